@@ -17,47 +17,48 @@ from typing import Any
 # NumPy warns where PyTorch silently gives inf or NaN; only warnings raised by dynograd's own calls are dropped.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"dynograd(\.|$)")
 
-from dynograd import absent as _absent  # noqa: E402
-from dynograd import array_protocols as _array_protocols  # noqa: E402
-from dynograd import arrays, autograd, cuda, devices, dtypes, errors, memory, shapes  # noqa: E402
-from dynograd import creation as _creation  # noqa: E402
-from dynograd import custom_function as _custom_function  # noqa: E402
-from dynograd import differentiation as _differentiation  # noqa: E402
-from dynograd import einops_support as _einops_support  # noqa: E402
-from dynograd import fills as _fills  # noqa: E402
-from dynograd import foreach as _foreach  # noqa: E402
-from dynograd import graphs as _graphs  # noqa: E402
-from dynograd import histograms as _histograms  # noqa: E402
-from dynograd import honest as _honest  # noqa: E402
-from dynograd import import_paths as _import_paths  # noqa: E402
-from dynograd import inplace_forms as _inplace_forms  # noqa: E402
-from dynograd import layouts as _layouts  # noqa: E402
-from dynograd import legacy as _legacy  # noqa: E402
-from dynograd import low_rank as _low_rank  # noqa: E402
-from dynograd import memory_formats as _memory_formats  # noqa: E402
-from dynograd import methods as _methods  # noqa: E402
-from dynograd import native_forms as _native_forms  # noqa: E402
+from dynograd import arrays, autograd, cuda, errors, memory  # noqa: E402
 from dynograd import ops as _ops  # noqa: E402
-from dynograd import out_forms as _out_forms  # noqa: E402
-from dynograd import overriding as _overriding  # noqa: E402
-from dynograd import printing as _printing  # noqa: E402
-from dynograd import public_forms as _public_forms  # noqa: E402
-from dynograd import random_fills as _random_fills  # noqa: E402
-from dynograd import randomness as _randomness  # noqa: E402
-from dynograd import storages as _storages  # noqa: E402
-from dynograd import tensor_parts as _tensor_parts  # noqa: E402
-from dynograd import tensor_questions as _tensor_questions  # noqa: E402
-from dynograd import top_level as _top_level  # noqa: E402
-from dynograd import typed_storages as _typed_storages  # noqa: E402
-from dynograd import window_functions as _window_functions  # noqa: E402
+from dynograd.base import devices, dtypes, shapes  # noqa: E402
+from dynograd.base import layouts as _layouts  # noqa: E402
+from dynograd.base import memory_formats as _memory_formats  # noqa: E402
+from dynograd.compat import einops_support as _einops_support  # noqa: E402
+from dynograd.compat import import_paths as _import_paths  # noqa: E402
+from dynograd.interpreter import out_forms as _out_forms  # noqa: E402
+from dynograd.interpreter import overriding as _overriding  # noqa: E402
+from dynograd.interpreter import public_forms as _public_forms  # noqa: E402
+from dynograd.interpreter import tensor_parts as _tensor_parts  # noqa: E402
 from dynograd.kernels.build import batch_invariance as _batch_invariance  # noqa: E402
 from dynograd.kernels.build import determinism as _determinism  # noqa: E402
 from dynograd.kernels.build import kernel_cache as _kernel_cache  # noqa: E402
 from dynograd.kernels.build import precision as _precision  # noqa: E402
 from dynograd.kernels.build import threads as _threads  # noqa: E402
-from dynograd.ops import embeddings as _embeddings  # noqa: E402
+from dynograd.ops.index import embeddings as _embeddings  # noqa: E402
 from dynograd.ops.op import registry as _registry  # noqa: E402
-from dynograd.tensor import Tensor, is_tensor  # noqa: E402
+from dynograd.tensor import absent as _absent  # noqa: E402
+from dynograd.tensor import array_protocols as _array_protocols  # noqa: E402
+from dynograd.tensor import creation as _creation  # noqa: E402
+from dynograd.tensor import custom_function as _custom_function  # noqa: E402
+from dynograd.tensor import differentiation as _differentiation  # noqa: E402
+from dynograd.tensor import fills as _fills  # noqa: E402
+from dynograd.tensor import foreach as _foreach  # noqa: E402
+from dynograd.tensor import graphs as _graphs  # noqa: E402
+from dynograd.tensor import histograms as _histograms  # noqa: E402
+from dynograd.tensor import honest as _honest  # noqa: E402
+from dynograd.tensor import inplace_forms as _inplace_forms  # noqa: E402
+from dynograd.tensor import legacy as _legacy  # noqa: E402
+from dynograd.tensor import low_rank as _low_rank  # noqa: E402
+from dynograd.tensor import methods as _methods  # noqa: E402
+from dynograd.tensor import native_forms as _native_forms  # noqa: E402
+from dynograd.tensor import printing as _printing  # noqa: E402
+from dynograd.tensor import questions as _tensor_questions  # noqa: E402
+from dynograd.tensor import random_fills as _random_fills  # noqa: E402
+from dynograd.tensor import randomness as _randomness  # noqa: E402
+from dynograd.tensor import storages as _storages  # noqa: E402
+from dynograd.tensor import top_level as _top_level  # noqa: E402
+from dynograd.tensor import typed_storages as _typed_storages  # noqa: E402
+from dynograd.tensor import window_functions as _window_functions  # noqa: E402
+from dynograd.tensor.tensor import Tensor, is_tensor  # noqa: E402
 from dynograd.version import __version__  # noqa: E402
 
 _methods.install_methods()
@@ -155,7 +156,7 @@ for _name in ("gradcheck", "gradgradcheck"):
 _tensor_parts.make_parameter = _imported_when_called("dynograd.nn.parameter", "Parameter")
 _tensor_parts.make_sparse = _imported_when_called("dynograd.sparse.making", "from_parts")
 _tensor_parts.make_nested = _imported_when_called("dynograd.nested", "nested_tensor")
-cuda.make_graphed_callables = _imported_when_called("dynograd.graphed_callables", "make_graphed_callables")  # type: ignore[attr-defined]
+cuda.make_graphed_callables = _imported_when_called("dynograd.transforms.graphed_callables", "make_graphed_callables")  # type: ignore[attr-defined]
 _embeddings.sparse_lookup[:] = [_imported_when_called("dynograd.sparse.lookups", "sparse_lookup")]
 for _name in ("to_sparse", "to_sparse_coo", "to_sparse_csr", "to_sparse_csc", "sparse_mask"):
     setattr(Tensor, _name, _imported_when_called("dynograd.sparse.making", _name))
@@ -187,9 +188,14 @@ _LAZY = (
     *"_C _dynamo _inductor _utils accelerator compiler cpu distributed distributions functional futures hub library".split(),
     *"multiprocessing random testing types version xpu".split(),
 )
-_LAZY_NAMES = {"save": "serialization", "load": "serialization", "warmup": "warming", "vmap": "func"}
+_LAZY_NAMES = {
+    "save": "saving.serialization",
+    "load": "saving.serialization",
+    "warmup": "tools.warming",
+    "vmap": "func",
+}
 _LAZY_NAMES |= dict.fromkeys(("autobatch", "batched", "cell"), "transforms.autobatch")
-_LAZY_NAMES |= {"classes": "library", "compile": "compiler"}
+_LAZY_NAMES |= {"classes": "library", "compile": "compat.compiler"}
 _LAZY_NAMES |= dict.fromkeys(("Run", "load_run", "save_run"), "runs")
 _LAZY_NAMES |= {f"sparse_{_name}_tensor": "sparse.making" for _name in ("coo", "csr", "csc", "compressed")}
 _LAZY_NAMES |= dict.fromkeys(("rrelu", "rrelu_"), "nn.randomized")
@@ -201,18 +207,18 @@ _LAZY_NAMES |= dict.fromkeys(("GradScaler", "autocast", "clear_autocast_cache"),
 _LAZY_NAMES |= dict.fromkeys("get_autocast_cpu_dtype set_autocast_cpu_dtype get_autocast_gpu_dtype".split(), "amp")
 _LAZY_NAMES |= dict.fromkeys("set_autocast_gpu_dtype is_autocast_cpu_enabled set_autocast_cpu_enabled".split(), "amp")
 _LAZY_NAMES |= {"binomial": "distributions.draws", "poisson": "distributions.draws", "conv_tbc": "nn.functional"}
-_LAZY_NAMES |= dict.fromkeys(("DisableTorchFunction", "DisableTorchFunctionSubclass"), "overriding")
-_LAZY_NAMES |= {"OutOfMemoryError": "cuda", "Future": "futures"}
-_LAZY_NAMES |= {"Stream": "accelerator", "Event": "accelerator"}
+_LAZY_NAMES |= dict.fromkeys(("DisableTorchFunction", "DisableTorchFunctionSubclass"), "interpreter.overriding")
+_LAZY_NAMES |= {"OutOfMemoryError": "cuda", "Future": "compat.futures"}
+_LAZY_NAMES |= {"Stream": "compat.accelerator", "Event": "compat.accelerator"}
 for _name in ("autocast_enabled", "autocast_dtype", "autocast_cache_enabled"):
     _LAZY_NAMES |= {f"set_{_name}": "amp", f"get_{_name}" if _name == "autocast_dtype" else f"is_{_name}": "amp"}
 # Of PyTorch's inner ops, those that programs and its own tests call as torch._name.
 _INNER = dict.fromkeys(
     """_batch_norm_with_update _chunk_cat _log_softmax _log_softmax_backward_data _native_batch_norm_legit _safe_softmax _scaled_mm _softmax
     _softmax_backward_data _unsafe_index _unsafe_masked_index _unsafe_masked_index_put_accumulate""".split(),
-    "operators.aten_forms",
+    "compat.operators.aten_forms",
 )
-_LAZY_NAMES |= {"native_dropout": "operators.aten_forms"}
+_LAZY_NAMES |= {"native_dropout": "compat.operators.aten_forms"}
 __all__ = sorted(
     {
         *_public,

@@ -9,12 +9,12 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from dynograd.graphs import increment_version
-from dynograd.operators import aten, registry
-from dynograd.operators.checks import opcheck
-from dynograd.operators.registry import KEYS, OpOverload, op_of
-from dynograd.operators.schemas import Schema, infer_schema, parsed
-from dynograd.tensor import Tensor
+from dynograd.compat.operators import aten, registry
+from dynograd.compat.operators.checks import opcheck
+from dynograd.compat.operators.registry import KEYS, OpOverload, op_of
+from dynograd.compat.operators.schemas import Schema, infer_schema, parsed
+from dynograd.tensor.graphs import increment_version
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "CustomOpDef",

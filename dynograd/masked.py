@@ -15,11 +15,13 @@ from math import inf, nan
 from math import prod as size_of
 from typing import Any
 
-from dynograd import dtypes
+from dynograd.base import dtypes
+from dynograd.base.shapes import normalize_dim, normalize_dims
 from dynograd.errors import DtypeError, ShapeError
-from dynograd.ops import choices, exponentials, extremes, norms, quantiles, reductions, scans, softmaxes
-from dynograd.public_forms import explained
-from dynograd.shapes import normalize_dim, normalize_dims
+from dynograd.interpreter.public_forms import explained
+from dynograd.ops.elementwise import choices, exponentials
+from dynograd.ops.norm import softmaxes
+from dynograd.ops.reduce import extremes, norms, quantiles, reductions, scans
 
 __all__ = [
     "amax",

@@ -16,11 +16,11 @@ from dynograd import arrays
 from dynograd.errors import IndexRangeError, ShapeError
 from dynograd.ops.op import registry
 from dynograd.ragged import RaggedTensor, ragged_tensor
-from dynograd.ragged.groups import index_of
+from dynograd.ragged.families.groups import index_of
+from dynograd.ragged.families.selecting import gathered
 from dynograd.ragged.partitions import Partition, checked_lengths, checked_offsets
-from dynograd.ragged.selecting import gathered
 from dynograd.ragged.tensor import make
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "as_nested_tensor",

@@ -6,7 +6,7 @@
 False
 """
 
-from dynograd.random_streams import default_generator
-from dynograd.randomness import fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from dynograd.base.random_streams import default_generator
+from dynograd.tensor.randomness import fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 
 __all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]

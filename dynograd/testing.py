@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dynograd import dtypes
-from dynograd.creation import as_tensor
-from dynograd.ops.comparisons import isclose
-from dynograd.randomness import rand, randint
-from dynograd.shapes import as_shape
-from dynograd.tensor import Tensor
+from dynograd.base import dtypes
+from dynograd.base.shapes import as_shape
+from dynograd.ops.elementwise.comparisons import isclose
+from dynograd.tensor.creation import as_tensor
+from dynograd.tensor.randomness import rand, randint
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]
 

@@ -53,7 +53,7 @@ def contract_layers(pyproject=ROOT / "pyproject.toml"):
 
 
 def unit_of(module):
-    """`dynograd.nn.rnn` is in the unit `nn`; the package itself is in the unit ``."""
+    """`dynograd.nn.layers.rnn` is in the unit `nn`; the package itself is in the unit ``."""
     return module.partition(".")[2].partition(".")[0]
 
 

@@ -222,7 +222,7 @@ def _lists_of_ops() -> list[tuple[str, int]]:
     names = {key.removesuffix(".public") for key in registry}
     lists = []
     for path, tree in _trees().items():
-        if path.parts[0] in ("ops", "operators", "kernels"):
+        if path.parts[0] in ("ops", "kernels") or path.parts[:2] == ("compat", "operators"):
             continue
         for node in tree.body:
             value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
@@ -385,8 +385,8 @@ def warm_files() -> int:
 
 
 def first_frames() -> int:
-    """Python frames of its first run in a process."""
-    return len(walk()["first"])
+    """Python frames of its first run in a process, without those of the import system, which count folders."""
+    return sum(not str(frame[0]).startswith("<frozen importlib") for frame in walk()["first"])
 
 
 def frames_to_kernel() -> int:

@@ -18,8 +18,8 @@ from dynograd.ops.op import Op, registry  # noqa: E402
 from dynograd.ragged import rules as ragged_rules  # noqa: E402
 from dynograd.ragged.calls import kind_of  # noqa: E402
 from dynograd.transforms import batching  # noqa: E402
-from dynograd.transforms.autobatch.exceptions import PARTLY  # noqa: E402
-from dynograd.transforms.autobatch.forms import AT_ONCE  # noqa: E402
+from dynograd.transforms.autobatch.record.exceptions import PARTLY  # noqa: E402
+from dynograd.transforms.autobatch.record.forms import AT_ONCE  # noqa: E402
 from dynograd.transforms.batching.calls import RULES  # noqa: E402
 from dynograd.utils import programs  # noqa: E402
 
@@ -71,7 +71,7 @@ def _sections() -> Iterator[str]:
         entry = registry.get(name, registry.get(f"{name}.public"))
         assert entry is not None
         by_family.setdefault(entry.forward.__module__.removeprefix("dynograd."), []).append(name)
-    for family in sorted(by_family):
+    for family in sorted(by_family, key=lambda name: name.rpartition(".")[2]):
         yield ""
         yield f"## {family.rpartition('.')[2].replace('_', ' ').capitalize()}"
         yield ""

@@ -14,17 +14,18 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from dynograd import arrays, dtypes
+from dynograd import arrays
 from dynograd.amp.policies import BANNED, POLICIES
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.writes import version
+from dynograd.base import dtypes
+from dynograd.base.generated_sources import run_source
 from dynograd.cuda import driver
 from dynograd.errors import user_level
-from dynograd.generated_sources import run_source
 from dynograd.interpreter.recorded_methods import note_change
 from dynograd.ops.op import Op, code_below, prepare, registry, set_shortcuts_aside
 from dynograd.ragged.tensor import load_rules
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "autocast",

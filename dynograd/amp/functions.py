@@ -8,8 +8,8 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.amp.autocasting import autocast, get_autocast_dtype, is_autocast_available, is_autocast_enabled
-from dynograd.dtypes import float64
-from dynograd.tensor import Tensor
+from dynograd.base.dtypes import float64
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["custom_bwd", "custom_fwd"]
 

@@ -6,12 +6,13 @@ import warnings
 from collections import defaultdict
 from typing import Any
 
-from dynograd import arrays, dtypes
+from dynograd import arrays
 from dynograd.autograd.writes import stamp_all
+from dynograd.base import dtypes
 from dynograd.cuda import driver
 from dynograd.errors import user_level
 from dynograd.kernels import kernel
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["GradScaler"]
 

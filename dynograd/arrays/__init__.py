@@ -14,10 +14,10 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy
 
-from dynograd import devices, dtypes
 from dynograd.arrays import buffers, cuda_arrays, literals, meta_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.arrays.meta_arrays import MetaArray
+from dynograd.base import devices, dtypes
 from dynograd.cuda import allocator, driver, pinned, streams
 from dynograd.errors import DeviceError
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy
 
-from dynograd import dtypes
+from dynograd.base import dtypes
+from dynograd.base.devices import device as device_type
 from dynograd.cuda import allocator, copies, pinned, streams
-from dynograd.devices import device as device_type
 from dynograd.errors import DeviceError
 
 __all__ = ["CudaArray", "empty", "from_numpy", "operations"]

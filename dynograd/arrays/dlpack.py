@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy
 
-from dynograd import dtypes
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
+from dynograd.base import dtypes
 from dynograd.cuda import driver, streams
 from dynograd.errors import DeviceError
 

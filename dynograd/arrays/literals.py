@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from dynograd import dtypes
+from dynograd.base import dtypes
 from dynograd.errors import NumberRangeError
 
 __all__ = ["array_of", "fitting"]

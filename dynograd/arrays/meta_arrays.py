@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 
-from dynograd.devices import device
+from dynograd.base.devices import device
 from dynograd.errors import DeviceError
 
 __all__ = ["MetaArray", "NoValuesError", "elementwise", "empty", "like", "no_values"]

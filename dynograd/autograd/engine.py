@@ -16,7 +16,7 @@ from dynograd.autograd.nodes import FREED, Node, Partial, asked, traces
 from dynograd.autograd.writes import last_write, written_since
 from dynograd.errors import GradientError, InplaceError
 from dynograd.kernels import kernel
-from dynograd.ops.deferred_sums import DeferredSum
+from dynograd.ops.reduce.deferred_sums import DeferredSum
 
 __all__ = ["run_backward"]
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from dynograd import arrays, dtypes
+from dynograd import arrays
 from dynograd.autograd import engine
 from dynograd.autograd.engine import run_backward
 from dynograd.autograd.nodes import Node
+from dynograd.base import dtypes
 
 __all__ = ["is_private"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from dynograd import random_streams
+from dynograd.base import random_streams
 from dynograd.cuda import driver
 
 __all__ = [

@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from typing import Any
 
-from dynograd import devices
+from dynograd.base import devices
 from dynograd.cuda import driver
 from dynograd.cuda.thread_state import current
 from dynograd.errors import DeviceError

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy
 
+from dynograd.base.random_streams import Generator
 from dynograd.data.sampler import Sampler, batch_count, check_count
 from dynograd.data.seeding import draw_seed, mix
-from dynograd.random_streams import Generator
-from dynograd.randomness import randperm
-from dynograd.tensor import Tensor
+from dynograd.tensor.randomness import randperm
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["BucketBatchSampler", "TokenBatchSampler"]
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy
 
-from dynograd import dtypes
 from dynograd.arrays import buffers
-from dynograd.creation import as_tensor, tensor
+from dynograd.base import dtypes
 from dynograd.errors import ShapeError
-from dynograd.ops.joins import stack
-from dynograd.tensor import Tensor, wrap
+from dynograd.ops.layout.joins import stack
+from dynograd.tensor.creation import as_tensor, tensor
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = [
     "MakingIn",

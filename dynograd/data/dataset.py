@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from dynograd import arrays
+from dynograd.base.random_streams import Generator
 from dynograd.errors import user_level
-from dynograd.random_streams import Generator
-from dynograd.randomness import randperm
-from dynograd.tensor import Tensor
+from dynograd.tensor.randomness import randperm
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "ChainDataset",

@@ -10,7 +10,7 @@ from dynograd.data.dataset import IterableDataset, TensorDataset, is_plain, read
 from dynograd.data.seeding import Seeder, SeedFor, mix, seed_all
 from dynograd.data.variable_length import Padding, Ragging
 from dynograd.errors import LoaderError
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["END", "SKIP", "SKIPPED", "IterableFetch", "MapFetch", "Stop", "Stopped", "Task", "make_fetch", "shown"]
 

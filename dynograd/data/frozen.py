@@ -17,7 +17,7 @@ import numpy
 
 from dynograd.data.dataset import Dataset
 from dynograd.data.memory_files import shared_descriptor
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["FrozenDataset", "freeze"]
 

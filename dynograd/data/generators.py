@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 
-from dynograd.random_streams import default_generator
+from dynograd.base.random_streams import default_generator
 
 __all__ = ["SOURCES", "DynogradSource", "NumpySource", "PythonSource", "make_seedable", "mix"]
 

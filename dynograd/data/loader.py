@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from dynograd.base.random_streams import Generator
 from dynograd.data.collate import default_collate, default_convert
 from dynograd.data.dataset import IterableDataset
 from dynograd.data.iteration import Hired, Iteration, ManyProcesses, OneProcess, sizes_of
@@ -16,7 +17,6 @@ from dynograd.data.positions import VERSION, beginnings, check_state, owner_of_s
 from dynograd.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from dynograd.data.seeding import Seeder
 from dynograd.data.statistics import Statistics
-from dynograd.random_streams import Generator
 
 __all__ = ["DataLoader", "Endless"]
 

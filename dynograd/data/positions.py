@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy
 
+from dynograd.base.random_streams import Generator, default_generator
 from dynograd.data.sampler import Sampler
 from dynograd.errors import LoaderError
-from dynograd.random_streams import Generator, default_generator
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Tasks", "beginnings", "check_state", "owner_of_state", "restore"]
 

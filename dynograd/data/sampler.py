@@ -8,11 +8,11 @@ import os
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any, Generic, TypeVar
 
-from dynograd import dtypes
-from dynograd.creation import as_tensor
+from dynograd.base import dtypes
+from dynograd.base.random_streams import Generator
 from dynograd.data.seeding import draw_seed
-from dynograd.random_streams import Generator
-from dynograd.randomness import multinomial, randint, randperm
+from dynograd.tensor.creation import as_tensor
+from dynograd.tensor.randomness import multinomial, randint, randperm
 
 __all__ = [
     "BatchSampler",

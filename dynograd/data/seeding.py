@@ -11,8 +11,8 @@ import zlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from dynograd.base.random_streams import Generator, default_generator
 from dynograd.data.generators import SOURCES, make_seedable, mix
-from dynograd.random_streams import Generator, default_generator
 
 __all__ = ["SeedFor", "Seeder", "Undisturbed", "draw_seed", "make_seedable", "mix", "sample_seed", "seed_all"]
 

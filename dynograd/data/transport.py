@@ -29,7 +29,7 @@ import numpy
 from dynograd.arrays import buffers
 from dynograd.data.memory_files import shared_descriptor
 from dynograd.errors import GradientError, user_level
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["BatchReceiver", "BatchSender", "Slots", "wait_for"]
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from dynograd import dtypes
-from dynograd.creation import as_tensor
+from dynograd.base import dtypes
 from dynograd.data import collate
 from dynograd.errors import ShapeError
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.creation import as_tensor
+from dynograd.tensor.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
     from dynograd.ragged import RaggedTensor

@@ -17,10 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dynograd.base.random_streams import default_generator
 from dynograd.data.failures import describe
 from dynograd.data.seeding import Seeder, make_seedable, seed_all
 from dynograd.kernels.build import blas, compiled_kernels, threads
-from dynograd.random_streams import default_generator
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

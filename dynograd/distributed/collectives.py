@@ -7,7 +7,7 @@ from typing import Any
 from dynograd.autograd import no_grad
 from dynograd.distributed.groups import ReduceOp, check_rank, group_of
 from dynograd.errors import DtypeError, ShapeError
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "Work",

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd import dtypes
 from dynograd.autograd import no_grad
-from dynograd.creation import arange, tensor
+from dynograd.base import dtypes
 from dynograd.distributions import constraints
 from dynograd.distributions.distribution import Distribution
 from dynograd.distributions.draws import binomial_numbers
 from dynograd.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
-from dynograd.ops.choices import where
-from dynograd.ops.class_losses import binary_cross_entropy_with_logits
-from dynograd.ops.special_functions import lgamma
-from dynograd.randomness import bernoulli, rand
-from dynograd.tensor import Tensor
+from dynograd.ops.elementwise.choices import where
+from dynograd.ops.elementwise.special_functions import lgamma
+from dynograd.ops.loss.class_losses import binary_cross_entropy_with_logits
+from dynograd.tensor.creation import arange, tensor
+from dynograd.tensor.randomness import bernoulli, rand
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Bernoulli", "Binomial", "Geometric"]
 

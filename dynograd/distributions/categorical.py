@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd import dtypes
-from dynograd.creation import arange, full, zeros
+from dynograd.base import dtypes
+from dynograd.base.shapes import Size
 from dynograd.distributions import constraints
 from dynograd.distributions.distribution import Distribution
 from dynograd.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
-from dynograd.randomness import multinomial
-from dynograd.shapes import Size
-from dynograd.tensor import Tensor
+from dynograd.tensor.creation import arange, full, zeros
+from dynograd.tensor.randomness import multinomial
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Categorical", "OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
@@ -111,7 +111,7 @@ class Categorical(Distribution):
 
 
 def _together(one: tuple[int, ...], two: tuple[int, ...]) -> tuple[int, ...]:
-    from dynograd.shapes import broadcast_shapes
+    from dynograd.base.shapes import broadcast_shapes
 
     return tuple(broadcast_shapes("log_prob", one, two))
 

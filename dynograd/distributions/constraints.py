@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.ops.factorizations import linalg_eigvalsh
-from dynograd.ops.joins import cat as join
-from dynograd.ops.joins import stack as pile
-from dynograd.ops.linear_systems import linalg_cholesky_ex
-from dynograd.tensor import Tensor
+from dynograd.ops.layout.joins import cat as join
+from dynograd.ops.layout.joins import stack as pile
+from dynograd.ops.linalg.factorizations import linalg_eigvalsh
+from dynograd.ops.linalg.linear_systems import linalg_cholesky_ex
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "Constraint",

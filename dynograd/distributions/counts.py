@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.autograd import no_grad
-from dynograd.creation import ones_like, zeros
 from dynograd.distributions import constraints
 from dynograd.distributions.bernoulli import Binomial
 from dynograd.distributions.categorical import Categorical
@@ -13,9 +12,10 @@ from dynograd.distributions.distribution import Distribution
 from dynograd.distributions.draws import poisson_numbers
 from dynograd.distributions.gamma import Gamma
 from dynograd.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
-from dynograd.ops.activations import logsigmoid, sigmoid
-from dynograd.ops.choices import where
-from dynograd.ops.special_functions import lgamma
+from dynograd.ops.elementwise.activations import logsigmoid, sigmoid
+from dynograd.ops.elementwise.choices import where
+from dynograd.ops.elementwise.special_functions import lgamma
+from dynograd.tensor.creation import ones_like, zeros
 
 __all__ = ["Multinomial", "NegativeBinomial"]
 

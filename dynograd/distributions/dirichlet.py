@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.creation import arange
 from dynograd.distributions import constraints
 from dynograd.distributions.distribution import Distribution
 from dynograd.distributions.draws import simplex_numbers
 from dynograd.distributions.utils import broadcast_all
-from dynograd.ops.choices import where
-from dynograd.ops.joins import stack
-from dynograd.ops.special_functions import digamma, lgamma
-from dynograd.tensor import Tensor
+from dynograd.ops.elementwise.choices import where
+from dynograd.ops.elementwise.special_functions import digamma, lgamma
+from dynograd.ops.layout.joins import stack
+from dynograd.tensor.creation import arange
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Beta", "Dirichlet"]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.autograd import no_grad
+from dynograd.base.shapes import Size
 from dynograd.distributions import constraints
 from dynograd.distributions.utils import lazy_property
-from dynograd.shapes import Size
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Distribution"]
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd import arrays, devices
-from dynograd.custom_function import Function, once_differentiable
+from dynograd import arrays
+from dynograd.base import devices
+from dynograd.base.random_streams import Generator, default_generator
+from dynograd.base.shapes import broadcast_shapes
 from dynograd.kernels import kernel
-from dynograd.random_streams import Generator, default_generator
-from dynograd.shapes import broadcast_shapes
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.custom_function import Function, once_differentiable
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["binomial", "binomial_numbers", "gamma_numbers", "poisson", "poisson_numbers", "simplex_numbers"]
 

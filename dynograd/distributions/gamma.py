@@ -8,8 +8,8 @@ from dynograd.distributions import constraints
 from dynograd.distributions.distribution import Distribution
 from dynograd.distributions.draws import gamma_numbers
 from dynograd.distributions.utils import broadcast_all
-from dynograd.ops.special_functions import digamma, igamma, lgamma
-from dynograd.tensor import Tensor
+from dynograd.ops.elementwise.special_functions import digamma, igamma, lgamma
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Chi2", "Gamma"]
 

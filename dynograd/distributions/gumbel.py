@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dynograd.creation import empty
 from dynograd.distributions import constraints
 from dynograd.distributions.distribution import Distribution
 from dynograd.distributions.utils import broadcast_all
-from dynograd.tensor import Tensor
+from dynograd.tensor.creation import empty
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Gumbel"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dynograd import dtypes
-from dynograd.creation import full_like
+from dynograd.base import dtypes
 from dynograd.distributions import constraints
 from dynograd.distributions.distribution import Distribution
 from dynograd.distributions.exponential import Exponential
@@ -14,9 +13,10 @@ from dynograd.distributions.gamma import Chi2, Gamma
 from dynograd.distributions.transformed_distribution import TransformedDistribution
 from dynograd.distributions.transforms import AbsTransform, AffineTransform, ExpTransform
 from dynograd.distributions.utils import broadcast_all
-from dynograd.ops.choices import where
-from dynograd.ops.special_functions import digamma, lgamma
-from dynograd.randomness import rand, randn
+from dynograd.ops.elementwise.choices import where
+from dynograd.ops.elementwise.special_functions import digamma, lgamma
+from dynograd.tensor.creation import full_like
+from dynograd.tensor.randomness import rand, randn
 
 __all__ = ["Cauchy", "FisherSnedecor", "GeneralizedPareto", "HalfCauchy", "Pareto", "StudentT"]
 

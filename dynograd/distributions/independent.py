@@ -6,7 +6,7 @@ from typing import Any
 
 from dynograd.distributions import constraints
 from dynograd.distributions.distribution import Distribution
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Independent"]
 

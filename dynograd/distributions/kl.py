@@ -19,11 +19,11 @@ from dynograd.distributions.normal import Normal
 from dynograd.distributions.poisson import Poisson
 from dynograd.distributions.transformed_distribution import LogNormal, TransformedDistribution
 from dynograd.distributions.uniform import Uniform
-from dynograd.ops.activations import softplus
-from dynograd.ops.choices import where
-from dynograd.ops.linear_systems import linalg_solve_triangular
-from dynograd.ops.special_functions import digamma, lgamma
-from dynograd.tensor import Tensor
+from dynograd.ops.elementwise.activations import softplus
+from dynograd.ops.elementwise.choices import where
+from dynograd.ops.elementwise.special_functions import digamma, lgamma
+from dynograd.ops.linalg.linear_systems import linalg_solve_triangular
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["kl_divergence", "register_kl"]
 

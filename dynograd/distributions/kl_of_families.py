@@ -20,10 +20,10 @@ from dynograd.distributions.poisson import Poisson
 from dynograd.distributions.relaxed import ContinuousBernoulli
 from dynograd.distributions.transformed_families import HalfNormal
 from dynograd.distributions.uniform import Uniform
-from dynograd.ops.choices import where
-from dynograd.ops.linear_systems import linalg_solve_triangular
-from dynograd.ops.special_functions import digamma, lgamma
-from dynograd.tensor import Tensor
+from dynograd.ops.elementwise.choices import where
+from dynograd.ops.elementwise.special_functions import digamma, lgamma
+from dynograd.ops.linalg.linear_systems import linalg_solve_triangular
+from dynograd.tensor.tensor import Tensor
 
 __all__: list[str] = []
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd import dtypes
+from dynograd.base import dtypes
 from dynograd.distributions import constraints
 from dynograd.distributions.distribution import Distribution
 from dynograd.distributions.utils import broadcast_all
-from dynograd.randomness import rand
-from dynograd.tensor import Tensor
+from dynograd.tensor.randomness import rand
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Laplace"]
 

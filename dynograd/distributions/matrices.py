@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dynograd import dtypes
-from dynograd.creation import arange, eye
+from dynograd.base import dtypes
+from dynograd.base.shapes import broadcast_shapes
 from dynograd.distributions import constraints
 from dynograd.distributions.dirichlet import Beta
 from dynograd.distributions.distribution import Distribution
 from dynograd.distributions.gamma import Chi2
 from dynograd.distributions.utils import lazy_property
-from dynograd.ops.joins import cat
-from dynograd.ops.linear_systems import cholesky_inverse, linalg_cholesky, linalg_solve_triangular
-from dynograd.ops.special_functions import digamma, lgamma, mvlgamma
-from dynograd.randomness import randn
-from dynograd.shapes import broadcast_shapes
-from dynograd.tensor import Tensor
+from dynograd.ops.elementwise.special_functions import digamma, lgamma, mvlgamma
+from dynograd.ops.layout.joins import cat
+from dynograd.ops.linalg.linear_systems import cholesky_inverse, linalg_cholesky, linalg_solve_triangular
+from dynograd.tensor.creation import arange, eye
+from dynograd.tensor.randomness import randn
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["LKJCholesky", "LowRankMultivariateNormal", "Wishart"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.autograd import no_grad
+from dynograd.base.shapes import broadcast_shapes
 from dynograd.distributions import constraints
 from dynograd.distributions.categorical import Categorical
 from dynograd.distributions.distribution import Distribution
-from dynograd.ops.softmaxes import log_softmax
-from dynograd.shapes import broadcast_shapes
-from dynograd.tensor import Tensor
+from dynograd.ops.norm.softmaxes import log_softmax
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["MixtureSameFamily"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dynograd.creation import eye
+from dynograd.base.shapes import broadcast_shapes
 from dynograd.distributions import constraints
 from dynograd.distributions.distribution import Distribution
 from dynograd.distributions.utils import lazy_property
-from dynograd.ops.linear_systems import cholesky_inverse, linalg_cholesky, linalg_solve_triangular
-from dynograd.randomness import randn
-from dynograd.shapes import broadcast_shapes
-from dynograd.tensor import Tensor
+from dynograd.ops.linalg.linear_systems import cholesky_inverse, linalg_cholesky, linalg_solve_triangular
+from dynograd.tensor.creation import eye
+from dynograd.tensor.randomness import randn
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["MultivariateNormal"]
 

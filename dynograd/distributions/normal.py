@@ -9,9 +9,9 @@ from dynograd.autograd import no_grad
 from dynograd.distributions import constraints
 from dynograd.distributions.distribution import Distribution
 from dynograd.distributions.utils import broadcast_all
-from dynograd.ops.special_functions import erf, erfinv
-from dynograd.randomness import normal, randn
-from dynograd.tensor import Tensor
+from dynograd.ops.elementwise.special_functions import erf, erfinv
+from dynograd.tensor.randomness import normal, randn
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Normal"]
 

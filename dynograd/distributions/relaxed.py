@@ -9,17 +9,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dynograd.creation import tensor
 from dynograd.distributions import constraints
 from dynograd.distributions.categorical import Categorical
 from dynograd.distributions.distribution import Distribution
 from dynograd.distributions.transformed_distribution import TransformedDistribution
 from dynograd.distributions.transforms import ExpTransform, SigmoidTransform
 from dynograd.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs, probs_to_logits
-from dynograd.ops.activations import logsigmoid
-from dynograd.ops.choices import where
-from dynograd.randomness import rand
-from dynograd.tensor import Tensor
+from dynograd.ops.elementwise.activations import logsigmoid
+from dynograd.ops.elementwise.choices import where
+from dynograd.tensor.creation import tensor
+from dynograd.tensor.randomness import rand
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "ContinuousBernoulli",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dynograd.creation import ones_like
 from dynograd.distributions import constraints
 from dynograd.distributions.exponential import Exponential
 from dynograd.distributions.gamma import Gamma
@@ -16,7 +15,8 @@ from dynograd.distributions.transforms import AbsTransform, AffineTransform, Pow
 from dynograd.distributions.uniform import Uniform
 from dynograd.distributions.utils import broadcast_all
 from dynograd.distributions.vector_transforms import StickBreakingTransform
-from dynograd.ops.special_functions import digamma, lgamma
+from dynograd.ops.elementwise.special_functions import digamma, lgamma
+from dynograd.tensor.creation import ones_like
 
 __all__ = ["HalfNormal", "InverseGamma", "Kumaraswamy", "LogisticNormal", "Weibull"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from dynograd.distributions import constraints
 from dynograd.distributions.independent import sum_rightmost
-from dynograd.ops.activations import sigmoid, softplus
-from dynograd.ops.softmaxes import softmax
-from dynograd.tensor import Tensor
+from dynograd.ops.elementwise.activations import sigmoid, softplus
+from dynograd.ops.norm.softmaxes import softmax
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "AbsTransform",

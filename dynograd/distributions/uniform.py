@@ -7,8 +7,8 @@ from typing import Any
 from dynograd.distributions import constraints
 from dynograd.distributions.distribution import Distribution
 from dynograd.distributions.utils import broadcast_all
-from dynograd.randomness import rand
-from dynograd.tensor import Tensor
+from dynograd.tensor.randomness import rand
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Uniform"]
 

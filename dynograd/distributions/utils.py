@@ -5,14 +5,14 @@ from __future__ import annotations
 from numbers import Number
 from typing import Any
 
-from dynograd import dtypes
 from dynograd.autograd import enable_grad
-from dynograd.creation import tensor
-from dynograd.ops.activations import sigmoid
-from dynograd.ops.broadcasting import broadcast_tensors
-from dynograd.ops.softmaxes import softmax
-from dynograd.ops.triangles import tril_indices
-from dynograd.tensor import Tensor
+from dynograd.base import dtypes
+from dynograd.ops.elementwise.activations import sigmoid
+from dynograd.ops.layout.broadcasting import broadcast_tensors
+from dynograd.ops.linalg.triangles import tril_indices
+from dynograd.ops.norm.softmaxes import softmax
+from dynograd.tensor.creation import tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "broadcast_all",

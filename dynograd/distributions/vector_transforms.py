@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dynograd.creation import arange
+from dynograd.base.shapes import Size
 from dynograd.distributions import constraints
 from dynograd.distributions.independent import sum_rightmost
 from dynograd.distributions.transforms import Transform
 from dynograd.distributions.utils import clamp_probs, tril_matrix_to_vec, vec_to_tril_matrix
-from dynograd.ops.activations import logsigmoid, sigmoid, softplus
-from dynograd.ops.joins import cat, stack
-from dynograd.ops.paddings import pad
-from dynograd.shapes import Size
-from dynograd.tensor import Tensor
+from dynograd.ops.elementwise.activations import logsigmoid, sigmoid, softplus
+from dynograd.ops.layout.joins import cat, stack
+from dynograd.ops.layout.paddings import pad
+from dynograd.tensor.creation import arange
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "CatTransform",
@@ -87,7 +87,7 @@ class PositiveDefiniteTransform(Transform):
         return root @ root.mT
 
     def _inverse(self, y: Tensor) -> Tensor:
-        from dynograd.ops.linear_systems import linalg_cholesky
+        from dynograd.ops.linalg.linear_systems import linalg_cholesky
 
         return LowerCholeskyTransform().inv(linalg_cholesky(y))
 
@@ -108,7 +108,7 @@ class CorrCholeskyTransform(Transform):
 
     @staticmethod
     def _clamped(r: Tensor) -> Tensor:
-        from dynograd import dtypes
+        from dynograd.base import dtypes
 
         epsilon = float(dtypes.finfo(r.dtype).eps)
         return r.clamp(min=-1 + epsilon, max=1 - epsilon)

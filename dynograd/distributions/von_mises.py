@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dynograd import dtypes
 from dynograd.autograd import no_grad
-from dynograd.creation import zeros_like
+from dynograd.base import dtypes
 from dynograd.distributions import constraints
 from dynograd.distributions.distribution import Distribution
 from dynograd.distributions.utils import broadcast_all
-from dynograd.ops.bessel_functions import i0e, i1e
-from dynograd.ops.choices import where
-from dynograd.randomness import rand
-from dynograd.tensor import Tensor
+from dynograd.ops.elementwise.bessel_functions import i0e, i1e
+from dynograd.ops.elementwise.choices import where
+from dynograd.tensor.creation import zeros_like
+from dynograd.tensor.randomness import rand
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["VonMises"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from dynograd import dtypes
 from dynograd.arrays import CudaArray
 from dynograd.autograd.nodes import Node
-from dynograd.generated_sources import run_source
+from dynograd.base import dtypes
+from dynograd.base.generated_sources import run_source
 from dynograd.interpreter.fusion import backward_of
 from dynograd.interpreter.history import GraphSaved
 from dynograd.interpreter.shared import node_classes, release_of, tuple_text
-from dynograd.ops.broadcasting import convert, fit
+from dynograd.ops.layout.broadcasting import convert, fit
 from dynograd.ops.op import Op, registry
 
 _names = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")

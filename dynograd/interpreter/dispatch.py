@@ -11,11 +11,11 @@ from dynograd import arrays
 from dynograd.arrays import FLOATING_WARNINGS, as_result, ndarray, quietly
 from dynograd.autograd.modes import MODES, show
 from dynograd.autograd.nodes import next_seq
+from dynograd.base.shapes import truth_value, whole_number
 from dynograd.interpreter.promotion import slow_of
 from dynograd.interpreter.shared import C64, C128, F32, F64, NUMBERS, TENSORS, plain_of, tensor_class
+from dynograd.interpreter.tensor_parts import enlist, link_view, watching
 from dynograd.ops.op import Op
-from dynograd.shapes import truth_value, whole_number
-from dynograd.tensor_parts import enlist, link_view, watching
 
 overridden: list[Any] = []  # who knows of types that take functions over by PyTorch's protocol
 _outline = attrgetter("shape", "dtype")

@@ -9,7 +9,7 @@ import numpy
 from numpy import array as array_of_number
 
 from dynograd.arrays.cuda_arrays import CudaArray, HostReadError
-from dynograd.dtypes import get_default_dtype
+from dynograd.base.dtypes import get_default_dtype
 from dynograd.interpreter.derivatives import elementwise_saves, make_elementwise_node
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.fusion import large_of, least_size

@@ -6,10 +6,11 @@ import re
 from functools import partial
 from typing import Any
 
-from dynograd import arrays, dtypes
+from dynograd import arrays
 from dynograd.arrays import FLOATING_WARNINGS, as_result, ndarray
 from dynograd.arrays.cuda_arrays import HostReadError, mixed_devices
 from dynograd.autograd.nodes import Node, OutputNode, next_seq
+from dynograd.base import dtypes
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.history import GraphSaved, through_decomposition
 from dynograd.interpreter.shared import (
@@ -27,9 +28,9 @@ from dynograd.interpreter.shared import (
     tensor_class,
     wrap_lines,
 )
+from dynograd.interpreter.tensor_parts import enlist, is_silent, view_of, watching
 from dynograd.kernels import kernel
 from dynograd.ops.op import Op
-from dynograd.tensor_parts import enlist, is_silent, view_of, watching
 
 
 def write_op(op: Op) -> tuple[str, dict[str, Any]]:

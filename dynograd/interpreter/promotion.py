@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy
 
-from dynograd import arrays, dtypes
+from dynograd import arrays
 from dynograd.arrays import CudaArray, as_result, ndarray, quietly
+from dynograd.base import dtypes
+from dynograd.base.shapes import broadcast_shapes, check_sizes
 from dynograd.errors import DtypeError, refusal
 from dynograd.interpreter.shared import C64, C128, F32, F64
 from dynograd.kernels import kernel
 from dynograd.ops.op import Op
-from dynograd.shapes import broadcast_shapes, check_sizes
 
 scalars32: dict[Any, Any] = {}
 scalars64: dict[Any, Any] = {}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 
 from dynograd.autograd.nodes import FREED, Node
-from dynograd.generated_sources import run_source
+from dynograd.base.generated_sources import run_source
 from dynograd.ops.op import Op
 
 TENSORS: set[type] = set()

@@ -7,7 +7,7 @@ import inspect
 import re
 from typing import Any
 
-from dynograd.generated_sources import run_source
+from dynograd.base.generated_sources import run_source
 
 __all__ = ["standing_before"]
 

@@ -18,6 +18,7 @@ from dynograd import arrays
 from dynograd.arrays import FLOATING_WARNINGS, ndarray, storages
 from dynograd.autograd.nodes import outside, place_of
 from dynograd.autograd.writes import last_write, stamp, stamps
+from dynograd.base.random_streams import default_generator, takers
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.fusion import into_of, least_size
 from dynograd.interpreter.promotion import scalar_of, scalars32, scalars64, whole_of
@@ -28,7 +29,6 @@ from dynograd.kernels.build.compiled_kernels import entries
 from dynograd.kernels.elementwise.loops_cpu import ONE_PASS
 from dynograd.kernels.elementwise.ufuncs import COMPOSED, FLAT
 from dynograd.ops.op import Op
-from dynograd.random_streams import default_generator, takers
 
 __all__ = ["stamp_lines", "write_elementwise_into", "write_into"]
 

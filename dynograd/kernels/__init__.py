@@ -15,8 +15,8 @@ from types import ModuleType
 from typing import Any
 
 from dynograd.arrays import backend_of, copy, cuda_arrays, meta_arrays
+from dynograd.base.devices import cpu, device
 from dynograd.cuda import driver
-from dynograd.devices import cpu, device
 
 __all__ = ["kernel", "module_of"]
 

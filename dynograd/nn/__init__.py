@@ -9,10 +9,11 @@ from dynograd.nn.module import Module
 from dynograd.nn.parameter import Buffer, Parameter
 from dynograd.nn.uninitialized import UninitializedBuffer, UninitializedParameter
 
-_families = (
-    "activation adaptive attention batchnorm containers conv crf distance dropout flatten lazy linear linear_losses loss normalization padding parallel "
-    "pooling resampling rnn rnn_cells sparse transformer tree_lstm"
-).split()
+_families = """
+    layers.activation layers.adaptive attention layers.batchnorm layers.containers layers.conv layers.crf layers.distance layers.dropout layers.flatten
+    layers.lazy layers.linear layers.linear_losses layers.loss layers.normalization layers.padding parallel layers.pooling layers.resampling layers.rnn
+    layers.rnn_cells layers.sparse layers.transformer layers.tree_lstm
+""".split()
 __all__ = [
     "Buffer",
     "Module",

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynograd.autograd.replacements import check_replacement
-from dynograd.custom_function import Function
 from dynograd.ragged import is_ragged
-from dynograd.tensor import Tensor
+from dynograd.tensor.custom_function import Function
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["BackwardWatch"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Any
 
-from dynograd.methods import public_functions
+from dynograd.interpreter.out_forms import out_forms
+from dynograd.interpreter.public_forms import explained
 from dynograd.nn import randomized, variants
 from dynograd.nn.gumbel import gumbel_softmax
 from dynograd.nn.multihead import multi_head_attention_forward
-from dynograd.out_forms import out_forms
-from dynograd.public_forms import explained
-from dynograd.tensor import Tensor
+from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor
 
 _names = (
     "add_layer_norm bias_gelu bias_relu bias_silu dropout_add swiglu varlen_attention "  # dynograd's own

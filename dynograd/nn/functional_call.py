@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from dynograd.methods import public_functions
-from dynograd.nn.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
+from dynograd.nn.layers.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from dynograd.nn.module import Module
-from dynograd.tensor import Tensor
+from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_state"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.autograd.modes import enable_grad
-from dynograd.differentiation import grad
-from dynograd.methods import public_functions
-from dynograd.tensor import Tensor
+from dynograd.tensor.differentiation import grad
+from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.creation import empty_like, zeros_like
-from dynograd.ops.softmaxes import softmax
+from dynograd.ops.norm.softmaxes import softmax
+from dynograd.tensor.creation import empty_like, zeros_like
 
 __all__ = ["gumbel_softmax"]
 

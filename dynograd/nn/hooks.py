@@ -14,7 +14,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.errors import user_level
 from dynograd.interpreter.recorded_methods import note_change
 from dynograd.nn.backward_hooks import BackwardWatch
-from dynograd.tensor import RemovableHandle
+from dynograd.tensor.tensor import RemovableHandle
 
 __all__ = [
     "HookMethods",

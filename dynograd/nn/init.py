@@ -9,7 +9,7 @@ from typing import Any
 
 from dynograd.autograd.modes import no_grad
 from dynograd.errors import ShapeError
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = [
     "calculate_gain",
@@ -221,7 +221,7 @@ def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = No
     """Normal numbers with a fraction `sparsity` of each column set to 0."""
     if tensor.ndim != 2:
         raise ValueError(f"sparse_: only tensors with 2 dimensions are supported, got shape {tuple(tensor.shape)}.")
-    from dynograd.randomness import randperm
+    from dynograd.tensor.randomness import randperm
 
     rows, columns = tensor.shape
     zeros = math.ceil(sparsity * rows)

@@ -26,7 +26,7 @@ from dynograd.nn.hooks import (  # noqa: F401
 from dynograd.nn.parameter import Buffer, Parameter
 from dynograd.nn.places import note_place
 from dynograd.nn.state import _IncompatibleKeys  # noqa: F401
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Module"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dynograd import devices, dtypes
-from dynograd.creation import empty_like
+from dynograd.base import devices, dtypes
 from dynograd.errors import DtypeError
-from dynograd.tensor import Tensor
+from dynograd.tensor.creation import empty_like
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["MoveMethods"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dynograd import creation
+from dynograd.base.shapes import check_tensor
 from dynograd.errors import DtypeError, ShapeError
-from dynograd.methods import public_functions
 from dynograd.nn import ragged_attention
 from dynograd.ragged import is_ragged
-from dynograd.shapes import check_tensor
+from dynograd.tensor import creation
+from dynograd.tensor.methods import public_functions
 
 __all__ = ["additive_mask", "multi_head_attention_forward"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from dynograd.overriding import disabled_torch_function
-from dynograd.tensor import Tensor
+from dynograd.interpreter.overriding import disabled_torch_function
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Buffer", "Parameter"]
 

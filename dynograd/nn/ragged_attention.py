@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy
 
-from dynograd import creation
 from dynograd.errors import DtypeError, ShapeError
-from dynograd.methods import public_functions
 from dynograd.ragged import RaggedTensor, ragged_tensor
-from dynograd.ragged.attending import attend
-from dynograd.ragged.levels import is_deep
+from dynograd.ragged.families.attending import attend
+from dynograd.ragged.families.levels import is_deep
+from dynograd.ragged.families.selecting import row_of
 from dynograd.ragged.partitions import Partition
-from dynograd.ragged.selecting import row_of
 from dynograd.ragged.tensor import make
+from dynograd.tensor import creation
+from dynograd.tensor.methods import public_functions
 
 __all__ = ["multi_head_attention"]
 

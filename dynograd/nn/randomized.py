@@ -5,13 +5,13 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from dynograd.creation import arange
 from dynograd.errors import ShapeError
-from dynograd.ops.activations import leaky_relu
-from dynograd.ops.poolings import picked
-from dynograd.ops.spatial_sizes import per_dim
+from dynograd.ops.conv.spatial_sizes import per_dim
+from dynograd.ops.elementwise.activations import leaky_relu
+from dynograd.ops.image.poolings import picked
 from dynograd.ragged import is_ragged
-from dynograd.randomness import rand
+from dynograd.tensor.creation import arange
+from dynograd.tensor.randomness import rand
 
 __all__ = ["fractional_max_pool2d", "fractional_max_pool3d", "rrelu", "rrelu_"]
 
@@ -113,7 +113,7 @@ def _of_ragged(function: Any, given: dict[str, Any]) -> Any:
         raise ShapeError(
             f"{function.__name__}: Expect _random_samples of {shape[0]} rows, got {tuple(samples.shape)} for input of shape {shape}."
         )
-    from dynograd.ragged.groups import grouped_function
+    from dynograd.ragged.families.groups import grouped_function
 
     return grouped_function(function, given, of_rows=("_random_samples",))
 

@@ -1,13 +1,13 @@
-"""Parameters and buffers whose shape is not known yet. `nn/lazy.py` has the modules that hold them until their first forward."""
+"""Parameters and buffers whose shape is not known yet. `nn/layers/lazy.py` has the modules that hold them until their first forward."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from dynograd.creation import empty
+from dynograd.base.shapes import Size
 from dynograd.nn.parameter import Buffer, Parameter
-from dynograd.shapes import Size
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.creation import empty
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["UninitializedBuffer", "UninitializedParameter", "UninitializedTensorMixin", "is_lazy"]
 

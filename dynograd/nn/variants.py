@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from dynograd.methods import public_functions
 from dynograd.nn import randomized
+from dynograd.tensor.methods import public_functions
 
 __all__ = [
     "conv_tbc",

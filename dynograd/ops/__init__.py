@@ -7,14 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import Any
 
 __all__ = ["families"]
 
-families = sorted(module.name for module in iter_modules(__path__) if module.name != "op")
+_places = {
+    module.name.rpartition(".")[2]: module.name
+    for module in walk_packages(__path__, "dynograd.ops.")
+    if not module.ispkg and module.name != "dynograd.ops.op"
+}
+families = sorted(_places)
 for _family in families:
-    import_module(f"dynograd.ops.{_family}")
+    import_module(_places[_family])
 
 namespace: list[Callable[[str], Any]] = []  # gives the namespace of a name
 

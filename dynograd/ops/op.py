@@ -2,7 +2,7 @@
 
 An op's public function starts as a stub. On its first call the installed interpreter (eager autograd, see
 `dynograd/interpreter/`) writes the function's real code from the table, specialised for this op's parameters. The function
-object never changes, so `from dynograd.ops.reductions import sum` is always the fast one. This is the one place where a lower
+object never changes, so `from dynograd.ops.reduce.reductions import sum` is always the fast one. This is the one place where a lower
 layer is handed something by a higher one.
 """
 
@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from dynograd.generated_sources import is_unwritten, run_source, written_later
+from dynograd.base.generated_sources import is_unwritten, run_source, written_later
 
 __all__ = ["Op", "composed", "elementwise", "op", "registry"]
 

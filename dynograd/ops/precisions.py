@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd import dtypes
+from dynograd.base import dtypes
 from dynograd.errors import DtypeError
-from dynograd.ops.broadcasting import convert
+from dynograd.ops.layout.broadcasting import convert
 
 __all__: list[str] = []
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd import arrays, dtypes
+from dynograd import arrays
+from dynograd.base import dtypes
 from dynograd.kernels import kernel
 from dynograd.optim.elementwise import check_common, count_in_tensors, counted
 from dynograd.optim.optimizer import Optimizer, ParamsT
 from dynograd.optim.options import scalar
 from dynograd.optim.states import new_step
 from dynograd.optim.together import FEW_ELEMENTS, FEW_PARAMETERS
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["Adafactor"]
 

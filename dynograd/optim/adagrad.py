@@ -10,7 +10,7 @@ from dynograd.optim.optimizer import ParamsT
 from dynograd.optim.options import check_flags, check_range
 from dynograd.optim.sparse_rows import check_sparse_options, rows, set_rows, step_compiled
 from dynograd.optim.states import new_step
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["Adagrad"]
 

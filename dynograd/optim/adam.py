@@ -11,7 +11,7 @@ from dynograd.optim.optimizer import Optimizer, ParamsT
 from dynograd.optim.options import check_flags, check_pair, check_range, check_single, scalar
 from dynograd.optim.states import new_step
 from dynograd.optim.together import Rule
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["Adam"]
 

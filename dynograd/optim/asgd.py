@@ -9,7 +9,7 @@ from dynograd.optim.elementwise import Elementwise, check_common, counted, direc
 from dynograd.optim.optimizer import ParamsT
 from dynograd.optim.options import scalar
 from dynograd.optim.states import new_step
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["ASGD"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays
-from dynograd.ops.complexes import view_as_real
+from dynograd.ops.elementwise.complexes import view_as_real
 from dynograd.optim.optimizer import Optimizer
 from dynograd.optim.options import check_pair, check_range, check_single, scalar
 from dynograd.optim.states import new_step
 from dynograd.optim.together import Rule
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = [
     "Elementwise",

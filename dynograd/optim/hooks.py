@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
-from dynograd.tensor import RemovableHandle
+from dynograd.tensor.tensor import RemovableHandle
 
 __all__ = ["HookMethods", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "with_step_hooks"]
 

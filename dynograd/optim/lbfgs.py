@@ -8,13 +8,13 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.autograd.modes import enable_grad, no_grad
-from dynograd.ops.complexes import view_as_real
+from dynograd.ops.elementwise.complexes import view_as_real
 from dynograd.optim.elementwise import check_common
 from dynograd.optim.hooks import with_step_hooks
 from dynograd.optim.line_searches import strong_wolfe
 from dynograd.optim.optimizer import Optimizer, ParamsT
 from dynograd.optim.options import scalar
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["LBFGS"]
 

@@ -9,7 +9,7 @@ from dynograd.optim.elementwise import Elementwise, added, check_common, counted
 from dynograd.optim.optimizer import ParamsT
 from dynograd.optim.options import check_range
 from dynograd.optim.states import new_step
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["NAdam"]
 

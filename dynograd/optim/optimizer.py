@@ -15,6 +15,7 @@ from dynograd.autograd.modes import enable_grad, set_grad_enabled
 from dynograd.autograd.nodes import caller
 from dynograd.autograd.writes import stamp, stamp_all
 from dynograd.errors import user_level
+from dynograd.interpreter.tensor_parts import view_of
 from dynograd.kernels import kernel
 from dynograd.optim import states
 from dynograd.optim.hooks import (
@@ -24,8 +25,7 @@ from dynograd.optim.hooks import (
     with_step_hooks,
 )
 from dynograd.optim.together import Rule, Together, check_shapes
-from dynograd.tensor import Tensor
-from dynograd.tensor_parts import view_of
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "Optimizer",

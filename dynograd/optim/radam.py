@@ -6,7 +6,7 @@ from typing import Any
 
 from dynograd.optim.elementwise import Elementwise, added, check_common, counted, directed, move, rate, real, shift
 from dynograd.optim.optimizer import ParamsT
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["RAdam"]
 

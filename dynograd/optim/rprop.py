@@ -8,7 +8,7 @@ from dynograd import arrays
 from dynograd.optim.elementwise import Elementwise, check_common, counted, directed, real
 from dynograd.optim.optimizer import ParamsT
 from dynograd.optim.states import new_step
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["Rprop"]
 

@@ -10,7 +10,7 @@ from dynograd.optim.optimizer import Optimizer, ParamsT
 from dynograd.optim.options import check_flags, check_range, check_single, scalar
 from dynograd.optim.sparse_rows import add_rows, check_sparse_options
 from dynograd.optim.together import Rule
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["SGD"]
 

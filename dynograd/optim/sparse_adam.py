@@ -9,7 +9,7 @@ from dynograd import arrays
 from dynograd.optim.elementwise import check_common
 from dynograd.optim.optimizer import Optimizer, ParamsT
 from dynograd.optim.sparse_rows import rows, set_rows, step_compiled
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["SparseAdam"]
 

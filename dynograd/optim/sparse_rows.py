@@ -7,7 +7,7 @@ from typing import Any
 from dynograd import arrays
 from dynograd.kernels import kernel
 from dynograd.sparse import coordinates
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["add_rows", "check_sparse_options", "rows", "set_rows", "step_compiled"]
 

@@ -6,9 +6,10 @@ from collections import defaultdict
 from copy import deepcopy
 from typing import Any
 
-from dynograd import arrays, devices, dtypes
+from dynograd import arrays
+from dynograd.base import devices, dtypes
 from dynograd.errors import ShapeError, StateDictError
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["new_step", "packed", "unpacked"]
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dynograd.autograd.modes import no_grad
-from dynograd.creation import tensor
-from dynograd.dtypes import int64
-from dynograd.nn.batchnorm import _BatchNorm
+from dynograd.base.dtypes import int64
+from dynograd.nn.layers.batchnorm import _BatchNorm
 from dynograd.nn.module import Module
 from dynograd.optim.lr_scheduler.base import LRScheduler, per_group, warn_if_asked_outside
 from dynograd.optim.optimizer import Optimizer
-from dynograd.tensor import Tensor
+from dynograd.tensor.creation import tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "AveragedModel",

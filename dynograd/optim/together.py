@@ -10,11 +10,12 @@ from __future__ import annotations
 from operator import is_
 from typing import Any, NamedTuple
 
-from dynograd import arrays, dtypes
+from dynograd import arrays
 from dynograd.autograd.writes import marks, stamp_marks
+from dynograd.base import dtypes
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Rule", "Together", "shape_error"]
 

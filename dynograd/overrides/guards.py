@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynograd.amp import autocasting
-from dynograd.generated_sources import is_unwritten, run_source
+from dynograd.base.generated_sources import is_unwritten, run_source
+from dynograd.interpreter.overriding import OVERRIDING, STATE, dispatch, overriding_among
 from dynograd.interpreter.recorded_methods import note_change
-from dynograd.methods import OPERATORS
 from dynograd.ops.op import Op, code_below, registry
 from dynograd.overrides.tables import SPACES, functions_of, methods, properties, public_function_of
-from dynograd.overriding import OVERRIDING, STATE, dispatch, overriding_among
+from dynograd.tensor.methods import OPERATORS
 
 __all__ = ["begin", "guard_everything", "unguard"]
 

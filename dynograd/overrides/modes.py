@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.interpreter.overriding import STATE
 from dynograd.overrides.guards import guard_everything, unguard
-from dynograd.overriding import STATE
 
 __all__ = ["BaseTorchFunctionMode", "TorchFunctionMode"]
 

@@ -8,9 +8,9 @@ import inspect
 import types
 from typing import Any
 
+from dynograd.interpreter.overriding import OverridingTensor, fill_overriding, known_names
 from dynograd.ops.op import Op
-from dynograd.overriding import OverridingTensor, fill_overriding, known_names
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["SPACES", "functions_of", "methods", "module_of", "properties", "public_function_of"]
 

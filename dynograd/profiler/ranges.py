@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from dynograd.amp.autocasting import code_changed
 from dynograd.autograd import engine
-from dynograd.generated_sources import run_source
+from dynograd.base.generated_sources import run_source
 from dynograd.interpreter.recorded_methods import note_change
 from dynograd.ops.op import Op, code_below, registry, set_shortcuts_aside, when_written
 from dynograd.ragged.tensor import load_rules

@@ -9,7 +9,7 @@ from typing import Any
 
 from dynograd import arrays, cuda
 from dynograd.profiler.events import Event, EventList
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Recorder"]
 

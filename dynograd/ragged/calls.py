@@ -15,7 +15,7 @@ from dynograd.errors import RaggedSizeError
 from dynograd.interpreter import named_outputs
 from dynograd.ops.op import Op, registry
 from dynograd.ragged.tensor import RaggedTensor, make
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["RULES", "Call", "Refusal", "own_function", "ragged_rule", "run_call", "run_op"]
 
@@ -238,11 +238,11 @@ def run_call(key: str, given: dict[str, Any]) -> Any:
         if found is not NotImplemented:
             return found
     if op.kind == "elementwise":
-        from dynograd.ragged.elementwise import elementwise
+        from dynograd.ragged.families.elementwise import elementwise
 
         return elementwise(call)
-    from dynograd.ragged.groups import grouped
-    from dynograd.ragged.levels import is_deep, lifted
+    from dynograd.ragged.families.groups import grouped
+    from dynograd.ragged.families.levels import is_deep, lifted
 
     deep = any([is_deep(one) for one in call.ragged()])
     if deep and (rule is not None or not _knows_levels(call)):
@@ -281,7 +281,7 @@ def goes_by_groups(op: Op) -> bool:
 
 def _knows_levels(call: Call) -> bool:
     """Whether a composed op without a rule is run as it is on several levels: its dims have fixed numbers, or it is about the upper level."""
-    from dynograd.ragged.levels import names_upper_dims
+    from dynograd.ragged.families.levels import names_upper_dims
 
     return call.op.kind == "composed" and (call.op.name in BY_NUMBER or names_upper_dims(call))
 
@@ -326,7 +326,7 @@ def _write(target: Any, value: Any, who: str, write: Callable[..., Any]) -> Any:
             )
         return None
     if not isinstance(value, RaggedTensor):
-        from dynograd.ragged.elementwise import repeated
+        from dynograd.ragged.families.elementwise import repeated
 
         inner = repeated(who, value, target) if isinstance(value, Tensor) else value
     else:

@@ -11,12 +11,12 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from dynograd.base.generated_sources import run_source
 from dynograd.errors import RaggedSizeError
-from dynograd.generated_sources import run_source
 from dynograd.interpreter.recorded_methods import note_change
 from dynograd.ops.op import code_below, registry
 from dynograd.ragged.calls import OWN, ragged_in, run_call
-from dynograd.ragged.sized import SIZED
+from dynograd.ragged.families.sized import SIZED
 from dynograd.ragged.tensor import RaggedTensor
 
 __all__ = ["install", "intercept", "intercept_sizes"]

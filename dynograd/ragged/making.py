@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from dynograd import arrays
-from dynograd.creation import as_tensor, empty, tensor
+from dynograd.base.shapes import normalize_dim
 from dynograd.errors import DeviceError, DtypeError, ShapeError
-from dynograd.ops.joins import cat
+from dynograd.ops.layout.joins import cat
 from dynograd.ops.op import registry
 from dynograd.ragged.partitions import Partition, Shapes, checked_lengths, checked_offsets
 from dynograd.ragged.tensor import RaggedTensor, make
-from dynograd.shapes import normalize_dim
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.creation import as_tensor, empty, tensor
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["from_values", "ragged_from_padded", "ragged_like", "ragged_tensor"]
 

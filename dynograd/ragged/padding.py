@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from dynograd import arrays
-from dynograd.creation import full
 from dynograd.errors import ShapeError
 from dynograd.ops.op import registry
 from dynograd.ragged.partitions import Partition, Shapes, shown
 from dynograd.ragged.tensor import RaggedTensor
-from dynograd.tensor import wrap
+from dynograd.tensor.creation import full
+from dynograd.tensor.tensor import wrap
 
 __all__ = ["mask_of", "padded", "padded_places", "padded_to"]
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from dynograd import arrays, dtypes
+from dynograd import arrays
+from dynograd.base import dtypes
 from dynograd.errors import DtypeError, IndexRangeError, RaggedSizeError, ShapeError
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["Partition", "RaggedSize", "Shapes", "checked_lengths", "checked_offsets"]
 

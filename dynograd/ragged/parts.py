@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dynograd.borrowed_gradients import gradients_of
-from dynograd.tensor import Tensor
+from dynograd.tensor.borrowed_gradients import gradients_of
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Part", "part_of"]
 

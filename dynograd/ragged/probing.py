@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.autograd.modes import no_grad
-from dynograd.creation import eye, full, zeros
 from dynograd.errors import RaggedSizeError
 from dynograd.ragged.calls import Call, mapped
-from dynograd.ragged.levels import SHARED
+from dynograd.ragged.families.levels import SHARED
 from dynograd.ragged.partitions import RaggedSize, Shapes
 from dynograd.ragged.tensor import RaggedTensor
-from dynograd.tensor import Tensor
+from dynograd.tensor.creation import eye, full, zeros
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["dims_that_follow", "probed"]
 

@@ -1,23 +1,21 @@
 """All ragged rules, and the functions that look for ragged tensors: imported when the first ragged tensor is made."""
 
-from dynograd.ragged import (
+from dynograd.ragged import interception, padding, refusals
+from dynograd.ragged.families import (
     attending,
     each,
     elementwise,
     groups,
     indexing,
-    interception,
     joins,
     likes,
     lookups,
     losses,
     normalizing,
     orders,
-    padding,
     places,
     products,
     reductions,
-    refusals,
     rowwise,
     selecting,
     sliding,

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy
 
-from dynograd import arrays, printing
-from dynograd.shapes import Size
+from dynograd import arrays
+from dynograd.base.shapes import Size
+from dynograd.tensor import printing
 
 __all__ = ["Example", "Shown", "refusal", "rows_text", "shown_array"]
 

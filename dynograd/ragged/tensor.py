@@ -17,13 +17,15 @@ from typing import Any
 
 import numpy
 
-from dynograd import arrays, layouts, printing
+from dynograd import arrays
+from dynograd.base import layouts
+from dynograd.base.shapes import Size, normalize_dim
 from dynograd.ops.op import registry
 from dynograd.ragged.gradients import Differentiable
 from dynograd.ragged.partitions import Partition, RaggedSize, Shapes
 from dynograd.ragged.parts import part_of
 from dynograd.ragged.shown import Example, refusal, rows_text, shown_array
-from dynograd.shapes import Size, normalize_dim
+from dynograd.tensor import printing
 
 __all__ = ["RaggedTensor", "is_ragged", "make"]
 
@@ -321,7 +323,7 @@ def row_of(x: RaggedTensor, number: int) -> Any:
     if isinstance(part, Shapes):
         return registry["view"].function(basic(x.packed, (slice(first, last),)), tuple(part.sizes[number].tolist()))
     if isinstance(x.packed, RaggedTensor):
-        from dynograd.ragged.selecting import rows_between
+        from dynograd.ragged.families.selecting import rows_between
 
         return rows_between(x.packed, first, last)
     return basic(x.packed, (slice(None),) * (x.place - 1) + (slice(first, last),))

@@ -15,7 +15,7 @@ from dynograd.errors import NonFiniteError
 from dynograd.runs.origins import Origin, Tracer, kinds_of
 from dynograd.runs.parts import states_of
 from dynograd.runs.snapshots import array_of, non_finite
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from dynograd.runs.run import Run

@@ -16,7 +16,7 @@ from dynograd.autograd import engine, set_detect_anomaly
 from dynograd.autograd.nodes import traces, user_line
 from dynograd.profiler.ranges import listen, stop_listening
 from dynograd.runs.snapshots import array_of
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Origin", "Tracer", "kinds_of"]
 

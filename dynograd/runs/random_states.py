@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy
 
+from dynograd.base.random_streams import Generator, default_generator
 from dynograd.errors import CheckpointError
 from dynograd.kernels.build.compiled_kernels import compiled_for
-from dynograd.random_streams import Generator, default_generator
 
 __all__ = ["global_state", "is_generator", "set_global_state", "settle", "set_state", "state_of"]
 

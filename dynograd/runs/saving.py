@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
-from dynograd import checkpoint_files, serialization
-from dynograd.checkpoint_trees import Reader
+from dynograd.base.files import Source
 from dynograd.errors import CheckpointError, user_level
-from dynograd.files import Source
 from dynograd.runs.parts import RESERVED, check_names, load_states, states_of
 from dynograd.runs.random_states import global_state, set_global_state, settle
+from dynograd.saving import checkpoint_files, serialization
+from dynograd.saving.checkpoint_trees import Reader
 
 __all__ = ["SavedRun", "load_run", "save_run", "saved_runs"]
 

@@ -10,7 +10,7 @@ import numpy
 
 from dynograd import arrays
 from dynograd.autograd import no_grad
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Snapshot", "Snapshots", "array_of", "copied", "non_finite"]
 

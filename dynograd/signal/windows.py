@@ -13,13 +13,13 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dynograd import dtypes
-from dynograd.creation import arange
-from dynograd.ops.arithmetic import abs
-from dynograd.ops.bessel_functions import i0
-from dynograd.ops.exponentials import exp
-from dynograd.ops.trigonometrics import cos, sin
-from dynograd.public_forms import explained
+from dynograd.base import dtypes
+from dynograd.interpreter.public_forms import explained
+from dynograd.ops.elementwise.arithmetic import abs
+from dynograd.ops.elementwise.bessel_functions import i0
+from dynograd.ops.elementwise.exponentials import exp
+from dynograd.ops.elementwise.trigonometrics import cos, sin
+from dynograd.tensor.creation import arange
 
 __all__ = [
     "bartlett",

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dynograd import dtypes
+from dynograd.base import dtypes
 from dynograd.sparse import making
 from dynograd.sparse.functions import addmm, log_softmax, mm, sampled_addmm, softmax, spdiags, sum
 from dynograd.sparse.making import sparse_coo_tensor

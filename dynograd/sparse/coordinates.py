@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from dynograd.creation import arange, zeros
-from dynograd.ops.indexing import getitem
-from dynograd.ops.joins import stack
-from dynograd.ops.lookups import searchsorted, unique
-from dynograd.ops.picks import index_add
-from dynograd.ops.views import reshape
+from dynograd.ops.index.indexing import getitem
+from dynograd.ops.index.lookups import searchsorted, unique
+from dynograd.ops.index.picks import index_add
+from dynograd.ops.layout.joins import stack
+from dynograd.ops.layout.views import reshape
+from dynograd.tensor.creation import arange, zeros
 
 __all__ = [
     "apart",

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.creation import arange, as_tensor, empty, zeros
+from dynograd.base.shapes import check_tensor, normalize_dim
 from dynograd.errors import ShapeError
-from dynograd.ops.indexing import getitem
-from dynograd.ops.joins import cat, stack
-from dynograd.ops.lookups import unique
-from dynograd.ops.matmuls import matmul
-from dynograd.ops.scatters import scatter_reduce
-from dynograd.ops.sparse_products import sparse_sampled
-from dynograd.ops.views import reshape
-from dynograd.shapes import check_tensor, normalize_dim
+from dynograd.ops.index.indexing import getitem
+from dynograd.ops.index.lookups import unique
+from dynograd.ops.index.scatters import scatter_reduce
+from dynograd.ops.layout.joins import cat, stack
+from dynograd.ops.layout.views import reshape
+from dynograd.ops.matmul.matmuls import matmul
+from dynograd.ops.matmul.sparse_products import sparse_sampled
 from dynograd.sparse import coordinates
 from dynograd.sparse.making import form_of
 from dynograd.sparse.rules import sum_of
 from dynograd.sparse.tensor import COO, SparseTensor, of_coordinates
+from dynograd.tensor.creation import arange, as_tensor, empty, zeros
 
 __all__ = ["addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum"]
 

@@ -12,10 +12,10 @@ from dynograd.autograd.modes import MODES, show
 from dynograd.autograd.nodes import FREED, Node, next_seq
 from dynograd.interpreter import with_history
 from dynograd.kernels import kernel
-from dynograd.ops.embeddings import lookup
-from dynograd.ops.indexing import get_advanced
+from dynograd.ops.index.embeddings import lookup
+from dynograd.ops.index.indexing import get_advanced
 from dynograd.sparse.tensor import SparseTensor, of_coordinates
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["sparse_lookup"]
 

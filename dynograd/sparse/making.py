@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dynograd import dtypes, layouts
-from dynograd.creation import as_tensor, empty, tensor
+from dynograd.base import dtypes, layouts
+from dynograd.base.shapes import check_whole
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
-from dynograd.ops.indexing import getitem
-from dynograd.ops.lookups import nonzero
-from dynograd.ops.transposes import movedim
-from dynograd.shapes import check_whole
+from dynograd.ops.index.indexing import getitem
+from dynograd.ops.index.lookups import nonzero
+from dynograd.ops.layout.transposes import movedim
 from dynograd.sparse import coordinates
 from dynograd.sparse.tensor import COO, CSC, CSR, SparseTensor, compressed, of_coordinates
-from dynograd.tensor import Tensor
+from dynograd.tensor.creation import as_tensor, empty, tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "form_of",

@@ -6,19 +6,19 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from dynograd.creation import tensor, zeros
+from dynograd.base.shapes import broadcast_shapes, normalize_dim
 from dynograd.errors import ShapeError
-from dynograd.ops.broadcasting import expand
-from dynograd.ops.indexing import getitem
-from dynograd.ops.joins import cat, stack
+from dynograd.ops.index.indexing import getitem
+from dynograd.ops.index.picks import index_add
+from dynograd.ops.layout.broadcasting import expand
+from dynograd.ops.layout.joins import cat, stack
+from dynograd.ops.layout.views import reshape
+from dynograd.ops.matmul.sparse_products import sparse_product, sparse_transposed_product
 from dynograd.ops.op import Op, registry
-from dynograd.ops.picks import index_add
-from dynograd.ops.sparse_products import sparse_product, sparse_transposed_product
-from dynograd.ops.views import reshape
-from dynograd.shapes import broadcast_shapes, normalize_dim
 from dynograd.sparse import coordinates
 from dynograd.sparse.tensor import COO, SparseTensor, of_coordinates, refusal
-from dynograd.tensor import Tensor
+from dynograd.tensor.creation import tensor, zeros
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["run_op", "sum_of"]
 

@@ -12,14 +12,16 @@ from typing import Any
 
 import numpy
 
-from dynograd import arrays, dtypes, layouts, printing
-from dynograd.borrowed_gradients import gradients_of
+from dynograd import arrays
+from dynograd.base import dtypes, layouts
+from dynograd.base.shapes import Size, normalize_dim
 from dynograd.errors import ShapeError
-from dynograd.ops.indexing import getitem
-from dynograd.ops.joins import stack
-from dynograd.shapes import Size, normalize_dim
+from dynograd.ops.index.indexing import getitem
+from dynograd.ops.layout.joins import stack
 from dynograd.sparse import coordinates
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor import printing
+from dynograd.tensor.borrowed_gradients import gradients_of
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["COO", "CSC", "CSR", "SparseTensor", "compressed", "of_coordinates"]
 

@@ -14,13 +14,13 @@ from typing import Any
 
 from dynograd.amp import autocasting
 from dynograd.autograd.modes import MODES, enable_grad
-from dynograd.custom_function import Function
-from dynograd.differentiation import backward
+from dynograd.base.random_streams import default_generator
 from dynograd.errors import user_level
-from dynograd.graphs import active_hooks, saved_tensors_hooks
 from dynograd.interpreter import TENSORS
-from dynograd.random_streams import default_generator
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.custom_function import Function
+from dynograd.tensor.differentiation import backward
+from dynograd.tensor.graphs import active_hooks, saved_tensors_hooks
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = [
     "CheckpointError",

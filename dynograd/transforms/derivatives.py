@@ -12,10 +12,10 @@ from math import prod
 from typing import Any
 
 from dynograd import arrays
-from dynograd import differentiation as tape
 from dynograd.autograd.modes import MODES, enable_grad
-from dynograd.methods import public_functions
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor import differentiation as tape
+from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms.batching.batched import (
     Batched,
     BatchError,

@@ -14,9 +14,9 @@ from typing import Any
 from dynograd import arrays, interpreter
 from dynograd.autograd.nodes import Node, OutputNode
 from dynograd.interpreter import TENSORS
+from dynograd.interpreter.tensor_parts import base_of, link_view, living_views, set_meta, steps_of, view_of
 from dynograd.ops.op import Op
-from dynograd.tensor import Tensor, wrap
-from dynograd.tensor_parts import base_of, link_view, living_views, set_meta, steps_of, view_of
+from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms import rules
 from dynograd.transforms.batching.batched import Batched, all_lowered, all_raised, levels_of, make_batched
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from dynograd.errors import DtypeError, ShapeError
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.duals import Level, make_moving, split
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]

@@ -11,9 +11,9 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.autograd.modes import enable_grad
-from dynograd.differentiation import grad
-from dynograd.methods import public_functions
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.differentiation import grad
+from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms.derivatives import jacfwd, jacrev
 from dynograd.transforms.jvp import jvp as forward_jvp
 

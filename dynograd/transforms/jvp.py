@@ -7,7 +7,7 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.errors import DtypeError, GradientError, ShapeError
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms.duals import Level, make_moving, split
 from dynograd.transforms.trees import flatten, map_tree, same_structure
 

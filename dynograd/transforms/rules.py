@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dynograd import arrays, honest
+from dynograd import arrays
 from dynograd.autograd.modes import MODES, enable_grad
-from dynograd.generated_sources import run_source
+from dynograd.base.generated_sources import run_source
 from dynograd.interpreter import alias_of, named_outputs
-from dynograd.ops.broadcasting import convert, stretch
+from dynograd.ops.layout.broadcasting import convert, stretch
 from dynograd.ops.op import Op, registry
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor import honest
+from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms.batching.batched import Batched, make_batched
 
 __all__ = ["by_two_backwards", "tangents_of"]

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from dynograd.methods import public_functions
-from dynograd.tensor import Tensor
+from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.batching.batched import Batched, Level, lowered, make_batched, run
 from dynograd.transforms.trees import flatten, map_tree, rebuild
 

@@ -4,6 +4,6 @@
 tensor([1, 2])
 """
 
-from dynograd.creation import from_dlpack, to_dlpack
+from dynograd.tensor.creation import from_dlpack, to_dlpack
 
 __all__ = ["from_dlpack", "to_dlpack"]

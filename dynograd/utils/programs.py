@@ -22,8 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dynograd import creation
 from dynograd.errors import CheckpointError, DataFileError, DeviceError, OutOfMemoryError, StateDictError
+from dynograd.tensor import creation
 
 __all__ = [
     "UsageError",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 
 try:
     import tensorboardX

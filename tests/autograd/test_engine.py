@@ -469,7 +469,7 @@ def test_memory_of_backward_falls_as_it_goes():
 @pytest.mark.parametrize("create_graph", [False, True])
 def test_grad_computes_only_what_leads_to_its_inputs(monkeypatch, create_graph):
     """A gradient penalty asks for the slope at the pictures: the weights' gradients are not computed on the way."""
-    from dynograd.ops import correlations
+    from dynograd.ops.conv import correlations
 
     calls = []
     plain = correlations.correlate_weight

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import dynograd as dg
-from dynograd import tensor_parts
 from dynograd.errors import InplaceError
+from dynograd.interpreter import tensor_parts
 
 SHAPES = [(4,), (2, 3), (3, 2), (2, 2, 2), (3, 3), (), (1, 3), (6,)]
 PLACES = st.integers(0, 30)

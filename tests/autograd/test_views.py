@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import dynograd as dg
-from dynograd import tensor_parts
+from dynograd.interpreter import tensor_parts
 from dynograd.nn import Parameter
 
 

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-import standin_cuda
+
+from tests.support import standin_cuda
 
 CASES = sorted((Path(__file__).parent / "standin").glob("cases_*.py"))
 

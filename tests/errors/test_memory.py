@@ -4,9 +4,9 @@ import numpy
 import pytest
 
 import dynograd
-from dynograd.inplace import REPEATED
 from dynograd.ops.op import registry
-from dynograd.tensor import Tensor
+from dynograd.tensor.inplace import REPEATED
+from dynograd.tensor.tensor import Tensor
 from tests.ops.arguments import converted, draw, tensors_of
 from tests.ops.test_registry import rows_by_name
 

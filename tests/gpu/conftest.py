@@ -52,7 +52,7 @@ def pytest_testnodedown(node):
 
 def _never_run(seen):
     """Titles of kernels that no test ran."""
-    import kernel_variants
+    from tests.support import kernel_variants
 
     ran = set().union(*seen.values())
     return sorted(

@@ -2,13 +2,13 @@
 
 import inspect
 
-import kernel_variants
 import pytest
-from kernel_variants import TARGETS, complaint, kernels_of
 
 from dynograd.cuda import driver
 from dynograd.errors import KernelCompileError
 from dynograd.kernels.build import kernel_cache
+from tests.support import kernel_variants
+from tests.support.kernel_variants import TARGETS, complaint, kernels_of
 
 triton = pytest.importorskip("triton", reason="triton is not installed")
 pytest.importorskip("numba_cuda", reason="numba-cuda is not installed")

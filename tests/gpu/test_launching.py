@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-import standin_cuda
 
 from dynograd.cuda import driver
+from tests.support import standin_cuda
 
 pytest.importorskip("triton", reason="triton is not installed")
 pytest.importorskip("numba_cuda", reason="numba-cuda is not installed")

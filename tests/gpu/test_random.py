@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy
 import pytest
 
-from dynograd.devices import device
+from dynograd.base.devices import device
 from dynograd.kernels.random import random_cpu, random_cuda
 from tests.gpu.twins import on_device
 

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy
 import pytest
 
-from dynograd.devices import device
+from dynograd.base.devices import device
 from dynograd.kernels.layout import creation_cpu, creation_cuda, joins_cpu, joins_cuda, views_cpu, views_cuda
 from dynograd.kernels.linalg import triangles_cpu, triangles_cuda
 from dynograd.kernels.optim import packing_cuda

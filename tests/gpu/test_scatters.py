@@ -9,7 +9,7 @@ import pytest
 from dynograd.errors import IndexRangeError
 from dynograd.kernels.build import determinism, faults_cuda
 from dynograd.kernels.index import embeddings_cuda, indexing_cpu, indexing_cuda, scatters_cuda
-from dynograd.ops.indexing import Advanced
+from dynograd.ops.index.indexing import Advanced
 from tests.gpu.twins import compared, near, on_device
 from tests.gpu.values import numbers
 

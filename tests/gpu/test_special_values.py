@@ -2,10 +2,10 @@
 
 import numpy
 import pytest
-from special_values import STATICS, differences, operands_of, told
 
 import dynograd
 from dynograd.ops.op import registry
+from tests.support.special_values import STATICS, differences, operands_of, told
 
 # What is 0 by underflow, or the larger of 0 and -0, has either sign.
 EITHER_ZERO = ("fmax", "fmin", "maximum", "minimum", "gelu", "gelu_backward")

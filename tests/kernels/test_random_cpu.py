@@ -10,11 +10,12 @@ import pytest
 from scipy import stats
 
 import dynograd
-from dynograd import arrays, dtypes
+from dynograd import arrays
+from dynograd.base import dtypes
+from dynograd.base.random_streams import default_generator
 from dynograd.kernels.build import threads
 from dynograd.kernels.random import random_cpu, random_numba
 from dynograd.kernels.random.random_formulas import high_product
-from dynograd.random_streams import default_generator
 
 F32, F64, F16, BF16 = numpy.dtype("f4"), numpy.dtype("f8"), numpy.dtype("f2"), numpy.dtype(ml_dtypes.bfloat16)
 FLOATS = [F32, F64, F16, BF16]

@@ -5,7 +5,7 @@ import pytest
 
 import dynograd
 from dynograd import nn
-from dynograd.nn.dropout import added
+from dynograd.nn.layers.dropout import added
 
 
 class Doubling(nn.Dropout):

@@ -11,10 +11,10 @@ import numpy
 from numpy.testing import assert_allclose
 
 import dynograd
-from dynograd import dtypes
-from dynograd.methods import public_functions
+from dynograd.base import dtypes
 from dynograd.ops.op import registry
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor, wrap
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTEGERS = ("int64", "int32", "uint8")

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy
 
-from dynograd import dtypes
-from dynograd.differentiation import grad
+from dynograd.base import dtypes
 from dynograd.gradcheck import gradcheck
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.differentiation import grad
+from dynograd.tensor.tensor import Tensor, wrap
 from tests.ops.arguments import (
     BOOL,
     COMPLEX,

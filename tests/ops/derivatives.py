@@ -9,11 +9,11 @@ from typing import Any
 import numpy
 from numpy.testing import assert_allclose
 
-from dynograd import dtypes
 from dynograd.autograd.modes import no_grad
-from dynograd.differentiation import grad
+from dynograd.base import dtypes
 from dynograd.gradcheck import gradcheck, gradgradcheck
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.differentiation import grad
+from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms.jvp import jvp
 from tests.ops.arguments import (
     Arguments,

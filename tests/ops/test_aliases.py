@@ -4,7 +4,7 @@ import numpy
 import pytest
 
 import dynograd
-from dynograd.ops.aliases import ALIASES
+from dynograd.ops.elementwise.aliases import ALIASES
 from tests.ops.harness import Row, generate
 
 REFERENCES = {

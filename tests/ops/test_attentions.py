@@ -120,7 +120,7 @@ def test_causal_rows_do_not_see_what_comes_later():
 @pytest.mark.parametrize("p", [0.0, 0.4])
 @pytest.mark.parametrize("masked", ["none", "causal", "bool", "numbers"])
 def test_tiles_and_other_ops_agree_in_first_and_second_order(masked, p):
-    from dynograd.ops.attentions import attended, attended_decomposition
+    from dynograd.ops.attention.attentions import attended, attended_decomposition
 
     mask = None
     if masked == "bool":

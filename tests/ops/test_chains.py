@@ -9,7 +9,7 @@ import dynograd
 from dynograd.autograd import grad
 from dynograd.func import vmap
 from dynograd.gradcheck import gradcheck
-from dynograd.ops.chains import chain_best_paths, chain_likelihoods, chain_marginals
+from dynograd.ops.loss.chains import chain_best_paths, chain_likelihoods, chain_marginals
 from tests.ops.harness import Row, generate
 
 K = 3

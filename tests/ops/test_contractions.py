@@ -226,7 +226,7 @@ def test_einsum_with_an_empty_inner_dim_is_zero():
 def test_einsum_multiplies_the_cheapest_pair_first():
     x, y, z = dynograd.ones(50, 50), dynograd.ones(50, 50), dynograd.ones(50)
     assert dynograd.einsum("ij,jk,k->i", x, y, z).tolist() == [2500.0] * 50
-    from dynograd.ops.contractions import _cheapest_pair
+    from dynograd.ops.matmul.contractions import _cheapest_pair
 
     assert _cheapest_pair((("i", "j"), ("j", "k"), ("k",)), ((50, 50), (50, 50), (50,)), ("i",)) == (1, 2)
 

@@ -4,7 +4,7 @@ import numpy
 import pytest
 
 import dynograd
-from dynograd.ops.copies import VIEWS
+from dynograd.ops.layout.copies import VIEWS
 from tests.ops.harness import BOOL, COMPLEX, FLOATS, INTEGERS, Row, error, generate
 
 ALL = FLOATS + INTEGERS + BOOL + COMPLEX

@@ -7,7 +7,7 @@ import pytest
 
 import dynograd
 from dynograd.nn import functional as F
-from dynograd.ops.correlations import correlate, correlate_back, correlate_weight
+from dynograd.ops.conv.correlations import correlate, correlate_back, correlate_weight
 from tests.ops.harness import Row, error, generate
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import dynograd
 from dynograd.autograd import detect_anomaly
-from dynograd.ops.deferred_sums import FEW, LEAST, MOST
+from dynograd.ops.reduce.deferred_sums import FEW, LEAST, MOST
 
 F = dynograd.nn.functional
 OUT, IN = 128, 160

@@ -4,7 +4,7 @@ import numpy
 import pytest
 
 from dynograd.kernels.matmul.product_plans import ProductPlan
-from dynograd.ops.grouped_products import grouped_products
+from dynograd.ops.matmul.grouped_products import grouped_products
 from tests.ops.harness import Row, generate
 
 SIZES = [(2, 3, 4), (1, 1, 1), (0, 2, 3), (3, 2, 0), (5, 4, 3)]  # m, n, k

@@ -5,7 +5,7 @@ import pytest
 
 import dynograd
 from dynograd.autograd.nodes import Node
-from dynograd.tensor import wrap
+from dynograd.tensor.tensor import wrap
 from tests.ops.cases import cases_of
 from tests.ops.harness import FLOATS, INTEGERS, Row, error, generate
 

@@ -5,10 +5,10 @@ import itertools
 import numpy
 import pytest
 import scipy.linalg
-from few_calls import few_or_many_calls  # noqa: F401
 
 import dynograd
 from tests.ops.harness import BOOL, COMPLEX, FLOATS, INTEGERS, Row, error, generate
+from tests.support.few_calls import few_or_many_calls  # noqa: F401
 
 ALL = FLOATS + INTEGERS + BOOL + COMPLEX
 zeros = dynograd.zeros

@@ -7,7 +7,7 @@ import dynograd
 from dynograd.autograd import grad
 from dynograd.nn import LinearCrossEntropyOptions
 from dynograd.nn import functional as F
-from dynograd.ops import linear_losses
+from dynograd.ops.loss import linear_losses
 from tests.ops.harness import Row, error, generate
 
 N, D, C = 7, 3, 5

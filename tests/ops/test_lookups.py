@@ -4,10 +4,10 @@ import math
 
 import numpy
 import pytest
-from few_calls import few_or_many_calls  # noqa: F401
 
 import dynograd
 from tests.ops.harness import BOOL, COMPLEX, FLOATS, INTEGERS, Row, error, generate
+from tests.support.few_calls import few_or_many_calls  # noqa: F401
 
 zeros, tensor = dynograd.zeros, dynograd.tensor
 NUMBERS = FLOATS + INTEGERS
@@ -79,7 +79,7 @@ ROWS = [
         lambda x, num_classes: numpy.eye(num_classes, dtype=int)[x],
         args=lambda rng: [rng.integers(0, 4, (2, 3)), 5],
         dtypes=("float32",),
-        function=dynograd.ops.lookups.one_hot,
+        function=dynograd.ops.index.lookups.one_hot,
         errors=[
             error(lambda op: op(tensor([0, 3]), 3), RuntimeError, "Class values must be smaller than num_classes", "3"),
             error(lambda op: op(tensor([-1])), RuntimeError, "Class values must be non-negative", "-1"),
@@ -252,7 +252,7 @@ def test_slices_without_elements_are_equal():
     assert (tuple(values.shape), inverse.tolist(), counts.tolist()) == ((5, 1, 5), [0], [1])
 
 
-FLOATING = [dynograd.float16, dynograd.bfloat16, dynograd.float32, dynograd.float64, *dynograd.dtypes.FLOAT8]
+FLOATING = [dynograd.float16, dynograd.bfloat16, dynograd.float32, dynograd.float64, *dynograd.base.dtypes.FLOAT8]
 
 
 @pytest.mark.parametrize("copies", [1, 60, 5000])

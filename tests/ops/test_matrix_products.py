@@ -190,7 +190,7 @@ def test_beta_zero_leaves_nan_out():
 
 
 def test_chain_takes_the_cheapest_order():
-    from dynograd.ops.matrix_products import _splits
+    from dynograd.ops.matmul.matrix_products import _splits
 
     assert _splits([10, 1000, 2, 50]) == {(0, 1): 0, (1, 2): 1, (0, 2): 1}
     assert _splits([50, 2, 1000, 10])[0, 2] == 0

@@ -5,7 +5,7 @@ import pytest
 
 import dynograd
 from dynograd.nn import functional as F
-from dynograd.ops.batch_normalizations import moved_statistics
+from dynograd.ops.norm.batch_normalizations import moved_statistics
 from tests.ops.harness import Row, error, generate
 
 

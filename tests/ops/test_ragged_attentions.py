@@ -213,7 +213,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(threads):
 
 
 def test_dropout_of_the_kernel_is_that_of_the_decomposition():
-    from dynograd.ops.ragged_attentions import attended_ragged, attended_ragged_decomposition
+    from dynograd.ops.attention.ragged_attentions import attended_ragged, attended_ragged_decomposition
 
     lengths, others = dynograd.tensor(offsets([20, 0, 9])), dynograd.tensor(offsets([7, 2, 30]))
     given = [dynograd.randn(count, heads, 4, dtype=dynograd.float64) for count, heads in ((29, 4), (39, 2), (39, 2))]

@@ -1,4 +1,4 @@
-"""Recurrent layers and cells: the rows of `ops/recurrences.py` and of `ops/cells.py`, which share their references."""
+"""Recurrent layers and cells: the rows of `ops/recurrent/recurrences.py` and of `ops/recurrent/cells.py`, which share their references."""
 
 import numpy
 import pytest

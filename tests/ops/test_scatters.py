@@ -2,10 +2,10 @@
 
 import numpy
 import pytest
-from few_calls import few_or_many_calls  # noqa: F401
 
 import dynograd
 from tests.ops.harness import BOOL, COMPLEX, FLOATS, INTEGERS, Row, error, generate
+from tests.support.few_calls import few_or_many_calls  # noqa: F401
 
 ALL = FLOATS + INTEGERS + BOOL + COMPLEX
 zeros, tensor = dynograd.zeros, dynograd.tensor

@@ -10,7 +10,7 @@ from dynograd.func import vmap
 from dynograd.kernels.build import threads
 from dynograd.kernels.segment import segments_cpu
 from dynograd.ops.op import registry
-from dynograd.ops.segments import segment_spread
+from dynograd.ops.segment.segments import segment_spread
 from tests.ops.harness import Row, error, generate
 
 NEUTRAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -numpy.inf, "min": numpy.inf}

@@ -6,11 +6,11 @@ the registry.
 
 import numpy
 import pytest
-from special_values import FLOATS, STATICS, differences, operands_of, results_of, told
 
 import dynograd
 from dynograd.kernels.elementwise import loops_cpu, ufuncs
 from dynograd.ops.op import registry
+from tests.support.special_values import FLOATS, STATICS, differences, operands_of, results_of, told
 
 # One size beyond each threshold from which another body computes.
 SIZES = sorted(

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from optim.training import numpy_of
 
 import dynograd
 from dynograd import optim
 from dynograd.optim.line_searches import CURVATURE, DECREASE, strong_wolfe
+from tests.optim.training import numpy_of
 
 SEARCHES = ["strong_wolfe", None]
 

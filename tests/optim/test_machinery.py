@@ -4,10 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
-from optim.training import numpy_of, parameters_of, train, values_and_gradients
 
 import dynograd
 from dynograd import optim
+from tests.optim.training import numpy_of, parameters_of, train, values_and_gradients
 
 # --- memory ------------------------------------------------------------------------------------------------------------------
 

@@ -4,11 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
-from optim import references
-from optim.training import STEPS, numpy_of, parameters_of, train, values_and_gradients
 
 import dynograd
 from dynograd import optim
+from tests.optim import references
+from tests.optim.training import STEPS, numpy_of, parameters_of, train, values_and_gradients
 
 SGD_GRID = [
     dict(momentum=momentum, dampening=dampening, nesterov=nesterov, weight_decay=decay, maximize=maximize)

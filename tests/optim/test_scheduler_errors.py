@@ -1,11 +1,11 @@
 """What schedules refuse, and what they say."""
 
 import pytest
-from optim.test_schedulers import optimizer_with, rates_of
 
 import dynograd
 from dynograd import optim
 from dynograd.optim import lr_scheduler as schedules
+from tests.optim.test_schedulers import optimizer_with, rates_of
 
 
 def cyclic(**options):

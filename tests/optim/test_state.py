@@ -5,10 +5,10 @@ import pickle
 
 import numpy as np
 import pytest
-from optim.training import numpy_of, parameters_of, train, values_and_gradients
 
 import dynograd
 from dynograd import optim
+from tests.optim.training import numpy_of, parameters_of, train, values_and_gradients
 
 MAKERS = [
     pytest.param(lambda p: optim.SGD(p, lr=0.1, momentum=0.9), id="SGD"),

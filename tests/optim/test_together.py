@@ -4,11 +4,11 @@ import copy
 
 import numpy as np
 import pytest
-from optim.training import numpy_of, parameters_of, train, values_and_gradients
 
 import dynograd
 from dynograd import optim
 from dynograd.optim import together
+from tests.optim.training import numpy_of, parameters_of, train, values_and_gradients
 
 MAKERS = {
     "SGD": lambda p: optim.SGD(p, lr=0.1, weight_decay=0.1),

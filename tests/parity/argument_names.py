@@ -5,10 +5,10 @@ PyTorch's own names are all here too: those of each overload in its stubs.
 (It also takes `x`, `a`, `x1` for `input` and `x2` for `other`; these are not here, for each name would slow every call down.)
 
 Every function and method of PyTorch's op database is called with the samples that it has, each argument by its name and one of them by the
-other name. `argument_names_known.txt` lists what torch takes and we refuse. With `PYTHONPATH=.:tests`:
+other name. `argument_names_known.txt` lists what torch takes and we refuse. From the top folder:
 
-    python -m parity.argument_names NAME...     what is refused in these entries
-    python -m parity.argument_names --write     runs everything and writes argument_names_known.txt anew
+    python -m tests.parity.argument_names NAME...     what is refused in these entries
+    python -m tests.parity.argument_names --write     runs everything and writes argument_names_known.txt anew
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from parity.database import known_of
-from parity.op_database import ENTRIES, FORWARD_DTYPES, dtypes_of, samples_of
-from parity.op_database_twins import converted, twin
+
+from tests.parity.database import known_of
+from tests.parity.op_database import ENTRIES, FORWARD_DTYPES, dtypes_of, samples_of
+from tests.parity.op_database_twins import converted, twin
 
 __all__ = ["KNOWN", "refused"]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from parity.op_database_twins import Missing
 
 import dynograd
+from tests.parity.op_database_twins import Missing
 
 __all__ = ["Database", "error_text"]
 
@@ -86,7 +86,7 @@ class Database:
         """Writes the list anew; reasons stay."""
         lines = [
             f"# What of PyTorch's {self.name.replace('_', ' ')} does not pass yet: entry | checks | reason. Lines only go away: a test",
-            f"# fails when one of these passes. `python -m parity.{self.name} --write` writes the file anew and keeps reasons.",
+            f"# fails when one of these passes. `python -m tests.parity.{self.name} --write` writes the file anew and keeps reasons.",
         ]
         for name, kinds in found.items():
             by_reason: dict[str, list[str]] = {}

@@ -1,9 +1,9 @@
 """The order in memory of results: strides of what PyTorch's and our functions give for transposed and channels-last arguments.
 
-`memory_order_known.txt` names the entries of PyTorch's op database, and the layouts, for which they differ. With `PYTHONPATH=.:tests`:
+`memory_order_known.txt` names the entries of PyTorch's op database, and the layouts, for which they differ. From the top folder:
 
-    python -m parity.memory_order NAME...     shows the differences in these entries
-    python -m parity.memory_order --write     runs everything and writes memory_order_known.txt anew
+    python -m tests.parity.memory_order NAME...     shows the differences in these entries
+    python -m tests.parity.memory_order --write     runs everything and writes memory_order_known.txt anew
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from parity.database import known_of
-from parity.op_database import ENTRIES, FORWARD_DTYPES, UNINITIALISED, described, dtypes_of, samples_of
-from parity.op_database_twins import converted, twin
 
 import dynograd
+from tests.parity.database import known_of
+from tests.parity.op_database import ENTRIES, FORWARD_DTYPES, UNINITIALISED, described, dtypes_of, samples_of
+from tests.parity.op_database_twins import converted, twin
 
 __all__ = ["KNOWN", "LAYOUTS", "differing"]
 

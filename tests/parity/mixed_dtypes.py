@@ -1,10 +1,10 @@
 """Every op of PyTorch's database on arguments of random dtypes, with special values among the numbers.
 
 An entry's float32 samples are cast: each floating tensor to a dtype drawn for it. Where PyTorch takes the arguments, so do we, and the
-results have its dtypes and values. `mixed_dtypes_known.txt` names what differs. With `PYTHONPATH=.:tests`:
+results have its dtypes and values. `mixed_dtypes_known.txt` names what differs. From the top folder:
 
-    python -m parity.mixed_dtypes NAME...            what differs in these entries (`linalg.%`: all whose names start so)
-    python -m parity.mixed_dtypes --write            runs everything and writes mixed_dtypes_known.txt anew
+    python -m tests.parity.mixed_dtypes NAME...            what differs in these entries (`linalg.%`: all whose names start so)
+    python -m tests.parity.mixed_dtypes --write            runs everything and writes mixed_dtypes_known.txt anew
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from parity.database import Database, error_text
-from parity.op_database import ENTRIES, TIES, UNINITIALISED, dtypes_of, is_random, samples_of
-from parity.op_database_twins import Missing, converted, differences, tolerance_of, twin
 from torch.testing._internal.opinfo.core import BinaryUfuncInfo, SampleInput, UnaryUfuncInfo
 
 import dynograd
+from tests.parity.database import Database, error_text
+from tests.parity.op_database import ENTRIES, TIES, UNINITIALISED, dtypes_of, is_random, samples_of
+from tests.parity.op_database_twins import Missing, converted, differences, tolerance_of, twin
 
 __all__ = ["DATABASE"]
 

@@ -1,10 +1,10 @@
 """PyTorch's own database of modules, run against dynograd: what the tests of `test_module_database.py` ask of an entry.
 
 An entry (`ModuleInfo`) has a class of torch.nn, arguments to build it with and to call it with, and arguments that must be refused. Each
-check is a function that yields what went wrong: see `DATABASE`. With `PYTHONPATH=.:tests`:
+check is a function that yields what went wrong: see `DATABASE`. From the top folder:
 
-    python -m parity.module_database NAME...        what fails in these entries (`nn.Conv%`: all whose names start so)
-    python -m parity.module_database --write        runs everything and writes module_database_known.txt anew
+    python -m tests.parity.module_database NAME...        what fails in these entries (`nn.Conv%`: all whose names start so)
+    python -m tests.parity.module_database --write        runs everything and writes module_database_known.txt anew
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy
 import torch
-from parity.database import Database, error_text
-from parity.op_database_twins import Missing, converted, differences, of_torch, tolerance_of
 from torch.testing._internal.common_modules import ModuleErrorEnum, module_db
 from torch.utils._pytree import tree_leaves, tree_map
 
 import dynograd
+from tests.parity.database import Database, error_text
+from tests.parity.op_database_twins import Missing, converted, differences, of_torch, tolerance_of
 
 __all__ = ["DATABASE", "ENTRIES"]
 

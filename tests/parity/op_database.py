@@ -1,10 +1,10 @@
 """PyTorch's own database of ops, run against dynograd: what the tests of `test_op_database.py` ask of an entry.
 
 An entry (`OpInfo`) has a function of torch, sample inputs and inputs that must be refused. Six things are asked of it, each a function
-that yields what went wrong: see `DATABASE`. With `PYTHONPATH=.:tests`:
+that yields what went wrong: see `DATABASE`. From the top folder:
 
-    python -m parity.op_database NAME...            what fails in these entries (`linalg.%`: all whose names start so)
-    python -m parity.op_database --write            runs everything and writes op_database_known.txt anew
+    python -m tests.parity.op_database NAME...            what fails in these entries (`linalg.%`: all whose names start so)
+    python -m tests.parity.op_database --write            runs everything and writes op_database_known.txt anew
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy
 import torch
-from parity.database import Database, error_text
-from parity.op_database_twins import Missing, converted, differences, of_torch, seedless, tolerance_of, twin
 from torch.testing._internal.common_methods_invocations import op_db
 
 import dynograd
+from tests.parity.database import Database, error_text
+from tests.parity.op_database_twins import Missing, converted, differences, of_torch, seedless, tolerance_of, twin
 
 __all__ = ["DATABASE", "ENTRIES", "entry_name"]
 

@@ -1,10 +1,10 @@
 """Mistakes made of the samples of PyTorch's op database: what torch refuses must be refused, in words of our own.
 
 Each sample is changed in one place: a dim out of range, an index out of range, a tensor one row too long or of another dtype, a negative
-size, `out=` of another dtype or in memory that overlaps, an in-place op on an expanded tensor. With `PYTHONPATH=.:tests`:
+size, `out=` of another dtype or in memory that overlaps, an in-place op on an expanded tensor. From the top folder:
 
-    python -m parity.op_database_mistakes NAME...       what is wrong in these entries (all without names)
-    python -m parity.op_database_mistakes --write       writes op_database_mistakes_known.txt anew
+    python -m tests.parity.op_database_mistakes NAME...       what is wrong in these entries (all without names)
+    python -m tests.parity.op_database_mistakes --write       writes op_database_mistakes_known.txt anew
 
 What torch merely has not (a dtype, mixed dtypes, a padding of another rank) is no mistake: there we may be wider.
 """
@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from parity.op_database import ENTRIES, REFUSALS, _text, described, dtypes_of, is_random, samples_of
-from parity.op_database_twins import Missing, converted, twin
 
 import dynograd
+from tests.parity.op_database import ENTRIES, REFUSALS, _text, described, dtypes_of, is_random, samples_of
+from tests.parity.op_database_twins import Missing, converted, twin
 
 __all__ = ["KNOWN", "calls_of", "mistakes", "wrong_in"]
 
@@ -295,9 +295,8 @@ class _Worker:
     def __init__(self) -> None:
         wanted, self.ask = os.pipe()
         answers, told = os.pipe()
-        command = [sys.executable, "-m", "parity.op_database_mistakes", "--serve", str(wanted), str(told)]
-        tests = Path(__file__).parents[1]
-        search = os.pathsep.join([str(tests.parent), str(tests), os.environ.get("PYTHONPATH", "")])
+        command = [sys.executable, "-m", "tests.parity.op_database_mistakes", "--serve", str(wanted), str(told)]
+        search = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
         self.process = subprocess.Popen(
             command, pass_fds=(wanted, told), env=os.environ | {"PYTHONPATH": search}, stderr=subprocess.DEVNULL
         )

@@ -1,9 +1,9 @@
 """PyTorch's own table of optimizers, run against dynograd: what the tests of `test_optimizer_database.py` ask of an entry.
 
 An entry (`OptimizerInfo`) has configurations with and without `foreach`, `fused` and `differentiable`, arguments that must be
-refused, and schedules to run beside it. Both libraries get the same parameters and gradients. With `PYTHONPATH=.:tests`:
+refused, and schedules to run beside it. Both libraries get the same parameters and gradients. From the top folder:
 
-    python -m parity.optimizer_database NAME...     what fails in these entries, or in all
+    python -m tests.parity.optimizer_database NAME...     what fails in these entries, or in all
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from typing import Any
 
 import numpy
 import torch
-from parity.database import Database
-from parity.op_database_twins import converted, differences
 from torch.testing._internal.common_optimizers import (
     OptimizerErrorEnum,
     _get_optim_inputs_including_global_cliquey_kwargs,
@@ -29,6 +27,8 @@ from torch.testing._internal.common_optimizers import (
 )
 
 import dynograd
+from tests.parity.database import Database
+from tests.parity.op_database_twins import converted, differences
 
 __all__ = ["DATABASE", "ENTRIES", "plain_inputs_of"]
 

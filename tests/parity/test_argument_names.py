@@ -5,9 +5,9 @@ import warnings
 import numpy
 import pytest
 import torch
-from parity import argument_names
 
 import dynograd
+from tests.parity import argument_names
 
 
 @pytest.mark.parametrize("name", argument_names.ENTRIES)

@@ -3,7 +3,8 @@
 import warnings
 
 import pytest
-from parity import memory_order
+
+from tests.parity import memory_order
 
 
 @pytest.mark.parametrize("name", memory_order.ENTRIES)

@@ -4,7 +4,8 @@ That list only gets shorter; `mixed_dtypes.py` says what is drawn, and runs sing
 """
 
 import pytest
-from parity import mixed_dtypes
+
+from tests.parity import mixed_dtypes
 
 
 @pytest.mark.parametrize("name", mixed_dtypes.DATABASE.entries)

@@ -4,7 +4,8 @@
 """
 
 import pytest
-from parity import module_database
+
+from tests.parity import module_database
 
 
 @pytest.mark.parametrize("kind", module_database.DATABASE.checks)

@@ -1,8 +1,8 @@
 """Every public name of torch is here, and functions take its parameters by name; `names_known.txt` and `parameters_known.txt` only shrink.
 
-Parameters are read from torch's stubs (`_VariableFunctions.pyi`, `__init__.pyi`), so nothing is listed by hand. With `PYTHONPATH=.:tests`:
+Parameters are read from torch's stubs (`_VariableFunctions.pyi`, `__init__.pyi`), so nothing is listed by hand. From the top folder:
 
-    python -m parity.test_names_and_parameters       writes the two files anew
+    python -m tests.parity.test_names_and_parameters       writes the two files anew
 """
 
 import ast

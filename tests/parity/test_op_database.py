@@ -5,7 +5,8 @@ with DYNOGRAD_OP_DATABASE_FULL=1 all of them.
 """
 
 import pytest
-from parity import op_database
+
+from tests.parity import op_database
 
 
 @pytest.mark.parametrize("kind", op_database.DATABASE.checks)

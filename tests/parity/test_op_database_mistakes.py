@@ -1,7 +1,8 @@
 """Mistakes made of the samples of PyTorch's op database are refused (`op_database_mistakes_known.txt`: of how many this is not true yet)."""
 
 import pytest
-from parity.op_database_mistakes import ENTRIES, KNOWN, wrong_in
+
+from tests.parity.op_database_mistakes import ENTRIES, KNOWN, wrong_in
 
 FEW = [
     "add",

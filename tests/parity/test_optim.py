@@ -6,9 +6,9 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from parity.optimizer_states import as_numpy, as_tensors, assert_same, row_id
 
 import dynograd
+from tests.parity.optimizer_states import as_numpy, as_tensors, assert_same, row_id
 
 SHAPES = [(3,), (), (5, 4), (50, 60), (7,), (2, 3, 2)]
 STEPS = 6

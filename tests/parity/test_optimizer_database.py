@@ -4,7 +4,8 @@
 """
 
 import pytest
-from parity import optimizer_database
+
+from tests.parity import optimizer_database
 
 
 @pytest.mark.parametrize("kind", optimizer_database.DATABASE.checks)

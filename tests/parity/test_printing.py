@@ -8,7 +8,8 @@ import numpy
 import pytest
 import torch
 
-from dynograd import dtypes, printing
+from dynograd.base import dtypes
+from dynograd.tensor import printing
 
 DTYPES = {
     "float32": 5,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from special_values import FLOATS, differences, operands_of, results_of, told
 
 import dynograd
 from dynograd.ops.op import registry
+from tests.support.special_values import FLOATS, differences, operands_of, results_of, told
 
 aten = torch.ops.aten
 # PyTorch's names of ops that are called by other ones here. None: PyTorch has no such function.

@@ -258,7 +258,9 @@ class Item:
 
 
 def function_of(name: str) -> Any:
-    for place in (F, dynograd) if name in dynograd.native_forms.__all__ else (dynograd, F):  # the former's arguments
+    for place in (
+        (F, dynograd) if name in dynograd.tensor.native_forms.__all__ else (dynograd, F)
+    ):  # the former's arguments
         if callable(getattr(place, name, None)):
             return getattr(place, name)
     entry = dynograd.ops.op.registry.get(f"{name}.public", dynograd.ops.op.registry.get(name))

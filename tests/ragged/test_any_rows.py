@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import dynograd
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 from tests.ragged.samples import Documents, Images, Item, Sample
 from tests.ragged.test_every_op import ITEMS, check_gradients, compare, expected, several
 

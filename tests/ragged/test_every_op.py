@@ -14,7 +14,7 @@ import dynograd
 from dynograd.ops.op import registry
 from dynograd.ragged import RaggedTensor
 from dynograd.ragged.refusals import INNER, REFUSED
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 from tests.ragged.samples import Item, Sample, items
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of the ops, of rows alone and together alike

@@ -5,7 +5,7 @@ import pytest
 
 import dynograd
 from dynograd import from_numpy, ragged_tensor
-from dynograd.ragged import places
+from dynograd.ragged.families import places
 
 LENGTHS, COUNTS = [3, 5, 1, 2], [2, 0, 4, 1]
 

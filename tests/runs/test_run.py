@@ -12,11 +12,11 @@ import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from runs_training import EPOCHS, STEPS_PER_EPOCH, build, digest, train
 
 import dynograd as dg
 from dynograd.errors import CheckpointError
 from dynograd.runs.parts import size_of
+from tests.support.runs_training import EPOCHS, STEPS_PER_EPOCH, build, digest, train
 
 TESTS = Path(__file__).parent.parent
 ALL_STEPS = EPOCHS * STEPS_PER_EPOCH

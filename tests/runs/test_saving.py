@@ -125,7 +125,7 @@ def test_rotation_keeps_the_last_and_the_best(tmp_path):
 
 
 def test_scores_in_trees_too_long_for_the_header(tmp_path, monkeypatch):
-    monkeypatch.setattr("dynograd.checkpoint_files._LONGEST_TREE", 10)
+    monkeypatch.setattr("dynograd.saving.checkpoint_files._LONGEST_TREE", 10)
     for score in (1, 3, 2):
         dg.save_run(tmp_path, extra=score, score=score, keep_last=1, keep_best=1)
     assert dg.load_run(tmp_path, best="max").extra == 3 and len(saved_runs(tmp_path)) == 2

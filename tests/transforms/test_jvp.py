@@ -4,9 +4,10 @@ import numpy
 import pytest
 
 import dynograd
-from dynograd import differentiation, dtypes
-from dynograd.custom_function import Function
+from dynograd.base import dtypes
 from dynograd.func import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
+from dynograd.tensor import differentiation
+from dynograd.tensor.custom_function import Function
 
 
 def double(values, requires_grad=False):

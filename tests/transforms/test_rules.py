@@ -6,8 +6,8 @@ import numpy
 import pytest
 
 import dynograd
-from dynograd import dtypes
 from dynograd.arrays import Array, Arrays
+from dynograd.base import dtypes
 from dynograd.func import grad, jvp
 from dynograd.gradcheck import gradcheck, gradgradcheck
 from dynograd.ops.op import op, registry

@@ -4,8 +4,8 @@ import numpy
 import pytest
 
 import dynograd
-from dynograd import dtypes
 from dynograd.autograd import Function
+from dynograd.base import dtypes
 from dynograd.errors import InplaceError
 from dynograd.func import (
     functional_call,

@@ -13,7 +13,7 @@ import numpy
 import pytest
 
 from dynograd import func
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor, wrap
 from tests.ops.arguments import Subject, as_tuple, converted, draw, widened
 
 HERE = pathlib.Path(__file__).parent

@@ -8,12 +8,13 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from dynograd import arrays, dtypes
+from dynograd import arrays
+from dynograd.base import dtypes
 from dynograd.data.dataset import Dataset
 from dynograd.data.datasets.reading import LARGEST, name_of, read_bytes
 from dynograd.data.datasets.sources import find
 from dynograd.errors import DataFileError
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["MNIST", "IdxImages", "read_idx"]
 

@@ -7,8 +7,8 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from dynograd.base.files import Output, write_atomically
 from dynograd.errors import CheckpointError, DownloadError
-from dynograd.files import Output, write_atomically
 
 __all__ = ["SOURCES", "Source", "cache_folder", "download", "find"]
 

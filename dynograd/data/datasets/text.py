@@ -7,11 +7,11 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dynograd.creation import tensor
 from dynograd.data.dataset import Dataset
 from dynograd.data.datasets.reading import LARGEST, Lines, bad_line, name_of, read_text
 from dynograd.errors import DataFileError
-from dynograd.tensor import Tensor
+from dynograd.tensor.creation import tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["CharacterText", "Table"]
 

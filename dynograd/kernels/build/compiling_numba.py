@@ -21,7 +21,7 @@ import numpy
 from numba import njit
 from numba.core import dispatcher
 
-from dynograd.generated_sources import run_source
+from dynograd.base.generated_sources import run_source
 from dynograd.kernels.build import blas, drivers_numba, kernel_cache, threads
 
 __all__ = ["IN_ORDER", "REASSOCIATED", "Chunked", "chunked", "compile_source", "compiled"]

@@ -28,7 +28,7 @@ from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.cuda import allocator, driver, streams, thread_state
 from dynograd.errors import DeviceError, DtypeError
-from dynograd.generated_sources import run_source
+from dynograd.base.generated_sources import run_source
 
 __all__ = [
     "FORMATS",

@@ -11,15 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from dynograd import dtypes, kernels
+from dynograd import kernels
 from dynograd.arrays.cuda_arrays import CudaArray, may_overlap, mixed_devices
+from dynograd.base import dtypes
+from dynograd.base.generated_sources import run_source
+from dynograd.base.shapes import broadcast_shapes
 from dynograd.errors import DtypeError
-from dynograd.generated_sources import run_source
 from dynograd.kernels.build.through_host_cuda import FUNCTIONS, through_host
 from dynograd.kernels.elementwise import complexes_cuda
 from dynograd.kernels.elementwise.loops_cuda import CudaLoop, compute_type
 from dynograd.kernels.formula import formulas
-from dynograd.shapes import broadcast_shapes
 
 __all__ = ["Entry", "compute", "into"]
 

@@ -15,15 +15,15 @@ import numpy
 
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
+from dynograd.base.generated_sources import run_source
+from dynograd.base.shapes import broadcast_shapes
 from dynograd.cuda import allocator, driver, thread_state
-from dynograd.generated_sources import run_source
 from dynograd.kernels.build import launching_cuda
 from dynograd.kernels.build.launching_cuda import Double
 from dynograd.kernels.build.through_host_cuda import NoComplexKernelError
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Tree
 from dynograd.kernels.formula.formulas_triton import assignments_and_results
-from dynograd.shapes import broadcast_shapes
 
 __all__ = ["Call", "CudaLoop", "block_of", "compute_type", "triton_type"]
 

@@ -19,7 +19,7 @@ import numba
 import numpy as np
 from numba import carray, types
 
-from dynograd.generated_sources import run_source
+from dynograd.base.generated_sources import run_source
 from dynograd.kernels.build.compiling_numba import _KernelCache, _stamp_of, compile_source
 from dynograd.kernels.formula import (
     formulas,

@@ -1,4 +1,4 @@
-"""Counted and patterned new arrays on a CUDA device; `device` is a `dynograd.devices.device`."""
+"""Counted and patterned new arrays on a CUDA device; `device` is a `dynograd.base.devices.device`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Random numbers on CUDA devices: the stream and the numbers of `random_cpu`, bit for bit but where the text of a function says so.
 
-Functions that make new arrays take `device`, a `dynograd.devices.device` (None: the current one).
+Functions that make new arrays take `device`, a `dynograd.base.devices.device` (None: the current one).
 """
 
 from __future__ import annotations

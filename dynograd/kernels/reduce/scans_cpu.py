@@ -98,7 +98,7 @@ def cumprod_forward(input: Any, dim: int) -> Any:
 
 
 def cumprod_backward(g: Any, input: Any, output: Any, dim: int) -> Any:
-    """By division where there is no zero, else by the recurrence of `ops/scans.py`."""
+    """By division where there is no zero, else by the recurrence of `ops/reduce/scans.py`."""
     kind = input.dtype
     wide = widened(input)
     if wide.all():

@@ -89,7 +89,7 @@ def _compute(kind: Any) -> Any:
 
 
 def cumprod_backward(g: Any, input: Any, output: Any, dim: int) -> Any:
-    """By the recurrence of `ops/scans.py`, which is right with zeros too; the host does not wait to find out whether there are."""
+    """By the recurrence of `ops/reduce/scans.py`, which is right with zeros too; the host does not wait to find out whether there are."""
     if not input.ndim:
         return g
     dim %= input.ndim

@@ -19,7 +19,7 @@ from numba import types
 from numba.extending import overload
 
 from dynograd.arrays import buffers
-from dynograd.generated_sources import run_source
+from dynograd.base.generated_sources import run_source
 from dynograd.kernels.build import threads
 from dynograd.kernels.build.compiled_kernels import in_shape
 from dynograd.kernels.build.compiling_numba import IN_ORDER, compile_source, compiled

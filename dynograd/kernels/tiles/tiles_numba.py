@@ -14,7 +14,7 @@ from numba.core import cgutils, config
 from numba.core import errors as numba_errors
 from numba.extending import intrinsic
 
-from dynograd.generated_sources import run_source
+from dynograd.base.generated_sources import run_source
 
 __all__ = [
     "BYTES",

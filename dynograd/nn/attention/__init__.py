@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
-from dynograd.creation import empty
 from dynograd.interpreter.recorded_methods import recorded_whole
 from dynograd.nn import init
 from dynograd.nn.checks import check_share, check_sizes
-from dynograd.nn.linear import NonDynamicallyQuantizableLinear
+from dynograd.nn.layers.linear import NonDynamicallyQuantizableLinear
 from dynograd.nn.module import Module
 from dynograd.nn.multihead import multi_head_attention_forward
 from dynograd.nn.parameter import Parameter
 from dynograd.ragged import is_ragged
+from dynograd.tensor.creation import empty
 
 __all__ = ["MultiheadAttention", "SDPBackend", "sdpa_kernel"]
 

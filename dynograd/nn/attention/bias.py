@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.creation import ones
-from dynograd.tensor import Tensor
+from dynograd.tensor.creation import ones
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["causal_lower_right", "causal_upper_left"]
 
@@ -38,4 +38,4 @@ def _sizes(who: str, size: tuple[int, ...]) -> tuple[int, ...]:
     return size
 
 
-from dynograd.dtypes import bool as _bool  # noqa: E402  (the name is Python's above)
+from dynograd.base.dtypes import bool as _bool  # noqa: E402  (the name is Python's above)

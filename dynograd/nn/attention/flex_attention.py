@@ -11,12 +11,12 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from dynograd.creation import arange, full, zeros
-from dynograd.dtypes import bool as bool_dtype
+from dynograd.base.dtypes import bool as bool_dtype
 from dynograd.errors import ShapeError
-from dynograd.methods import public_functions
 from dynograd.ragged import is_ragged
-from dynograd.tensor import Tensor
+from dynograd.tensor.creation import arange, full, zeros
+from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "AuxOutput",
@@ -232,7 +232,7 @@ def flex_attention(
         return _attended(query, key, value, score_mod, block_mask, scale, batch)
 
     if parts:
-        from dynograd.ragged.attending import attend_by_shape
+        from dynograd.ragged.families.attending import attend_by_shape
 
         result, lse, largest = attend_by_shape(attend, query, key, value)
     else:

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynograd.creation import tensor
-from dynograd.dtypes import bool as bool_
+from dynograd.base.dtypes import bool as bool_
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
-from dynograd.methods import public_functions
-from dynograd.ops.offsets import checked_offsets
+from dynograd.ops.segment.offsets import checked_offsets
+from dynograd.tensor.creation import tensor
+from dynograd.tensor.methods import public_functions
 
 __all__ = ["AuxRequest", "varlen_attn", "varlen_attn_out"]
 

@@ -8,12 +8,13 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from dynograd import arrays, dtypes
+from dynograd import arrays
 from dynograd.autograd.nodes import caller
 from dynograd.autograd.writes import stamp_all
+from dynograd.base import dtypes
 from dynograd.errors import user_level
 from dynograd.kernels import kernel
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 

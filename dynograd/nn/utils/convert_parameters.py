@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.errors import ShapeError
-from dynograd.methods import public_functions
+from dynograd.tensor.methods import public_functions
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 

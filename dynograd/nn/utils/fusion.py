@@ -6,8 +6,8 @@ import copy
 from typing import Any
 
 from dynograd.autograd.modes import no_grad
-from dynograd.creation import ones_like, zeros_like
 from dynograd.nn.parameter import Parameter
+from dynograd.tensor.creation import ones_like, zeros_like
 
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
 

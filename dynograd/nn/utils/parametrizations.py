@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.autograd.modes import no_grad
-from dynograd.creation import eye
-from dynograd.methods import public_functions
 from dynograd.nn import functional as F
-from dynograd.nn.conv import _ConvTransposeNd
+from dynograd.nn.layers.conv import _ConvTransposeNd
 from dynograd.nn.module import Module
 from dynograd.nn.utils.parametrize import register_parametrization
 from dynograd.nn.utils.weight_norm import _norm
+from dynograd.tensor.creation import eye
+from dynograd.tensor.methods import public_functions
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dynograd.autograd.modes import no_grad
-from dynograd.nn.containers import ModuleDict, ModuleList
+from dynograd.nn.layers.containers import ModuleDict, ModuleList
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "ParametrizationList",

@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from dynograd.autograd.modes import no_grad
-from dynograd.creation import ones_like
-from dynograd.methods import public_functions
 from dynograd.nn.module import Module
 from dynograd.nn.utils.pruning_methods import (
     BasePruningMethod,
@@ -23,6 +21,8 @@ from dynograd.nn.utils.pruning_methods import (
     RandomUnstructured,
     method_of,
 )
+from dynograd.tensor.creation import ones_like
+from dynograd.tensor.methods import public_functions
 
 __all__ = [
     "BasePruningMethod",

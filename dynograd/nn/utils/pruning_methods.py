@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynograd.autograd.modes import no_grad
-from dynograd.creation import ones_like, zeros_like
+from dynograd.tensor.creation import ones_like, zeros_like
 
 __all__ = [
     "BasePruningMethod",

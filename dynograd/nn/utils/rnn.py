@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from dynograd import creation, dtypes
+from dynograd.base import dtypes
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
-from dynograd.methods import public_functions
 from dynograd.ragged import RaggedTensor, ragged_from_padded
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor import creation
+from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = [
     "PackedSequence",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd import creation
 from dynograd.autograd.modes import no_grad
-from dynograd.nn.conv import _ConvTransposeNd
+from dynograd.nn.layers.conv import _ConvTransposeNd
 from dynograd.nn.parameter import Parameter
+from dynograd.tensor import creation
 
 __all__ = ["remove_spectral_norm", "spectral_norm"]
 

@@ -12,7 +12,7 @@ from dynograd import arrays
 from dynograd.autograd.writes import stamp
 from dynograd.errors import user_level
 from dynograd.optim.optimizer import Optimizer
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["LRScheduler"]
 

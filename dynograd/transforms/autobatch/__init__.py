@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dynograd.transforms.autobatch.cells import cell
+from dynograd.transforms.autobatch.record.cells import cell
 from dynograd.transforms.autobatch.scope import autobatch
 from dynograd.transforms.autobatch.tasks import batched
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from dynograd import inplace
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller
-from dynograd.transforms.autobatch import (
+from dynograd.tensor import inplace
+from dynograd.transforms.autobatch.group.gains import gained
+from dynograd.transforms.autobatch.record import (
     assignments,  # noqa: F401 - writes at an index
     lookups,  # noqa: F401 - gives embeddings a form of their own
     pending,
     reading,
     writing,
 )
-from dynograd.transforms.autobatch.gains import gained
-from dynograd.transforms.autobatch.recorder import Recorder
+from dynograd.transforms.autobatch.record.recorder import Recorder
 from dynograd.transforms.autobatch.reports import Report
 
 __all__ = ["autobatch"]

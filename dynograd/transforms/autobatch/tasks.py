@@ -13,11 +13,11 @@ from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller
-from dynograd.random_streams import default_generator
+from dynograd.base.random_streams import default_generator
 from dynograd.transforms.autobatch.carriers import Stopped, carrier_for, copied, put, states_of_thread
-from dynograd.transforms.autobatch.gains import gained
-from dynograd.transforms.autobatch.pending import Lazy
-from dynograd.transforms.autobatch.recorder import outside
+from dynograd.transforms.autobatch.group.gains import gained
+from dynograd.transforms.autobatch.record.pending import Lazy
+from dynograd.transforms.autobatch.record.recorder import outside
 from dynograd.transforms.autobatch.scope import autobatch
 
 __all__ = ["batched"]

@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy
 
-from dynograd import arrays, random_streams
+from dynograd import arrays
 from dynograd.arrays import CudaArray
+from dynograd.base import random_streams
+from dynograd.base.shapes import Size
 from dynograd.interpreter import TENSORS
 from dynograd.kernels import kernel
 from dynograd.ops.op import registry
-from dynograd.shapes import Size
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["BatchError", "Batched", "Level", "active_levels", "lowered", "raised"]
 

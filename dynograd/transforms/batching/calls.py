@@ -10,7 +10,7 @@ from dynograd import arrays
 from dynograd.errors import InplaceError
 from dynograd.interpreter import named_outputs
 from dynograd.ops.op import Op
-from dynograd.tensor import Tensor, wrap
+from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms.batching.batched import (
     Batched,
     BatchError,

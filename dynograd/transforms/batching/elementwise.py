@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from dynograd import dtypes
+from dynograd.base import dtypes
+from dynograd.base.random_streams import default_generator
 from dynograd.kernels import kernel
-from dynograd.random_streams import default_generator
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.batching.batched import make_batched, run
 from dynograd.transforms.batching.calls import Call, rule
 from dynograd.transforms.batching.places import RowPlaces

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dynograd.tensor import Tensor
+from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.batching.batched import Batched, BatchError, Level, example, highest_level, make_batched, run
 
 __all__ = ["run_function"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd import dtypes
-from dynograd.creation import arange
+from dynograd.base import dtypes
+from dynograd.tensor.creation import arange
 from dynograd.transforms.batching.batched import Batched, BatchError, run
 from dynograd.transforms.batching.calls import Call, as_tensor, rule
 

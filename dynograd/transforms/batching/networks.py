@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.creation import arange
+from dynograd.tensor.creation import arange
 from dynograd.transforms.batching.batched import run
 from dynograd.transforms.batching.calls import Call, rule
 from dynograd.transforms.batching.elementwise import masked

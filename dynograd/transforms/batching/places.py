@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynograd import arrays
+from dynograd.base.random_streams import default_generator
 from dynograd.kernels import kernel
-from dynograd.random_streams import default_generator
-from dynograd.tensor import wrap
+from dynograd.tensor.tensor import wrap
 
 __all__ = ["RowPlaces"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.arrays import ndarray
-from dynograd.custom_function import Function
 from dynograd.ragged import ragged_tensor
+from dynograd.tensor.custom_function import Function
 from dynograd.transforms.batching.batched import Batched, BatchError, run, stretched
 from dynograd.transforms.batching.calls import Call, rule
 

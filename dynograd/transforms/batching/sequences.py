@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from dynograd import arrays
-from dynograd.creation import arange
 from dynograd.ops.op import registry
-from dynograd.tensor import wrap
+from dynograd.tensor.creation import arange
+from dynograd.tensor.tensor import wrap
 from dynograd.transforms.batching.batched import Batched, make_batched, run
 from dynograd.transforms.batching.calls import Call, one_by_one, rule
 from dynograd.transforms.batching.elementwise import random_error

@@ -6,10 +6,10 @@ import os
 
 import numpy
 import pytest
-import standin_cuda
 
 from dynograd import cuda
 from dynograd.cuda import allocator, copies, driver, streams
+from tests.support import standin_cuda
 
 if "STANDIN_DEVICES" not in os.environ:  # only in a process that tests/cuda/test_on_standin.py starts
     collect_ignore_glob = ["*"]

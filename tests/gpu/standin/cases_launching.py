@@ -8,7 +8,6 @@ import threading
 import launched_kernels as kernels
 import numpy
 import pytest
-import standin_cuda
 import triton.language as tl
 
 from dynograd import cuda
@@ -16,6 +15,7 @@ from dynograd.arrays.cuda_arrays import empty, from_numpy
 from dynograd.errors import DeviceError, DtypeError, KernelCompileError
 from dynograd.kernels.build import launching_cuda
 from dynograd.kernels.build.launching_cuda import Double
+from tests.support import standin_cuda
 
 assert "Stand-in" in cuda.get_device_name(0), "these cases need the stand-in libcuda: run tests/gpu/test_launching.py"
 

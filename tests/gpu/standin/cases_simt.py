@@ -4,12 +4,12 @@ import ctypes
 
 import numpy
 import pytest
-import standin_cuda
 
 from dynograd import cuda
 from dynograd.arrays.cuda_arrays import empty, from_numpy
 from dynograd.kernels.loss import chains_cuda, chains_simt, ctc_cuda, ctc_simt
 from dynograd.kernels.segment import segments_cuda, segments_simt
+from tests.support import standin_cuda
 
 assert "Stand-in" in cuda.get_device_name(0), "these cases need the stand-in libcuda: run tests/gpu/test_launching.py"
 

@@ -3,11 +3,11 @@
 import ctypes
 
 import pytest
-import standin_cuda
 
 from dynograd import cuda
 from dynograd.arrays.cuda_arrays import empty
 from dynograd.kernels.sort import sorting_cuda, sorting_radix_simt, sorting_rows_simt, sorting_selection_simt
+from tests.support import standin_cuda
 
 assert "Stand-in" in cuda.get_device_name(0), "these cases need the stand-in libcuda: run tests/gpu/test_launching.py"
 

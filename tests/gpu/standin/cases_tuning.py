@@ -6,7 +6,6 @@ import math
 import launched_kernels as kernels
 import numpy
 import pytest
-import standin_cuda
 
 from dynograd import cuda
 from dynograd.arrays.cuda_arrays import empty, from_numpy
@@ -14,6 +13,7 @@ from dynograd.cuda import driver
 from dynograd.errors import DeviceError, KernelCompileError
 from dynograd.kernels.build import kernel_cache
 from dynograd.kernels.build.tuning_cuda import shape_class, tuned
+from tests.support import standin_cuda
 
 CONFIGS = [dict(BLOCK=32, num_warps=1), dict(BLOCK=64, num_warps=1), dict(BLOCK=128, num_warps=2)]
 

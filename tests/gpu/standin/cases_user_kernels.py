@@ -7,13 +7,13 @@ import subprocess
 import sys
 
 import pytest
-import standin_cuda
 import triton
 import triton.language as tl
 
 import dynograd
 from dynograd import cuda
 from dynograd.errors import DeviceError
+from tests.support import standin_cuda
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:TRITON_DEFAULT_FP_FUSION"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynograd.transforms.autobatch import chains, fusing
+from dynograd.transforms.autobatch.fuse import chains, fusing
 
 
 @pytest.fixture

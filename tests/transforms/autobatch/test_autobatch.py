@@ -10,7 +10,7 @@ import pytest
 import dynograd
 from dynograd import nn
 from dynograd.errors import InplaceError, ShapeError
-from dynograd.transforms.autobatch.pending import Lazy, Row
+from dynograd.transforms.autobatch.record.pending import Lazy, Row
 
 
 def layer(width=3, seed=0):

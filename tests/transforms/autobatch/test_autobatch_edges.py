@@ -9,7 +9,7 @@ import pytest
 import dynograd
 from dynograd import nn
 from dynograd.autograd.modes import MODES
-from dynograd.transforms.autobatch.pending import Lazy
+from dynograd.transforms.autobatch.record.pending import Lazy
 from dynograd.utils.checkpoint import checkpoint
 
 

@@ -9,7 +9,6 @@ import weakref
 
 import numpy
 import pytest
-from special_values import differences, operands_of, told
 
 import dynograd
 from dynograd import nn
@@ -18,7 +17,8 @@ from dynograd.kernels.formula.formulas_numba import to_numba
 from dynograd.kernels.rows import row_programs_numba
 from dynograd.nn import functional as F
 from dynograd.ops.op import registry
-from dynograd.transforms.autobatch import chains, fusing, lowering, spans
+from dynograd.transforms.autobatch.fuse import chains, fusing, lowering, spans
+from tests.support.special_values import differences, operands_of, told
 
 WIDTH = 6
 

@@ -9,9 +9,9 @@ import pytest
 
 import dynograd as torch
 from dynograd.autograd.modes import MODES
-from dynograd.transforms.autobatch.buckets import Bucket
-from dynograd.transforms.autobatch.executing import Flush
-from dynograd.transforms.autobatch.forms import _forms
+from dynograd.transforms.autobatch.group.executing import Flush
+from dynograd.transforms.autobatch.record.buckets import Bucket
+from dynograd.transforms.autobatch.record.forms import _forms
 
 BODIES = {
     "cat, linear, tanh": lambda x, y, w: torch.nn.functional.linear(torch.cat([x, y]), w).tanh(),

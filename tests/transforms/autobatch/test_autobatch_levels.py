@@ -8,7 +8,7 @@ import pytest
 import dynograd
 from dynograd import nn
 from dynograd.kernels.rows.row_levels_numba import Shares
-from dynograd.transforms.autobatch import levels
+from dynograd.transforms.autobatch.fuse import levels
 
 WIDTH = 32  # of weights that are worth a second thread
 

@@ -12,10 +12,10 @@ import pytest
 
 import dynograd
 from dynograd.ops.op import registry
-from dynograd.tensor import Tensor, wrap
-from dynograd.transforms.autobatch.exceptions import PARTLY
-from dynograd.transforms.autobatch.forms import AT_ONCE
-from dynograd.transforms.autobatch.pending import Lazy
+from dynograd.tensor.tensor import Tensor, wrap
+from dynograd.transforms.autobatch.record.exceptions import PARTLY
+from dynograd.transforms.autobatch.record.forms import AT_ONCE
+from dynograd.transforms.autobatch.record.pending import Lazy
 from tests.ops.arguments import Subject, as_tuple, converted, draw, widened
 
 REFUSED: dict[str, str] = {}  # what rows ran one by one

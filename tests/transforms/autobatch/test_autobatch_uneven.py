@@ -6,7 +6,8 @@ import pytest
 import dynograd
 from dynograd import autobatch
 from dynograd.nn import functional as F
-from dynograd.transforms.autobatch import recorder, uneven
+from dynograd.transforms.autobatch.group import uneven
+from dynograd.transforms.autobatch.record import recorder
 
 WIDTH = 4
 LENGTHS = (3, 1, 5, 2, 5, 7)

@@ -1,0 +1,148 @@
+"""Where random numbers come from: a `Generator` hands out places in a counter-based stream, it holds no numbers.
+
+The whole state is two integers, (seed, offset). A draw asks `key(blocks)` for the next free place, and a kernel computes the numbers of
+that place (`kernels/random/random_cpu.py` defines them), so a value depends on (seed, offset, position in the draw) and on nothing else.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import secrets
+import threading
+from typing import Any
+
+from dynograd.base import devices
+
+__all__ = ["Generator", "default_generator", "drawn", "initial_seed", "manual_seed", "seed", "takers"]
+
+DEFAULT_SEED = 67280421310721
+_SPAN = 1 << 64
+
+
+class Generator:
+    """A place in a stream of random numbers; every random function takes one as `generator`.
+
+    Args:
+        device: recorded for PyTorch's sake. The same (seed, offset) gives the same numbers on every device.
+
+    >>> generator = dynograd.Generator().manual_seed(3)
+    >>> generator.key(10), generator.key(1)
+    ((3, 0), (3, 10))
+    """
+
+    __slots__ = ("_lock", "_offset", "_seed", "device")
+
+    def __init__(self, device: Any = "cpu") -> None:
+        self.device = devices.as_device(device)
+        self._seed = DEFAULT_SEED
+        self._offset = 0
+        self._lock = threading.Lock()
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Starts the stream of `seed` (any integer, taken modulo 2**64) at its beginning; returns the generator."""
+        number = _as_seed("Generator.manual_seed", seed)
+        with self._lock:
+            self._seed, self._offset = number, 0
+        return self
+
+    def seed(self) -> int:
+        """Starts a stream that nobody can foresee, and returns its seed."""
+        number = secrets.randbits(53)
+        self.manual_seed(number)
+        return number
+
+    def initial_seed(self) -> int:
+        """The seed of this stream, as it was last set."""
+        return self._seed
+
+    def key(self, count: int) -> tuple[int, int]:
+        """Reserves `count` blocks of 128 bits for the caller alone and returns (seed, offset of the first one).
+
+        Raises:
+            ValueError: `count` is negative.
+        """
+        if count < 0:
+            raise ValueError(f"Generator.key: expected a number of blocks >= 0, got {count}.")
+        with self._lock:
+            offset = self._offset
+            self._offset = (offset + count) % _SPAN
+            return self._seed, offset
+
+    def state(self) -> tuple[int, int]:
+        """(seed, offset): all there is to save."""
+        with self._lock:
+            return self._seed, self._offset
+
+    def set_plain_state(self, state: tuple[int, int]) -> None:
+        """Continues at a place that `state()` returned.
+
+        Raises:
+            ValueError: `state` is not a pair of integers from 0 to 2**64 - 1.
+        """
+        try:
+            seed, offset = (operator.index(number) for number in state)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"Generator.set_plain_state: expected (seed, offset), got {state!r}. Use state() of a generator."
+            ) from None
+        if not (0 <= seed < _SPAN and 0 <= offset < _SPAN):
+            raise ValueError(
+                f"Generator.set_plain_state: expected integers from 0 to 2**64 - 1, got ({seed}, {offset}). "
+                f"Use state() of a generator, or manual_seed(seed)."
+            )
+        with self._lock:
+            self._seed, self._offset = seed, offset
+
+    def __getstate__(self) -> tuple[str, int, int]:
+        return (str(self.device), *self.state())
+
+    def __setstate__(self, saved: tuple[str, int, int]) -> None:
+        device, seed, offset = saved
+        self.device = devices.as_device(device)
+        self._seed, self._offset = seed, offset
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        seed, offset = self.state()
+        return f"Generator(device='{self.device}', seed={seed}, offset={offset})"
+
+
+default_generator = Generator()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seeds the generator that is used where none is given, and returns it."""
+    return default_generator.manual_seed(_as_seed("manual_seed", seed))
+
+
+def seed() -> int:
+    """Seeds the default generator unforeseeably; returns the seed."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed of the default generator."""
+    return default_generator.initial_seed()
+
+
+def _as_seed(who: str, seed: Any) -> int:
+    try:
+        return int(seed) % _SPAN
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"{who}: expected an integer seed, got {seed!r}. Pass an int, e.g. {who}(0).") from None
+
+
+takers: list[Any] = []  # what runs random functions in place of themselves: `vmap` while it is at work
+
+
+def drawn(function: Any) -> Any:
+    """A random function, run by the last of `takers` if there is one."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if takers:
+            return takers[-1](function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return run

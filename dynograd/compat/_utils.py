@@ -1,0 +1,37 @@
+"""What programs take from `torch._utils`: several tensors as one flat one, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dynograd.errors import ShapeError
+from dynograd.ops.layout.joins import cat
+
+__all__ = ["_flatten_dense_tensors", "_unflatten_dense_tensors"]
+
+
+def _flatten_dense_tensors(tensors: Sequence[Any]) -> Any:
+    """All elements of the tensors behind each other.
+
+    >>> from dynograd._utils import _flatten_dense_tensors
+    >>> _flatten_dense_tensors([tensor([[1.0, 2.0]]), tensor([3.0])])
+    tensor([1., 2., 3.])
+    """
+    return cat([one.contiguous().view(-1) for one in tensors])
+
+
+def _unflatten_dense_tensors(flat: Any, tensors: Sequence[Any]) -> tuple[Any, ...]:
+    """Views of `flat` in the shapes of the tensors.
+
+    Raises:
+        ShapeError: `flat` has fewer elements.
+    """
+    count = sum([one.numel() for one in tensors])
+    if flat.numel() < count:
+        raise ShapeError(f"_unflatten_dense_tensors: flat has {flat.numel()} elements but the tensors have {count}.")
+    made, place = [], 0
+    for one in tensors:
+        made.append(flat.narrow(0, place, one.numel()).view(one.shape))
+        place += one.numel()
+    return tuple(made)

@@ -1,0 +1,188 @@
+"""`torch.accelerator`: whatever GPU there is, under one name. Here that is CUDA or nothing."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from dynograd import cuda
+from dynograd.base import dtypes
+from dynograd.base.devices import as_device, device
+
+__all__ = [
+    "Event",
+    "Stream",
+    "current_accelerator",
+    "current_device_idx",
+    "current_device_index",
+    "current_stream",
+    "device_count",
+    "device_index",
+    "empty_cache",
+    "get_device_capability",
+    "get_memory_info",
+    "is_available",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "reset_accumulated_memory_stats",
+    "reset_peak_memory_stats",
+    "set_device_idx",
+    "set_device_index",
+    "set_stream",
+    "synchronize",
+]
+
+# What does nothing, or answers 0, without a GPU does so under this name too.
+empty_cache = cuda.empty_cache
+memory_allocated, max_memory_allocated = cuda.memory_allocated, cuda.max_memory_allocated
+memory_reserved, max_memory_reserved = cuda.memory_reserved, cuda.max_memory_reserved
+memory_stats = cuda.memory_stats
+reset_peak_memory_stats, reset_accumulated_memory_stats = (
+    cuda.reset_peak_memory_stats,
+    cuda.reset_accumulated_memory_stats,
+)
+device_index = cuda.device
+
+
+def is_available() -> bool:
+    """Whether there is a GPU."""
+    return cuda.is_available()
+
+
+def current_accelerator(check_available: bool = False) -> device | None:
+    """The kind of GPU as a device without number, None without one.
+
+    >>> dynograd.accelerator.current_accelerator() is None or dynograd.accelerator.is_available()
+    True
+    """
+    return device("cuda") if cuda.is_available() else None
+
+
+def device_count() -> int:
+    """How many GPUs there are."""
+    return cuda.device_count()
+
+
+def current_device_index() -> int:
+    """The number of the current GPU."""
+    return cuda.current_device()
+
+
+def set_device_index(device: Any) -> None:
+    """Makes another GPU the current one."""
+    cuda.set_device(device)
+
+
+def synchronize(device: Any = None) -> None:
+    """Waits for the GPU; without one there is nothing to wait for."""
+    if cuda.is_available():
+        cuda.synchronize(device)
+
+
+def current_stream(device: Any = None) -> Any:
+    """The GPU's current stream.
+
+    Raises:
+        DeviceError: there is no GPU.
+    """
+    return cuda.current_stream(device)
+
+
+def set_stream(stream: Any) -> None:
+    """Makes a stream, and its GPU, the current one."""
+    cuda.set_device(stream.device)
+    cuda.set_stream(stream)
+
+
+def get_memory_info(device: Any = None) -> tuple[int, int]:
+    """(free bytes, bytes in all) of a GPU."""
+    return cuda.mem_get_info(device)
+
+
+def get_device_capability(device: Any = None) -> dict[str, Any]:
+    """What a GPU can compute with, as `supported_dtypes`."""
+    cuda.get_device_capability(device)  # whether there is one
+    names = "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split()
+    return {"supported_dtypes": {getattr(dtypes, name) for name in names}}
+
+
+current_device_idx, set_device_idx = current_device_index, set_device_index
+
+
+class _OfDevice(type):
+    """Makes what the kind of device has: one of `dynograd.cuda` for a GPU, itself for the CPU, where nothing is left to wait for."""
+
+    on_gpus: Any
+
+    def __call__(cls, device: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if device is None:
+            device = "cuda" if cuda.is_available() else "cpu"
+        where = as_device(device)
+        if where.type == "cpu":
+            return super().__call__()
+        return cls.on_gpus(where, *args, **kwargs) if cls.on_gpus is cuda.Stream else cls.on_gpus(*args, **kwargs)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return type(value) is cls or isinstance(value, cls.on_gpus)
+
+
+class Stream(metaclass=_OfDevice):
+    """`Stream(device=None, priority=0)`: a queue of work of the GPU there is, `cuda.Stream`; on the CPU work is done at once.
+
+    >>> dynograd.Stream("cpu").query()
+    True
+    """
+
+    on_gpus: ClassVar[Any] = cuda.Stream
+    device, device_index, stream_id = device("cpu"), -1, 0
+
+    def synchronize(self) -> None:
+        """Nothing is left to wait for."""
+
+    def query(self) -> bool:
+        """True: all work is done."""
+        return True
+
+    def record_event(self, event: Any = None) -> Any:
+        """An event; `event` itself where it is given."""
+        return Event("cpu") if event is None else event  # type: ignore[call-arg]
+
+    def wait_event(self, event: Any) -> None:
+        """Nothing to wait for, unless the event is a GPU's."""
+        event.synchronize()
+
+    def wait_stream(self, stream: Any) -> None:
+        """Nothing to wait for, unless the stream is a GPU's."""
+        stream.synchronize()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        pass
+
+
+class Event(metaclass=_OfDevice):
+    """`Event(device=None, enable_timing=False, ...)`: a mark in the work of the GPU there is, `cuda.Event`; on the CPU always passed.
+
+    >>> dynograd.Event("cpu").query()
+    True
+    """
+
+    on_gpus: ClassVar[Any] = cuda.Event
+    device, event_id = device("cpu"), 0
+
+    def record(self, stream: Any = None) -> None:
+        """Nothing to mark."""
+
+    def wait(self, stream: Any = None) -> None:
+        """Nothing to wait for."""
+
+    def query(self) -> bool:
+        """True."""
+        return True
+
+    def synchronize(self) -> None:
+        """Nothing to wait for."""

@@ -1,0 +1,152 @@
+"""The standard's functions that make tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.base import dtypes
+from dynograd.compat.array_api.table import ops
+from dynograd.tensor import creation
+from dynograd.tensor.tensor import Tensor
+
+__all__ = [
+    *"arange asarray empty empty_like eye from_dlpack full full_like linspace meshgrid ones ones_like tril triu".split(),
+    *"zeros zeros_like".split(),
+]
+
+
+def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = None) -> Tensor:
+    """`obj` as a tensor: a tensor, a NumPy array or other buffer, a number or nested lists.
+
+    Memory is shared where that is possible, unless `copy=True`; with `copy=False` it must be.
+
+    Raises:
+        ValueError: `copy=False` and a copy is needed.
+
+    >>> xp.asarray([1, 2], dtype=xp.uint16)
+    tensor([1, 2], dtype=dynograd.uint16)
+    """
+    if device is None and isinstance(obj, Tensor):
+        device = obj.device
+    return creation.asarray(obj, dtype=dtype, device=device, copy=copy)
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Tensor:
+    """The array of another library as a tensor, by DLPack; memory is shared unless `copy=True` or another device is asked for."""
+    return creation.from_dlpack(x, device=device, copy=copy)
+
+
+def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """`start`, `start + step`, ... up to but without `stop` (one argument: 0 to it); empty where `stop` lies the other way.
+
+    >>> xp.arange(5, 2)
+    tensor([], dtype=dynograd.int64)
+    """
+    if stop is None:
+        start, stop = 0, start
+    if dtype is None and any([isinstance(one, float) for one in (start, stop, step)]):
+        dtype = dtypes.get_default_dtype()
+    if (stop - start) * step < 0:
+        stop = start
+    return creation.arange(start, stop, step, dtype=dtype, device=device)
+
+
+def linspace(
+    start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
+) -> Tensor:
+    """`num` evenly spaced numbers from `start` to `stop`, which is left out with `endpoint=False`.
+
+    >>> xp.linspace(0, 1, 4, endpoint=False)
+    tensor([0.0000, 0.2500, 0.5000, 0.7500])
+    """
+    parts = [one for one in (start, stop) if isinstance(one, complex)]
+    kind = dtypes.as_dtype(dtype) if dtype is not None else dtypes.default_complex() if parts else None
+    if kind is not None and kind.is_complex:
+        start, stop, real = complex(start), complex(stop), kind.to_real()
+        steps = [(start.real, stop.real), (start.imag, stop.imag)]
+        return ops.complex(*[linspace(a, b, num, dtype=real, device=device, endpoint=endpoint) for a, b in steps])
+    made: Any = creation.linspace(start, stop, num + (not endpoint and num > 0), dtype=kind, device=device)
+    return made if endpoint else ops.clone(made[:num])
+
+
+def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor of `fill_value`, by default in the dtype that the number stands for."""
+    return creation.full(_shape(shape), fill_value, dtype=dtype, device=device)
+
+
+def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor of whatever was in memory."""
+    return creation.empty(_shape(shape), dtype=dtype, device=device)
+
+
+def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor of ones."""
+    return creation.ones(_shape(shape), dtype=dtype, device=device)
+
+
+def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor of zeros.
+
+    >>> xp.zeros(2, dtype=xp.uint8)
+    tensor([0, 0], dtype=dynograd.uint8)
+    """
+    return creation.zeros(_shape(shape), dtype=dtype, device=device)
+
+
+def full_like(x: Tensor, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """`fill_value` in the shape of `x`, and in its dtype and on its device unless given."""
+    return creation.full_like(x, fill_value, dtype=dtype, device=device)
+
+
+def empty_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Unset memory in the shape of `x`."""
+    return creation.empty_like(x, dtype=dtype, device=device)
+
+
+def ones_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Ones in the shape of `x`."""
+    return creation.ones_like(x, dtype=dtype, device=device)
+
+
+def zeros_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Zeros in the shape of `x`."""
+    return creation.zeros_like(x, dtype=dtype, device=device)
+
+
+def eye(n_rows: int, n_cols: Any = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Tensor:
+    """Ones on the `k`-th diagonal (above the main one for positive `k`), zeros elsewhere.
+
+    >>> xp.eye(2, 3, k=1)
+    tensor([[0., 1., 0.],
+            [0., 0., 1.]])
+    """
+    n_cols = n_rows if n_cols is None else n_cols
+    if k == 0:
+        return creation.eye(n_rows, n_cols, dtype=dtype, device=device)
+    made = creation.zeros(n_rows, n_cols, dtype=dtype, device=device)
+    if -n_rows < k < n_cols:
+        ops.diagonal(made, k).fill_(1)
+    return made
+
+
+def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
+    """The matrices of `x` with zeros above the `k`-th diagonal."""
+    return ops.tril(x, k)
+
+
+def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
+    """The matrices of `x` with zeros below the `k`-th diagonal."""
+    return ops.triu(x, k)
+
+
+def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
+    """The grids on which each of 1-d tensors varies along its own dim; with "xy" the first two dims are exchanged.
+
+    >>> [grid.shape for grid in xp.meshgrid(xp.arange(2), xp.arange(3))]
+    [dynograd.Size([3, 2]), dynograd.Size([3, 2])]
+    """
+    return list(ops.meshgrid(*[ops.reshape(one, (-1,)) for one in arrays], indexing=indexing)) if arrays else []
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    return (shape,) if isinstance(shape, int) else tuple(shape)

@@ -1,0 +1,201 @@
+"""The standard's linear algebra, on matrices in the last two dims."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from dynograd import linalg
+from dynograd.compat.array_api.promotion import promoted
+from dynograd.compat.array_api.reductions import sum
+from dynograd.compat.array_api.table import dims, ops
+from dynograd.tensor.tensor import Tensor
+
+__all__ = [
+    *"cholesky cross det diagonal eigh eigvalsh inv matmul matrix_norm matrix_power matrix_rank matrix_transpose outer".split(),
+    *"pinv qr slogdet solve svd svdvals tensordot trace vecdot vector_norm".split(),
+]
+
+
+class EighResult(NamedTuple):
+    """What `eigh` returns."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class QRResult(NamedTuple):
+    """What `qr` returns."""
+
+    Q: Tensor
+    R: Tensor
+
+
+class SlogdetResult(NamedTuple):
+    """What `slogdet` returns."""
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+class SVDResult(NamedTuple):
+    """What `svd` returns."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """The matrix product; 1-d tensors are a row before and a column behind."""
+    return ops.matmul(*promoted(x1, x2))
+
+
+def matrix_transpose(x: Tensor, /) -> Tensor:
+    """The matrices with rows and columns exchanged.
+
+    Raises:
+        ValueError: fewer than two dims.
+    """
+    if x.ndim < 2:
+        raise ValueError(f"matrix_transpose: expected at least 2 dims, got shape {tuple(x.shape)}.")
+    return ops.transpose(x, -2, -1)
+
+
+def tensordot(x1: Tensor, x2: Tensor, /, *, axes: Any = 2) -> Tensor:
+    """Sums of products over the last `axes` dims of `x1` and the first of `x2`, or over two lists of dims."""
+    return ops.tensordot(*promoted(x1, x2), dims=axes if isinstance(axes, int) else [list(one) for one in axes])
+
+
+def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
+    """The sum of `conj(x1) * x2` along `axis`, which counts from the end; the other dims broadcast.
+
+    >>> xp.vecdot(xp.asarray([1, 2]), xp.asarray([3, 4]))
+    tensor(11)
+    """
+    one, two = promoted(x1, x2)
+    for x in (one, two):
+        if not -x.ndim <= axis < 0 and not (axis >= 0 and one.ndim == two.ndim):
+            raise ValueError(
+                f"vecdot: expected a negative axis of both tensors, got {axis} for shape {tuple(x.shape)}."
+            )
+    if one.shape[axis] != two.shape[axis]:
+        raise ValueError(f"vecdot: sizes along axis {axis} differ: {one.shape[axis]} and {two.shape[axis]}.")
+    product = (ops.conj(one) if one.dtype.is_complex else one) * two
+    return sum(product, axis=axis, dtype=product.dtype)
+
+
+def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """The products of each element of one vector with each of another."""
+    return ops.outer(*promoted(x1, x2))
+
+
+def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
+    """The cross product of vectors of three elements along `axis`; the other dims broadcast."""
+    one, two = promoted(x1, x2)
+    if one.shape[axis] != 3 or two.shape[axis] != 3:
+        raise ValueError(
+            f"cross: expected size 3 along axis {axis}, got shapes {tuple(x1.shape)} and {tuple(x2.shape)}."
+        )
+    return linalg.cross(*ops.broadcast_tensors(one, two), dim=axis)
+
+
+def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
+    """The `offset`-th diagonals of the matrices."""
+    return ops.diagonal(x, offset, -2, -1)
+
+
+def trace(x: Tensor, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
+    """The sums of the diagonals.
+
+    >>> xp.linalg.trace(xp.asarray([[1, 2], [3, 4]]))
+    tensor(5)
+    """
+    return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
+
+
+def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
+    """The norm of each matrix: "fro", "nuc", 1, 2, inf or their negatives."""
+    return linalg.matrix_norm(x, "fro" if ord is None else ord, keepdim=keepdims)
+
+
+def vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Tensor:
+    """The norm over `axis`: (sum of |x|**ord)**(1 / ord); with 0 the number of elements that are not zero."""
+    over = dims(axis, x.ndim)
+    if over:
+        return linalg.vector_norm(x, ord, over, keepdims)
+    size = ops.abs(x)
+    return ops.to(size != 0, size.dtype) if ord == 0 else size
+
+
+def matrix_power(x: Tensor, n: int, /) -> Tensor:
+    """The matrices multiplied `n` times; a negative `n` inverts them."""
+    return linalg.matrix_power(x, n)
+
+
+def matrix_rank(x: Tensor, /, *, rtol: Any = None) -> Tensor:
+    """The number of singular values above `rtol` times the largest."""
+    return linalg.matrix_rank(x, rtol=rtol)
+
+
+def pinv(x: Tensor, /, *, rtol: Any = None) -> Tensor:
+    """The pseudoinverse of each matrix; singular values up to `rtol` times the largest count as 0."""
+    return linalg.pinv(x, rtol=rtol)
+
+
+def det(x: Tensor, /) -> Tensor:
+    """The determinants."""
+    return linalg.det(x)
+
+
+def slogdet(x: Tensor, /) -> SlogdetResult:
+    """Sign and logarithm of the size of each determinant."""
+    return SlogdetResult(*linalg.slogdet(x))
+
+
+def inv(x: Tensor, /) -> Tensor:
+    """The inverses."""
+    return linalg.inv(x)
+
+
+def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """X with `x1 @ X == x2`; a 1-d `x2` is one right-hand side, any other holds matrices.
+
+    >>> xp.linalg.solve(xp.asarray([[2.0, 0.0], [0.0, 4.0]]), xp.asarray([2.0, 2.0]))
+    tensor([1.0000, 0.5000])
+    """
+    A, B = promoted(x1, x2)
+    if B.ndim == 1:
+        return ops.squeeze(linalg.solve(A, ops.unsqueeze(B, -1)), -1)
+    if B.ndim == A.ndim - 1 and A.ndim > 2:  # which PyTorch would take as a batch of vectors
+        B = ops.unsqueeze(B, 0)
+    return linalg.solve(A, B)
+
+
+def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
+    """The lower (or upper) triangle L with `L @ L.mH == x`."""
+    return linalg.cholesky(x, upper=upper)
+
+
+def eigh(x: Tensor, /) -> EighResult:
+    """Eigenvalues, in rising order, and eigenvectors, in columns, of symmetric or Hermitian matrices."""
+    return EighResult(*linalg.eigh(x))
+
+
+def eigvalsh(x: Tensor, /) -> Tensor:
+    """Eigenvalues, in rising order, of symmetric or Hermitian matrices."""
+    return linalg.eigvalsh(x)
+
+
+def qr(x: Tensor, /, *, mode: str = "reduced") -> QRResult:
+    """Q with orthonormal columns and a triangular R with `Q @ R == x`."""
+    return QRResult(*linalg.qr(x, mode))
+
+
+def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDResult:
+    """U, singular values in falling order, and Vh."""
+    return SVDResult(*linalg.svd(x, full_matrices))
+
+
+def svdvals(x: Tensor, /) -> Tensor:
+    """Singular values, in falling order."""
+    return linalg.svdvals(x)

@@ -1,0 +1,121 @@
+"""The standard's functions that arrange the same elements in other shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import arrays
+from dynograd.compat.array_api.promotion import promoted
+from dynograd.compat.array_api.table import dims, ops
+from dynograd.tensor.tensor import Tensor
+
+__all__ = [
+    *"broadcast_arrays broadcast_to concat expand_dims flip moveaxis permute_dims repeat reshape roll squeeze".split(),
+    *"stack tile unstack".split(),
+]
+
+
+def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
+    """The tensors in their common shape."""
+    return list(ops.broadcast_tensors(*arrays))
+
+
+def broadcast_to(x: Tensor, /, shape: Any) -> Tensor:
+    """`x` stretched to `shape`."""
+    return ops.broadcast_to(x, tuple(shape))
+
+
+def concat(arrays: Any, /, *, axis: Any = 0) -> Tensor:
+    """The tensors behind each other along `axis`; flattened before with `axis=None`.
+
+    >>> xp.concat([xp.asarray([[1, 2]]), xp.asarray([[3], [4]])], axis=None)
+    tensor([1, 2, 3, 4])
+    """
+    given = promoted(*arrays)
+    return ops.cat([ops.reshape(one, (-1,)) for one in given], 0) if axis is None else ops.cat(given, axis)
+
+
+def stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
+    """The tensors, all of one shape, along a new dim."""
+    return ops.stack(promoted(*arrays), axis)
+
+
+def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """The slices of `x` along `axis`."""
+    return tuple(ops.unbind(x, axis))
+
+
+def expand_dims(x: Tensor, /, axis: int) -> Tensor:
+    """`x` with a dim of size 1 at `axis`."""
+    return ops.unsqueeze(x, axis)
+
+
+def squeeze(x: Tensor, /, axis: Any) -> Tensor:
+    """`x` without the dims of `axis`, whose size is 1.
+
+    Raises:
+        ValueError: another size.
+    """
+    over = dims(axis, x.ndim)
+    wide = [dim for dim in over if x.shape[dim] != 1]
+    if wide:
+        raise ValueError(f"squeeze: expected size 1 along axis {wide[0]}, got shape {tuple(x.shape)}.")
+    return ops.squeeze(x, over)
+
+
+def flip(x: Tensor, /, *, axis: Any = None) -> Tensor:
+    """The elements along `axis` (an int, several, or None: all) in reverse order."""
+    return ops.flip(x, dims(axis, x.ndim))
+
+
+def roll(x: Tensor, /, shift: Any, *, axis: Any = None) -> Tensor:
+    """The elements moved along `axis`; those pushed out come in again at the other end. Without `axis`, as if flattened.
+
+    >>> xp.roll(xp.asarray([1, 2, 3]), 1)
+    tensor([3, 1, 2])
+    """
+    if axis is None:
+        return ops.roll(x, shift)
+    over = (axis,) if isinstance(axis, int) else tuple(axis)
+    return ops.roll(x, (shift,) * len(over) if isinstance(shift, int) else tuple(shift), over)
+
+
+def permute_dims(x: Tensor, /, axes: Any) -> Tensor:
+    """`x` with its dims in another order."""
+    return ops.permute(x, tuple(axes))
+
+
+def moveaxis(x: Tensor, source: Any, destination: Any, /) -> Tensor:
+    """`x` with some dims at other places."""
+    return ops.moveaxis(x, source, destination)
+
+
+def reshape(x: Tensor, /, shape: Any, *, copy: Any = None) -> Tensor:
+    """The elements, row by row, in another shape; one size may be -1.
+
+    Args:
+        copy: True: always in new memory; False: never; None: only where it must be.
+    Raises:
+        ValueError: `copy=False`, but the elements cannot stay where they are.
+    """
+    found = ops.reshape(x, tuple(shape))
+    shares = arrays.is_view_of(found.array, x.array)
+    if copy is False and not shares:
+        raise ValueError(
+            f"reshape: {tuple(x.shape)} with strides {x.stride()} cannot become {tuple(shape)} without a copy. Pass copy=None."
+        )
+    return ops.clone(found) if copy and shares else found
+
+
+def repeat(x: Tensor, repeats: Any, /, *, axis: Any = None) -> Tensor:
+    """Each element `repeats` times, along `axis` or flattened.
+
+    >>> xp.repeat(xp.asarray([1, 2]), xp.asarray([2, 1]))
+    tensor([1, 1, 2])
+    """
+    return ops.repeat_interleave(x, repeats, axis)
+
+
+def tile(x: Tensor, repetitions: Any, /) -> Tensor:
+    """`x` beside itself, as often as `repetitions` says for each dim."""
+    return ops.tile(x, tuple(repetitions))

@@ -1,0 +1,138 @@
+"""The standard's reductions and running sums: `axis` may name several dims, none of them (), or all (None)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.base import dtypes
+from dynograd.compat.array_api.promotion import in_dtype
+from dynograd.compat.array_api.table import dims, ops
+from dynograd.tensor.creation import full
+from dynograd.tensor.tensor import Tensor
+
+__all__ = "all any cumulative_prod cumulative_sum diff max mean min prod std sum var".split()
+
+
+def sum(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """The sum; of small signed integers in int64, of unsigned ones in uint64.
+
+    >>> xp.sum(xp.asarray([200, 200], dtype=xp.uint8))
+    tensor(400, dtype=dynograd.uint64)
+    """
+    x, over = in_dtype(x, _wide(x, dtype)), dims(axis, x.ndim)
+    return ops.sum(x, over, keepdims, dtype=x.dtype) if over else ops.clone(x)
+
+
+def prod(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """The product; of integers in 64 bits."""
+    x = in_dtype(x, _wide(x, dtype))
+    return _over_one(x, axis, keepdims, lambda flat: ops.prod(flat, -1, dtype=x.dtype))
+
+
+def max(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The largest value; NaN where one is."""
+    over = dims(axis, x.ndim)
+    return ops.amax(x, over, keepdims) if over else ops.clone(x)
+
+
+def min(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The smallest value; NaN where one is."""
+    over = dims(axis, x.ndim)
+    return ops.amin(x, over, keepdims) if over else ops.clone(x)
+
+
+def mean(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The mean."""
+    over = dims(axis, x.ndim)
+    return ops.mean(x, over, keepdims) if over else ops.clone(x)
+
+
+def var(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    """The variance; `correction=1` divides by n - 1.
+
+    >>> xp.var(xp.asarray([1.0, 3.0])), xp.var(xp.asarray([1.0, 3.0]), correction=1)
+    (tensor(1.), tensor(2.))
+    """
+    over = dims(axis, x.ndim)
+    return ops.var(x, over, correction=correction, keepdim=keepdims) if over else _alone(x, correction)
+
+
+def std(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    """The standard deviation; `correction=1` divides by n - 1."""
+    over = dims(axis, x.ndim)
+    return ops.std(x, over, correction=correction, keepdim=keepdims) if over else _alone(x, correction)
+
+
+def any(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Whether one of the elements is not zero."""
+    return _over_one(ops.ne(x, 0), axis, keepdims, lambda flat: ops.any(flat, -1))
+
+
+def all(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Whether no element is zero; True where there are none."""
+    return _over_one(ops.ne(x, 0), axis, keepdims, lambda flat: ops.all(flat, -1))
+
+
+def cumulative_sum(x: Tensor, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
+    """Sums of the first elements along `axis`; with `include_initial` a 0 stands before them.
+
+    >>> xp.cumulative_sum(xp.asarray([1, 2, 3]), include_initial=True)
+    tensor([0, 1, 3, 6])
+    """
+    return _running("cumulative_sum", ops.cumsum, 0, x, axis, dtype, include_initial)
+
+
+def cumulative_prod(x: Tensor, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
+    """Products of the first elements along `axis`; with `include_initial` a 1 stands before them."""
+    return _running("cumulative_prod", ops.cumprod, 1, x, axis, dtype, include_initial)
+
+
+def diff(x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Tensor:
+    """Differences of neighbours along `axis`, `n` times.
+
+    >>> xp.diff(xp.asarray([1, 4, 9]), prepend=xp.asarray([0]))
+    tensor([1, 3, 5])
+    """
+    return ops.diff(x, n, axis, prepend, append)
+
+
+def _running(who: str, op: Any, start: int, x: Tensor, axis: Any, dtype: Any, include_initial: bool) -> Tensor:
+    if axis is None:
+        if x.ndim != 1:
+            raise ValueError(f"{who}: axis may be left out for one dim only, got shape {tuple(x.shape)}. Pass axis=.")
+        axis = 0
+    (dim,) = dims(axis, x.ndim)
+    x = in_dtype(x, _wide(x, dtype))
+    found = op(x, dim, dtype=x.dtype)
+    if not include_initial:
+        return found
+    shape = (*x.shape[:dim], 1, *x.shape[dim + 1 :])
+    return ops.cat([full(shape, start, dtype=x.dtype, device=x.device), found], dim)
+
+
+def _wide(x: Tensor, dtype: Any) -> dtypes.dtype:
+    """The dtype in which `x` is summed: that asked for, 64 bits for integers, else its own."""
+    if dtype is not None:
+        return dtypes.as_dtype(dtype)
+    if x.dtype.category > dtypes.INTEGER:
+        return x.dtype
+    return dtypes.int64 if x.dtype.is_signed or x.dtype is dtypes.bool else dtypes.uint64
+
+
+def _alone(x: Tensor, correction: float) -> Tensor:
+    """The spread of each element by itself."""
+    return ops.div(ops.mul(x, 0), 1 - correction)
+
+
+def _over_one(x: Tensor, axis: Any, keepdims: bool, reduce: Any) -> Tensor:
+    """A reduction over the last dim, applied to the dims of `axis` as one."""
+    over = dims(axis, x.ndim)
+    if not over:
+        return reduce(ops.unsqueeze(x, -1))
+    kept = [dim for dim in range(x.ndim) if dim not in over]
+    shape = [x.shape[dim] for dim in kept]
+    count = 1
+    for dim in over:
+        count *= x.shape[dim]
+    found = reduce(ops.reshape(ops.permute(x, (*kept, *over)), (*shape, count)))
+    return ops.reshape(found, [1 if dim in over else x.shape[dim] for dim in range(x.ndim)]) if keepdims else found

@@ -1,0 +1,84 @@
+"""The standard's functions that look for elements, and those that pick them by number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.compat.array_api.promotion import tensors
+from dynograd.compat.array_api.reductions import sum
+from dynograd.compat.array_api.table import dims, ops
+from dynograd.tensor.tensor import Tensor
+
+__all__ = "argmax argmin count_nonzero nonzero searchsorted take take_along_axis where".split()
+
+
+def argmax(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The number of the first largest element, along `axis` or of all."""
+    return _arg(ops.argmax, x, axis, keepdims)
+
+
+def argmin(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The number of the first smallest element, along `axis` or of all."""
+    return _arg(ops.argmin, x, axis, keepdims)
+
+
+def _arg(op: Any, x: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    if axis is not None:
+        return op(x, axis, keepdims)
+    found = op(ops.reshape(x, (-1,)), 0)
+    return ops.reshape(found, (1,) * x.ndim) if keepdims else found
+
+
+def count_nonzero(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """How many elements are not zero.
+
+    >>> xp.count_nonzero(xp.asarray([[0, 1], [2, 3]]), axis=0, keepdims=True)
+    tensor([[1, 2]])
+    """
+    return sum(ops.ne(x, 0), axis=axis, keepdims=keepdims)
+
+
+def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
+    """The places of the elements that are not zero: for each dim, a tensor of indices.
+
+    Raises:
+        ValueError: `x` has no dims.
+    """
+    if x.ndim == 0:
+        raise ValueError("nonzero: expected a tensor with dims, got one without. Use x != 0.")
+    return tuple(ops.nonzero(x, as_tuple=True))
+
+
+def searchsorted(x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Tensor:
+    """Where the values `x2` would stand in the sorted 1-d `x1`: before ("left") or behind ("right") equal ones.
+
+    >>> xp.searchsorted(xp.asarray([1, 3, 5]), xp.asarray([3, 4]))
+    tensor([1, 2])
+    """
+    return ops.searchsorted(*tensors(x1, x2), side=side, sorter=sorter)
+
+
+def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
+    """`x1` where the condition holds, `x2` elsewhere."""
+    return ops.where(condition, *tensors(x1, x2))
+
+
+def take(x: Any, indices: Tensor, /, *, axis: Any = None) -> Tensor:
+    """The elements (or rows, ...) of `x` with the given numbers along `axis`, which a 1-d `x` may leave out.
+
+    >>> xp.take(xp.asarray([[1, 2], [3, 4]]), xp.asarray([1, 0]), axis=0)
+    tensor([[3, 4],
+            [1, 2]])
+    """
+    if axis is None:
+        if x.ndim != 1:
+            raise ValueError(f"take: axis may be left out for one dim only, got shape {tuple(x.shape)}. Pass axis=.")
+        axis = 0
+    (dim,) = dims(axis, x.ndim)
+    return x[(slice(None),) * dim + (indices,)]
+
+
+def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
+    """For each place of `indices`, the element of `x` with that number along `axis`; other dims broadcast."""
+    (dim,) = dims(axis, x.ndim)
+    return ops.take_along_dim(x, ops.where(indices < 0, indices + x.shape[dim], indices), dim)

@@ -1,0 +1,125 @@
+"""Import paths of PyTorch for modules that lie elsewhere: `dynograd.jit`, `dynograd.autograd.graph`, `python -m dynograd.port`.
+
+The modules behind the paths are imported when they are first named. Below `dynograd` a path is the module itself under a second name, and so
+are the modules below it; below `dynograd.autograd`, a low layer, it is a module of its own with the names of the other.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import pkgutil
+import sys
+from types import CodeType, ModuleType
+from typing import Any
+
+from dynograd.tensor.absent import absent_module
+
+__all__ = ["ALIASES", "PATHS", "install"]
+
+PATHS = {
+    "dynograd.autograd.anomaly_mode": "dynograd.autograd.modes",
+    "dynograd.autograd.forward_ad": "dynograd.transforms.forward_ad",
+    "dynograd.autograd.function": "dynograd.tensor.custom_function",
+    "dynograd.autograd.functional": "dynograd.transforms.functional",
+    "dynograd.autograd.grad_mode": "dynograd.autograd.modes",
+    "dynograd.autograd.gradcheck": "dynograd.transforms.gradcheck",
+    "dynograd.autograd.graph": "dynograd.tensor.graphs",
+    "dynograd.autograd.profiler": "dynograd.profiler.legacy",
+    "dynograd.autograd.variable": "dynograd.tensor.legacy",
+}
+_ROOMS = {
+    "compat": """_C _dynamo _inductor _utils accelerator array_api backends compiler cpu functional futures hub jit multiprocessing operators
+        types xpu""",
+    "saving": "serialization",
+    "tools": "convert port warming",
+    "transforms": "gradcheck",
+}
+ALIASES = {f"dynograd.{name}": f"dynograd.{room}.{name}" for room, names in _ROOMS.items() for name in names.split()}
+
+
+class _Face(ModuleType):
+    """A module under another path. Called, it is the function of its own name (`autograd.gradcheck` is a module and a function)."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self, self.__name__.rpartition(".")[2])(*args, **kwargs)
+
+
+class _Faces(importlib.abc.Loader):
+    """Makes the modules of `PATHS`."""
+
+    def create_module(self, spec: Any) -> ModuleType:
+        return _Face(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        real = importlib.import_module(PATHS[module.__name__])
+        module.__doc__ = real.__doc__
+        module.__dict__.update({name: value for name, value in vars(real).items() if not name.startswith("__")})
+        module.__dict__["__all__"] = list(real.__all__)
+
+
+class _SecondName(importlib.abc.InspectLoader):
+    """Gives the module itself; `python -m` asks for its code."""
+
+    def __init__(self, real: str) -> None:
+        self.real = real
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        module = importlib.import_module(self.real)
+        self.spec = module.__spec__
+        for file in pkgutil.iter_modules(
+            getattr(module, "__path__", ())
+        ):  # else their files would be loaded a second time
+            importlib.import_module(f"{self.real}.{file.name}")
+        for name, below in list(sys.modules.items()):
+            if name.startswith(self.real + "."):
+                sys.modules[spec.name + name.removeprefix(self.real)] = below
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self.spec  # the import has put its own there
+
+    def get_source(self, fullname: str) -> str | None:
+        return self._loader().get_source(self.real)
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        return self._loader().get_code(self.real)
+
+    def _loader(self) -> importlib.abc.InspectLoader:
+        spec = importlib.util.find_spec(self.real)
+        assert spec is not None and isinstance(spec.loader, importlib.abc.InspectLoader)
+        return spec.loader
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Asked when there is no file of that name."""
+
+    def find_spec(
+        self, fullname: str, path: object = None, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname in PATHS:
+            return importlib.machinery.ModuleSpec(fullname, _Faces())
+        if fullname in ALIASES:
+            return importlib.machinery.ModuleSpec(fullname, _SecondName(ALIASES[fullname]))
+        package, _, name = fullname.partition(".")
+        why = absent_module(name) if package == "dynograd" else None
+        if why is not None:
+            raise ModuleNotFoundError(f"No module named {fullname!r}: {why}", name=fullname)
+        return None
+
+
+def install() -> None:
+    """Makes the paths importable, and readable as attributes."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.append(_Finder())
+
+    for package in {name.rpartition(".")[0] for name in PATHS}:
+
+        def attribute(name: str, package: str = package) -> Any:
+            if f"{package}.{name}" in PATHS:
+                return importlib.import_module(f"{package}.{name}")
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+        sys.modules[package].__getattr__ = attribute  # type: ignore[method-assign]

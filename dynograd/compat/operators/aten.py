@@ -1,0 +1,101 @@
+"""`torch.ops.aten`: the functions that are here, under PyTorch's inner names and with its order of arguments.
+
+A name is looked for in `aten_forms`, at the top level (`aten.add`), in `linalg`, `fft` and `special` (`aten.linalg_qr`), in `nn.functional`,
+and among the methods of Tensor (`aten.view`, `aten.add_`). An overload (`aten.add.Tensor`) is the same function.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import Any
+
+from dynograd.compat.operators.aten_forms import FORMS
+from dynograd.compat.operators.registry import OpOverloadPacket
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["find"]
+
+# The names of overloads that PyTorch's operators have; each also with `_out` behind it.
+_OVERLOADS = frozenset(
+    """default out Tensor Scalar Tensor_Tensor Tensor_Scalar Scalar_Tensor Tensor_out Scalar_out int int_out dim dims dim_IntList dim_dtype
+    dim_int dim_max dim_min dim_values correction unbiased unary_out input data self self_int self_scalar other other_scalar value value_reduce
+    values values_stable stable reduce src start start_step step sections indices size sizes array tensor_indices_or_sections vec x_scalar
+    n_scalar mode Tensor_mode Scalar_mode ScalarOpt_dim ScalarOpt_dim_dtype ScalarOpt_dtype ScalarSelf ScalarOther Scalar_Self Scalar_Other
+    ord_str p p_str dtype device dtype_layout memory_format low low_dtype generator low_generator low_generator_dtype from to
+    tensor_to intlist using_ints bins_tensor bin_ct eigenvalues beta decimals no_stats quantized grad_input output all_out list List IntList
+    tensors str_ord atol_rtol_tensor atol_rtol_float rcond_tensor tol_tensor float float_float Tensor_float float_Tensor two inverse periodic
+    periodic_alpha periodic_alpha_beta hacked_twin padding_idx scalar tensor_shape center""".split()
+)
+_PLACES = ("linalg", "fft", "special")
+home: list[Any] = []  # the top level of the library, which lies above
+
+
+class AtenPacket(OpOverloadPacket):
+    """A function of ours as an operator of PyTorch: itself, and all its overloads."""
+
+    def __init__(self, name: str, function: Any) -> None:
+        super().__init__("aten", name)
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if "self" in kwargs:  # the name of the first argument there
+            args = (kwargs.pop("self"), *args)
+        return self.function(*args, **kwargs)
+
+    def overloads(self) -> list[str]:
+        """Those that were named."""
+        return list(self._overloads) or ["default"]
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._overloads and (name in _OVERLOADS or name.removesuffix("_out") in _OVERLOADS):
+            self._overloads[name] = AtenOverload(self, name)  # type: ignore[assignment]
+        return super().__getattr__(name)
+
+
+class AtenOverload:
+    """An overload; it calls the function, which takes the arguments of all overloads."""
+
+    def __init__(self, packet: AtenPacket, name: str) -> None:
+        self.overloadpacket, self._overloadname = packet, name
+        self.namespace, self.__name__ = "aten", f"{packet.__name__}.{name}"
+        self.__doc__ = packet.__doc__
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return self.overloadpacket(*args, **kwargs)
+
+    def name(self) -> str:
+        return f"{self.overloadpacket._qualified_op_name}" + f".{self._overloadname}" * (
+            self._overloadname != "default"
+        )
+
+    def __repr__(self) -> str:
+        return f"<OpOverload(op='{self.overloadpacket.__qualname__}', overload='{self._overloadname}')>"
+
+
+def find(name: str) -> AtenPacket | None:
+    """The operator of a name, None if there is nothing of that name."""
+    function = _function(name)
+    return None if function is None else AtenPacket(name, function)
+
+
+def near(name: str) -> list[str]:
+    """Names like this one."""
+    return difflib.get_close_matches(name, [*FORMS, *home[0].__all__], cutoff=0.8)
+
+
+def _function(name: str) -> Any:
+    if name in FORMS:
+        return FORMS[name]
+    if name.endswith("_backward"):  # ours have arguments of their own
+        return None
+    found = getattr(home[0], name, None) if name in home[0].__all__ else None
+    for place in _PLACES:
+        if found is None and name.startswith(f"{place}_"):
+            found = getattr(importlib.import_module(f"dynograd.{place}"), name.removeprefix(f"{place}_"), None)
+    if found is None:
+        found = getattr(importlib.import_module("dynograd.nn.functional"), name, None)
+    if found is None and not name.startswith("__"):
+        found = vars(Tensor).get(name)
+    return found if callable(found) and not isinstance(found, type) else None

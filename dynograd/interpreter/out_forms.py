@@ -1,0 +1,211 @@
+"""`out=`: the public functions of ops that write their result into tensors they are given.
+
+Inside the library, as methods and as operators, ops have no `out=`; the functions under `dynograd.`, `dynograd.linalg.` and the like do,
+where PyTorch's have one: all but views, what belongs to layers, and `WITHOUT`. `public_forms` writes those functions.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from dynograd import arrays
+from dynograd.autograd.modes import MODES
+from dynograd.autograd.writes import stamp
+from dynograd.base import dtypes
+from dynograd.errors import DeviceError, DtypeError, GradientError, user_level
+from dynograd.interpreter import TENSORS
+from dynograd.interpreter.public_forms import NAMED, public_form
+from dynograd.interpreter.tensor_parts import is_silent
+from dynograd.ops.op import Op
+from dynograd.tensor.inplace import refuse_overlap, refuse_repeats, write_result
+from dynograd.tensor.inplace_forms import quick_out, straight_form
+from dynograd.tensor.storages import resize_
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["has_out", "out_dtype", "out_form", "out_forms", "write_out"]
+
+# Files of ops that PyTorch has as layers, views or conversions, without `out=`.
+FAMILIES_WITHOUT = frozenset(
+    """activations attentions batch_normalizations broadcasting cells class_losses conversions convolutions correlations ctc dropouts
+    embeddings fused_activations grids indexing interpolations losses margin_losses normalizations paddings patches poolings
+    rearrangements recurrences shuffles similarities sparse_products spectra splits strides transposes unpoolings views windows""".split()
+)
+# PyTorch's functions of other files that have none.
+WITHOUT = frozenset(
+    """allclose argwhere atleast_1d bilinear bincount block_diag cartesian_prod cdist combinations conj corrcoef
+    count_nonzero cov cumulative_trapezoid det diag_embed diagflat dist einsum equal fft_fftshift fft_ifftshift fill
+    gradient hardsigmoid hardswish hardtanh imag index_fill index_put is_complex is_conj is_floating_point is_neg isclose
+    isfinite isinf isnan isreal linalg_diagonal linalg_vander logdet masked_fill masked_scatter matrix_exp meshgrid
+    native_group_norm native_layer_norm one_hot pdist pinverse positive put real relu6 resolve_conj resolve_neg rsub
+    segment_reduce softmin softsign std_mean sum_to_size tanhshrink trace trapezoid trapz tril_indices triu_indices unique
+    unique_consecutive unravel_index vander var_mean view_as_complex view_as_real""".split()
+)
+# Functions of the files above that have one all the same.
+WITH = frozenset("avg_pool2d avg_pool3d gelu logsigmoid normalize slice_scatter softplus softshrink".split())
+
+# Where `out=` must have the result's own dtype, and where it may not lie in the memory of an operand at all (else: not partly).
+EXACT = frozenset(
+    """abs aminmax addbmm addmm addmv alias_copy baddbmm bmm ceil complex conj_physical cross cumprod cumsum diag diagonal_copy dot expand_copy
+    floor frac gather index_select log_softmax masked_select softmax vdot""".split()
+)
+UNSHARED = frozenset(
+    "cat concat concatenate cross gather index_select kthvalue linalg_cross masked_select take take_along_dim".split()
+)
+
+
+def has_out(entry: Op) -> bool:
+    """Whether the op's public function takes `out=`."""
+    family = entry.forward.__module__.rpartition(".")[2]
+    if entry.name in WITH:
+        return True
+    return not entry.view and family not in FAMILIES_WITHOUT and entry.name not in WITHOUT
+
+
+def out_forms(functions: dict[str, Any]) -> dict[str, Any]:
+    """The public functions by name; those of ops with `out=` in that form."""
+    return {name: out_form(function) for name, function in functions.items()}
+
+
+def out_form(function: Any) -> Any:
+    """The form of an op's function that users call; with `out=` where PyTorch's has it."""
+    found = _forms.get(function)
+    if found is None:
+        entry = getattr(function, "op", None)
+        found = function
+        if isinstance(entry, Op) and has_out(entry) and "out" not in entry.signature.parameters:
+            found = public_form(function, entry, lambda: _into_of(function, entry))
+        elif isinstance(entry, Op) and (function is entry.forward or entry.name in NAMED):
+            found = public_form(function, entry)
+        _forms[function] = found
+    return found
+
+
+_forms: dict[Any, Any] = {}
+
+
+def _into_of(function: Any, entry: Op) -> Any:
+    """`into(out, ...)`, which writes what the function gives for the other arguments."""
+    straight = straight_form(entry, entry.name)
+
+    def into(out: Any, *args: Any, **kwargs: Any) -> Any:
+        if straight is not None and type(out) in TENSORS and straight(out, args, kwargs):
+            if not is_silent(out):
+                stamp(out.array)
+            return out
+        return _written(entry.name, out, function, args, kwargs)
+
+    return into if straight is None else quick_out(into, entry)
+
+
+def _written(name: str, out: Any, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """`function(*args, **kwargs)` written into `out`, where that is allowed.
+
+    Raises:
+        InplaceError: `out` lies in the memory of an operand.
+        DtypeError: `out` has another dtype, in ops that do not cast.
+    """
+    targets = [one.array for one in (out if isinstance(out, (tuple, list)) else (out,)) if type(one) in TENSORS]
+    for one in args:
+        for operand in one if type(one) in (list, tuple) else (one,):
+            if type(operand) in TENSORS:
+                for target in targets:
+                    if name in UNSHARED:
+                        refuse_repeats(name, target)
+                    refuse_overlap(name, target, operand.array, name in UNSHARED)
+    result = function(*args, **kwargs)
+    if name in EXACT:
+        given, made = (one if isinstance(one, tuple) else (one,) for one in (out, result))
+        for target, part in zip(given, made, strict=False):
+            if isinstance(target, Tensor) and target.dtype is not part.dtype:
+                raise DtypeError(
+                    f"{name}: Expected out tensor to have dtype {part.dtype}, but got {target.dtype} instead. "
+                    f"Make out with dtype={part.dtype}."
+                )
+    return write_out(name, out, result)
+
+
+# --- writing a result ----------------------------------------------------------------------------------------------------------
+
+
+def write_out(who: str, out: Any, result: Any, warn: bool = True) -> Any:
+    """Writes a result (or several) into `out` and returns it: sizes, dtypes and devices as `out=` has them in PyTorch.
+
+    An `out` of another size is resized, with a warning when it held elements (functions that make tensors do not warn).
+
+    Raises:
+        DtypeError: the result cannot be cast to the dtype of `out`.
+        GradientError: something requires grad; writing into `out` is not recorded.
+    """
+    if isinstance(result, tuple):
+        if not isinstance(out, (tuple, list)) or len(out) != len(result):
+            shown = f"{len(out)} of them" if isinstance(out, (tuple, list)) else type(out).__name__
+            raise TypeError(f"{who}(): argument 'out' must be a tuple of {len(result)} Tensors, got {shown}.")
+        written = [
+            _write_one(who, one, part, f"out[{place}]", warn) for place, (one, part) in enumerate(zip(out, result))
+        ]
+        return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
+    return _write_one(who, out, result, "out", warn)
+
+
+def _write_one(who: str, out: Any, result: Any, name: str, warn: bool) -> Any:
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{who}(): argument '{name}' must be Tensor, not {type(out).__name__}.")
+    if MODES.grad and (out._requires_grad or result._requires_grad):
+        which = name if out._requires_grad else "one of the arguments"
+        raise GradientError(
+            f"{who}(): functions with out=... arguments don't support automatic differentiation, but {which} requires grad. "
+            f"Leave out= away, or wrap the call in no_grad()."
+        )
+    if type(out) not in TENSORS or type(result) not in TENSORS:
+        return write_result(out, result, who)
+    check_out(who, out, result.dtype, result.device, name)
+    array = result.array
+    if array.shape != out.array.shape:
+        if out.array.size and warn:
+            warnings.warn(
+                f"{who}: an output with one or more elements was resized since it had shape {list(out.array.shape)}, which does not "
+                f"match the required output shape {list(array.shape)}. This behavior is deprecated: give {name} that shape, or no "
+                f"elements, e.g. {name}.resize_(0).",
+                UserWarning,
+                stacklevel=user_level(),
+            )
+        if arrays.may_overlap(out.array, array):
+            array = arrays.copy(array)
+        with_grad, out._requires_grad = out._requires_grad, False
+        resize_(out, array.shape)
+        out._requires_grad = with_grad
+    refuse_repeats(who, out.array)
+    arrays.write(out.array, arrays.cast(array, out.dtype))
+    if not is_silent(out):
+        stamp(out.array)
+    return out
+
+
+def check_out(who: str, out: Tensor, dtype: dtypes.dtype, device: Any, name: str = "out") -> None:
+    """Raises where a result of `dtype` on `device` cannot be written into `out`."""
+    if out.device != device:
+        raise DeviceError(
+            f"{who}: Expected all tensors to be on the same device, but got {name} on {out.device} and other tensors on {device}. "
+            f"Make {name} with device='{device}'."
+        )
+    if not dtypes.can_cast(dtype, out.dtype):
+        raise DtypeError(
+            f"{who}: result type {dtype} can't be cast to the desired output type {out.dtype} of {name}. "
+            f"Make {name} with dtype={dtype}."
+        )
+
+
+def out_dtype(dtype: Any, out: Any) -> Any:
+    """The dtype that a creation function is asked for: that of `out`, unless one is given.
+
+    Raises:
+        DtypeError: one is given, and it is not that of `out`.
+    """
+    if not isinstance(out, Tensor):
+        return dtype
+    if dtype is not None and dtypes.as_dtype(dtype) is not out.dtype:
+        raise DtypeError(
+            f"dtype {dtypes.as_dtype(dtype)} does not match dtype of out parameter ({out.dtype}). Leave dtype away, or give out that dtype."
+        )
+    return out.dtype

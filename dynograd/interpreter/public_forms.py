@@ -1,0 +1,370 @@
+"""The form in which users call an op: `out=`, NumPy's names of arguments, and errors in the op's name.
+
+The library itself calls ops directly. The functions under `dynograd.`, `dynograd.linalg.` and the like, and methods that name a dim, are
+written here from an op's signature: they also take `axis` for `dim` and `keepdims` for `keepdim`, as PyTorch's do, and what fails
+underneath because an argument is of a wrong type is told with the op and the argument.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dynograd.base.generated_sources import is_unwritten, run_source, written_later
+from dynograd.errors import DtypeError
+from dynograd.ops.op import Op, prepare, registry
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["explained", "explained_of_tensors", "method_form", "public_form"]
+
+ALIASES = {"dim": "axis", "keepdim": "keepdims"}
+ALIASES_OF = {  # names that PyTorch has in another overload, or in C++
+    "isin": {"elements": "element", "test_elements": "test_element"},
+    "ormqr": {"tau": "input2", "other": "input3"},
+}
+_KINDS = inspect.Parameter
+_EXPLAINED = (AttributeError, TypeError, ValueError, IndexError, OverflowError)
+
+
+class _Missing:
+    """Stands for an argument that was not given."""
+
+    def __repr__(self) -> str:
+        return "<required>"
+
+
+_MISSING = _Missing()
+# Where PyTorch's functions refuse Python numbers: in any place, and in the first. Other elementwise ops of two operands want one tensor,
+# but for those that also compute with two numbers. (Methods and operators are not so strict.)
+TENSORS_ONLY = frozenset(
+    """arctan2 atan2 fmax fmin gcd heaviside hypot igamma igammac lcm ldexp logaddexp logaddexp2 logical_and logical_or logical_xor maximum
+    minimum nextafter""".split()
+)
+TENSOR_FIRST = frozenset(
+    """clamp_max clamp_min copysign eq fmod ge greater greater_equal gt le less less_equal lt max min ne not_equal""".split()
+)
+ALL_TENSORS = {
+    "addcmul": ("input", "tensor1", "tensor2"),
+    "addcdiv": ("input", "tensor1", "tensor2"),
+    "lerp": ("input", "end"),
+    "dist": ("input", "other"),
+    "inner": ("input", "other"),
+}
+# Of functions that are called without a public form, those that are called seldom and take PyTorch's other names all the same.
+NAMED = frozenset(
+    "count_nonzero select_scatter slice_scatter split_with_sizes unsafe_split unsafe_split_with_sizes".split()
+)
+NUMBERS_ALONE = frozenset("add div divide floor_divide mul multiply sub subtract true_divide".split())
+_NUMBERS = frozenset({bool, int, float, complex})
+_NO_TENSORS = _NUMBERS | {str, bytes}
+
+
+def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None, checked: bool = True) -> Any:
+    """A function that calls an op's own and gets its code when it is first called, as those of ops do.
+
+    Args:
+        into: gives `into(out, *args, **kwargs)`, where the function has `out=`.
+        checked: numbers in the place of tensors are refused; a method has its tensor.
+    """
+    name = entry.name
+
+    def write() -> None:
+        if not is_unwritten(public.__code__):
+            return
+        if entry.function is function:
+            prepare(entry)
+        given = _parameters(entry, into is not None)
+        space.update({f"_default_{one.name}": one.default for one in given})
+        space.update(
+            _function=function,
+            _into=into() if into is not None else None,
+            _NUMBERS=_NUMBERS,
+            _NO_TENSORS=_NO_TENSORS,
+            _number_error=_number_error,
+            _not_a_tensor=_not_a_tensor,
+            _MISSING=_MISSING,
+            _missing=_missing,
+            _explained=_explained,
+            _Answer=_Answer,
+            _public=public,
+        )
+        source = _source(entry, into is not None, _refused_numbers(entry) if checked else ("", ""))
+        written = run_source(source, title, space, {})[name]
+        public.__defaults__, public.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
+        public.__code__ = written.__code__
+
+    def choose(kwargs: dict[str, Any]) -> Any:
+        write()
+        return public
+
+    title = f"public form of {name}" if checked else f"public form of the method {name}"
+    space: dict[str, Any] = {"__name__": "dynograd"}
+    public = written_later(name, title, space, write, choose)
+    public.__qualname__, public.__module__, public.__doc__ = name, "dynograd", function.__doc__
+    public.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        _parameters(entry, into is not None), __validate_parameters__=False
+    )
+    public.op = entry  # type: ignore[attr-defined]
+    return public
+
+
+def method_form(entry: Op) -> Any:
+    """An op's function as a method: with NumPy's names where it names a dim. Views keep their own, which are called most."""
+    family = entry.forward.__module__.rpartition(".")[2]
+    of_another = entry.kind == "composed" and "other" in entry.signature.parameters and entry.name.endswith("_as")
+    views = family in ("views", "splits") and entry.name not in NAMED
+    if not of_another and (views or not _other_names(entry)):
+        return entry.function
+    return public_form(entry.function, entry, checked=False)
+
+
+def explained(function: Any) -> Any:
+    """A function that is no op, with errors from underneath told as those of ops are."""
+    names = list(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            for name, alias in ALIASES.items():
+                if alias in kwargs and name in names and alias not in names:
+                    return call(*args, **{name if one == alias else one: value for one, value in kwargs.items()})
+            told = _explained(error, function.__name__, names, args, kwargs, function)
+            if told is None:
+                raise
+            if isinstance(told, _Answer):
+                return told.value
+            raise told from told.__cause__
+
+    return call
+
+
+def explained_of_tensors(functions: dict[str, Any]) -> dict[str, Any]:
+    """These functions by name; those whose first argument is a tensor, `explained`."""
+    return {
+        name: explained(function)
+        if isinstance(function, types.FunctionType)
+        and next(iter(inspect.signature(function).parameters), "") in ("input", "A", "self", "v")
+        else function
+        for name, function in functions.items()
+    }
+
+
+def _parameters(entry: Op, has_out: bool) -> list[inspect.Parameter]:
+    """The op's parameters, then `out` and the other names that it takes."""
+    given = list(entry.signature.parameters.values())
+    extra = [_KINDS("out", _KINDS.KEYWORD_ONLY, default=None, annotation="Any")] if has_out else []
+    extra += [
+        _KINDS(alias, _KINDS.KEYWORD_ONLY, default=None, annotation="Any") for alias in _other_names(entry).values()
+    ]
+    at = len(given) - 1 if given and given[-1].kind is _KINDS.VAR_KEYWORD else len(given)
+    return [*given[:at], *extra, *given[at:]]
+
+
+def _other_names(entry: Op) -> dict[str, str]:
+    """Parameter -> its other name, for those that the op does not take itself."""
+    names = entry.signature.parameters
+    known = ALIASES | ALIASES_OF.get(entry.name, {})
+    return {name: alias for name, alias in known.items() if name in names and alias not in names}
+
+
+def _source(entry: Op, has_out: bool, refused: tuple[str, str]) -> str:
+    """The code: other names, missing arguments, numbers where PyTorch takes none, `out`, then the op."""
+    name, signature, aliases = entry.name, entry.signature, _other_names(entry)
+    parameters: list[str] = []
+    call: list[str] = []
+    positional: list[str] = []
+    keywords: list[str] = []
+    required: list[str] = []
+    starred = False
+    for one in _parameters(entry, has_out):
+        if one.name not in signature.parameters:  # `out` and other names
+            if not starred:
+                parameters.append("*")
+                starred = True
+            parameters.append(f"{one.name}=None")
+            continue
+        text = one.name
+        if one.kind is _KINDS.VAR_POSITIONAL:
+            starred = True
+            parameters.append(f"*{text}")
+            positional.append(f"*{text}")
+            call.append(f"*{text}")
+            continue
+        if one.kind is _KINDS.VAR_KEYWORD:
+            parameters.append(f"**{text}")
+            keywords.append(f"**{text}")
+            call.append(f"**{text}")
+            continue
+        default = "" if one.default is one.empty else f"=_default_{text}"
+        if not default and (required or text in aliases):
+            required.append(text)
+            default = "=_MISSING"
+        if one.kind is _KINDS.KEYWORD_ONLY:
+            if not starred:
+                parameters.append("*")
+                starred = True
+            keywords.append(f"'{text}': {text}")
+            call.append(f"{text}={text}")
+        else:
+            positional.append(text)
+            call.append(text)
+        parameters.append(text + default)
+    lines = [f"def {name}({', '.join(parameters)}):"]
+    for parameter, alias in aliases.items():
+        lines += [f"    if {alias} is not None:", f"        {parameter} = {alias}"]
+    if required:
+        listed = ", ".join([f"{one}={one}" for one in required])
+        lines += [
+            f"    if {' or '.join([f'{one} is _MISSING' for one in required])}:",
+            f"        raise _missing({name!r}, {listed})",
+        ]
+    test, error = refused
+    if test:
+        lines += [f"    if {test}:", f"        raise {error}"]
+    packed = f"({''.join(one + ', ' for one in positional)}), {{{', '.join(keywords)}}}"
+    run = [f"return _function({', '.join(call)})"]
+    unset = [one for one in keywords if one.startswith("'") and signature.parameters[one.split("'")[1]].default is None]
+    if any([one.startswith("*") for one in positional]) and keywords and len(unset) == len(keywords):
+        names = [one.split("'")[1] for one in unset]  # a call with sizes alone costs a third less without names
+        test = " and ".join([f"{one} is None" for one in names])
+        run = [f"if {test}:", f"    return _function({', '.join(positional)})", *run]
+    if has_out:
+        run = ["if out is None:", *[f"    {line}" for line in run], f"return _into(out, {', '.join(call)})"]
+    lines += ["    try:", *[f"        {line}" for line in run], "    except Exception as error:"]
+    lines += [f"        told = _explained(error, {name!r}, {list(signature.parameters)!r}, {packed}, _public)"]
+    lines += ["        if told is None:", "            raise"]
+    lines += [
+        "        if type(told) is _Answer:",
+        "            return told.value",
+        "        raise told from told.__cause__",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _refused_numbers(entry: Op) -> tuple[str, str]:
+    """The test of a public function's operands for numbers that PyTorch refuses, and the error; nothing where all may be numbers."""
+    name, parameters = entry.name, list(entry.signature.parameters)
+    first = parameters[0] if parameters else ""
+    if name in ALL_TENSORS:
+        return _number_test(name, ALL_TENSORS[name], " or ", "Tensors")
+    if name in TENSORS_ONLY:
+        return _number_test(name, parameters[:2], " or ", "Tensors")
+    if name in TENSOR_FIRST:
+        return f"type({first}) in _NUMBERS", f"_number_error({name!r}, 'a Tensor first', {', '.join(parameters[:2])})"
+    pairs = entry.kind == "elementwise" and len(entry.array_names) == 2
+    if (pairs or name in ("float_power", "pow")) and name not in NUMBERS_ALONE:
+        return _number_test(name, parameters[:2], " and ", "at least one Tensor")
+    if _first_is_a_tensor(entry, parameters):
+        return f"type({first}) in _NO_TENSORS", f"_not_a_tensor({name!r}, {first!r}, {first})"
+    return "", ""
+
+
+def _number_test(name: str, operands: Sequence[str], junction: str, wanted: str) -> tuple[str, str]:
+    test = junction.join([f"type({one}) in _NUMBERS" for one in operands])
+    if name in ("addcmul", "addcdiv"):  # the old form has a number in the place of `tensor1`
+        test = f"tensor3 is None and ({test})"
+    return test, f"_number_error({name!r}, {wanted!r}, {', '.join(operands)})"
+
+
+def _first_is_a_tensor(entry: Op, parameters: list[str]) -> bool:
+    """Whether a function made of ops needs a tensor first; `add` does not, nor those whose operands are equals (`xlogy`)."""
+    if entry.kind != "composed" or parameters[:1] != ["input"] or entry.name in NUMBERS_ALONE:
+        return False
+    covered = registry.get(entry.name)
+    equals = covered is not None and covered.kind == "elementwise" and len(covered.array_names) == 2
+    return not equals and not {"other", "exponent"}.intersection(parameters)
+
+
+# --- errors --------------------------------------------------------------------------------------------------------------------
+
+
+def _missing(who: str, **given: Any) -> TypeError:
+    lacking = [name for name, value in given.items() if value is _MISSING]
+    shown = " and ".join([f"'{name}'" for name in lacking])
+    return TypeError(f"{who}() missing {len(lacking)} required argument{'s' * (len(lacking) > 1)}: {shown}")
+
+
+def _number_error(who: str, wanted: str, *given: Any) -> TypeError:
+    shown = ", ".join([type(each).__name__ for each in given])
+    return TypeError(
+        f"{who}(): received an invalid combination of arguments - got ({shown}), but expected {wanted}. Make one with "
+        f"dynograd.tensor(...)."
+    )
+
+
+def _not_a_tensor(who: str, name: str, value: Any) -> TypeError:
+    return TypeError(
+        f"{who}(): argument '{name}' must be Tensor, not {type(value).__name__}. Make one with dynograd.tensor(...) or "
+        f"dynograd.as_tensor(...)."
+    )
+
+
+class _Answer:
+    """What a function gives in the place of an error: an argument's type has taken the call over."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+taken_over: list[
+    Callable[[Any, tuple, dict[str, Any]], Any]
+] = []  # who knows of such types; NotImplemented: none is there
+
+
+def _explained(
+    error: Exception, who: str, names: list[str], args: tuple, kwargs: dict[str, Any], function: Any
+) -> Exception | _Answer | None:
+    """What to raise for an error from underneath an op: it names the op and the arguments. None: the error says enough itself.
+
+    It has a cause only where that says more.
+    """
+    for asked in taken_over:
+        result = asked(function, args, kwargs)
+        if result is not NotImplemented:
+            return _Answer(result)
+    given = dict(zip(names, args)) | kwargs
+    if len(args) > len(names):  # def f(*tensors)
+        given[names[0]] = args
+    if isinstance(error, AttributeError):
+        of_arrays = error.name in ("array", "device", "dtype", "ndim", "numel", "shape", "size")
+        for name, value in given.items():
+            listed = value if isinstance(value, (list, tuple)) and value is not error.obj else (value,)
+            for one in listed:
+                same = one is error.obj or (of_arrays and type(one) is type(error.obj))
+                if same and not isinstance(one, Tensor):
+                    return _not_a_tensor(who, name, one)
+        return None
+    kind = type(error)
+    if kind.__module__.startswith("numba."):  # no code can be compiled for these arguments
+        shown = ", ".join([f"{name} of {value.dtype}" for name, value in given.items() if isinstance(value, Tensor)])
+        others = {name: value for name, value in given.items() if value is not None and not isinstance(value, Tensor)}
+        shown += "".join([f", {name}={_text(value)}" for name, value in others.items()])
+        told = DtypeError(f"{who}: not implemented for {shown}. Convert to float32 or float64, or see docs/support.md.")
+        told.__cause__ = error  # what could not be compiled
+        return told
+    if kind.__module__.startswith("numpy"):
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+    if kind not in _EXPLAINED or who in str(error):
+        return None
+    shown = ", ".join([f"{name}={_text(value)}" for name, value in given.items() if value is not None])
+    if kind is ValueError and "could not convert string" in str(error):
+        kind = TypeError
+    kind = ValueError if kind is OverflowError else kind
+    return kind(f"{who}({shown}): {error}")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Tensor):
+        try:
+            return f"Tensor of shape {tuple(value.shape)}"
+        except (RuntimeError, ValueError):  # a lazy parameter has none yet
+            return type(value).__name__
+    if isinstance(value, (list, tuple)) and any([not isinstance(one, (int, float)) for one in value]):
+        return f"{type(value).__name__} of {len(value)} {type(value[0]).__name__}s"
+    text = repr(value) if isinstance(value, (bool, int, float, complex, str, list, tuple)) else type(value).__name__
+    return text if len(text) < 60 else f"{text[:56]} ..."

@@ -1,0 +1,154 @@
+"""What a write into a view does to the history of its base, and of the base's other views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import arrays
+from dynograd.arrays import storages
+from dynograd.autograd.nodes import Node, next_seq
+from dynograd.base import dtypes
+from dynograd.interpreter import with_history
+from dynograd.interpreter.tensor_parts import Meta, living_views, steps_of, view_of
+from dynograd.tensor.tensor import Tensor, wrap
+
+__all__ = ["CopyBackwards", "ViewWrite", "edge_of", "overwrite", "rebase", "replay", "write_steps"]
+
+
+def rebase(target: Tensor, result: Tensor) -> None:
+    """Gives `target` (and the base it is a view of, and the base's other views) the history of `result`."""
+    record = view_of(target)
+    edge = edge_of(result)
+    if record is not None:
+        write_steps(record[0], edge, steps_of(record))
+        return
+    living = living_views(target)  # before anything is changed: a search may be interrupted
+    if edge is None:
+        edge = overwrite_node(target, None)
+    _renew(target, edge if isinstance(edge, Node) else with_history(arrays.copy(result.array), edge).node)
+    refresh_views(target, living)
+
+
+def overwrite(target: Tensor, source: Tensor) -> None:
+    """Gives `target` (and the base it is a view of, and the base's other views) the history of a copy of `source`."""
+    record = view_of(target)
+    if record is not None:
+        node = overwrite_node(None, source) if source._requires_grad else None
+        write_steps(record[0], node, steps_of(record))
+        return
+    living = living_views(target)
+    _renew(target, overwrite_node(target, source))
+    refresh_views(target, living)
+
+
+def overwrite_node(target: Tensor | None, source: Tensor | None) -> Node:
+    node = CopyBackwards()
+    node.edges = (None if target is None else edge_of(target), None if source is None else edge_of(source))
+    node.seq, node.hooks, node.attrs = next_seq(), None, None
+    return node
+
+
+def _renew(tensor: Tensor, node: Any) -> None:
+    """A new history of a tensor that was written. Hooks stay with the old one; `retain_grad` asks for the gradient of the new."""
+    tensor.node, tensor._requires_grad = node, node is not None
+    meta = tensor._meta
+    if type(meta) is Meta and meta.retained is not None:
+        meta.retained.remove()
+        meta.retained = None
+        if node is not None:
+            tensor.retain_grad()
+
+
+def write_steps(base: Tensor, edge: Any, steps: tuple) -> None:
+    """Gives `base` the history of a write into its view by `steps`, of a value whose history is `edge`."""
+    living = living_views(base)
+    node = ViewWrite()
+    node.edges = (edge_of(base), edge)
+    node.seq, node.hooks, node.attrs = next_seq(), None, steps
+    by_memory = any([entry.name == "as_strided" for entry, _, _ in steps])
+    node.strides = arrays.strides_in_elements(base.array) if by_memory else None
+    _renew(base, node)
+    refresh_views(base, living)
+
+
+def edge_of(tensor: Tensor) -> Any:
+    return (tensor.node or tensor) if tensor._requires_grad else None
+
+
+def refresh_views(base: Tensor, living: list[Tensor]) -> None:
+    """Recomputes the history of the views there are of `base` from the base's."""
+    if not living:
+        return
+    source = wrap(base.array)
+    source.node, source._requires_grad = base.node, base._requires_grad
+    for view in living:
+        replayed = replay(source, steps_of(view_of(view)))  # type: ignore[arg-type]
+        _renew(view, replayed.node)
+
+
+def replay(source: Any, steps: tuple) -> Any:
+    """The view of `source` that the recorded steps describe; works on arrays and tensors."""
+    for entry, statics, number in steps:
+        source = entry.function(source, *statics)
+        if number is not None:
+            source = source[number]
+    return source
+
+
+class CopyBackwards(Node):
+    """The history of a tensor that was overwritten throughout: no gradient to what it held, all of it to what was copied into it."""
+
+    __slots__ = ()
+
+    def apply(self, g: Any) -> Any:
+        return arrays.zeros_like(arrays.as_result(g)) if self.needs(0) else None, g
+
+    def apply_graph(self, g: Any) -> Any:
+        return wrap(arrays.zeros_like(g.array)) if self.needs(0) else None, g
+
+
+class ViewWrite(Node):
+    """The history of a base after a write into one of its views: outside the region the old base, inside the new value."""
+
+    __slots__ = ("strides",)  # of the base, where a step goes by places in memory (`as_strided`)
+
+    def apply(self, g: Any) -> Any:
+        g = self._laid_out(arrays.as_result(g))
+        inner = replay(g, self.attrs) if self.edges[1] is not None else None
+        if inner is not None:
+            inner = arrays.copy(inner)
+        outer = None
+        if self.edges[0] is not None:
+            outer = self._laid_out(arrays.copy(g))
+            arrays.write(replay(outer, self.attrs), 0)
+        return outer, inner
+
+    def _laid_out(self, g: Any) -> Any:
+        """The gradient with the base's places in memory, where they count."""
+        strides = self.strides
+        if strides is None or arrays.strides_in_elements(g) == strides or not g.size:
+            return g
+        reach = 1 + sum([(size - 1) * step for size, step in zip(g.shape, strides)])
+        memory = storages.bytes_of(arrays.empty((reach,), dtypes.BY_NUM[g.dtype.num], arrays.device_of(g)))
+        made = storages.placed(memory, g.dtype, g.shape, tuple([step * g.dtype.itemsize for step in strides]), 0)
+        arrays.write(made, g)
+        return made
+
+    def apply_graph(self, g: Any) -> Any:
+        if self.strides is not None:
+            g = g.contiguous()
+        outside = self._laid_out(arrays.ones_like(g.array))
+        arrays.write(replay(outside, self.attrs), 0)
+        return (
+            g * wrap(outside) if self.edges[0] is not None else None,
+            replay(g, self.attrs) if self.edges[1] is not None else None,
+        )
+
+    def name(self) -> str:
+        return "CopySlices"
+
+    def op_name(self) -> str:
+        return "a write into a view"
+
+    def __repr__(self) -> str:
+        return "<CopySlices>"

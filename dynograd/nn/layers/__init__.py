@@ -1,0 +1,1 @@
+"""Layers, containers and losses: the modules that models are built of."""

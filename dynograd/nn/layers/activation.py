@@ -1,0 +1,408 @@
+"""Activation functions as modules. Each is its function in `nn.functional` with its options as fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.errors import ShapeError
+from dynograd.interpreter.recorded_methods import recorded_as
+from dynograd.nn import functional as F
+from dynograd.nn import init as initial
+from dynograd.nn.checks import check_sizes
+from dynograd.nn.module import Module
+from dynograd.nn.parameter import Parameter
+from dynograd.tensor.creation import full
+
+__all__ = [
+    "CELU",
+    "ELU",
+    "GELU",
+    "GLU",
+    "Hardshrink",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
+    "LeakyReLU",
+    "LogSigmoid",
+    "LogSoftmax",
+    "Mish",
+    "PReLU",
+    "RReLU",
+    "ReLU",
+    "ReLU6",
+    "SELU",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "Softmax2d",
+    "Softmin",
+    "Softplus",
+    "Softshrink",
+    "Softsign",
+    "Tanh",
+    "Tanhshrink",
+    "Threshold",
+]
+
+
+class Sigmoid(Module):
+    """1 / (1 + exp(-x))."""
+
+    @recorded_as("sigmoid", through=F)
+    def forward(self, input: Any) -> Any:
+        return F.sigmoid(input)
+
+
+class Tanh(Module):
+    """The hyperbolic tangent."""
+
+    @recorded_as("tanh", through=F)
+    def forward(self, input: Any) -> Any:
+        return F.tanh(input)
+
+
+class Softsign(Module):
+    """x / (1 + |x|)."""
+
+    def forward(self, input: Any) -> Any:
+        return F.softsign(input)
+
+
+class Tanhshrink(Module):
+    """x - tanh(x)."""
+
+    def forward(self, input: Any) -> Any:
+        return F.tanhshrink(input)
+
+
+class LogSigmoid(Module):
+    """log(sigmoid(x))."""
+
+    def forward(self, input: Any) -> Any:
+        return F.logsigmoid(input)
+
+
+class _OnlyInplace(Module):
+    """An activation whose only option is `inplace`."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def extra_repr(self) -> str:
+        return "inplace=True" if self.inplace else ""
+
+
+class ReLU(_OnlyInplace):
+    """max(x, 0).
+
+    >>> dynograd.nn.ReLU()(tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+
+    def forward(self, input: Any) -> Any:
+        return F.relu(input, inplace=True) if self.inplace else F.relu(input)
+
+
+class SELU(_OnlyInplace):
+    """scale * (max(0, x) + min(0, alpha * (exp(x) - 1))), self-normalising.
+
+    Source: Klambauer et al., Self-normalizing neural networks, 2017 (arXiv:1706.02515).
+    """
+
+    def forward(self, input: Any) -> Any:
+        return F.selu(input, inplace=self.inplace)
+
+
+class SiLU(_OnlyInplace):
+    """x * sigmoid(x)."""
+
+    def forward(self, input: Any) -> Any:
+        return F.silu(input, inplace=self.inplace)
+
+
+class Mish(_OnlyInplace):
+    """x * tanh(softplus(x)).
+
+    Source: Misra, Mish: a self regularized non-monotonic activation function, 2019 (arXiv:1908.08681).
+    """
+
+    def forward(self, input: Any) -> Any:
+        return F.mish(input, inplace=self.inplace)
+
+
+class Hardswish(_OnlyInplace):
+    """x * relu6(x + 3) / 6."""
+
+    extra_repr = Module.extra_repr  # PyTorch shows no inplace here
+
+    def forward(self, input: Any) -> Any:
+        return F.hardswish(input, inplace=self.inplace)
+
+
+class Hardsigmoid(_OnlyInplace):
+    """relu6(x + 3) / 6."""
+
+    extra_repr = Module.extra_repr  # PyTorch shows no inplace here
+
+    def forward(self, input: Any) -> Any:
+        return F.hardsigmoid(input, inplace=self.inplace)
+
+
+def _with_inplace(text: str, inplace: bool) -> str:
+    return f"{text}, inplace=True" if inplace else text
+
+
+class LeakyReLU(Module):
+    """x where positive, else negative_slope * x."""
+
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
+        super().__init__()
+        self.negative_slope, self.inplace = negative_slope, inplace
+
+    def forward(self, input: Any) -> Any:
+        return F.leaky_relu(input, self.negative_slope, self.inplace)
+
+    def extra_repr(self) -> str:
+        return _with_inplace(f"negative_slope={self.negative_slope}", self.inplace)
+
+
+class RReLU(Module):
+    """x where positive, else x times a slope drawn from [lower, upper] in training, their mean in evaluation.
+
+    Source: Xu et al., Empirical evaluation of rectified activations in convolutional network, 2015 (arXiv:1505.00853).
+    """
+
+    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
+        super().__init__()
+        self.lower, self.upper, self.inplace = lower, upper, inplace
+
+    def forward(self, input: Any) -> Any:
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        return _with_inplace(f"lower={self.lower}, upper={self.upper}", self.inplace)
+
+
+class ELU(Module):
+    """x where positive, else alpha * (exp(x) - 1)."""
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha, self.inplace = alpha, inplace
+
+    def forward(self, input: Any) -> Any:
+        return F.elu(input, self.alpha, self.inplace)
+
+    def extra_repr(self) -> str:
+        return _with_inplace(f"alpha={self.alpha}", self.inplace)
+
+
+class CELU(Module):
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha, self.inplace = alpha, inplace
+
+    def forward(self, input: Any) -> Any:
+        return F.celu(input, self.alpha, self.inplace)
+
+    def extra_repr(self) -> str:
+        return _with_inplace(f"alpha={self.alpha}", self.inplace)
+
+
+class Hardtanh(Module):
+    """x clamped to [min_val, max_val]."""
+
+    def __init__(
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.min_val = min_val if min_value is None else min_value
+        self.max_val = max_val if max_value is None else max_value
+        self.inplace = inplace
+        if not self.max_val > self.min_val:
+            raise ValueError(f"Hardtanh: max_val ({self.max_val}) must be larger than min_val ({self.min_val}).")
+
+    def forward(self, input: Any) -> Any:
+        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
+
+    def extra_repr(self) -> str:
+        return _with_inplace(f"min_val={self.min_val}, max_val={self.max_val}", self.inplace)
+
+
+class ReLU6(Hardtanh):
+    """min(max(x, 0), 6)."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(0.0, 6.0, inplace)
+
+    def extra_repr(self) -> str:
+        return "inplace=True" if self.inplace else ""
+
+
+class Threshold(Module):
+    """x above `threshold`, else `value`."""
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        super().__init__()
+        self.threshold, self.value, self.inplace = threshold, value, inplace
+
+    def forward(self, input: Any) -> Any:
+        return F.threshold(input, self.threshold, self.value, self.inplace)
+
+    def extra_repr(self) -> str:
+        return _with_inplace(f"threshold={self.threshold}, value={self.value}", self.inplace)
+
+
+class GELU(Module):
+    """x times the normal distribution function of x; `approximate="tanh"` for the older formula.
+
+    Source: Hendrycks and Gimpel, Gaussian error linear units, 2016 (arXiv:1606.08415).
+    """
+
+    def __init__(self, approximate: str = "none") -> None:
+        super().__init__()
+        self.approximate = approximate
+
+    def forward(self, input: Any) -> Any:
+        return F.gelu(input, approximate=self.approximate)
+
+    def extra_repr(self) -> str:
+        return f"approximate={self.approximate!r}"
+
+
+class Softplus(Module):
+    """log(1 + exp(beta * x)) / beta, linear above threshold / beta."""
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        super().__init__()
+        self.beta, self.threshold = beta, threshold
+
+    def forward(self, input: Any) -> Any:
+        return F.softplus(input, self.beta, self.threshold)
+
+    def extra_repr(self) -> str:
+        return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class Hardshrink(Module):
+    """x outside [-lambd, lambd], else 0."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def forward(self, input: Any) -> Any:
+        return F.hardshrink(input, self.lambd)
+
+    def extra_repr(self) -> str:
+        return f"{self.lambd}"
+
+
+class Softshrink(Module):
+    """x moved towards 0 by lambd, 0 inside [-lambd, lambd]."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def forward(self, input: Any) -> Any:
+        return F.softshrink(input, self.lambd)
+
+    def extra_repr(self) -> str:
+        return f"{self.lambd}"
+
+
+class GLU(Module):
+    """The first half of `dim` times the sigmoid of the second half.
+
+    Source: Dauphin et al., Language modeling with gated convolutional networks, 2016 (arXiv:1612.08083).
+    """
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Any) -> Any:
+        return F.glu(input, self.dim)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class _Along(Module):
+    """An activation over one dim; without it, PyTorch's old choice: 0 for 0-d, 1-d and 3-d inputs, else 1."""
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class Softmax(_Along):
+    """exp(x) over its sum along `dim`.
+
+    >>> dynograd.nn.Softmax(dim=-1)(tensor([[0.0, 0.0]]))
+    tensor([[0.5000, 0.5000]])
+    """
+
+    def forward(self, input: Any) -> Any:
+        return F.softmax(input, self.dim, 5)
+
+
+class LogSoftmax(_Along):
+    """log(softmax(x)) along `dim`."""
+
+    def forward(self, input: Any) -> Any:
+        return F.log_softmax(input, self.dim, 5)
+
+
+class Softmin(_Along):
+    """softmax(-x) along `dim`."""
+
+    def forward(self, input: Any) -> Any:
+        return F.softmin(input, self.dim, 5)
+
+
+class Softmax2d(Module):
+    """Softmax over the channels of (N, C, H, W) or (C, H, W)."""
+
+    def forward(self, input: Any) -> Any:
+        if input.dim() not in (3, 4):
+            raise ShapeError(
+                f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead (shape {tuple(input.shape)}). "
+                f"Use Softmax(dim) for other shapes."
+            )
+        return F.softmax(input, -3)
+
+
+class PReLU(Module):
+    """x where positive, else a learned slope times x, one slope for all or one per channel.
+
+    Source: He et al., Delving deep into rectifiers, 2015 (arXiv:1502.01852).
+    """
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        check_sizes("PReLU", num_parameters=num_parameters)
+        self.num_parameters, self.init = num_parameters, init
+        self.weight = Parameter(full((num_parameters,), init, device=device, dtype=dtype))
+
+    def reset_parameters(self) -> None:
+        """Every slope at `init`."""
+        initial.constant_(self.weight, self.init)
+
+    def forward(self, input: Any) -> Any:
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.num_parameters}"

@@ -1,0 +1,251 @@
+"""Normalization with running statistics: over the batch, or per example and channel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.base.dtypes import int64
+from dynograd.errors import ShapeError
+from dynograd.nn import functional as F
+from dynograd.nn import init
+from dynograd.nn.checks import check_number, check_positive, check_sizes
+from dynograd.nn.module import Module
+from dynograd.nn.parameter import Parameter
+from dynograd.tensor.creation import ones, tensor, zeros
+
+__all__ = [
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+    "SyncBatchNorm",
+]
+
+
+class _NormBase(Module):
+    """What batch and instance norm share: scale and shift, running statistics, the check of the input's rank."""
+
+    ranks: tuple[int, ...] = ()
+    _version = 2
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        who = type(self).__name__
+        check_sizes(who, num_features=num_features)
+        check_number(who, "eps", eps)
+        if momentum is not None:
+            check_number(who, "momentum", momentum)
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        wanted = {"device": device, "dtype": dtype}
+        self.register_parameter("weight", Parameter(ones(num_features, **wanted)) if affine else None)
+        self.register_parameter("bias", Parameter(zeros(num_features, **wanted)) if affine and bias else None)
+        tracked = track_running_stats
+        self.register_buffer("running_mean", zeros(num_features, **wanted) if tracked else None)
+        self.register_buffer("running_var", ones(num_features, **wanted) if tracked else None)
+        self.register_buffer("num_batches_tracked", tensor(0, dtype=int64, device=device) if tracked else None)
+
+    def reset_running_stats(self) -> None:
+        """Mean 0, variance 1, nothing seen."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Scale 1, shift 0, and the running statistics at their start."""
+        self.reset_running_stats()
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *args: Any) -> None:
+        version = local_metadata.get("version")
+        key = prefix + "num_batches_tracked"
+        if (version is None or version < 2) and self.track_running_stats and key not in state_dict:
+            state_dict[key] = self.num_batches_tracked  # files from before it was counted
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
+
+    def _check_input_dim(self, input: Any) -> None:
+        if input.dim() not in self.ranks:
+            wanted = " or ".join(f"{rank}D" for rank in self.ranks)
+            raise ShapeError(
+                f"{type(self).__name__}: expected {wanted} input (got {input.dim()}D input of shape {tuple(input.shape)}). "
+                f"Reshape it, or use the layer of another rank."
+            )
+
+    def _check_channels(self, input: Any, dim: int) -> None:
+        if input.shape[dim] != self.num_features:
+            raise ShapeError(
+                f"{type(self).__name__}: expected input's size at dim={dim} to match num_features ({self.num_features}), but got "
+                f"{input.shape[dim]} (shape {tuple(input.shape)}). Channels come first; build "
+                f"{type(self).__name__}({input.shape[dim]})."
+            )
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+
+class _BatchNorm(_NormBase):
+    """Batch normalization; subclasses say which ranks they take.
+
+    In training the batch's mean and variance are used, and running ones follow them; evaluation uses the running ones.
+    `momentum=None` averages over all batches instead.
+    """
+
+    def forward(self, input: Any) -> Any:
+        self._check_input_dim(input)
+        self._check_channels(input, 1)
+        if not self.eps > 0:
+            check_positive(type(self).__name__, eps=self.eps)
+        training, tracked = self.training, self.track_running_stats
+        mean = self.running_mean
+        factor = 0.0 if self.momentum is None else self.momentum
+        if training and tracked and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                factor = 1.0 / float(self.num_batches_tracked)
+        used = not training or tracked
+        return F.batch_norm(
+            input,
+            mean if used else None,
+            self.running_var if used else None,
+            self.weight,
+            self.bias,
+            training or mean is None,
+            factor,
+            self.eps,
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    """Normalizes each channel of (N, C) or (N, C, L) over the batch; running statistics serve evaluation.
+
+    Source: Ioffe and Szegedy, Batch normalization, 2015 (arXiv:1502.03167).
+
+    >>> dynograd.nn.BatchNorm1d(1)(tensor([[1.0], [3.0]]).detach()).detach()
+    tensor([[-1.0000],
+            [ 1.0000]])
+    """
+
+    ranks = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Normalizes each channel of (N, C, H, W) over the batch and positions."""
+
+    ranks = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Normalizes each channel of (N, C, D, H, W) over the batch and positions."""
+
+    ranks = (5,)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalization over all processes of a group. A program of one process has one group of one: plain batch norm."""
+
+    ranks = tuple(range(2, 9))
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        self.process_group = process_group
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
+        """`module` with every BatchNorm in it replaced by a SyncBatchNorm that shares its parameters and statistics."""
+        made = module
+        if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
+            tracked = module.track_running_stats
+            made = cls(module.num_features, module.eps, module.momentum, module.affine, tracked, process_group)
+            made._parameters.update(module._parameters)
+            made._buffers.update(module._buffers)
+            made.training = module.training
+        for name, child in module.named_children():
+            made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return made
+
+
+class _InstanceNorm(_NormBase):
+    """Instance normalization; subclasses say which ranks they take: without and with a batch."""
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    def forward(self, input: Any) -> Any:
+        self._check_input_dim(input)
+        single = input.dim() == self.ranks[0]
+        self._check_channels(input, 0 if single else 1)
+        out = F.instance_norm(
+            input.unsqueeze(0) if single else input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
+        )
+        return out.squeeze(0) if single else out
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Normalizes each channel of each example of (N, C, L).
+
+    Source: Ulyanov et al., Instance normalization, 2016 (arXiv:1607.08022).
+    """
+
+    ranks = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Normalizes each channel of each example of (N, C, H, W)."""
+
+    ranks = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Normalizes each channel of each example of (N, C, D, H, W)."""
+
+    ranks = (4, 5)

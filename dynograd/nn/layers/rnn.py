@@ -1,0 +1,356 @@
+"""Recurrent layers over whole sequences; `rnn_cells.py` has their single steps.
+
+Variable lengths come as a `PackedSequence`; work is proportional to the real tokens. Each layer and direction is one fused op.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from dynograd.errors import ShapeError, user_level
+from dynograd.nn import functional as F
+from dynograd.nn import init
+from dynograd.nn.checks import check_flag, check_number, check_sizes
+from dynograd.nn.module import Module
+from dynograd.nn.parameter import Parameter
+from dynograd.nn.utils.rnn import PackedSequence, lengths_of
+from dynograd.ops.recurrent.recurrences import projected_lstm
+from dynograd.ragged import is_ragged
+from dynograd.tensor import creation
+from dynograd.tensor.methods import public_functions
+
+__all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
+
+_ops = public_functions()
+_GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+
+
+class RNNBase(Module):
+    """What RNN, LSTM and GRU share: the weights of each layer and direction, and the walk over them."""
+
+    def __init__(
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        who = type(self).__name__
+        if not isinstance(hidden_size, int):
+            raise TypeError(f"{who}: hidden_size should be of type int, got: {type(hidden_size).__name__}.")
+        check_sizes(who, 1, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        check_sizes(who, proj_size=proj_size)
+        check_flag(who, bias=bias, batch_first=batch_first)
+        check_number(who, "dropout", dropout)
+        if isinstance(dropout, bool) or not 0 <= dropout <= 1:
+            raise ValueError(f"{who}: dropout should be a number in range [0, 1], got {dropout!r}.")
+        if proj_size and mode != "LSTM":
+            raise ValueError(f"{who}: proj_size argument is only supported for LSTM, not RNN or GRU.")
+        if not 0 <= proj_size < hidden_size:
+            raise ValueError(
+                f"{who}: proj_size has to be in [0, hidden_size), got {proj_size} and hidden_size {hidden_size}."
+            )
+        if dropout > 0 and num_layers == 1:
+            warnings.warn(
+                f"dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater "
+                f"than 1, but got dropout={dropout} and num_layers={num_layers}",
+                stacklevel=user_level(),
+            )
+        self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
+        self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
+        self.bidirectional, self.proj_size = bidirectional, proj_size
+        rows = _GATES[mode] * hidden_size
+        state = proj_size or hidden_size
+        directions = 2 if bidirectional else 1
+        self._flat_weights_names: list[str] = []
+        for layer in range(num_layers):
+            width = input_size if layer == 0 else state * directions
+            for direction in range(directions):
+                end = f"_l{layer}" + ("_reverse" if direction else "")
+                shapes: dict[str, tuple[int, ...]] = {
+                    f"weight_ih{end}": (rows, width),
+                    f"weight_hh{end}": (rows, state),
+                }
+                if bias:
+                    shapes |= {f"bias_ih{end}": (rows,), f"bias_hh{end}": (rows,)}
+                if proj_size:
+                    shapes[f"weight_hr{end}"] = (proj_size, hidden_size)
+                for name, shape in shapes.items():
+                    setattr(self, name, Parameter(creation.empty(shape, device=device, dtype=dtype)))
+                    self._flat_weights_names.append(name)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Uniform within 1 / sqrt(hidden_size)."""
+        bound = 1.0 / math.sqrt(self.hidden_size)
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def flatten_parameters(self) -> None:
+        """Nothing to do: the layer's weights need no packing here."""
+
+    @property
+    def _flat_weights(self) -> list[Any]:
+        return [getattr(self, name) for name in self._flat_weights_names]
+
+    @property
+    def _all_weights(self) -> list[list[str]]:
+        per_layer = 2 + 2 * self.bias + bool(self.proj_size)
+        names = self._flat_weights_names
+        return [names[start : start + per_layer] for start in range(0, len(names), per_layer)]
+
+    @property
+    def all_weights(self) -> list[list[Any]]:
+        """The weights of each layer and direction, in the order of their names."""
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """Runs the sequences.
+
+        Args:
+            input: (T, B, input_size), (B, T, input_size) with batch_first, (T, input_size), a PackedSequence, or ragged (B, j, input_size).
+            hx: initial state(s) (layers * directions, B, hidden_size), zeros when left out.
+        Returns:
+            (output, final state(s)); output is packed or ragged when the input is.
+        """
+        if is_ragged(input):
+            return self._forward_ragged(input, hx)
+        lengths = None
+        packed = input if isinstance(input, PackedSequence) else None
+        if packed is not None:
+            x = packed.data
+            self._check_input(x)
+            lengths = lengths_of(packed.batch_sizes)
+            if hx is not None and packed.sorted_indices is not None:
+                hx = self._permuted(hx, packed.sorted_indices)
+            single = False
+        else:
+            if input.dim() not in (2, 3):
+                raise ShapeError(
+                    f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D tensor instead (shape "
+                    f"{tuple(input.shape)}). Input is (T, B, {self.input_size}), or (B, T, {self.input_size}) with batch_first."
+                )
+            self._check_input(input)
+            single = input.dim() == 2
+            if hx is not None:
+                hx = self._same_rank(input, hx)
+            if single:
+                x = input.unsqueeze(1)
+            else:
+                x = input.transpose(0, 1) if self.batch_first else input
+        states = self._initial(x, hx, x.shape[1] if lengths is None else len(lengths))
+        output, finals = self._layers(x, states, lengths)
+        if packed is not None:
+            result: Any = PackedSequence(output, *packed[1:])
+            if packed.unsorted_indices is not None:
+                finals = [one.index_select(1, packed.unsorted_indices) for one in finals]
+        elif single:
+            result, finals = output.squeeze(1), [one.squeeze(1) for one in finals]
+        else:
+            result = output.transpose(0, 1) if self.batch_first else output
+        return result, (tuple(finals) if self.mode == "LSTM" else finals[0])
+
+    def _check_input(self, input: Any) -> None:
+        if input.shape[-1] != self.input_size:
+            raise ShapeError(
+                f"{type(self).__name__}: input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.size(-1)} "
+                f"(input of shape {tuple(input.shape)}). Build {type(self).__name__}({input.size(-1)}, {self.hidden_size}), or "
+                f"pass batch_first=True if batch comes first."
+            )
+
+    def _same_rank(self, input: Any, hx: Any) -> list[Any]:
+        """The states with a batch dim, which they have to lack where `input` does."""
+        given = list(hx) if isinstance(hx, (tuple, list)) else [hx]
+        rank = input.dim()
+        if any(one.dim() != rank for one in given):
+            kind = "unbatched" if rank == 2 else "batched"
+            raise ShapeError(
+                f"{type(self).__name__}: For {kind} {rank}-D input, hx should also be {rank}-D but got "
+                f"{', '.join(f'{one.dim()}-D' for one in given)}. States are (layers * directions, batch, size), without the batch for a single sequence."
+            )
+        return [one.unsqueeze(1) for one in given] if rank == 2 else given
+
+    def _permuted(self, hx: Any, order: Any) -> Any:
+        given = hx if isinstance(hx, (tuple, list)) else [hx]
+        return [one.index_select(1, order) for one in given]
+
+    def _initial(self, x: Any, hx: Any, batch: int) -> list[Any]:
+        count = self.num_layers * (2 if self.bidirectional else 1)
+        widths = [self.proj_size or self.hidden_size] + ([self.hidden_size] if self.mode == "LSTM" else [])
+        if hx is None:
+            return [creation.zeros(count, batch, width, dtype=x.dtype, device=x.device) for width in widths]
+        given = list(hx) if isinstance(hx, (tuple, list)) else [hx]
+        if len(given) != len(widths):
+            wanted = "hx to be a pair of tensors (h, c)" if len(widths) == 2 else "hx to be one tensor"
+            got = f"{len(given)} of them" if isinstance(hx, (tuple, list)) else "one tensor"
+            raise ShapeError(f"{type(self).__name__}: expected {wanted}, got {got}.")
+        for name, one, width in zip(("hx[0]" if self.mode == "LSTM" else "hx", "hx[1]"), given, widths, strict=False):
+            if tuple(one.shape) != (count, batch, width):
+                raise ShapeError(
+                    f"{type(self).__name__}: Expected hidden size of {name} to be {(count, batch, width)} (layers * directions, batch, "
+                    f"size), got {tuple(one.shape)}."
+                )
+        return given
+
+    def _forward_ragged(self, input: Any, hx: Any) -> tuple[Any, Any]:
+        """Sequences of any lengths, in any order, empty ones too: those keep their initial states. Of documents of sentences (B, j, j, I) the
+        sentences are the sequences, with a final state for each of them."""
+        if is_ragged(input.packed):
+            output, finals = self._forward_ragged(input.packed, hx)
+            return input.with_packed(output), finals
+        if input.dim() != 3 or input.place != 1:
+            raise ShapeError(
+                f"{type(self).__name__}: Expected a ragged input (B, j, {self.input_size}), got shape {tuple(input.shape)}."
+            )
+        x, rows = input.packed, input.partition
+        self._check_input(x)
+        states = self._initial(x, hx, rows.count)
+        output, finals = self._layers(x, states, rows.tensor("lengths", x.device), True)
+        return input.with_packed(output), tuple(finals) if self.mode == "LSTM" else finals[0]
+
+    def _layers(self, x: Any, states: list[Any], lengths: Any, ragged: bool = False) -> tuple[Any, list[Any]]:
+        directions = 2 if self.bidirectional else 1
+        finals: list[list[Any]] = [[] for _ in states]
+        for layer in range(self.num_layers):
+            outputs = []
+            for direction in range(directions):
+                place = layer * directions + direction
+                end = f"_l{layer}" + ("_reverse" if direction else "")
+                weights = [getattr(self, f"weight_{one}{end}") for one in ("ih", "hh")]
+                biases = [getattr(self, f"bias_{one}{end}") for one in ("ih", "hh")] if self.bias else [None, None]
+                start = [one[place] for one in states]
+                found = self._direction(x, start, weights, biases, end, lengths, direction == 1, ragged)
+                outputs.append(found[0])
+                for held, one in zip(finals, found[1:], strict=True):
+                    held.append(one)
+            x = outputs[0] if directions == 1 else _ops["cat"](outputs, -1)
+            if self.dropout and self.training and layer < self.num_layers - 1:
+                x = F.dropout(x, self.dropout, True)
+        return x, [_ops["stack"](held) for held in finals]
+
+    def _direction(
+        self, x: Any, start: list, weights: list, biases: list, end: str, lengths: Any, reverse: bool, ragged: bool
+    ) -> Any:
+        order = {"reverse": reverse, "ragged": ragged}
+        if self.proj_size:
+            arrays = [x, *start, *weights, *biases, getattr(self, f"weight_hr{end}"), lengths]
+            return projected_lstm(*arrays, **order)
+        if self.mode == "LSTM":
+            return _ops["lstm_layer"](x, *start, *weights, *biases, lengths, **order)
+        if self.mode == "GRU":
+            return _ops["gru_layer"](x, *start, *weights, *biases, lengths, **order)
+        kind = "tanh" if self.mode == "RNN_TANH" else "relu"
+        return _ops["rnn_layer"](x, *start, *weights, *biases, lengths, nonlinearity=kind, **order)
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.proj_size:
+            text += f", proj_size={self.proj_size}"
+        if self.num_layers != 1:
+            text += f", num_layers={self.num_layers}"
+        if not self.bias:
+            text += ", bias=False"
+        if self.batch_first:
+            text += ", batch_first=True"
+        if self.dropout:
+            text += f", dropout={self.dropout}"
+        if self.bidirectional:
+            text += ", bidirectional=True"
+        return text
+
+
+class RNN(RNNBase):
+    """Elman network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"RNN: Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+        mode = "RNN_TANH" if nonlinearity == "tanh" else "RNN_RELU"
+        super().__init__(
+            mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
+        )
+        self.nonlinearity = nonlinearity
+
+
+class LSTM(RNNBase):
+    """Long short-term memory, layers stacked and optionally bidirectional; gates in the order i, f, g, o.
+
+    Source: Hochreiter and Schmidhuber, Long short-term memory, 1997.
+
+    >>> lstm = dynograd.nn.LSTM(3, 5, bidirectional=True, batch_first=True)
+    >>> output, (h, c) = lstm(dynograd.zeros(2, 7, 3))
+    >>> output.shape, h.shape
+    (dynograd.Size([2, 7, 10]), dynograd.Size([2, 2, 5]))
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            "LSTM",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            proj_size,
+            device,
+            dtype,
+        )
+
+
+class GRU(RNNBase):
+    """Gated recurrent units; gates in the order r, z, n, with the reset applied after the hidden product.
+
+    Source: Cho et al., Learning phrase representations using RNN encoder-decoder, 2014 (arXiv:1406.1078).
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
+        )

@@ -1,0 +1,241 @@
+"""Embeddings: rows of a table picked by integer, one by one or summed in bags."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.autograd.modes import no_grad
+from dynograd.interpreter.recorded_methods import recorded_as
+from dynograd.nn import functional as F
+from dynograd.nn import init
+from dynograd.nn.checks import check_sizes
+from dynograd.nn.module import Module
+from dynograd.nn.parameter import Parameter
+from dynograd.tensor.creation import empty
+
+__all__ = ["Embedding", "EmbeddingBag"]
+
+
+class Embedding(Module):
+    """A table of `num_embeddings` vectors, looked up by index.
+
+    Args:
+        padding_idx: this row starts at 0 and gets no gradient.
+        max_norm: rows that are looked up are first shrunk, in place, to this norm.
+
+    >>> dynograd.nn.Embedding(10, 3)(tensor([1, 2])).shape
+    dynograd.Size([2, 3])
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: Any = None,
+        _freeze: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        check_sizes("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        padding_idx = _within("Embedding", padding_idx, num_embeddings)
+        self.padding_idx, self.max_norm, self.norm_type = padding_idx, max_norm, norm_type
+        self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
+        if _weight is None:
+            made = empty(num_embeddings, embedding_dim, device=device, dtype=dtype)
+            self.weight = Parameter(made, requires_grad=not _freeze)
+            self.reset_parameters()
+        else:
+            _check_table("Embedding", _weight, num_embeddings, embedding_dim)
+            self.weight = Parameter(_weight, requires_grad=not _freeze)
+
+    def reset_parameters(self) -> None:
+        """Normal numbers; the padding row is 0."""
+        _normal_table(self.weight, self.padding_idx)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings: Any,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+    ) -> Embedding:
+        """An embedding around a given (rows, dims) tensor."""
+        rows, columns = _size_of_table(embeddings)
+        return cls(
+            rows,
+            columns,
+            _weight=embeddings,
+            _freeze=freeze,
+            padding_idx=padding_idx,
+            max_norm=max_norm,
+            norm_type=norm_type,
+            scale_grad_by_freq=scale_grad_by_freq,
+            sparse=sparse,
+        )
+
+    @recorded_as(
+        "embedding", "weight", through=F, attributes=("max_norm", "padding_idx", "scale_grad_by_freq", "sparse")
+    )
+    def forward(self, input: Any) -> Any:
+        return F.embedding(
+            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
+        )
+
+    def extra_repr(self) -> str:
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        if self.padding_idx is not None:
+            text += f", padding_idx={self.padding_idx}"
+        if self.max_norm is not None:
+            text += f", max_norm={self.max_norm}"
+        if self.norm_type != 2:
+            text += f", norm_type={self.norm_type}"
+        if self.scale_grad_by_freq:
+            text += ", scale_grad_by_freq=True"
+        return f"{text}, sparse=True" if self.sparse else text
+
+
+class EmbeddingBag(Module):
+    """The sum, mean or maximum of the vectors of each bag of indices.
+
+    Args:
+        mode: "sum", "mean" or "max".
+        include_last_offset: `offsets` has one more entry, the end of the last bag.
+        padding_idx: indices of this value do not count.
+
+    >>> bag = dynograd.nn.EmbeddingBag.from_pretrained(tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
+    >>> bag(tensor([0, 1, 1]), tensor([0, 2]))
+    tensor([[4., 6.],
+            [3., 4.]])
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight: Any = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        check_sizes("EmbeddingBag", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
+        if mode not in ("sum", "mean", "max"):
+            raise ValueError(f"EmbeddingBag: mode has to be one of sum, mean or max, got {mode!r}.")
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
+        self.padding_idx = _within("EmbeddingBag", padding_idx, num_embeddings)
+        if _weight is None:
+            self.weight = Parameter(empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
+            self.reset_parameters()
+        else:
+            _check_table("EmbeddingBag", _weight, num_embeddings, embedding_dim)
+            self.weight = Parameter(_weight)
+        self.mode, self.sparse, self.include_last_offset = mode, sparse, include_last_offset
+
+    def reset_parameters(self) -> None:
+        """Normal numbers; the padding row is 0."""
+        _normal_table(self.weight, self.padding_idx)
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings: Any,
+        freeze: bool = True,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> EmbeddingBag:
+        """Bags over a given (rows, dims) tensor."""
+        rows, columns = _size_of_table(embeddings)
+        made = cls(
+            rows,
+            columns,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            mode,
+            sparse,
+            embeddings,
+            include_last_offset,
+            padding_idx,
+        )
+        made.weight.requires_grad = not freeze
+        return made
+
+    def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:
+        """(B, N) indices, or (total,) indices whose bags begin at `offsets`, to (B, embedding_dim)."""
+        return F.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            self.sparse,
+            per_sample_weights,
+            self.include_last_offset,
+            self.padding_idx,
+        )
+
+    def extra_repr(self) -> str:
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        if self.max_norm is not None:
+            text += f", max_norm={self.max_norm}"
+        if self.norm_type != 2:
+            text += f", norm_type={self.norm_type}"
+        if self.scale_grad_by_freq:
+            text += ", scale_grad_by_freq=True"
+        text += f", mode={self.mode!r}"
+        return text if self.padding_idx is None else f"{text}, padding_idx={self.padding_idx}"
+
+
+def _within(who: str, padding_idx: int | None, rows: int) -> int | None:
+    if padding_idx is None:
+        return None
+    if not -rows <= padding_idx < rows:
+        raise ValueError(f"{who}: padding_idx must be within num_embeddings, got {padding_idx} for {rows} rows.")
+    return padding_idx % rows
+
+
+def _check_table(who: str, weight: Any, rows: int, columns: int) -> None:
+    if tuple(weight.shape) != (rows, columns):
+        raise ValueError(
+            f"{who}: shape of weight {tuple(weight.shape)} does not match num_embeddings and embedding_dim ({rows}, {columns})."
+        )
+
+
+def _size_of_table(embeddings: Any) -> tuple[int, int]:
+    if embeddings.dim() != 2:
+        raise ValueError(
+            f"from_pretrained: Embeddings parameter is expected to be 2-dimensional, got shape {tuple(embeddings.shape)}."
+        )
+    return embeddings.shape[0], embeddings.shape[1]
+
+
+def _normal_table(weight: Any, padding_idx: int | None) -> None:
+    init.normal_(weight)
+    if padding_idx is not None:
+        with no_grad():
+            weight[padding_idx].fill_(0)

@@ -1,0 +1,367 @@
+"""Transformer: encoder and decoder layers, stacks of them, and the two together."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+from dynograd.errors import ShapeError
+from dynograd.interpreter.recorded_methods import recorded_whole
+from dynograd.nn import functional as F
+from dynograd.nn import init
+from dynograd.nn.attention import MultiheadAttention
+from dynograd.nn.layers.containers import ModuleList
+from dynograd.nn.layers.dropout import Dropout, added
+from dynograd.nn.layers.linear import Linear
+from dynograd.nn.layers.normalization import LayerNorm
+from dynograd.nn.module import Module
+from dynograd.nn.multihead import additive_mask
+from dynograd.ragged import is_ragged
+from dynograd.tensor.creation import full
+
+__all__ = [
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+]
+
+
+class _Layer(Module):
+    """What both kinds of layer share: self-attention, the feed-forward part, and how an activation is named."""
+
+    def _set_up(self, d_model: int, dropout: float, activation: Any, norm_first: bool) -> None:
+        if isinstance(activation, str):
+            if activation not in ("relu", "gelu"):
+                raise RuntimeError(
+                    f"{type(self).__name__}: activation should be relu/gelu, not {activation}. Or pass a function."
+                )
+            activation = getattr(F, activation)
+        self.norm_first = norm_first
+        self.activation = activation
+
+    def _attend(self, residual: Any, x: Any, mask: Any, padding: Any, causal: bool) -> Any:
+        """`residual` plus what `x` sees of itself."""
+        found, _ = self.self_attn(
+            x, x, x, key_padding_mask=padding, need_weights=False, attn_mask=mask, is_causal=causal
+        )
+        return added(residual, self.dropout1, found)
+
+    def _feed(self, x: Any) -> Any:
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+
+
+class TransformerEncoderLayer(_Layer):
+    """Self-attention and two Linear layers, each with a residual connection and LayerNorm.
+
+    Args:
+        dim_feedforward: features between the two Linear layers.
+        activation: "relu", "gelu" or a function.
+        norm_first: LayerNorm before each part instead of after.
+
+    Source: Vaswani et al., Attention is all you need, 2017 (arXiv:1706.03762); Xiong et al., 2020 (arXiv:2002.04745), figure 1.
+
+    >>> layer = dynograd.nn.TransformerEncoderLayer(8, nhead=2, dim_feedforward=16, batch_first=True)
+    >>> layer(dynograd.zeros(3, 5, 8)).shape
+    dynograd.Size([3, 5, 8])
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Any = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        wanted = {"bias": bias, "device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **wanted)
+        self.linear1 = Linear(d_model, dim_feedforward, **wanted)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, **wanted)
+        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **wanted)
+        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **wanted)
+        self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
+        self._set_up(d_model, dropout, activation, norm_first)
+
+    @recorded_whole
+    def forward(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False) -> Any:
+        """Masks as in `MultiheadAttention`."""
+        if self.norm_first:
+            x = self._attend(src, self.norm1(src), src_mask, src_key_padding_mask, is_causal)
+            return added(x, self.dropout2, self._feed(self.norm2(x)))
+        x = self.norm1(self._attend(src, src, src_mask, src_key_padding_mask, is_causal))
+        return self.norm2(added(x, self.dropout2, self._feed(x)))
+
+
+class TransformerDecoderLayer(_Layer):
+    """Self-attention, attention to the encoder's output, and two Linear layers, each with a residual connection and LayerNorm."""
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Any = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        wanted = {"bias": bias, "device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **wanted)
+        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **wanted)
+        self.linear1 = Linear(d_model, dim_feedforward, **wanted)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, **wanted)
+        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **wanted)
+        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **wanted)
+        self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, **wanted)
+        self.dropout1, self.dropout2, self.dropout3 = Dropout(dropout), Dropout(dropout), Dropout(dropout)
+        self._set_up(d_model, dropout, activation, norm_first)
+
+    @recorded_whole
+    def forward(
+        self,
+        tgt: Any,
+        memory: Any,
+        tgt_mask: Any = None,
+        memory_mask: Any = None,
+        tgt_key_padding_mask: Any = None,
+        memory_key_padding_mask: Any = None,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Any:
+        """Masks as in `MultiheadAttention`: of the target's own attention, and of its attention to `memory`."""
+
+        def look(residual: Any, x: Any) -> Any:
+            found, _ = self.multihead_attn(
+                x,
+                memory,
+                memory,
+                key_padding_mask=memory_key_padding_mask,
+                need_weights=False,
+                attn_mask=memory_mask,
+                is_causal=memory_is_causal,
+            )
+            return added(residual, self.dropout2, found)
+
+        if self.norm_first:
+            x = self._attend(tgt, self.norm1(tgt), tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+            x = look(x, self.norm2(x))
+            return added(x, self.dropout3, self._feed(self.norm3(x)))
+        x = self.norm1(self._attend(tgt, tgt, tgt_mask, tgt_key_padding_mask, tgt_is_causal))
+        x = self.norm2(look(x, x))
+        return self.norm3(added(x, self.dropout3, self._feed(x)))
+
+
+class TransformerEncoder(Module):
+    """`num_layers` copies of an encoder layer, one after another.
+
+    Args:
+        norm: a last normalization.
+        enable_nested_tensor, mask_check: accepted for PyTorch's sake; padding is always computed as given.
+    """
+
+    def __init__(
+        self,
+        encoder_layer: Any,
+        num_layers: int,
+        norm: Any = None,
+        enable_nested_tensor: bool = True,
+        mask_check: bool = True,
+    ) -> None:
+        super().__init__()
+        self.layers = ModuleList([copy.deepcopy(encoder_layer) for _ in range(num_layers)])
+        self.num_layers, self.norm = num_layers, norm
+        self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
+
+    def forward(
+        self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
+    ) -> Any:
+        """Masks as in `MultiheadAttention`; with `is_causal` left out, `mask` is looked at."""
+        mask = additive_mask("TransformerEncoder", mask, src.dtype)
+        causal = _is_causal(mask, is_causal)
+        for layer in self.layers:
+            src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=causal)
+        return src if self.norm is None else self.norm(src)
+
+
+class TransformerDecoder(Module):
+    """`num_layers` copies of a decoder layer, one after another."""
+
+    def __init__(self, decoder_layer: Any, num_layers: int, norm: Any = None) -> None:
+        super().__init__()
+        self.layers = ModuleList([copy.deepcopy(decoder_layer) for _ in range(num_layers)])
+        self.num_layers, self.norm = num_layers, norm
+
+    def forward(
+        self,
+        tgt: Any,
+        memory: Any,
+        tgt_mask: Any = None,
+        memory_mask: Any = None,
+        tgt_key_padding_mask: Any = None,
+        memory_key_padding_mask: Any = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Any:
+        """Masks as in `MultiheadAttention`."""
+        tgt_mask = additive_mask("TransformerDecoder", tgt_mask, tgt.dtype)
+        causal = _is_causal(tgt_mask, tgt_is_causal)
+        for layer in self.layers:
+            tgt = layer(
+                tgt,
+                memory,
+                tgt_mask=tgt_mask,
+                memory_mask=memory_mask,
+                tgt_key_padding_mask=tgt_key_padding_mask,
+                memory_key_padding_mask=memory_key_padding_mask,
+                tgt_is_causal=causal,
+                memory_is_causal=memory_is_causal,
+            )
+        return tgt if self.norm is None else self.norm(tgt)
+
+
+class Transformer(Module):
+    """An encoder of source sequences and a decoder of target sequences that looks at them.
+
+    >>> model = dynograd.nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
+    >>> model(dynograd.zeros(3, 5, 8), dynograd.zeros(3, 4, 8)).shape
+    dynograd.Size([3, 4, 8])
+    """
+
+    def __init__(
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Any = F.relu,
+        custom_encoder: Any = None,
+        custom_decoder: Any = None,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        given = (
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+            bias,
+            device,
+            dtype,
+        )
+
+        def norm() -> LayerNorm:
+            return LayerNorm(d_model, eps=layer_norm_eps, bias=bias, device=device, dtype=dtype)
+
+        if custom_encoder is None:
+            custom_encoder = TransformerEncoder(TransformerEncoderLayer(*given), num_encoder_layers, norm())
+        if custom_decoder is None:
+            custom_decoder = TransformerDecoder(TransformerDecoderLayer(*given), num_decoder_layers, norm())
+        self.encoder, self.decoder = custom_encoder, custom_decoder
+        self._reset_parameters()
+        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+
+    def _reset_parameters(self) -> None:
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                init.xavier_uniform_(parameter)
+
+    def forward(
+        self,
+        src: Any,
+        tgt: Any,
+        src_mask: Any = None,
+        tgt_mask: Any = None,
+        memory_mask: Any = None,
+        src_key_padding_mask: Any = None,
+        tgt_key_padding_mask: Any = None,
+        memory_key_padding_mask: Any = None,
+        src_is_causal: bool | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Any:
+        """Masks as in `MultiheadAttention`: of the encoder, of the decoder, and of the decoder's look at the encoder."""
+        batch = 0 if self.batch_first or is_ragged(src) else 1
+        if src.dim() == 3 and src.shape[batch] != tgt.shape[batch]:
+            raise ShapeError(
+                f"Transformer: the batch number of src and tgt must be equal, got {tuple(src.shape)} and {tuple(tgt.shape)}, with the "
+                f"batch in dim {batch}."
+            )
+        if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
+            raise ShapeError(
+                f"Transformer: the feature number of src and tgt must be equal to d_model ({self.d_model}), got {tuple(src.shape)} and "
+                f"{tuple(tgt.shape)}."
+            )
+        memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
+        return self.decoder(
+            tgt,
+            memory,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask,
+            tgt_is_causal=tgt_is_causal,
+            memory_is_causal=memory_is_causal,
+        )
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Any:
+        """(sz, sz): -inf above the diagonal, 0 elsewhere, so that no query looks ahead.
+
+        >>> dynograd.nn.Transformer.generate_square_subsequent_mask(2)
+        tensor([[0., -inf],
+                [0., 0.]])
+        """
+        return full((sz, sz), -math.inf, dtype=dtype, device=device).triu(1)  # type: ignore[attr-defined]
+
+
+def _is_causal(mask: Any, said: bool | None) -> bool:
+    if said is not None or mask is None:
+        return bool(said)
+    sizes = tuple(mask.shape[1:]) if is_ragged(mask) else tuple(mask.shape)
+    if len(sizes) != 2 or sizes[0] != sizes[1]:
+        return False
+    causal = Transformer.generate_square_subsequent_mask(sizes[0], dtype=mask.dtype)
+    return bool((mask == causal).all())
+
+
+# --- PyTorch's private names that programs use --------------------------------------------------------------------------
+
+
+def _get_clones(module: Any, N: int) -> ModuleList:
+    """`N` deep copies of a module."""
+    return ModuleList([copy.deepcopy(module) for _ in range(N)])
+
+
+def _get_activation_fn(activation: str) -> Any:
+    """The function of "relu" or "gelu"."""
+    if activation not in ("relu", "gelu"):
+        raise RuntimeError(f"activation should be relu/gelu, not {activation}.")
+    return getattr(F, activation)

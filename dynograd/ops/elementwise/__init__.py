@@ -1,0 +1,1 @@
+"""One number at a time."""

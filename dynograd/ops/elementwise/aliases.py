@@ -1,0 +1,59 @@
+"""Second names that PyTorch gives to elementwise ops, as functions, methods and in-place methods."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from dynograd.base.shapes import check_tensor
+from dynograd.ops.elementwise import arithmetic, comparisons, exponentials, roundings, special_functions, trigonometrics
+from dynograd.ops.op import composed
+
+__all__: list[str] = []
+
+ALIASES: dict[str, Any] = {
+    "absolute": arithmetic.abs,
+    "arccos": trigonometrics.acos,
+    "arccosh": exponentials.acosh,
+    "arcsin": trigonometrics.asin,
+    "arcsinh": exponentials.asinh,
+    "arctan": trigonometrics.atan,
+    "arctan2": trigonometrics.atan2,
+    "arctanh": exponentials.atanh,
+    "divide": arithmetic.div,
+    "expit": exponentials.sigmoid,
+    "fix": roundings.trunc,
+    "greater": comparisons.gt,
+    "greater_equal": comparisons.ge,
+    "less": comparisons.lt,
+    "less_equal": comparisons.le,
+    "multiply": arithmetic.mul,
+    "negative": arithmetic.neg,
+    "not_equal": comparisons.ne,
+    "psi": special_functions.digamma,
+    "subtract": arithmetic.sub,
+    "true_divide": arithmetic.divide,
+}
+_FUNCTIONS_ONLY = ("expit", "psi")
+
+
+def _publish(name: str, function: Any) -> None:
+    def alias(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    alias.__name__ = alias.__qualname__ = name
+    alias.__doc__ = f"Another name of `{function.op.name}`."
+    alias.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    method = name not in _FUNCTIONS_ONLY
+    composed(method=method, inplace=method)(alias)
+
+
+for _name, _function in ALIASES.items():
+    _publish(_name, _function)
+
+
+@composed(method=True)
+def positive(input: Any) -> Any:
+    """`input` itself, as `+input`."""
+    check_tensor("positive", "input", input)
+    return input

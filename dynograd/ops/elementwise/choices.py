@@ -1,0 +1,249 @@
+"""One value or another, element by element: `where`, `masked_fill`, `clamp`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import arrays
+from dynograd.arrays import Array, literals
+from dynograd.base import dtypes
+from dynograd.errors import DtypeError, ShapeError
+from dynograd.ops.layout.broadcasting import convert
+from dynograd.ops.layout.conversions import copied
+from dynograd.ops.op import composed, elementwise, shortcut
+
+__all__ = ["clamp", "clamp_max", "clamp_min", "clip", "masked_fill", "where"]
+
+places: list[Any] = []  # filled by `lookups` with its `nonzero`
+
+
+@elementwise(
+    name="where",
+    formula="condition ? input : other",
+    derivative=(None, "where(condition, g, 0.0)", "where(condition, 0.0, g)"),
+    promote="select",
+)
+def choose(condition: Array, input: Array, other: Array) -> Array:
+    """`input` where `condition` is true, `other` elsewhere."""
+
+
+@composed(covers="where")
+def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+    """`input` where `condition` is true, `other` elsewhere; all three broadcast. Without them, the indices of the true elements.
+
+    The gradient is exactly 0 on the side that was not chosen, even where that side is infinite or NaN.
+
+    Args:
+        condition: bool tensor.
+        input, other: tensors or numbers.
+    Returns:
+        the promoted dtype of `input` and `other`; with one argument, a tuple of index tensors, one per dim.
+    Raises:
+        DtypeError: `condition` is not a bool tensor.
+        TypeError: only one of `input` and `other` is given.
+
+    >>> dynograd.where(tensor([True, False]), tensor([1.0, 2.0]), 0.0)
+    tensor([1., 0.])
+    """
+    if input is None and other is None:
+        return places[0](condition, as_tuple=True)
+    if input is None or other is None:
+        raise TypeError(
+            "where: expected (condition) or (condition, input, other), got one of input and other. Give both."
+        )
+    return choose(condition, input, other)
+
+
+@composed(method="where")
+def where_of(input: Any, condition: Any, other: Any) -> Any:
+    """`input` where `condition` is true, `other` elsewhere: the method `input.where(condition, other)`.
+
+    >>> tensor([1, 2]).where(tensor([True, False]), 9)
+    tensor([1, 9])
+    """
+    return choose(condition, input, other)
+
+
+@composed(method=True, inplace=True)
+@shortcut(
+    None,
+    "out = compute(input, mask, value)",
+    when="input.size < 4096 and mask.shape == input.shape and type(value) in (int, float)",
+    beside="input mask",
+    compute="writes.mask_filled",
+)
+def masked_fill(input: Any, mask: Any, value: Any) -> Any:
+    """`value` where `mask` is true, `input` elsewhere, in `input`'s dtype.
+
+    Args:
+        mask: bool tensor, broadcast with `input`.
+        value: number or tensor without dims.
+    Raises:
+        DtypeError: `mask` is not bool, or `value` does not fit into `input`'s dtype.
+        ShapeError: `value` has dims.
+
+    >>> tensor([1.0, 2.0]).masked_fill(tensor([True, False]), float("-inf"))
+    tensor([-inf, 2.])
+    """
+    raw = getattr(input, "array", input)
+    if type(raw) is arrays.ndarray and not raw.flags.c_contiguous and raw.ndim > 1:
+        input = copied(input)  # the result is row-major, as PyTorch's is
+    hidden = getattr(mask, "array", mask)
+    if type(hidden) is arrays.ndarray and hidden.ndim > 1 and not hidden.flags.c_contiguous:
+        mask = copied(mask)
+    return _filled(input, mask, value)
+
+
+def _filled(input: Any, mask: Any, value: Any) -> Any:
+    kind = dtypes.of_array(getattr(input, "array", input))
+    mask_kind = dtypes.of_array(getattr(mask, "array", mask))
+    if mask_kind is not dtypes.bool:
+        raise DtypeError(
+            f"masked_fill: expected mask to be a boolean tensor, got {mask_kind}. Use mask.bool() or a comparison."
+        )
+    if not hasattr(value, "shape"):
+        return choose(mask, _fitting(value, kind), input)
+    if len(value.shape):
+        raise ShapeError(
+            f"masked_fill: expected value to be a number or a 0-dimensional tensor, got shape {tuple(value.shape)}. "
+            f"Use where(mask, value, input) for several values."
+        )
+    if kind.category < dtypes.COMPLEX and kind is not dtypes.bool and getattr(value, "array", value).dtype.kind == "c":
+        raise DtypeError(
+            f"masked_fill: value is complex and cannot be converted to {kind} without overflow. Use value.real."
+        )
+    return choose(mask, convert(value, kind), input)
+
+
+@composed()
+def fill(input: Any, value: Any) -> Any:
+    """A tensor like `input` of which every element is `value`, a number or a tensor without dims.
+
+    >>> dynograd.fill(tensor([1, 2]), 7)
+    tensor([7, 7])
+    """
+    raw = getattr(input, "array", input)
+    return _filled(input, arrays.to_device(arrays.from_python(True, dtypes.bool), arrays.place_of(raw)), value)
+
+
+def _fitting(value: Any, kind: dtypes.dtype) -> Any:
+    """The number as one that does not change the dtype `kind` of what it is put into."""
+    if kind.category == dtypes.COMPLEX:
+        return value
+    if kind is dtypes.bool:
+        return bool(value)
+    if isinstance(value, complex):
+        raise DtypeError(
+            f"masked_fill: value {value} cannot be converted to {kind} without overflow. Use a complex input."
+        )
+    if kind.category == dtypes.FLOATING:
+        return literals.fitting(value, kind)
+    limits = dtypes.iinfo(kind)
+    if not limits.min <= value <= limits.max:
+        raise DtypeError(
+            f"masked_fill: value {value} cannot be converted to {kind} without overflow. Convert the input first."
+        )
+    return int(value)
+
+
+@elementwise(
+    name="clamp",
+    formula="min(max(input, min), max)",
+    derivative="where(within(input, min, max), g, 0.0)",
+    inplace=True,
+)
+def clamp_numbers(input: Array, min: float | None, max: float | None) -> Array:
+    """`input` between two numbers."""
+
+
+@elementwise(formula="min <= input && input <= max", derivative=None, promote="compare")
+def within(input: Array, min: float | None, max: float | None) -> Array:
+    """Where `input` is neither below `min` nor above `max`, bounds included; None is no bound."""
+
+
+@elementwise(
+    formula="max(input, min)",
+    derivative=("where(input >= min, g, 0.0)", "where(input < min, g, 0.0)"),
+    method=True,
+    inplace=True,
+)
+def clamp_min(input: Array, min: Array) -> Array:
+    """`input`, and `min` where `input` is below it. At ties `input` gets the gradient.
+
+    >>> tensor([-1.0, 2.0]).clamp_min(0)
+    tensor([0., 2.])
+    """
+
+
+@elementwise(
+    formula="min(input, max)",
+    derivative=("where(input <= max, g, 0.0)", "where(input > max, g, 0.0)"),
+    method=True,
+    inplace=True,
+)
+def clamp_max(input: Array, max: Array) -> Array:
+    """`input`, and `max` where `input` is above it. At ties `input` gets the gradient.
+
+    >>> tensor([-1.0, 2.0]).clamp_max(0)
+    tensor([-1.,  0.])
+    """
+
+
+@elementwise(
+    formula="min(max(input, min), max)",
+    derivative=(
+        "where((input >= min) & (input <= max), g, 0.0)",
+        "where((input < min) & (min < max), g, 0.0)",
+        "where((input > max) | (max < min), g, 0.0)",
+    ),
+)
+def clamp_between(input: Array, min: Array, max: Array) -> Array:
+    """`input` between two tensors."""
+
+
+@composed(covers="clamp", method=True)
+def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
+    """`input` with everything below `min` raised to it and everything above `max` lowered to it; NaN stays NaN.
+
+    Where `min > max` the result is `max`. The gradient passes where `min <= input <= max`.
+
+    Args:
+        min, max: numbers or tensors, broadcast with `input`; None leaves that side open.
+    Raises:
+        RuntimeError: both are None.
+        TypeError: one is a number and the other a tensor.
+
+    >>> dynograd.clamp(tensor([-2.0, 0.5, 3.0]), min=0, max=1)
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    if min is None and max is None:
+        raise RuntimeError("clamp: At least one of 'min' or 'max' must not be None. Give a bound.")
+    if hasattr(min, "shape") or hasattr(max, "shape"):
+        if max is None:
+            return clamp_min(input, min)
+        if min is None:
+            return clamp_max(input, max)
+        if hasattr(min, "shape") and hasattr(max, "shape"):
+            return clamp_between(input, min, max)
+        raise TypeError(
+            f"clamp: expected min and max to be two numbers or two Tensors, got {type(min).__name__} and {type(max).__name__}. "
+            f"Make the number a tensor."
+        )
+    array = getattr(input, "array", input)
+    if array.dtype.kind != "c" and (isinstance(min, complex) or isinstance(max, complex)):
+        raise DtypeError(f"clamp: the bounds {min} and {max} cannot be compared with {input.dtype}. Give real numbers.")
+    if array.dtype.kind in "iub":
+        floating = isinstance(min, float) or isinstance(max, float)
+        if floating or array.dtype.kind == "b":
+            input = convert(input, dtypes.get_default_dtype() if floating else dtypes.int64)
+    return clamp_numbers(input, min, max)
+
+
+@composed(method=True, inplace=True)
+def clip(input: Any, min: Any = None, max: Any = None) -> Any:
+    """Another name of `clamp`.
+
+    >>> dynograd.clip(tensor([-2.0, 0.5, 3.0]), 0, 1)
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    return clamp(input, min, max)

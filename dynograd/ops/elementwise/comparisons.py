@@ -1,0 +1,247 @@
+"""Comparisons and questions with the answers true and false, and logic on such answers. Nothing here has a gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.arrays import Array, item
+from dynograd.base import dtypes
+from dynograd.errors import DtypeError
+from dynograd.ops.elementwise.arithmetic import abs, mul, sub
+from dynograd.ops.layout.broadcasting import convert
+from dynograd.ops.op import composed, elementwise, shortcut
+from dynograd.ops.reduce.reductions import all
+
+__all__ = [
+    "allclose",
+    "eq",
+    "equal",
+    "ge",
+    "gt",
+    "isclose",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "le",
+    "logical_not",
+    "lt",
+    "ne",
+]
+
+
+def _comparison(symbol: str) -> Any:
+    return elementwise(formula=f"input {symbol} other", derivative=None, promote="compare", method=True, inplace=True)
+
+
+@_comparison("==")
+def eq(input: Array, other: Array) -> Array:
+    """Where `input` equals `other`; NaN equals nothing.
+
+    Args:
+        other: tensor or number.
+
+    >>> dynograd.eq(tensor([1, 2]), tensor([1, 3]))
+    tensor([ True, False])
+    """
+
+
+@_comparison("!=")
+def ne(input: Array, other: Array) -> Array:
+    """Where `input` differs from `other`.
+
+    >>> dynograd.ne(tensor([1, 2]), 1)
+    tensor([False,  True])
+    """
+
+
+@_comparison("<")
+def lt(input: Array, other: Array) -> Array:
+    """Where `input` is less than `other`.
+
+    >>> dynograd.lt(tensor([1, 2]), 2)
+    tensor([ True, False])
+    """
+
+
+@_comparison("<=")
+def le(input: Array, other: Array) -> Array:
+    """Where `input` is at most `other`.
+
+    >>> dynograd.le(tensor([1, 2]), 1)
+    tensor([ True, False])
+    """
+
+
+@_comparison(">")
+def gt(input: Array, other: Array) -> Array:
+    """Where `input` is greater than `other`.
+
+    >>> dynograd.gt(tensor([1, 2]), 1)
+    tensor([False,  True])
+    """
+
+
+@_comparison(">=")
+def ge(input: Array, other: Array) -> Array:
+    """Where `input` is at least `other`.
+
+    >>> dynograd.ge(tensor([1, 2]), 2)
+    tensor([False,  True])
+    """
+
+
+def _question(formula: str) -> Any:
+    return elementwise(formula=formula, derivative=None, promote="compare", method=True)
+
+
+@_question("input != input")
+def isnan(input: Array) -> Array:
+    """Where `input` is NaN.
+
+    >>> dynograd.isnan(tensor([1.0, float("nan")]))
+    tensor([False,  True])
+    """
+
+
+@_question("abs(input) == inf")
+def isinf(input: Array) -> Array:
+    """Where `input` is infinite.
+
+    >>> dynograd.isinf(tensor([1.0, float("-inf")]))
+    tensor([False,  True])
+    """
+
+
+@_question("abs(input) < inf")
+def isfinite(input: Array) -> Array:
+    """Where `input` is neither infinite nor NaN.
+
+    >>> dynograd.isfinite(tensor([1.0, float("inf"), float("nan")]))
+    tensor([ True, False, False])
+    """
+
+
+@_question("input == inf")
+def isposinf(input: Array) -> Array:
+    """Where `input` is plus infinity.
+
+    >>> dynograd.isposinf(tensor([float("inf"), float("-inf")]))
+    tensor([ True, False])
+    """
+
+
+@_question("input == -inf")
+def isneginf(input: Array) -> Array:
+    """Where `input` is minus infinity.
+
+    >>> dynograd.isneginf(tensor([float("inf"), float("-inf")]))
+    tensor([False,  True])
+    """
+
+
+@_question("signbit(input)")
+def signbit(input: Array) -> Array:
+    """Where `input` carries a minus sign, -0.0 included.
+
+    >>> dynograd.signbit(tensor([-0.0, 0.0]))
+    tensor([ True, False])
+    """
+
+
+def _logic(formula: str) -> Any:
+    return elementwise(formula=formula, derivative=None, promote="logical", method=True, inplace=True)
+
+
+@_logic("input && other")
+def logical_and(input: Array, other: Array) -> Array:
+    """Where both are true (not 0).
+
+    >>> dynograd.logical_and(tensor([True, True]), tensor([True, False]))
+    tensor([ True, False])
+    """
+
+
+@_logic("input || other")
+def logical_or(input: Array, other: Array) -> Array:
+    """Where at least one is true (not 0).
+
+    >>> dynograd.logical_or(tensor([True, False]), tensor([False, False]))
+    tensor([ True, False])
+    """
+
+
+@_logic("!input != !other")
+def logical_xor(input: Array, other: Array) -> Array:
+    """Where exactly one is true (not 0).
+
+    >>> dynograd.logical_xor(tensor([True, True]), tensor([True, False]))
+    tensor([False,  True])
+    """
+
+
+@_logic("!input")
+def logical_not(input: Array) -> Array:
+    """Where `input` is false (0).
+
+    >>> dynograd.logical_not(tensor([2.0, 0.0]))
+    tensor([False,  True])
+    """
+
+
+@composed(method=True)
+def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+    """Where `abs(input - other) <= atol + rtol * abs(other)`; infinities are close when they are equal.
+
+    Args:
+        equal_nan: whether NaN is close to NaN.
+    Raises:
+        DtypeError: the dtypes differ.
+        RuntimeError: a negative tolerance.
+
+    >>> dynograd.isclose(tensor([1.0, 1.1]), tensor([1.0, 1.0]))
+    tensor([ True, False])
+    """
+    for name, value in (("input", input), ("other", other)):
+        if not hasattr(value, "dtype"):
+            raise TypeError(f"isclose(): argument '{name}' must be Tensor, not {type(value).__name__} ({value!r}).")
+    one, two = (dtypes.of_array(getattr(value, "array", value)) for value in (input, other))
+    if one is not two:
+        raise DtypeError(f"isclose: input is {one} but other is {two}. Convert one of them, e.g. other.to({one}).")
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if value < 0:
+            raise RuntimeError(f"isclose: {name} must be greater than or equal to zero, but got {value}.")
+    close = eq(input, other)
+    if equal_nan:
+        close = logical_or(close, logical_and(isnan(input), isnan(other)))
+    if rtol == 0 and atol == 0:
+        return close
+    if one.category < dtypes.FLOATING:
+        input, other = (convert(value, dtypes.float64) for value in (input, other))
+    distance = abs(sub(input, other))
+    allowed = abs(mul(other, rtol)) + atol
+    return logical_or(close, logical_and(isfinite(distance), le(distance, allowed)))
+
+
+@composed(method=True)
+def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Whether all elements are close; see `isclose`.
+
+    >>> dynograd.allclose(tensor([1.0]), tensor([1.0 + 1e-9]))
+    True
+    """
+    return _truth(all(isclose(input, other, rtol, atol, equal_nan)))
+
+
+@composed(method=True)
+@shortcut(None, "out = compute(input, other)", beside="input other", compute="few.equal", raw=True)
+def equal(input: Any, other: Any) -> bool:
+    """Whether shapes and all elements are equal.
+
+    >>> dynograd.equal(tensor([1, 2]), tensor([1, 2]))
+    True
+    """
+    return tuple(input.shape) == tuple(other.shape) and _truth(all(eq(input, other)))
+
+
+def _truth(answer: Any) -> bool:
+    return bool(item(getattr(answer, "array", answer)))

@@ -1,0 +1,1 @@
+"""Windows over images, and other sizes of images."""

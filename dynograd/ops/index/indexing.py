@@ -1,0 +1,480 @@
+"""`x[index]`: every form that PyTorch takes, and its functional writes.
+
+An index of ints, slices, None and Ellipsis is *basic*: it gives a view. As soon as it holds index tensors, lists, masks or bool
+scalars it is *advanced*: the basic part is applied first (ints select, as in PyTorch; NumPy would treat them as index arrays), then
+the index arrays pick from that view, with NumPy's placement of the picked dims. `indices` and `template` are explained in
+`kernels/index/indexing_cpu.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from dynograd import arrays
+from dynograd.arrays import Array, IndexArrays, ndarray
+from dynograd.base import dtypes
+from dynograd.errors import DtypeError, ShapeError, refusal
+from dynograd.kernels import kernel
+from dynograd.ops.index.indices import FULL, check_range, parse
+from dynograd.ops.layout.broadcasting import sum_to
+from dynograd.ops.layout.conversions import laid_out
+from dynograd.ops.layout.views import reshaped
+from dynograd.ops.op import composed, op, shortcut
+
+__all__ = ["index_put"]
+
+_PLAIN = {int, type(None)}
+_INT64 = dtypes.int64.num
+
+
+# --- basic: views ----------------------------------------------------------------------------------------------------------
+
+
+@op(name="basic_index", linear=True, view="input[index]", saves="input.shape")
+def get_basic(input: Array, index: tuple) -> Array:
+    """A view of `input` at a tuple of ints, slices, None and Ellipsis (one Ellipsis is there when an int is)."""
+    return input[index]
+
+
+@get_basic.backward
+def get_basic_backward(g: Any, saved: Any, index: Any) -> Any:
+    return (fill_basic(g, saved.input_shape, index),)
+
+
+@op(name="basic_fill", linear=True)
+def fill_basic(g: Array, shape: tuple[int, ...], index: tuple) -> Array:
+    """Zeros of `shape` that hold `g` at a basic index."""
+    return kernel("indexing", "basic_fill", g)(g, shape, index)
+
+
+@fill_basic.backward
+def fill_basic_backward(g: Any, saved: Any, shape: Any, index: Any) -> Any:
+    return (get_basic(g, index),)
+
+
+@op(name="basic_put", linear=True, saves="value.shape")
+def put_basic(input: Array, value: Array | None, index: tuple) -> Array:
+    """A copy of `input` that holds `value` (None: zeros) at a basic index."""
+    return kernel("indexing", "basic_put", input)(input, 0 if value is None else value, index)
+
+
+@put_basic.backward
+def put_basic_backward(g: Any, saved: Any, index: Any) -> Any:
+    return (
+        put_basic(g, None, index) if saved.needs(0) else None,
+        sum_to(get_basic(g, index), saved.value_shape) if saved.needs(1) else None,
+    )
+
+
+# --- advanced: copies --------------------------------------------------------------------------------------------------------
+
+
+@op(name="index", linear=True, saves="input.shape indices")
+def get_advanced(input: Array, indices: IndexArrays, template: tuple) -> Array:
+    """The elements of `input` at index arrays."""
+    if type(input) is not ndarray:
+        indices = _beside(input, indices)
+    return kernel("indexing", "index_forward", input)(input, indices, template)
+
+
+@get_advanced.backward
+def get_advanced_backward(g: Any, saved: Any, template: Any) -> Any:
+    indices = saved.indices
+    return (add_advanced(g, indices, template, saved.input_shape), [None] * len(indices))
+
+
+@op(name="index_backward", linear=True, saves="indices")
+def add_advanced(g: Array, indices: IndexArrays, template: tuple, shape: tuple[int, ...]) -> Array:
+    """Zeros of `shape` with `g` added at index arrays."""
+    return kernel("indexing", "index_backward", g)(g, _beside(g, indices), template, shape)
+
+
+@add_advanced.backward
+def add_advanced_backward(g: Any, saved: Any, template: Any, shape: Any) -> Any:
+    indices = saved.indices
+    return (get_advanced(g, indices, template), [None] * len(indices))
+
+
+@op(name="index_put_at", linear=True, saves="values.shape indices")
+def put_advanced(input: Array, values: Array | None, indices: IndexArrays, template: tuple, accumulate: bool) -> Array:
+    """A copy of `input` with `values` (None: zeros) written, or added, at index arrays (whose values have been checked)."""
+    try:
+        return kernel("indexing", "index_put_forward", input)(
+            input, 0 if values is None else values, _beside(input, indices), template, accumulate
+        )
+    except (TypeError, ValueError):
+        raise _value_error("index_put", input, indices, template, getattr(values, "shape", ())) from None
+
+
+@put_advanced.backward
+def put_advanced_backward(g: Any, saved: Any, template: Any, accumulate: Any) -> Any:
+    indices = saved.indices
+    g_input = g_values = None
+    if saved.needs(0):
+        g_input = g if accumulate else put_advanced(g, None, indices, template, False)
+    if saved.needs(1):
+        picked = get_advanced(g, indices, template)
+        shape = saved.values_shape
+        lead = len(shape) - len(picked.shape)
+        g_values = sum_to(picked, shape[lead:] if lead > 0 else shape)
+        g_values = reshaped(g_values, shape) if lead > 0 else g_values
+    return (g_input, g_values, [None] * len(indices))
+
+
+def _beside(like: Any, indices: list) -> list:
+    """Index arrays on the device of `like`: as in PyTorch, those of the CPU index anything."""
+    if type(like) is ndarray:
+        return indices
+    return [arrays.to_device(one, like.device) if type(one) is ndarray else one for one in indices]
+
+
+# --- x[index] ----------------------------------------------------------------------------------------------------------------
+
+
+@composed(method="__getitem__")
+@shortcut(
+    get_basic,
+    """
+    if type(index) is int: ready = index, Ellipsis
+    elif type(index) is slice: ready = (index,)
+    statics = (ready,)
+    out = input[ready]
+    """,
+    when="type(index) is int or type(index) is slice and type(index.start) in _PLAIN and type(index.stop) in _PLAIN"
+    " and (index.step is None or type(index.step) is int and index.step > 0) or (ready := _plain_index(index))",
+)
+@shortcut(
+    get_advanced,
+    """
+    indices, template = ([index.array], (0,)) if type(index) is Tensor else found
+    statics = (template,)
+    out = compute(input, indices, template)
+    """,
+    when="type(index) is Tensor and index.array.dtype.num == _INT64 and index.array.ndim and input.ndim"
+    " and type(index.array) is ndarray or (found := _index_arrays(index, input.ndim, TENSORS))",
+    compute="indexing.index_forward",
+)
+@shortcut(
+    None,
+    """
+    basic, indices, template = found
+    indices = [getattr(one, "array", one) for one in indices]
+    out = compute(input if basic is None else input[basic], indices, template)
+    """,
+    when="(found := _read(input.shape, index)) and found[2]",
+    beside="input",
+    compute="indexing.index_forward",
+)
+def getitem(input: Any, index: Any) -> Any:
+    """`input[index]`.
+
+    Ints, slices, None and Ellipsis give a view. Index tensors, lists, NumPy arrays and masks give a copy, through which gradients
+    are added back (an element picked twice gets both).
+
+    Raises:
+        IndexRangeError: an index outside its dimension; the message says which, and where it stands.
+        IndexError: too many indices, a mask or index arrays of the wrong shape.
+        ValueError: a slice with a negative step (use `flip`).
+
+    >>> x = tensor([[1, 2, 3], [4, 5, 6]])
+    >>> x[:, 1]
+    tensor([2, 5])
+    >>> x[x > 4]
+    tensor([5, 6])
+    """
+    ready = (index, Ellipsis) if type(index) is int else _plain_index(index)
+    if ready is not None:
+        try:
+            return get_basic(input, ready)
+        except IndexError as error:
+            raise refusal(parse, "getitem", tuple(input.shape), index) or error from None
+    shape = getattr(input, "array", input).shape
+    basic, indices, template = _read(shape, index) or parse("getitem", tuple(shape), index, check=False)
+    picked = input if basic is None else get_basic(input, basic)
+    if template is None:
+        return picked
+    try:
+        return get_advanced(picked, indices, template)
+    except IndexError as error:
+        raise refusal(parse, "getitem", tuple(shape), index) or error from None
+
+
+def _index_arrays(index: Any, rank: int, plain: set[type]) -> Any:
+    """(index arrays, template) of a list of ints, or of full slices and int64 tensors of the types `plain`; None for others."""
+    if type(index) is list:
+        return ([arrays.from_python(index, dtypes.int64)], (0,)) if {*map(type, index)} == {int} and rank else None
+    if type(index) is not tuple:
+        return None
+    indices: list[Any] = []
+    template: list[Any] = []
+    for one in index:
+        if type(one) in plain:
+            array = one.array
+            if type(array) is not ndarray or array.dtype.num != _INT64 or not array.ndim:
+                return None
+            template.append(len(indices))
+            indices.append(array)
+        elif type(one) is slice and one.start is None and one.stop is None and one.step is None:
+            template.append(FULL)
+        else:
+            return None
+    return (indices, tuple(template)) if len(template) <= rank and template[-1] is not FULL else None
+
+
+def _read(shape: tuple[int, ...], index: Any) -> Any:
+    """What `parse` gives for the commonest indices: plain index tensors and arrays of ints, lists, masks of one dim, numbers, slices.
+
+    The index arrays are tensors where they were given so. None for other indices, and for wrong ones.
+    """
+    basic: list[Any] = []
+    indices: list[Any] = []
+    template: list[Any] = []
+    dim, rank, trivial = 0, len(shape), True
+    has_int = has_ellipsis = False
+    entries = index if type(index) is tuple else (index,)
+    for one in entries:
+        kind = type(one)
+        if one is None:
+            trivial = False
+            basic.append(None)
+            template.append(FULL)
+            continue
+        if one is Ellipsis:
+            kept = rank - sum([each is not None and each is not Ellipsis for each in entries])  # the others' dims
+            if kept < 0 or has_ellipsis:
+                return None
+            has_ellipsis = True
+            basic += [FULL] * kept
+            template += [FULL] * kept
+            dim += kept
+            continue
+        if dim >= rank:
+            return None
+        if kind is slice:
+            if one.start is not None or one.stop is not None or one.step is not None:
+                if type(one.start) not in _PLAIN or type(one.stop) not in _PLAIN:
+                    one = _whole_slice(one)
+                    if one is None:
+                        return None
+                if one.step is not None and (type(one.step) is not int or one.step <= 0):
+                    return None
+                trivial = False
+            template.append(FULL)
+        elif kind is int or (array := _index_array(one)) is None:
+            number = one if kind is int else _plain_number(one)
+            if number is None or not -shape[dim] <= number < shape[dim]:
+                return None
+            one = number
+            has_int, trivial = True, False
+        else:
+            given = one if array is getattr(one, "array", None) else array
+            if array.dtype.num == _BOOL and array.shape != shape[dim : dim + 1]:
+                return (None, [given], (0,)) if one is index and 0 < array.ndim <= rank else None
+            template.append(len(indices))
+            indices.append(given)
+            one = FULL
+        basic.append(one)
+        dim += 1
+    if not indices:
+        return (*basic, *((Ellipsis,) if has_int or not basic else ())), [], None
+    while template[-1] is FULL:
+        template.pop()
+    return None if trivial else (*basic, Ellipsis), indices, tuple(template)
+
+
+def _plain_number(one: Any) -> int | None:
+    """The int that a 0-d tensor of ints, or a NumPy number, stands for in an index."""
+    array = getattr(one, "array", one)
+    if getattr(array, "ndim", 1):
+        return None
+    kind = array.dtype
+    if kind.kind not in "iu" or (kind.num == _UINT8 and type(array) is ndarray) or hasattr(one, "__dynograd_op__"):
+        return None
+    return array.item() if type(array) is ndarray else one.__index__()
+
+
+def _whole_slice(one: slice) -> slice | None:
+    """A slice with ints in place of what stands for ints."""
+    bounds = one.start, one.stop, one.step
+    if all([bound is None or hasattr(type(bound), "__index__") for bound in bounds]):
+        return slice(*[bound if bound is None else bound.__index__() for bound in bounds])
+    return None
+
+
+def _index_array(one: Any) -> Any:
+    """The int64 or bool array of a plain tensor, an array, a range or a list of ints; None for others."""
+    kind = type(one)
+    array = getattr(one, "array", None)
+    if type(array) is ndarray and array.dtype.num == _INT64 and array.ndim and not hasattr(kind, "__dynograd_op__"):
+        return array
+    if kind is list or kind is range:
+        return arrays.from_python(one, None) if {*map(type, one)} in _LISTED else None
+    array = getattr(one, "array", one)
+    if type(array) is not ndarray or not array.ndim or hasattr(kind, "__dynograd_op__"):
+        return None
+    number = array.dtype.num
+    if number in (_INT64, _BOOL):
+        return array
+    return arrays.cast(array, dtypes.int64) if number in _SMALLER else None
+
+
+_LISTED = ({int}, {bool})
+_BOOL, _UINT8 = dtypes.bool.num, dtypes.uint8.num
+_SMALLER = {dtypes.int8.num, dtypes.int16.num, dtypes.int32.num}
+
+
+def _plain_index(index: Any) -> Any:
+    """An index as `get_basic` takes it, when it is None, Ellipsis, a slice, what stands for an int, or a tuple of such."""
+    if type(index) is tuple:
+        return _plain_tuple(index)
+    if index is None or index is Ellipsis:
+        return (index,)
+    if type(index) is slice:
+        whole = _whole_slice(index)
+        return None if whole is None or (whole.step or 1) <= 0 else (whole,)
+    number = _plain_number(index)
+    return None if number is None else (number, Ellipsis)
+
+
+def _plain_tuple(index: tuple) -> Any:
+    """`index` as `get_basic` takes it, when it holds nothing but slices, None, Ellipsis and what stands for ints."""
+    has_int = has_ellipsis = False
+    for one in index:
+        kind = type(one)
+        if kind is int:
+            has_int = True
+        elif kind is slice:
+            step = one.step
+            if type(one.start) not in _PLAIN or type(one.stop) not in _PLAIN:
+                return _whole_tuple(index)
+            if step is not None and (type(step) is not int or step <= 0):
+                return None
+        elif one is Ellipsis:
+            if has_ellipsis:
+                return None
+            has_ellipsis = True
+        elif one is not None:
+            return _whole_tuple(index) if not getattr(one, "ndim", 1) else None
+    return index if index and (has_ellipsis or not has_int) else (*index, Ellipsis)
+
+
+def _whole_tuple(index: tuple) -> Any:
+    """`_plain_tuple` of an index with ints in place of what stands for ints."""
+    made: list[Any] = []
+    for one in index:
+        if type(one) is slice:
+            plain: Any = _whole_slice(one)
+        else:
+            plain = one if one is Ellipsis or type(one) is int else _plain_number(one)
+        if plain is None and one is not None:
+            return None
+        made.append(plain)
+    return _plain_tuple(tuple(made))
+
+
+class Advanced(NamedTuple):
+    """An index with index arrays: the basic part to apply first (or None), then the arrays and where they stand."""
+
+    basic: tuple | None
+    indices: list
+    template: tuple
+
+
+def normalize_index(shape: tuple[int, ...], index: Any) -> tuple[bool, Any]:
+    """`(True, basic index)` or `(False, Advanced)`, checked against `shape`, with raw arrays in place of tensors and lists."""
+    if type(index) is int and shape and -shape[0] <= index < shape[0]:
+        return True, (index, Ellipsis)
+    quick = _read(shape, index) if hasattr(index, "array") else None
+    if quick is not None:
+        basic, indices, template = quick
+        if template is None:
+            return True, basic
+        array = getattr(indices[0], "array", indices[0])
+        if array.dtype.kind != "b":
+            check_range("setitem", array, 0, shape)
+            return False, Advanced(None, [array], (0,))
+    basic, indices, template = parse("setitem", shape, index)
+    if template is None:
+        return True, basic
+    return False, Advanced(basic, [getattr(one, "array", one) for one in indices], template)
+
+
+def put_at(input: Any, values: Any, ready: Advanced) -> Any:
+    """A copy of `input` with `values` (broadcast) at an advanced index from `normalize_index`."""
+    target = input if ready.basic is None else get_basic(input, ready.basic)
+    written = put_advanced(target, values, ready.indices, ready.template, False)
+    return written if ready.basic is None else put_basic(input, written, ready.basic)
+
+
+def assign_at(array: Any, ready: Advanced, value: Any) -> None:
+    """Writes the array `value` (broadcast) into `array` at an advanced index from `normalize_index`."""
+    try:
+        if type(array) is not ndarray:
+            ready = ready._replace(indices=_beside(array, ready.indices))
+        kernel("indexing", "index_assign", array)(array, ready, value)
+    except (TypeError, ValueError):
+        target = array if ready.basic is None else array[ready.basic]
+        raise _value_error("setitem", target, ready.indices, ready.template, value.shape) from None
+
+
+@composed(method=True, inplace=True)
+@shortcut(
+    put_advanced,
+    """
+    there, template = found
+    out = compute(input, there, values, accumulate is True)
+    statics = template, accumulate is True
+    indices = there
+    """,
+    when="input.size < 4096 and (found := _index_arrays(tuple(entries), input.ndim, TENSORS)) and len(found[0]) == len(found[1])"
+    " and values.ndim <= input.ndim - len(found[1]) + found[0][0].ndim",
+    compute="writes.index_was_put",
+    entries="indices",
+)
+def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """A copy of `input` with `values` (broadcast) written at `input[indices]`, or added there when `accumulate`.
+
+    Args:
+        indices: a tuple of index tensors or masks; None keeps a dim.
+        accumulate: add; an element named several times gets every value. Otherwise the last one stays.
+
+    >>> dynograd.index_put(dynograd.zeros(3), (tensor([0, 0]),), tensor(1.0), accumulate=True)
+    tensor([2., 0., 0.])
+    """
+    if not isinstance(indices, (tuple, list)):
+        raise TypeError(f"index_put: indices must be a tuple of Tensors, not {type(indices).__name__}. Write (index,).")
+    if not hasattr(values, "dtype"):
+        raise TypeError(f"index_put: values must be a Tensor, not {type(values).__name__}. Write tensor({values!r}).")
+    if values.dtype != input.dtype:
+        raise DtypeError(
+            f"index_put: Index put requires the source and destination dtypes match, got {values.dtype} for {input.dtype}."
+        )
+    shape = tuple(input.shape)
+    basic, found, template = parse("index_put", shape, tuple([FULL if one is None else one for one in indices]))
+    if template is None:
+        return put_basic(input, values if not accumulate else get_basic(input, basic) + values, basic)
+    target = input if basic is None else get_basic(input, basic)
+    rank = _picked_rank(target, found)
+    if len(values.shape) > rank:
+        raise ShapeError(
+            f"index_put: shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of {rank} dims. "
+            f"Reshape the value."
+        )
+    written = put_advanced(target, values, found, template, bool(accumulate))
+    return laid_out(written, input) if basic is None else put_basic(input, written, basic)
+
+
+def _picked_rank(target: Any, indices: list) -> int:
+    """How many dims `target[indices]` has: a mask makes one of its own, an index array has its own for one."""
+    masks = [str(one.dtype).endswith("bool") for one in indices]
+    used = [len(one.shape) if mask else 1 for one, mask in zip(indices, masks)]
+    own = [1 if mask else len(one.shape) for one, mask in zip(indices, masks)]
+    return len(target.shape) - sum(used) + max(own)
+
+
+def _value_error(who: str, target: Any, indices: list, template: tuple, shape: tuple[int, ...]) -> ShapeError:
+    wanted = kernel("indexing", "result_shape", target)(target.shape, indices, template)
+    return ShapeError(
+        f"{who}: shape mismatch: value tensor of shape {list(shape)} cannot be broadcast to indexing result of shape {list(wanted)}. "
+        f"Reshape the value."
+    )

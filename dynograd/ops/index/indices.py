@@ -1,0 +1,225 @@
+"""Reading what stands between the brackets of `x[...]`: forms, shapes and ranges are checked here, with values in the messages."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from dynograd import arrays
+from dynograd.base import dtypes
+from dynograd.base.shapes import broadcast_shapes
+from dynograd.errors import IndexRangeError, ShapeError, user_level
+from dynograd.kernels import kernel
+from dynograd.ops.layout.broadcasting import convert
+
+__all__: list[str] = []
+
+FULL = slice(None)
+
+
+def parse(who: str, shape: tuple[int, ...], index: Any, check: bool = True) -> Any:
+    """(basic part or None, index arrays, template or None) of any index; raises whatever is wrong with it.
+
+    With `check=False` the values of index arrays are left to the kernel, whose IndexError the caller has to explain.
+    """
+    entries = [_entry(who, one) for one in _as_tuple(index)]
+    used = sum([_consumed(one) for one in entries])
+    _check_count(who, shape, entries, used)
+    basic: list[Any] = []
+    template: list[Any] = []
+    indices: list[Any] = []
+    dim = 0
+    for place, one in enumerate(entries):
+        if isinstance(one, int):
+            if not -shape[dim] <= one < shape[dim]:
+                raise range_error(who, one, dim=dim, shape=shape)
+            basic.append(one)
+        elif one is Ellipsis:
+            basic.append(one)
+            template += [FULL] * (len(shape) - used)
+            dim += len(shape) - used
+        elif one is None or isinstance(one, slice):
+            basic.append(one)
+            template.append(FULL)
+        else:
+            basic += [None] if isinstance(one, _Flag) else [FULL] * _consumed(one)
+            template.append(len(indices))
+            array = getattr(one, "array", one)
+            indices.append(array if isinstance(one, _Flag) else one)
+            if not isinstance(one, _Flag) and (check or array.dtype.kind == "b"):
+                _check_array(who, array, place, dim, shape)
+        dim += _consumed(one)
+    if not indices:
+        if any([isinstance(one, int) for one in basic]) and Ellipsis not in basic:
+            basic.append(Ellipsis)
+        return tuple(basic) or (Ellipsis,), [], None
+    if check:
+        _check_together(who, indices)
+    while template[-1] == FULL:
+        template.pop()
+    trivial = all([one == FULL or one is Ellipsis for one in basic])
+    return None if trivial else (*basic, *(() if Ellipsis in basic else (Ellipsis,))), indices, tuple(template)
+
+
+class _Flag:
+    """A bool scalar in an index: a new dim of size 1, of which True picks the one element and False none."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, value: Any) -> None:
+        self.array = arrays.zeros((1 if value else 0,), dtypes.int64)
+
+
+def _as_tuple(index: Any) -> tuple:
+    if isinstance(index, tuple):
+        return index
+    if isinstance(index, list) and len(index) < 32 and any([_stands_for_a_dim(one) for one in index]):
+        warnings.warn(
+            "Using a non-tuple sequence for multidimensional indexing is deprecated: instead of x[seq] write x[tuple(seq)] (an index "
+            "for each dim) or x[tensor(seq)] (an array of indices).",
+            UserWarning,
+            stacklevel=user_level(),
+        )
+        return tuple(index)
+    return (index,)
+
+
+def _stands_for_a_dim(one: Any) -> bool:
+    """PyTorch reads a list as a tuple of indices as soon as one of its elements is such."""
+    return (
+        one is None
+        or one is Ellipsis
+        or isinstance(one, (slice, list, tuple, range, arrays.ndarray))
+        or hasattr(one, "array")
+    )
+
+
+def _entry(who: str, one: Any) -> Any:
+    """One element of an index as None, Ellipsis, an int, a checked slice, a `_Flag`, an index array or a mask."""
+    if one is None or one is Ellipsis or type(one) is int:
+        return one
+    if isinstance(one, slice):
+        return _checked_slice(who, one)
+    if isinstance(one, (list, tuple, range)):
+        one = arrays.from_python(_numbers(one), None)
+    kind = getattr(getattr(one, "array", one), "dtype", None)
+    if kind is None or not hasattr(one, "shape"):
+        if isinstance(one, bool):
+            return _Flag(one)
+        if hasattr(type(one), "__index__"):
+            return one.__index__()
+        raise IndexError(
+            f"{who}: only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got "
+            f"{type(one).__name__} {one!r})."
+        )
+    number = arrays.is_array(one) and not isinstance(one, arrays.ndarray)
+    if kind.kind == "b" or (kind.num == dtypes.uint8.num and not number):
+        if kind.kind != "b":
+            warnings.warn(
+                "indexing with dtype uint8 is deprecated, please use a dtype bool instead.",
+                UserWarning,
+                stacklevel=user_level(),
+            )
+            one = convert(one, dtypes.bool)
+        return _Flag(bool(one)) if one.ndim == 0 else one
+    if kind.kind in "iu":
+        return one.__index__() if one.ndim == 0 and not hasattr(type(one), "__dynograd_op__") else one
+    if one.shape == (0,):
+        return convert(one, dtypes.int64)
+    raise IndexError(
+        f"{who}: tensors used as indices must be long, int, byte or bool tensors, got {dtypes.BY_NUM[kind.num]}. Convert with .long()."
+    )
+
+
+def _numbers(values: Any) -> Any:
+    """Nested sequences with 0-d tensors replaced by their numbers."""
+    if isinstance(values, (list, tuple, range)):
+        return [_numbers(one) for one in values]
+    return values.array if hasattr(values, "array") else values
+
+
+def _checked_slice(who: str, one: slice) -> slice:
+    start, stop, step = [part if part is None else _slice_bound(part) for part in (one.start, one.stop, one.step)]
+    if step is not None and step <= 0:
+        if step == 0:
+            raise ValueError(f"{who}: slice step cannot be zero.")
+        raise ValueError(
+            f"{who}: step must be greater than zero, got {step}. Use flip(dims) (e.g. x.flip(0) for x[::-1]) and a positive step."
+        )
+    return slice(start, stop, step)
+
+
+def _slice_bound(part: Any) -> int:
+    if not hasattr(type(part), "__index__"):
+        raise TypeError(f"slice indices must be integers or None or have an __index__ method, got {part!r}.")
+    return part.__index__()
+
+
+def _consumed(one: Any) -> int:
+    """How many dims of the indexed tensor an entry stands for."""
+    if one is None or one is Ellipsis or isinstance(one, _Flag):
+        return 0
+    if isinstance(one, (int, slice)):
+        return 1
+    return one.ndim if getattr(one, "array", one).dtype.kind == "b" else 1
+
+
+def _check_count(who: str, shape: tuple[int, ...], entries: list, used: int) -> None:
+    if used > len(shape):
+        if not shape and isinstance(entries[0], int):
+            raise IndexError(
+                f"{who}: invalid index of a 0-dim tensor. Use tensor.item() to get its value as a Python number."
+            )
+        raise IndexError(f"{who}: too many indices for tensor of dimension {len(shape)}: got {used} for shape {shape}.")
+    if sum([one is Ellipsis for one in entries]) > 1:
+        raise IndexError(f"{who}: an index can only have a single ellipsis ('...').")
+
+
+def _check_array(who: str, array: Any, place: int, dim: int, shape: tuple[int, ...]) -> None:
+    if array.dtype.kind == "b":
+        for axis, size in enumerate(array.shape):
+            if size != shape[dim + axis]:
+                raise IndexError(
+                    f"{who}: The shape of the mask {list(array.shape)} at index {axis} does not match the shape of the indexed tensor "
+                    f"{list(shape)} at index {dim + axis} (the mask is entry {place} of the index)."
+                )
+        return
+    check_range(who, array, dim, shape)
+
+
+def check_range(who: str, index: Any, dim: int, shape: tuple[int, ...], negative: bool = True) -> None:
+    """Raises `IndexRangeError` for the first element of the index array outside dimension `dim`."""
+    if arrays.checked_later(index, lambda known: check_range(who, known, dim, shape, negative)):
+        return
+    size = shape[dim] if shape else 1
+    index = arrays.all_values(index)
+    found = kernel("indexing", "out_of_range", index)(index, -size if negative else 0, size, who, True)
+    if found is not None:
+        raise range_error(who, *found, dim=dim, shape=shape, negative=negative)
+
+
+def range_error(
+    who: str, value: int, position: Any = None, *, dim: int, shape: tuple[int, ...], negative: bool = True
+) -> IndexRangeError:
+    size = shape[dim] if shape else 1
+    where = f" at position {list(position)} of the index tensor" if position else ""
+    valid = f"valid are {-size if negative else 0} to {size - 1}" if size else "it has no elements"
+    return IndexRangeError(
+        f"{who}: index {value} is out of bounds for dimension {dim} with size {size}{where}: input has shape {shape}, {valid}."
+    )
+
+
+def _check_together(who: str, indices: list) -> None:
+    """Index arrays must broadcast against each other; a mask counts as the list of its True elements."""
+    if len(indices) < 2:
+        return
+    found = [getattr(one, "array", one) for one in indices]
+    shapes = [(kernel("indexing", "count_true", one)(one),) if one.dtype.kind == "b" else one.shape for one in found]
+    try:
+        broadcast_shapes(who, *shapes)
+    except ShapeError:
+        listed = ", ".join(str(list(shape)) for shape in shapes)
+        raise IndexError(
+            f"{who}: shape mismatch: indexing tensors could not be broadcast together with shapes {listed}. Make them of one length, or "
+            f"index twice."
+        ) from None

@@ -1,0 +1,367 @@
+"""Slices or elements picked by an index vector or a mask: `index_select`, `index_add`, `masked_select`, `take`."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from dynograd import arrays
+from dynograd.arrays import literals
+from dynograd.base import dtypes
+from dynograd.base.shapes import broadcast_shapes, normalize_dim
+from dynograd.errors import DtypeError, IndexRangeError, ShapeError
+from dynograd.kernels import kernel
+from dynograd.ops.elementwise.choices import where
+from dynograd.ops.elementwise.comparisons import ne
+from dynograd.ops.index.indexing import get_advanced, get_basic, put_advanced
+from dynograd.ops.index.indices import FULL, check_range
+from dynograd.ops.index.scatters import scatter_reduce
+from dynograd.ops.layout.broadcasting import convert, stretch
+from dynograd.ops.layout.conversions import clone, laid_out
+from dynograd.ops.layout.views import ravel, reshaped
+from dynograd.ops.op import composed, read_values, shortcut
+
+__all__ = ["index_add", "index_copy", "index_fill", "index_select", "masked_scatter", "masked_select", "put", "take"]
+
+
+_ALONG = [(*(FULL,) * dim, 0) for dim in range(16)]  # the template of one index vector along `dim`
+_INT64 = dtypes.int64.num
+_NUMBER = arrays.zeros((), dtypes.float32)  # what a number is in records of the array beside it
+
+
+@composed(method=True)
+@shortcut(
+    get_advanced,
+    """
+    place = dim if dim >= 0 else dim + input.ndim
+    out = compute(input, index, place, False)
+    indices = [index]
+    statics = (_ALONG[place],)
+    """,
+    when="index.ndim == 1 and index.dtype.num == _INT64 and type(dim) is int and -input.ndim <= dim < input.ndim",
+    beside="index",
+    compute="scatters.take",
+)
+def index_select(input: Any, dim: int, index: Any) -> Any:
+    """A copy of the slices of `input` at `index` along `dim`.
+
+    Args:
+        index: a vector of integers from 0.
+    Raises:
+        IndexRangeError: an index outside `dim`.
+
+    >>> dynograd.index_select(tensor([[1, 2], [3, 4]]), 1, tensor([1, 1]))
+    tensor([[2, 2],
+            [4, 4]])
+    """
+    place = _checked("index_select", input, dim, index)
+    if not getattr(input, "array", input).ndim:
+        return reshaped(get_advanced(reshaped(input, (1,)), [ravel(index)], (0,)), ())
+    if not getattr(index, "array", index).ndim:
+        index = reshaped(index, (1,))
+    return get_advanced(input, [index], (*(FULL,) * place, 0) if place else (0,))
+
+
+def _checked(who: str, input: Any, dim: int, index: Any, negative: bool = False) -> int:
+    """`dim` counted from the front, when `index` is a vector of integers inside it."""
+    shape = getattr(input, "array", input).shape
+    place = dim if type(dim) is int and 0 <= dim < len(shape) else normalize_dim(who, dim, len(shape))
+    array = getattr(index, "array", index)
+    if type(array) is arrays.ndarray and array.ndim == 1 and array.size <= 16 and array.dtype.kind == "i" and shape:
+        values = array.tolist()
+        if not values or (max(values) < shape[place] and min(values) >= (-shape[place] if negative else 0)):
+            return place
+    if not hasattr(array, "dtype"):
+        raise TypeError(f"{who}: argument 'index' must be Tensor, not {type(index).__name__}. Write tensor({index!r}).")
+    if array.ndim > 1:
+        raise IndexError(
+            f"{who}: Index is supposed to be a vector, but got dim: {array.ndim} (shape {array.shape}). Use ravel()."
+        )
+    if array.dtype.kind not in "iu":
+        raise DtypeError(f"{who}: Expected dtype int32 or int64 for index, got {index.dtype}. Convert with .long().")
+    check_range(who, array, place, tuple(shape), negative=negative)
+    return place
+
+
+def _vector(index: Any) -> Any:
+    return index if index.ndim else reshaped(index, (1,))
+
+
+def _put(who: str, input: Any, dim: int, index: Any, source: Any, accumulate: bool, negative: bool = False) -> Any:
+    """A copy of `input` with `source` (one slice per index, or a 0-d value) written or added."""
+    place = _checked(who, input, dim, index, negative)
+    if source.ndim or not negative:
+        source = _slices_fit(who, input, place, index, source)
+    if not input.ndim:
+        return reshaped(put_advanced(reshaped(input, (1,)), source, [ravel(index)], (0,), accumulate), ())
+    return put_advanced(input, source, [_vector(index)], (*(FULL,) * place, 0), accumulate)
+
+
+def _slices_fit(who: str, input: Any, place: int, index: Any, source: Any) -> Any:
+    """`source` when it holds one slice of `input` for each index."""
+    if input.dtype != source.dtype:
+        raise DtypeError(
+            f"{who}: self and source expected to have the same dtype, but got {input.dtype} and {source.dtype}. Convert source."
+        )
+    shape, given, count = tuple(input.shape), tuple(source.shape), prod(index.shape)
+    wanted = (*shape[:place], count, *shape[place + 1 :])
+    if given == wanted:
+        return source
+    without = (*shape[:place], *shape[place + 1 :])
+    if (
+        count == 1
+        and given in (without, (1,))
+        and prod(given) == prod(wanted)
+        and max(len(shape), len(given)) <= 1 + (given == without)
+    ):
+        return reshaped(source, wanted)
+    raise IndexRangeError(
+        f"{who}: source must hold one slice of input (shape {shape}) for each index: expected shape {wanted}, got {given}. "
+        f"Number of indices ({count}) should be equal to source.size(dim)."
+    )
+
+
+_WRITTEN = """
+    place = dim if dim >= 0 else dim + input.ndim
+    out = compute(input, place, index, values)
+    indices = [index]
+    statics = _ALONG[place], {accumulate}
+"""
+_SMALL = "input.size < 4096"
+
+
+@composed(method=True, inplace=True)
+@shortcut(
+    put_advanced,
+    _WRITTEN.format(accumulate=True),
+    when=_SMALL + " and alpha == 1",
+    beside="index",
+    compute="writes.index_added",
+    values="source",
+)
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    """A copy of `input` with `alpha` times the slices of `source` added at `index` along `dim`.
+
+    Raises:
+        IndexRangeError: an index outside `dim`, or not one slice per index.
+
+    >>> dynograd.index_add(dynograd.zeros(3), 0, tensor([0, 2, 0]), tensor([1.0, 2.0, 3.0]))
+    tensor([4., 0., 2.])
+    """
+    return _put("index_add", input, dim, index, source if alpha == 1 else source * alpha, True)
+
+
+@composed(method=True, inplace=True)
+@shortcut(
+    put_advanced,
+    _WRITTEN.format(accumulate=False),
+    when=_SMALL,
+    beside="index",
+    compute="writes.index_copied",
+    values="source",
+)
+def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
+    """A copy of `input` with the slices of `source` written at `index` along `dim`.
+
+    Raises:
+        IndexRangeError: an index outside `dim`, or not one slice per index.
+
+    >>> dynograd.index_copy(dynograd.zeros(3), 0, tensor([2, 0]), tensor([1.0, 2.0]))
+    tensor([2., 0., 1.])
+    """
+    return _put("index_copy", input, dim, index, source, False)
+
+
+@composed(method=True, inplace=True)
+@shortcut(
+    put_advanced,
+    """
+    place = dim if dim >= 0 else dim + input.ndim
+    out = compute(input, place, index, value)
+    values = _NUMBER
+    indices = [index]
+    statics = _ALONG[place], False
+    """,
+    when=_SMALL + " and type(value) in (int, float)",
+    beside="index",
+    compute="writes.index_filled",
+)
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """A copy of `input` with `value` (a number or 0-d tensor) in the slices at `index` along `dim`.
+
+    Negative indices count from the end.
+
+    >>> dynograd.index_fill(dynograd.zeros(3), 0, tensor([0, -1]), 5.0)
+    tensor([5., 0., 5.])
+    """
+    raw = getattr(input, "array", input)
+    kind = dtypes.BY_NUM[raw.dtype.num]
+    if kind.category < dtypes.COMPLEX and (
+        isinstance(value, complex) or getattr(getattr(value, "dtype", None), "is_complex", False)
+    ):
+        raise DtypeError(f"index_fill: value {value} is complex and does not fit into {kind}. Use value.real.")
+    if not hasattr(value, "ndim"):
+        value = arrays.cast(arrays.from_python(literals.fitting(value, kind), None), kind)
+        value = arrays.to_device(value, arrays.place_of(raw))
+    elif value.ndim:
+        raise ShapeError(
+            f"index_fill: only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s). Use index_copy."
+        )
+    elif getattr(value, "requires_grad", False):  # an index twice writes one value, whose gradient counts once
+        marks = index_fill(arrays.zeros_like(raw), dim, index, 1)
+        return where(ne(marks, 0), convert(value, kind), input)
+    return laid_out(_put("index_fill", input, dim, index, value, False, negative=True), input)
+
+
+@composed(method=True, inplace=True)
+def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """A copy of `input` with the slices of `source` combined into those at `index` by "prod", "mean", "amax" or "amin".
+
+    >>> dynograd.index_reduce(dynograd.ones(2), 0, tensor([0, 0]), tensor([2.0, 3.0]), "prod")
+    tensor([6., 1.])
+    """
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"index_reduce: reduce argument must be either prod, mean, amax or amin, got {reduce}.")
+    place = _checked("index_reduce", input, dim, index)
+    source = _slices_fit("index_reduce", input, place, index, source)
+    if not input.ndim:
+        found = scatter_reduce(
+            clone(reshaped(input, (1,))),
+            0,
+            reshaped(index, (-1,)),
+            reshaped(source, (-1,)),
+            reduce,
+            include_self=include_self,
+        )
+        return reshaped(found, ())
+    along = [1] * input.ndim
+    along[place] = -1
+    whole = stretch(reshaped(index, tuple(along)), tuple(source.shape))
+    return scatter_reduce(input, place, whole, source, reduce, include_self=include_self)
+
+
+# --- masks -------------------------------------------------------------------------------------------------------------------
+
+
+def _mask(who: str, mask: Any) -> Any:
+    kind = getattr(getattr(mask, "array", mask), "dtype", None)
+    if kind is None or kind.kind != "b":
+        raise DtypeError(
+            f"{who}: expected BoolTensor for mask, got {getattr(mask, 'dtype', type(mask).__name__)}. Convert with .bool()."
+        )
+    return mask
+
+
+@composed(method=True)
+def masked_select(input: Any, mask: Any) -> Any:
+    """The elements of `input` where `mask` is True, as a vector; the two broadcast.
+
+    >>> dynograd.masked_select(tensor([1, 2, 3]), tensor([True, False, True]))
+    tensor([1, 3])
+    """
+    given, wanted = _mask("masked_select", mask).shape, input.shape
+    if given == wanted and given:
+        return get_advanced(input, [mask], (0,))
+    shape = broadcast_shapes("masked_select", tuple(wanted), tuple(given)) or (1,)
+    return get_advanced(stretch(input, shape), [stretch(mask, shape)], (0,))
+
+
+@composed(method=True, inplace=True)
+@read_values
+def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
+    """A copy of `input` in which the places where `mask` (broadcast) is True hold the first elements of `source`, in order.
+
+    Raises:
+        ShapeError: `source` has fewer elements than `mask` has True.
+
+    >>> dynograd.masked_scatter(dynograd.zeros(3), tensor([True, False, True]), tensor([1.0, 2.0]))
+    tensor([1., 0., 2.])
+    """
+    if input.dtype != source.dtype:
+        raise DtypeError(
+            f"masked_scatter: expected self and source to have same dtypes but got {input.dtype} and {source.dtype}."
+        )
+    shape = broadcast_shapes("masked_scatter", tuple(input.shape), tuple(_mask("masked_scatter", mask).shape)) or (1,)
+    raw = arrays.broadcast_to(getattr(mask, "array", mask), shape)
+    count = kernel("indexing", "count_true", raw)(raw)
+    if prod(source.shape) < count:
+        raise ShapeError(
+            f"masked_scatter: Number of elements of source < number of ones in mask: source has {prod(source.shape)}, mask {count}."
+        )
+    values = get_basic(ravel(source), (slice(count),))
+    made = put_advanced(stretch(input, shape), values, [stretch(mask, shape)], (0,), False)
+    return made if input.ndim or mask.ndim else reshaped(made, ())
+
+
+# --- flat positions ----------------------------------------------------------------------------------------------------------
+
+
+@composed(method=True)
+@shortcut(
+    None,
+    """
+    out = compute(input.reshape(-1), [index], (0,))
+    """,
+    when="index.dtype.num == _INT64 and index.ndim",
+    beside="input index",
+    compute="indexing.index_forward",
+)
+def take(input: Any, index: Any) -> Any:
+    """The elements of `input`, seen as flat, at `index`, in the shape of `index`; negative ones count from the end.
+
+    Raises:
+        IndexRangeError: an index outside the tensor.
+
+    >>> dynograd.take(tensor([[1, 2], [3, 4]]), tensor([0, -1]))
+    tensor([1, 4])
+    """
+    if getattr(getattr(index, "array", None), "dtype", None) == dtypes.int64.numpy and index.ndim:
+        try:
+            return get_advanced(ravel(input), [index], (0,))
+        except IndexError:
+            pass  # the check below says which index
+    _check_flat("take", input, index)
+    return reshaped(get_advanced(ravel(input), [ravel(index)], (0,)), tuple(index.shape))
+
+
+def _check_flat(who: str, input: Any, index: Any) -> None:
+    array = getattr(index, "array", index)
+    if not hasattr(array, "dtype") or array.dtype.kind not in "iu":
+        raise DtypeError(
+            f"{who}: Expected a long tensor for index, but got {getattr(index, 'dtype', type(index).__name__)}."
+        )
+    if arrays.checked_later(array, lambda known: _check_flat(who, input, known)):
+        return
+    count = prod(input.shape)
+    array = arrays.all_values(array)
+    found = kernel("indexing", "out_of_range", array)(array, -count, count, who)
+    if found is not None:
+        raise IndexRangeError(
+            f"{who}: out of range: tried to access index {found[0]} (at position {list(found[1])} of the index tensor) on a tensor of "
+            f"{count} elements."
+        )
+
+
+@composed(method=True, inplace=True)
+def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    """A copy of `input` with the elements of `source` written (or added) at the flat positions `index`.
+
+    Raises:
+        IndexRangeError: `index` and `source` differ in their number of elements.
+
+    >>> dynograd.put(dynograd.zeros(2, 2), tensor([1, -1]), tensor([5.0, 6.0]))
+    tensor([[0., 5.],
+            [0., 6.]])
+    """
+    _check_flat("put", input, index)
+    if prod(index.shape) != prod(source.shape):
+        raise IndexRangeError(
+            f"put: src should have the same number of elements as index, but got {prod(source.shape)} elements for {prod(index.shape)} "
+            f"indices."
+        )
+    if input.dtype != source.dtype:
+        raise DtypeError(
+            f"put: self and source expected to have the same dtype, but got {input.dtype} and {source.dtype}."
+        )
+    made = put_advanced(ravel(input), ravel(source), [ravel(index)], (0,), bool(accumulate))
+    return laid_out(reshaped(made, tuple(input.shape)), input)

@@ -1,0 +1,188 @@
+"""Stretching, its inverse, and dtype conversion: the glue between tensors of different shape and dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import arrays
+from dynograd.arrays import Array, ndarray
+from dynograd.base import dtypes
+from dynograd.base.shapes import as_shape, broadcast_error, broadcast_shapes, check_sizes
+from dynograd.kernels import kernel
+from dynograd.ops.op import composed, keep, op, shortcut
+
+__all__ = ["broadcast_tensors", "broadcast_to", "expand", "expand_as"]
+
+
+@op(linear=True)
+def sum_to(input: Array, shape: tuple[int, ...]) -> Array:
+    """Sums the dims over which an array of `shape` would be stretched to give `input`'s shape: the transpose of `broadcast_to`."""
+    return kernel("reductions", "sum_to", input)(input, shape)
+
+
+sum_to.op.saves = ("input.shape",)
+
+
+@sum_to.backward
+def sum_to_backward(g: Any, saved: Any, shape: Any) -> Any:
+    return (stretch(g, saved.input_shape),)
+
+
+@op(name="expand", linear=True, view=True, saves="input.shape")
+def stretch(input: Array, shape: tuple[int, ...]) -> Array:
+    """A view of `input` stretched to `shape`."""
+    made = arrays.broadcast_to(input, shape)
+    return input[...] if made is input and type(input) is ndarray else made
+
+
+@stretch.backward
+def stretch_backward(g: Any, saved: Any, shape: Any) -> Any:
+    return (sum_to(g, saved.input_shape),)
+
+
+_LARGE = 1 << 12  # elements whose dtype compiled kernels may change sooner than NumPy
+
+
+@op(name="to_copy", linear=True, saves="input.dtype")
+def convert(input: Array, dtype: Any) -> Array:
+    """`input` in another dtype (a new array)."""
+    if type(input) is ndarray and input.size >= _LARGE and dtype.category == dtypes.FLOATING:
+        made = kernel("casts", "to_float", input)(input, dtype.numpy)
+        if made is not None:
+            return made
+    return arrays.cast(input, dtype)
+
+
+@convert.backward
+def convert_backward(g: Any, saved: Any, dtype: Any) -> Any:
+    return (convert(g, dtypes.BY_NUM[saved.input_dtype.num]),)
+
+
+def fit(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """A gradient, brought to the shape and dtype of the operand that it belongs to."""
+    conjugate = getattr(value, "array", value).dtype.kind == "c"
+    if conjugate:
+        from dynograd.ops.elementwise.arithmetic import conj
+
+        value = conj(value)
+    if value.shape != shape:
+        value = sum_to(value, shape) if len(value.shape) >= len(shape) else stretch(value, shape)
+        if value.shape != shape:
+            value = stretch(value, shape)
+    if dtype is not None and getattr(value, "array", value).dtype != dtype:
+        value = convert(value, dtypes.BY_NUM[dtype.num])
+    return value
+
+
+_STRETCHED: dict[Any, tuple[tuple, tuple[int, ...]]] = {}
+"""(shape, sizes, dtype) -> arguments of `stretch`, strides of the view of a row-major array."""
+
+
+@composed(covers="expand", method=True)
+@shortcut(
+    stretch,
+    """
+    statics, strides = _STRETCHED[input.shape, sizes, (kind := input.dtype)]
+    out = ndarray(statics[0], kind, input, 0, strides)
+    """,
+    when="input.flags.c_contiguous and size is None",
+)
+def expand(input: Any, *sizes: Any, size: Any = None, implicit: bool = False) -> Any:
+    """A view of `input` with dims of size 1 stretched to `sizes`; -1 keeps a size, new dims may be added in front.
+
+    Raises:
+        ShapeError: a dim is neither 1 nor the wanted size.
+
+    >>> tensor([[1], [2]]).expand(2, 3)
+    tensor([[1, 1, 1],
+            [2, 2, 2]])
+    """
+    wanted = as_shape("expand", sizes if size is None else (size,))
+    source = getattr(input, "array", input)
+    shape = source.shape
+    lead = len(wanted) - len(shape)
+    if lead < 0:
+        raise (
+            broadcast_error("expand", shape, wanted)
+            if shape
+            else ValueError(f"expand: cannot drop dims: {shape} to {wanted}.")
+        )
+    full = check_sizes("expand", _expanded(shape, wanted, lead))
+    made = stretch(input, full)
+    array = getattr(made, "array", made)
+    if type(array) is ndarray is type(source) and size is None and source.flags.c_contiguous:
+        if {*map(type, sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple) else sizes)} <= {int}:
+            keep(_STRETCHED, (shape, sizes, source.dtype), ((full,), array.strides))
+    return made
+
+
+def _expanded(shape: tuple[int, ...], wanted: tuple[int, ...], lead: int) -> tuple[int, ...]:
+    """`wanted`, which has `lead` dims more than `shape`, with the sizes that are kept in place of -1."""
+    for held, size in zip(shape, wanted[lead:]):
+        if size != held and (held != 1 or size < 0):
+            break
+    else:
+        return wanted
+    full = []
+    for position, size in enumerate(wanted):
+        own = shape[position - lead] if position >= lead else None
+        if size == -1:
+            if own is None:
+                raise _expand_error(shape, wanted, position)
+            full.append(own)
+        elif own in (None, 1, size):
+            full.append(size)
+        else:
+            raise _expand_error(shape, wanted, position)
+    return tuple(full)
+
+
+def _expand_error(shape: Any, wanted: Any, position: int) -> Exception:
+    from dynograd.errors import ShapeError
+
+    return ShapeError(
+        f"expand: the expanded size of the tensor ({wanted[position]}) must match the existing size at dimension {position}: "
+        f"input has shape {shape}, target sizes are {wanted}. Only dims of size 1 stretch; -1 keeps a size."
+    )
+
+
+@composed(method=True)
+@shortcut(
+    stretch,
+    """
+    statics, strides = _STRETCHED[input.shape, (other.array.shape,), (kind := input.dtype)]
+    out = ndarray(statics[0], kind, input, 0, strides)
+    """,
+    when="input.flags.c_contiguous",
+)
+def expand_as(input: Any, other: Any) -> Any:
+    """`input` expanded to the shape of `other`."""
+    return expand(input, tuple(other.shape))
+
+
+@composed()
+@shortcut(
+    stretch,
+    """
+    statics, strides = _STRETCHED[input.shape, (size,), (kind := input.dtype)]
+    out = ndarray(statics[0], kind, input, 0, strides)
+    """,
+    when="input.flags.c_contiguous",
+)
+def broadcast_to(input: Any, size: Any) -> Any:
+    """A view of `input` stretched to the sizes `size`, as `expand` makes it; the method is `expand` itself, and takes several numbers too.
+
+    >>> dynograd.broadcast_to(tensor([1, 2]), (2, 2))
+    tensor([[1, 2],
+            [1, 2]])
+    """
+    return expand(input, size)
+
+
+@composed()
+def broadcast_tensors(*tensors: Any) -> Any:
+    """Views of all `tensors`, stretched to their common shape."""
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        tensors = tuple(tensors[0])
+    shape = broadcast_shapes("broadcast_tensors", *[tuple(one.shape) for one in tensors])
+    return tuple(stretch(one, shape) for one in tensors)

@@ -1,0 +1,78 @@
+"""`select_copy`, `view_copy` and the like: what a view shows, in memory of its own. All are made from one table of views.
+
+A copy takes the arguments of its view and gives as many tensors.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from dynograd.base.shapes import normalize_dim
+from dynograd.errors import ShapeError
+from dynograd.ops.elementwise.complexes import view_as_complex, view_as_real
+from dynograd.ops.index.indexing import get_basic
+from dynograd.ops.index.indices import FULL
+from dynograd.ops.layout.broadcasting import expand
+from dynograd.ops.layout.conversions import copied
+from dynograd.ops.layout.splits import narrow, select, split, split_with_sizes, unbind
+from dynograd.ops.layout.strides import as_strided, diagonal, unfold
+from dynograd.ops.layout.transposes import t
+from dynograd.ops.layout.views import permute, squeeze, transpose, unsqueeze, view
+from dynograd.ops.op import composed
+
+__all__: list[str] = []
+
+
+def _alias(input: Any) -> Any:
+    return input
+
+
+def _detach(input: Any) -> Any:
+    return input.detach()
+
+
+def _slice(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+    if step <= 0:
+        raise ShapeError(f"slice_copy: slice step must be positive, got {step}.")
+    place = normalize_dim("slice_copy", dim, len(input.shape))
+    return get_basic(input, (*(FULL,) * place, slice(start, end, step)))
+
+
+VIEWS: dict[str, Any] = {
+    "alias": _alias,
+    "as_strided": as_strided,
+    "detach": _detach,
+    "diagonal": diagonal,
+    "expand": expand,
+    "narrow": narrow,
+    "permute": permute,
+    "select": select,
+    "slice": _slice,
+    "split": split,
+    "split_with_sizes": split_with_sizes,
+    "squeeze": squeeze,
+    "t": t,
+    "transpose": transpose,
+    "unbind": unbind,
+    "unfold": unfold,
+    "unsqueeze": unsqueeze,
+    "view": view,
+    "view_as_complex": view_as_complex,
+    "view_as_real": view_as_real,
+}
+_METHODS = ("narrow", "split_with_sizes")  # the copies that PyTorch also has as methods
+
+
+def _copying(name: str, function: Any) -> Any:
+    def copying(*args: Any, **kwargs: Any) -> Any:
+        shown = function(*args, **kwargs)
+        return tuple([copied(one) for one in shown]) if isinstance(shown, (tuple, list)) else copied(shown)
+
+    copying.__name__ = copying.__qualname__ = f"{name}_copy"
+    copying.__doc__ = f"What `{name}` shows, in memory of its own; the arguments are the same."
+    copying.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    return composed(method=name in _METHODS)(copying)
+
+
+globals().update({f"{name}_copy": _copying(name, function) for name, function in VIEWS.items()})

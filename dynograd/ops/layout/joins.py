@@ -1,0 +1,387 @@
+"""Several tensors made into one: `cat`, `stack`, and what is built from them."""
+
+from __future__ import annotations
+
+from itertools import combinations as _combinations
+from itertools import combinations_with_replacement as _combinations_with_replacement
+from typing import Any
+
+from dynograd import arrays
+from dynograd.arrays import Arrays
+from dynograd.base import dtypes
+from dynograd.base.shapes import normalize_dim
+from dynograd.errors import DtypeError, ShapeError
+from dynograd.kernels import kernel
+from dynograd.ops.index.indexing import get_advanced, get_basic, put_basic
+from dynograd.ops.index.indices import FULL
+from dynograd.ops.layout.broadcasting import convert, stretch
+from dynograd.ops.layout.views import atleast_1d, atleast_2d, atleast_3d, ravel, reshaped
+from dynograd.ops.op import composed, op, shortcut
+
+__all__ = ["block_diag", "cartesian_prod", "cat", "combinations", "dstack", "hstack", "meshgrid", "stack", "vstack"]
+
+
+@op(name="cat", linear=True, saves="tensors.shape tensors.dtype")
+def joined(tensors: Arrays, dim: int) -> Any:
+    """The tensors one after the other along `dim`."""
+    if dim is None:  # to NumPy: flattened
+        normalize_dim("cat", dim, 1)
+    kind = tensors[0].dtype if tensors else None
+    for array in tensors:
+        if array.dtype is not kind:
+            tensors = _promoted(tensors)
+            break
+    try:
+        return kernel("joins", "cat", tensors[0])(tensors, dim)
+    except (ValueError, IndexError):
+        pass
+    return _cat_carefully(tensors, dim)
+
+
+@joined.backward
+def joined_backward(g: Any, saved: Any, dim: Any) -> Any:
+    shapes, kinds = saved.tensors_shape, saved.tensors_dtype
+    place = normalize_dim("cat", dim, len(g.shape))
+    lead = (FULL,) * place
+    parts: list[Any] = []
+    start = 0
+    for number, (shape, kind) in enumerate(zip(shapes, kinds, strict=True)):
+        stop = start + (shape[place] if len(shape) > place and shape != (0,) else 0)
+        if saved.needs(number):
+            part = get_basic(g, (*lead, slice(start, stop)))
+            if len(shape) != len(g.shape):
+                part = reshaped(part, shape) if not stop - start else part
+            parts.append(_as(part, kind))
+        else:
+            parts.append(None)
+        start = stop
+    return (parts,)
+
+
+def _as(part: Any, kind: Any) -> Any:
+    """A gradient in the dtype of the operand that it belongs to."""
+    return part if getattr(part, "array", part).dtype == kind else convert(part, dtypes.BY_NUM[kind.num])
+
+
+def _promoted(tensors: Any) -> list[Any]:
+    kind = dtypes.result_dtype(*tensors)
+    return [arrays.cast(array, kind) for array in tensors]
+
+
+def _cat_carefully(tensors: Any, dim: int) -> Any:
+    """`cat` where NumPy refused: empty 1-d tensors are skipped, as in PyTorch; everything else is a mistake to explain."""
+    if not tensors:
+        raise ValueError("cat: expected a non-empty list of Tensors, got an empty one.")
+    for position, array in enumerate(tensors):
+        if not array.ndim:
+            raise ShapeError(
+                f"cat: zero-dimensional tensor (at position {position}) cannot be concatenated. Use stack, or unsqueeze it first."
+            )
+    kept = [array for array in tensors if array.shape != (0,)]
+    if not kept:
+        normalize_dim("cat", dim, 1)
+    first = kept[0]
+    place = normalize_dim("cat", dim, first.ndim)
+    for position, array in enumerate(tensors):
+        if array.shape == (0,):
+            continue
+        if array.ndim != first.ndim:
+            raise ShapeError(
+                f"cat: Tensors must have same number of dimensions: got {first.ndim} and {array.ndim} (shapes {first.shape} and "
+                f"{array.shape}, number {position} in the list)."
+            )
+        for axis, (one, two) in enumerate(zip(first.shape, array.shape, strict=True)):
+            if one != two and axis != place:
+                raise ShapeError(
+                    f"cat: Sizes of tensors must match except in dimension {place}. Expected size {one} but got size {two} in dimension "
+                    f"{axis} for tensor number {position} in the list (shapes {first.shape} and {array.shape})."
+                )
+    return kernel("joins", "cat", first)(kept, place)
+
+
+_at_once = shortcut(
+    joined,
+    """
+    out = compute(tensors, dim)
+    statics = (dim,)
+    """,
+    when="axis is None and type(dim) is int",
+    compute="joins.cat_few",
+    at_once="joins.joined_few(tensors, fields, dim, tensors[0].array)",
+)
+
+
+@composed(covers="cat")
+@_at_once
+def cat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
+    """The tensors one after the other along `dim`; their other sizes agree. Mixed dtypes are promoted.
+
+    Raises:
+        ShapeError: sizes differ outside `dim`, or a tensor has no dims.
+
+    >>> dynograd.cat([tensor([1, 2]), tensor([3])])
+    tensor([1, 2, 3])
+    """
+    return joined(tensors, dim if axis is None else axis)
+
+
+@composed()
+@_at_once
+def concat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
+    """Another name of `cat`."""
+    return cat(tensors, dim, axis=axis)
+
+
+@composed()
+@_at_once
+def concatenate(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
+    """Another name of `cat`."""
+    return cat(tensors, dim, axis=axis)
+
+
+@op(name="stack", linear=True, saves="tensors.dtype")
+def stacked(tensors: Arrays, dim: int) -> Any:
+    """The tensors beside each other along a new dim."""
+    if not tensors:
+        raise ShapeError("stack: stack expects a non-empty TensorList, got an empty one.")
+    first = tensors[0]
+    shape, kind = first.shape, first.dtype
+    for position, array in enumerate(tensors):
+        if array.shape != shape:
+            raise ShapeError(
+                f"stack: stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and {list(array.shape)} at "
+                f"entry {position}. Pad them, e.g. nn.utils.rnn.pad_sequence."
+            )
+        if array.dtype is not kind:
+            tensors = _promoted(tensors)
+    return kernel("joins", "stack", first)(tensors, normalize_dim("stack", dim, len(shape) + 1))
+
+
+@stacked.backward
+def stacked_backward(g: Any, saved: Any, dim: Any) -> Any:
+    lead = (FULL,) * normalize_dim("stack", dim, len(g.shape))
+    kinds = saved.tensors_dtype
+    return (
+        [
+            _as(get_basic(g, (*lead, number, Ellipsis)), kind) if saved.needs(number) else None
+            for number, kind in enumerate(kinds)
+        ],
+    )
+
+
+@composed(covers="stack")
+@shortcut(
+    stacked,
+    """
+    out = compute(tensors, dim)
+    statics = (dim,)
+    """,
+    when="type(dim) is int",
+    compute="joins.stack_few",
+    at_once="joins.stacked_few(tensors, fields, dim, tensors[0].array)",
+)
+def stack(tensors: Any, dim: int = 0) -> Any:
+    """Tensors of one shape beside each other along a new dim.
+
+    Raises:
+        ShapeError: the shapes differ, or there are none.
+
+    >>> dynograd.stack([tensor([1, 2]), tensor([3, 4])], dim=1)
+    tensor([[1, 3],
+            [2, 4]])
+    """
+    return stacked(tensors, dim)
+
+
+def _joined_at(place: int, rank: int) -> Any:
+    """The shortcuts of joining along `place` what has more than `rank` dims, and beside each other, as `stack` does, what has `rank`."""
+    joining = shortcut(
+        joined,
+        f"""
+        out = compute(tensors, {place})
+        statics = ({place},)
+        """,
+        when=f"tensors[0].ndim > {rank}",
+        compute="joins.cat_few",
+        at_once=f"joins.joined_few(tensors, fields, {place}, tensors[0].array)",
+    )
+    stacking = shortcut(
+        stacked,
+        "out, statics = None, ()",  # what is recorded is recorded as `cat`, as in PyTorch
+        when=f"tensors[0].ndim == {rank}",
+        at_once=f"joins.stacked_few(tensors, fields, {place}, tensors[0].array)",
+    )
+    return lambda function: joining(stacking(function))
+
+
+@composed()
+@shortcut(
+    joined,
+    """
+    place = 0 if tensors[0].ndim == 1 else 1
+    out = compute(tensors, place)
+    statics = (place,)
+    """,
+    compute="joins.cat_few",
+    at_once="joins.joined_few(tensors, fields, 0 if (first := tensors[0].array).ndim == 1 else 1, first)",
+)
+def hstack(tensors: Any) -> Any:
+    """Joined side by side: along the second dim, or the first for 1-d tensors.
+
+    >>> dynograd.hstack([tensor([1, 2]), tensor([3])])
+    tensor([1, 2, 3])
+    """
+    grown = _grown("hstack", tensors, atleast_1d)
+    return joined(grown, 0 if grown[0].ndim == 1 else 1)
+
+
+@composed()
+@_joined_at(0, 1)
+def vstack(tensors: Any) -> Any:
+    """Joined on top of each other: along the first dim; 1-d tensors are rows.
+
+    >>> dynograd.vstack([tensor([1, 2]), tensor([3, 4])])
+    tensor([[1, 2],
+            [3, 4]])
+    """
+    return joined(_grown("vstack", tensors, atleast_2d), 0)
+
+
+@composed()
+def row_stack(tensors: Any) -> Any:
+    """Another name of `vstack`."""
+    return vstack(tensors)
+
+
+@composed()
+@_joined_at(2, 2)
+def dstack(tensors: Any) -> Any:
+    """Joined along the third dim, which 1-d and 2-d tensors get first."""
+    return joined(_grown("dstack", tensors, atleast_3d), 2)
+
+
+@composed()
+@_joined_at(1, 1)
+def column_stack(tensors: Any) -> Any:
+    """Joined side by side, with 0-d and 1-d tensors as columns.
+
+    >>> dynograd.column_stack([tensor([1, 2]), tensor([3, 4])])
+    tensor([[1, 3],
+            [2, 4]])
+    """
+    return joined(_grown("column_stack", tensors, lambda x: reshaped(x, (-1, 1)) if x.ndim < 2 else x), 1)
+
+
+def _grown(who: str, tensors: Any, grow: Any) -> list[Any]:
+    if not tensors:
+        raise ShapeError(f"{who}: {who} expects a non-empty TensorList, got an empty one.")
+    return [grow(one) for one in tensors]
+
+
+@composed()
+def block_diag(*tensors: Any) -> Any:
+    """A matrix with the given ones along its diagonal and zeros elsewhere; 0-d and 1-d tensors are rows.
+
+    Raises:
+        ShapeError: a tensor of more than two dims.
+
+    >>> dynograd.block_diag(tensor([[1, 2]]), tensor(3))
+    tensor([[1, 2, 0],
+            [0, 0, 3]])
+    """
+    for position, one in enumerate(tensors):
+        if one.ndim > 2:
+            raise ShapeError(
+                f"block_diag: Input tensors must have 2 or fewer dimensions. Input {position} has {one.ndim} dimensions "
+                f"(shape {tuple(one.shape)})."
+            )
+    blocks = [atleast_2d(one) for one in tensors]
+    if not blocks:
+        raise ShapeError("block_diag: expects at least one tensor, got none.")
+    raw = [getattr(one, "array", one) for one in blocks]
+    kind = dtypes.result_dtype(*raw)
+    shape = (sum([one.shape[0] for one in raw]), sum([one.shape[1] for one in raw]))
+    place = arrays.place_of(raw[0])
+    made: Any = None
+    row = column = 0
+    for block in blocks:
+        region = (slice(row, row + block.shape[0]), slice(column, column + block.shape[1]))
+        made = put_basic(arrays.zeros(shape, kind, place) if made is None else made, _as(block, kind.numpy), region)
+        row, column = row + block.shape[0], column + block.shape[1]
+    return made
+
+
+@composed()
+def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
+    """For N vectors the N coordinate grids, each of shape (len(first), len(second), ...); `indexing="xy"` swaps the first two dims.
+
+    Raises:
+        ShapeError: a tensor has more than one dim.
+        RuntimeError: another `indexing`.
+
+    >>> dynograd.meshgrid(tensor([1, 2]), tensor([3, 4]))[0]
+    tensor([[1, 1],
+            [2, 2]])
+    """
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        tensors = tuple(tensors[0])
+    if not tensors:
+        raise ShapeError("meshgrid: expects a non-empty TensorList, got none.")
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing!r}.')
+    kind, counts = tensors[0].dtype, []
+    for one in tensors:
+        shape = tuple(one.shape)
+        if len(shape) > 1:
+            raise ShapeError(f"meshgrid: Expected scalar or 1D tensor in the tensor list but got shape {shape}.")
+        if one.dtype is not kind and one.dtype != kind:
+            raise DtypeError(
+                f"meshgrid expects all tensors to have the same dtype, got {kind} and {one.dtype}. Convert one."
+            )
+        counts.append(shape[0] if shape else 1)
+    swapped = indexing == "xy" and len(counts) > 1
+    shape = (counts[1], counts[0], *counts[2:]) if swapped else tuple(counts)
+    grids = []
+    for number, one in enumerate(tensors):
+        behind = len(counts) - 1 - (1 - number if swapped and number < 2 else number)
+        grids.append(stretch(reshaped(one, (counts[number], *[1] * behind)) if behind else one, shape))
+    return tuple(grids)
+
+
+@composed()
+def cartesian_prod(*tensors: Any) -> Any:
+    """Every combination of one element from each vector, as rows; a single vector comes back as it is.
+
+    >>> dynograd.cartesian_prod(tensor([1, 2]), tensor([3, 4]))
+    tensor([[1, 3],
+            [1, 4],
+            [2, 3],
+            [2, 4]])
+    """
+    for one in tensors:
+        if one.ndim != 1:
+            raise ShapeError(f"cartesian_prod: Expect a 1D vector, but got shape {tuple(one.shape)}. Use ravel().")
+    if len(tensors) == 1:
+        return tensors[0]
+    return stacked([ravel(grid) for grid in meshgrid(*tensors)], 1)
+
+
+@composed()
+def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
+    """Every choice of `r` elements of a vector in order, as rows, like `itertools.combinations`.
+
+    >>> dynograd.combinations(tensor([1, 2, 3]))
+    tensor([[1, 2],
+            [1, 3],
+            [2, 3]])
+    """
+    if input.ndim != 1:
+        raise ShapeError(f"combinations: Expect a 1D vector, but got shape {tuple(input.shape)}. Use ravel().")
+    if r < 0:
+        raise ShapeError(f"combinations: Expect a non-negative number, but got r={r}.")
+    if r == 0:
+        return get_basic(input, (slice(0, 0),))
+    choose = _combinations_with_replacement if with_replacement else _combinations
+    rows = list(choose(range(input.shape[0]), r))
+    index = arrays.cast(arrays.from_python(rows, None).reshape((len(rows), r)), dtypes.int64)
+    return get_advanced(input, [index], (0,))

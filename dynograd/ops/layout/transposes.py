@@ -1,0 +1,169 @@
+"""Other ways to say `permute`: `t`, `movedim`, and the properties `T`, `mT`, `H`, `mH`, which `PROPERTIES` lists for Tensor."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from dynograd.base.shapes import normalize_dim
+from dynograd.errors import ShapeError, user_level
+from dynograd.ops.elementwise.arithmetic import conj
+from dynograd.ops.layout.views import permuted, transpose, view
+from dynograd.ops.op import composed, keep, shortcut
+
+__all__ = ["adjoint", "moveaxis", "movedim", "swapaxes", "swapdims", "t"]
+
+
+@composed(method=True)
+def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
+    """Another name of `transpose`."""
+    return transpose(input, axis0, axis1)
+
+
+@composed(method=True)
+def swapdims(input: Any, dim0: int, dim1: int) -> Any:
+    """Another name of `transpose`."""
+    return transpose(input, dim0, dim1)
+
+
+_SWAPPED = """
+    out = input.transpose()
+    statics = ((1, 0),)
+"""
+
+
+@composed(method=True)
+@shortcut(permuted, _SWAPPED, when="input.ndim == 2")
+def t(input: Any) -> Any:
+    """The transpose of a matrix; tensors of fewer dims come back as they are.
+
+    Raises:
+        ShapeError: more than two dims.
+    """
+    if getattr(input, "array", input).ndim == 2:
+        return permuted(input, (1, 0))
+    if input.ndim > 2:
+        raise ShapeError(
+            f"t: t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D (shape {tuple(input.shape)}). "
+            f"Use transpose(dim0, dim1) or .mT."
+        )
+    return view(input, tuple(input.shape))
+
+
+_MOVES: dict[Any, tuple] = {}  # (rank, source, destination) -> the arguments of `permuted`
+
+
+@composed(method=True)
+@shortcut(
+    permuted,
+    """
+    statics = _MOVES[input.ndim, source, destination]
+    out = input.transpose(*statics)
+    """,
+)
+def movedim(input: Any, source: Any, destination: Any) -> Any:
+    """A view with the dims `source` (an int or several) moved to the places `destination`; the others keep their order.
+
+    Raises:
+        ShapeError: `source` and `destination` differ in length or name a dim twice.
+
+    >>> dynograd.movedim(dynograd.zeros(2, 3, 5), 0, -1).shape
+    dynograd.Size([3, 5, 2])
+    """
+    rank = input.ndim
+    sources, destinations = _places(source, "source", rank), _places(destination, "destination", rank)
+    if len(sources) != len(destinations):
+        raise ShapeError(
+            f"movedim: Invalid source or destination dims: source ({source}) should contain the same number of dims as "
+            f"destination ({destination})."
+        )
+    if not rank:
+        return input
+    order = [dim for dim in range(rank) if dim not in sources]
+    for place, dim in sorted(zip(destinations, sources, strict=True)):
+        order.insert(place, dim)
+    if {*map(type, (source, destination))} <= {int, tuple}:
+        keep(_MOVES, (rank, source, destination), (tuple(order),))
+    return permuted(input, tuple(order))
+
+
+def _places(dims: Any, what: str, rank: int) -> tuple[int, ...]:
+    listed = tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
+    places = tuple([normalize_dim("movedim", dim, rank) for dim in listed])
+    if len(set(places)) != len(places):
+        raise ShapeError(f"movedim: repeated dim in `{what}` ({list(listed)}). Name each dim once.")
+    return places
+
+
+@composed(method=True)
+def moveaxis(input: Any, source: Any, destination: Any) -> Any:
+    """Another name of `movedim`."""
+    return movedim(input, source, destination)
+
+
+@shortcut(permuted, _SWAPPED, when="input.ndim == 2")
+def _reversed_dims(input: Any) -> Any:
+    """The tensor with its dims in reverse order; for a matrix, its transpose."""
+    rank = getattr(input, "array", input).ndim
+    if rank == 2:
+        return permuted(input, (1, 0))
+    if rank > 2:
+        warnings.warn(
+            "x.T on a tensor of more than two dims is deprecated: use x.mT for batches of matrices, or x.permute(...).",
+            UserWarning,
+            stacklevel=user_level(),
+        )
+    return permuted(input, tuple(range(rank - 1, -1, -1)))
+
+
+_LAST_TWO = {rank: ((*range(rank - 2), rank - 1, rank - 2),) for rank in range(2, 9)}
+_SWAPPED_LAST = """
+    statics = _LAST_TWO[input.ndim]
+    out = input.transpose(*statics)
+"""
+
+
+@shortcut(permuted, _SWAPPED_LAST)
+def _matrix_transpose(input: Any) -> Any:
+    """The tensor with its last two dims exchanged."""
+    _check_matrix("mT", input)
+    return transpose(input, -2, -1)
+
+
+@shortcut(permuted, _SWAPPED, when="input.ndim == 2 and input.dtype.kind != 'c'")
+def _adjoint(input: Any) -> Any:
+    """The conjugate transpose of a matrix."""
+    if input.ndim != 2:
+        raise ShapeError(
+            f"H: tensor.H is only supported on matrices (2-D tensors). Got {input.ndim}-D tensor. For batches use tensor.mH."
+        )
+    return _conjugated(permuted(input, (1, 0)))
+
+
+@shortcut(permuted, _SWAPPED_LAST, when="input.dtype.kind != 'c'")
+def _matrix_adjoint(input: Any) -> Any:
+    """The tensor with its last two dims exchanged, conjugated."""
+    _check_matrix("mH", input)
+    return _conjugated(transpose(input, -2, -1))
+
+
+def _conjugated(input: Any) -> Any:
+    """The conjugate; real tensors as they are."""
+    return conj(input) if getattr(input, "array", input).dtype.kind == "c" else input
+
+
+def _check_matrix(who: str, input: Any) -> None:
+    if input.ndim < 2:
+        raise ShapeError(
+            f"{who}: tensor.{who} is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor. Unsqueeze first."
+        )
+
+
+@composed(method=True)
+@shortcut(permuted, _SWAPPED_LAST, when="input.dtype.kind != 'c'")
+def adjoint(input: Any) -> Any:
+    """The tensor with its last two dims exchanged, conjugated: `.mH`."""
+    return _matrix_adjoint(input)
+
+
+PROPERTIES = {"H": _adjoint, "T": _reversed_dims, "mH": _matrix_adjoint, "mT": _matrix_transpose}

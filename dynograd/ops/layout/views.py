@@ -1,0 +1,453 @@
+"""Views: the same elements under another shape or order of dims. Nothing is copied unless `reshape` has to."""
+
+from __future__ import annotations
+
+import operator
+from math import prod
+from typing import Any
+
+from dynograd import arrays
+from dynograd.arrays import Array
+from dynograd.base import dtypes
+from dynograd.base.shapes import as_shape, infer_size, normalize_dim, normalize_dims
+from dynograd.errors import ShapeError, refusal
+from dynograd.kernels import kernel
+from dynograd.ops.op import composed, keep, op, shortcut
+
+__all__ = ["flatten", "permute", "reshape", "squeeze", "transpose", "unflatten", "unsqueeze", "view"]
+
+_DTYPE = dtypes.dtype
+_LARGE = 1 << 15  # bytes
+
+
+@op(
+    name="view",
+    linear=True,
+    view="input.reshape(shape) if type(input) is ndarray and input.flags.c_contiguous else forward(input, shape)",
+    saves="input.shape",
+)
+def reshaped(input: Array, shape: tuple[int, ...]) -> Array:
+    """`input` under `shape`, of which one size may be -1 (a view where memory allows, else a copy)."""
+    if type(input) is arrays.ndarray and input.nbytes >= _LARGE and not input.flags.c_contiguous:
+        found = kernel("views", "reshaped_view", input)(input, shape)
+        if found is None:  # NumPy's copy of a transpose takes ten times as long as ours
+            return kernel("views", "reshaped_copy", input)(input, infer_size("reshape", shape, input.size))
+        return found
+    out = input.reshape(shape)
+    base = out.base
+    if base is not input and base is not input.base and type(out) is arrays.ndarray:
+        # NumPy's copy comes as a view of a hidden array; whoever owns memory must look like it
+        return kernel("views", "reshaped_copy", input)(input, out.shape)
+    return out
+
+
+@reshaped.backward
+def reshaped_backward(g: Any, saved: Any, shape: Any) -> Any:
+    return (reshaped(g, saved.input_shape),)
+
+
+@op(differentiable=False, view=True)
+def view_as_dtype(input: Array, dtype: Any) -> Array:
+    """The bytes of `input` read as another dtype."""
+    return kernel("views", "view_as_dtype", input)(input, dtype.numpy)
+
+
+_SIZES = """
+    out = input.reshape(*sizes)
+    statics = (found := out.shape,)
+    if found != sizes and -1 not in sizes and found != sizes[0] and -1 not in sizes[0]: raise ValueError
+"""
+
+
+@composed(method=True)
+@shortcut(reshaped, _SIZES, when="shape is None and (input.size < 8192 or input.flags.c_contiguous)")
+def reshape(input: Any, *sizes: Any, shape: Any = None) -> Any:
+    """The same elements in row-major order under another shape; one size may be -1. A view where memory allows.
+
+    Raises:
+        ShapeError: the number of elements differs.
+
+    >>> dynograd.reshape(tensor([[1, 2], [3, 4]]), (-1,))
+    tensor([1, 2, 3, 4])
+    """
+    wanted = sizes if shape is None else tuple(shape)
+    try:
+        return reshaped(input, _sizes(wanted))
+    except (TypeError, ValueError) as error:
+        raise refusal(_check_reshape, "reshape", input, wanted) or error from None
+
+
+@composed(covers="view", method=True)
+@shortcut(reshaped, _SIZES, when="dtype is None and size is None and type(sizes[0]) is not _DTYPE")
+@shortcut(
+    view_as_dtype,
+    """
+    out = input.getfield(kind.numpy)  # quicker than NumPy's `view`
+    statics = (kind,)
+    """,
+    when="size is None and dtype is None and input.itemsize == (kind := sizes[0]).itemsize",
+)
+def view(input: Any, *sizes: Any, size: Any = None, dtype: Any = None) -> Any:
+    """The same memory under another shape; one size may be -1. `view(dtype)` reads the same bytes as another dtype.
+
+    Raises:
+        ShapeError: the number of elements differs, or the strides of `input` do not allow it without a copy (use `reshape`).
+
+    >>> dynograd.arange(6).view(2, -1)
+    tensor([[0, 1, 2],
+            [3, 4, 5]])
+    """
+    if dtype is not None:
+        return _viewed_as(input, dtypes.as_dtype(dtype))
+    wanted = sizes if size is None else tuple(size)
+    try:
+        out = reshaped(input, _sizes(wanted))
+    except (TypeError, ValueError) as error:
+        if len(sizes) != 1 or not isinstance(sizes[0], (dtypes.dtype, type)):
+            raise refusal(_check_reshape, "view", input, wanted) or error from None
+        out = None
+    if out is None:
+        return _viewed_as(input, dtypes.as_dtype(sizes[0]))
+    if getattr(out, "_meta", None) is not None:  # known as a view
+        return out
+    array = getattr(out, "array", out)
+    source = getattr(input, "array", input)
+    copied = arrays.owns_memory(array) if type(array) is arrays.ndarray else not arrays.is_view_of(array, source)
+    if copied and array.size:
+        array = source
+        raise ShapeError(
+            f"view: view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+            f"contiguous subspaces): shape {tuple(array.shape)} with strides {arrays.strides_in_elements(array)} cannot become "
+            f"{tuple(out.shape)} without a copy. Use .reshape(...) instead, or .contiguous().view(...)."
+        )
+    return out
+
+
+def _sizes(sizes: tuple) -> tuple[int, ...]:
+    """Sizes given as `f(2, 3)`, `f((2, 3))` or `f(Size)`; -2 and below, which NumPy would take for -1, are refused."""
+    if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
+        sizes = tuple(sizes[0])
+    for size in sizes:
+        if type(size) is not int or size < -1:
+            break
+    else:
+        return sizes
+    shape = tuple(map(operator.index, sizes))
+    if shape and min(shape) < -1:
+        raise ValueError
+    return shape
+
+
+def _check_reshape(who: str, input: Any, sizes: tuple) -> None:
+    """Raises the message for sizes that do not fit `input`; nothing when they do."""
+    infer_size(who, as_shape(who, sizes), prod(input.shape))
+
+
+def _viewed_as(input: Any, dtype: dtypes.dtype) -> Any:
+    array = getattr(input, "array", input)
+    old, new = array.dtype.itemsize, dtype.numpy.itemsize
+    if old != new:
+        if not array.ndim:
+            raise ShapeError(
+                f"view: self.dim() cannot be 0 to view {input.dtype} as {dtype} (different element sizes). Unsqueeze first."
+            )
+        last = array.shape[-1]
+        if (last * old) % new or not arrays.is_contiguous(array):
+            raise ShapeError(
+                f"view: self.size(-1) must be divisible by {new // old} and the last dimension contiguous to view {input.dtype} as "
+                f"{dtype} (different element sizes), got shape {tuple(array.shape)}. Use contiguous() or slice first."
+            )
+    return view_as_dtype(input, dtype)
+
+
+@composed(method=True)
+@shortcut(
+    reshaped,
+    """
+    out = input.reshape(other.array.shape)
+    statics = (out.shape,)
+    """,
+)
+def view_as(input: Any, other: Any) -> Any:
+    """`input.view` of the shape of `other`."""
+    return view(input, tuple(other.shape))
+
+
+@composed(method=True)
+@shortcut(
+    reshaped,
+    """
+    out = input.reshape(other.array.shape)
+    statics = (out.shape,)
+    """,
+    when="input.size < 8192 or input.flags.c_contiguous",
+)
+def reshape_as(input: Any, other: Any) -> Any:
+    """`input` reshaped to the shape of `other`."""
+    return reshape(input, tuple(other.shape))
+
+
+_FLATTENED: dict[Any, tuple] = {}  # (shape, start_dim, end_dim) -> the arguments of `reshaped`
+
+
+@composed(method=True)
+@shortcut(
+    reshaped,
+    """
+    out = input.reshape(*statics)
+    """,
+    when="(statics := _FLATTENED.get((input.shape, start_dim, end_dim)))"
+    " and (input.size < 8192 or input.flags.c_contiguous)",
+)
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """Joins the dims from `start_dim` to `end_dim` into one; a 0-d tensor gets one dim.
+
+    Raises:
+        ShapeError: `start_dim` comes after `end_dim`.
+
+    >>> dynograd.flatten(dynograd.zeros(2, 3, 4), start_dim=1).shape
+    dynograd.Size([2, 12])
+    """
+    shape = getattr(input, "array", input).shape
+    if type(start_dim) is int and 0 <= start_dim == len(shape) - 1 and end_dim == -1:
+        return input
+    start, end = normalize_dim("flatten", start_dim, len(shape)), normalize_dim("flatten", end_dim, len(shape))
+    if not shape:
+        return reshaped(input, (1,))
+    if start > end:
+        raise ShapeError(
+            f"flatten: flatten() has invalid args: start_dim {start_dim} cannot come after end_dim {end_dim}."
+        )
+    if start == end:
+        return input
+    made = (*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :])
+    if type(start_dim) is int is type(end_dim):
+        keep(_FLATTENED, (shape, start_dim, end_dim), (made,))
+    return reshaped(input, made)
+
+
+@composed(method=True)
+@shortcut(
+    reshaped,
+    """
+    out = input.reshape(-1)
+    statics = (out.shape,)
+    """,
+    when="input.size < 8192 or input.flags.c_contiguous",
+)
+def ravel(input: Any) -> Any:
+    """All elements in row-major order, as one dim."""
+    return reshaped(input, (prod(getattr(input, "array", input).shape),))
+
+
+_UNFLATTENED: dict[Any, tuple] = {}  # (shape, dim, sizes) -> the arguments of `reshaped`
+
+
+@composed(method=True)
+@shortcut(
+    reshaped,
+    """
+    statics = _UNFLATTENED[input.shape, dim, sizes]
+    out = input.reshape(*statics)
+    """,
+)
+def unflatten(input: Any, dim: int, sizes: Any) -> Any:
+    """Splits one dim into several; one of `sizes` may be -1.
+
+    Raises:
+        ShapeError: `sizes` do not multiply up to the size of `dim`.
+
+    >>> dynograd.unflatten(dynograd.zeros(2, 6), 1, (3, -1)).shape
+    dynograd.Size([2, 3, 2])
+    """
+    shape = tuple(input.shape)
+    place = normalize_dim("unflatten", dim, len(shape))
+    if not shape:
+        raise IndexError("unflatten: Dimension specified but the tensor has no dimensions. Use reshape.")
+    wanted = as_shape("unflatten", (sizes,))
+    if not wanted:
+        raise ShapeError("unflatten: sizes must be non-empty.")
+    try:
+        inner = infer_size("unflatten", wanted, shape[place])
+    except ShapeError:
+        raise ShapeError(
+            f"unflatten: Provided sizes {list(wanted)} don't multiply up to the size of dim {dim} ({shape[place]}) in the input "
+            f"tensor of shape {shape}."
+        ) from None
+    made = (*shape[:place], *inner, *shape[place + 1 :])
+    if type(dim) is int and type(sizes) is tuple:
+        keep(_UNFLATTENED, (shape, dim, sizes), (made,))
+    return reshaped(input, made)
+
+
+@composed(method=True)
+@shortcut(
+    reshaped,
+    """
+    if dim is None: out = input.squeeze()
+    elif type(dim) is tuple: out = input.squeeze(tuple([one for one in dim if input.shape[one] == 1]))
+    else: out = input.squeeze(dim) if input.shape[dim] == 1 else input
+    if out is input: out = input[...]
+    statics = (out.shape,)
+    """,
+    when="axis is None and (dim is None or type(dim) is int or type(dim) is tuple and dim)",
+)
+def squeeze(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
+    """A view without the dims of size 1: all of them, or those among `dim` (others stay as they are).
+
+    >>> dynograd.zeros(1, 3, 1).squeeze().shape
+    dynograd.Size([3])
+    """
+    shape = getattr(input, "array", input).shape
+    if dim is None:
+        if axis is not None:
+            return squeeze(input, axis)
+        return reshaped(input, tuple([size for size in shape if size != 1]))
+    if type(dim) is int and -len(shape) <= dim < len(shape):
+        if shape[dim] != 1:
+            return reshaped(input, shape)
+        return reshaped(input, shape[:dim] + shape[dim:][1:])
+    named = () if dim == () else normalize_dims("squeeze", dim, len(shape))
+    return reshaped(input, tuple([size for place, size in enumerate(shape) if size != 1 or place not in named]))
+
+
+_NEW_DIM = {
+    **{dim: (*(slice(None),) * dim, None) for dim in range(8)},
+    **{-1 - dim: (..., None, *(slice(None),) * dim) for dim in range(8)},
+}
+
+
+@composed(method=True)
+@shortcut(
+    reshaped,
+    """
+    out = input[_NEW_DIM[dim]]
+    statics = (out.shape,)
+    """,
+    when="type(dim) is int",
+)
+def unsqueeze(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
+    """A view with a new dim of size 1 at `dim`.
+
+    >>> dynograd.unsqueeze(tensor([1, 2]), 1).shape
+    dynograd.Size([2, 1])
+    """
+    shape = getattr(input, "array", input).shape
+    if type(dim) is int and 0 <= dim <= len(shape):
+        return reshaped(input, (*shape[:dim], 1, *shape[dim:]))
+    if dim is None and axis is None:
+        raise TypeError("unsqueeze() missing 1 required argument: 'dim'")
+    place = normalize_dim("unsqueeze", axis if dim is None else dim, len(shape) + 1)
+    return reshaped(input, (*shape[:place], 1, *shape[place:]))
+
+
+@op(name="permute", linear=True, view="input.transpose(dims)")
+def permuted(input: Array, dims: tuple[int, ...]) -> Array:
+    """`input` with its dims in the order `dims` (all, counted from the front)."""
+    return input.transpose(dims)
+
+
+@permuted.backward
+def permuted_backward(g: Any, saved: Any, dims: Any) -> Any:
+    back = [0] * len(dims)
+    for place, dim in enumerate(dims):
+        back[dim] = place
+    return (permuted(g, tuple(back)),)
+
+
+_ORDERS: dict[Any, tuple[int, ...]] = {}  # (rank, the order as it was given) -> the order, counted from the front
+_EXCHANGES: dict[Any, tuple] = {}  # (rank, dim0, dim1) -> the arguments of `permuted`
+
+
+@composed(covers="permute", method=True)
+@shortcut(
+    permuted,
+    """
+    statics = (_ORDERS[input.ndim, order if dims is None else dims],)
+    out = input.transpose(*statics)
+    """,
+)
+def permute(input: Any, *order: Any, dims: Any = None) -> Any:
+    """A view with the dims in another order; every dim is named once.
+
+    Raises:
+        ShapeError: a dim is missing or appears twice.
+
+    >>> dynograd.permute(dynograd.zeros(2, 3, 5), (2, 0, 1)).shape
+    dynograd.Size([5, 2, 3])
+    """
+    rank = getattr(input, "array", input).ndim
+    wanted = as_shape("permute", order if dims is None else (tuple(dims),))
+    if len(wanted) != rank:
+        raise ShapeError(
+            f"permute: number of dimensions in the tensor input does not match the length of the desired ordering of dimensions: "
+            f"input has {rank} (shape {tuple(input.shape)}), dims is {wanted}. Name every dim once."
+        )
+    places = tuple([normalize_dim("permute", dim, rank) for dim in wanted])
+    if len(set(places)) != rank:
+        raise ShapeError(f"permute: duplicate dims are not allowed, got dims={wanted}. Name every dim once.")
+    given = order if dims is None else dims
+    if {*map(type, given[0] if len(given) == 1 and type(given[0]) is tuple else given)} <= {int}:
+        keep(_ORDERS, (rank, given), places)
+    return permuted(input, places)
+
+
+@composed(method=True)
+@shortcut(
+    permuted,
+    """
+    statics = _EXCHANGES[input.ndim, dim0, dim1]
+    out = input.transpose(*statics)
+    """,
+    when="type(dim0) is int is type(dim1)",
+)
+def transpose(input: Any, dim0: int, dim1: int) -> Any:
+    """A view with two dims exchanged.
+
+    >>> dynograd.transpose(tensor([[1, 2, 3]]), 0, 1)
+    tensor([[1],
+            [2],
+            [3]])
+    """
+    rank = getattr(input, "array", input).ndim
+    dims = [*range(rank)]
+    try:
+        dims[dim0], dims[dim1] = dims[dim1], dims[dim0]
+        if type(dim0) is int is type(dim1):
+            keep(_EXCHANGES, (rank, dim0, dim1), (tuple(dims),))
+    except (IndexError, TypeError) as error:
+        failure = refusal(normalize_dim, "transpose", dim0, rank) or refusal(normalize_dim, "transpose", dim1, rank)
+        if rank or failure:  # the one dim of a tensor without dims, 0 or -1, exchanges nothing
+            raise failure or error from None
+    return permuted(input, tuple(dims))
+
+
+@composed()
+def atleast_1d(*tensors: Any) -> Any:
+    """The tensors with at least one dim: one tensor, or a tuple for several.
+
+    >>> dynograd.atleast_1d(tensor(3))
+    tensor([3])
+    """
+    return _at_least(tensors, lambda x: reshaped(x, (1,)) if x.ndim == 0 else x)
+
+
+@composed()
+def atleast_2d(*tensors: Any) -> Any:
+    """The tensors with at least two dims, new ones in front."""
+    return _at_least(tensors, lambda x: reshaped(x, (*(1,) * (2 - x.ndim), *x.shape)) if x.ndim < 2 else x)
+
+
+@composed()
+def atleast_3d(*tensors: Any) -> Any:
+    """The tensors with at least three dims: (N,) becomes (1, N, 1), (M, N) becomes (M, N, 1)."""
+    shapes = {0: lambda x: (1, 1, 1), 1: lambda x: (1, *x.shape, 1), 2: lambda x: (*x.shape, 1)}
+    return _at_least(tensors, lambda x: reshaped(x, shapes[x.ndim](x)) if x.ndim < 3 else x)
+
+
+def _at_least(tensors: tuple, grow: Any) -> Any:
+    if len(tensors) == 1:
+        if not isinstance(tensors[0], (tuple, list)):
+            return grow(tensors[0])
+        tensors = tuple(tensors[0])
+    return tuple(grow(one) for one in tensors)

@@ -1,0 +1,365 @@
+"""QR, singular values, eigenvalues of batches of matrices: functions of `dynograd.linalg`, with `linalg_` in front, and older names.
+
+Signs (and phases) of singular vectors and eigenvectors are LAPACK's choice: only what does not depend on them has a meaningful
+gradient, and vectors of equal values have none.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+from dynograd.arrays import Array
+from dynograd.errors import LinAlgError
+from dynograd.kernels import kernel
+from dynograd.ops.elementwise.arithmetic import conj
+from dynograd.ops.elementwise.complexes import imag, is_complex_array, real
+from dynograd.ops.index.indexing import get_basic
+from dynograd.ops.layout.joins import cat
+from dynograd.ops.layout.strides import diagonal
+from dynograd.ops.layout.views import reshaped
+from dynograd.ops.linalg.linear_systems import adjoint_of, check_matrices, solutions, triangular_solutions
+from dynograd.ops.linalg.triangles import tril
+from dynograd.ops.matmul.matmuls import matmul
+from dynograd.ops.matmul.matrix_products import identity_like
+from dynograd.ops.op import composed, op, shortcut
+
+__all__: list[str] = []
+
+
+def _columns(input: Any, start: int | None, stop: int | None) -> Any:
+    return get_basic(input, (Ellipsis, slice(start, stop)))
+
+
+def _rows(input: Any, start: int | None, stop: int | None) -> Any:
+    return get_basic(input, (Ellipsis, slice(start, stop), slice(None)))
+
+
+def _as_row(values: Any) -> Any:
+    return reshaped(values, (*values.shape[:-1], 1, values.shape[-1]))
+
+
+def _as_column(values: Any) -> Any:
+    return reshaped(values, (*values.shape, 1))
+
+
+def _diagonal(input: Any) -> Any:
+    return diagonal(input, 0, -2, -1)
+
+
+def _batch(shape: tuple[int, ...], place: int) -> str:
+    return f"(Batch element {place}): " if len(shape) > 2 else ""
+
+
+# --- QR ------------------------------------------------------------------------------------------------------------------
+
+
+@op(name="linalg_qr", outputs="Q R", saves="input output")
+def orthogonal_factors(input: Array, complete: bool) -> Any:
+    """(Q, R): orthonormal columns, and an upper triangle."""
+    return kernel("linear_algebra", "qr", input)(input, complete)
+
+
+@orthogonal_factors.backward
+def orthogonal_factors_backward(g: Any, saved: Any, complete: Any) -> Any:
+    q, r = saved.output
+    g_q, g_r = g
+    rows, columns = r.shape[-2:]
+    if complete and q.shape[-1] > columns:
+        raise RuntimeError(
+            "linalg.qr: The QR decomposition is not differentiable when mode='complete' and nrows > ncols. Use mode='reduced'."
+        )
+    if columns <= rows:
+        return (_square_qr_backward(q, r, g_q, g_r),)
+    beside = _columns(saved.input, rows, None)
+    g_beside = _columns(g_r, rows, None)
+    g_q = g_q + matmul(beside, adjoint_of(g_beside))
+    first = _square_qr_backward(q, _columns(r, 0, rows), g_q, _columns(g_r, 0, rows))
+    return (cat([first, matmul(q, g_beside)], -1),)
+
+
+def _square_qr_backward(q: Any, r: Any, g_q: Any, g_r: Any) -> Any:
+    both = matmul(r, adjoint_of(g_r)) - matmul(adjoint_of(g_q), q)
+    lower = tril(both, -1)
+    middle = tril(both) - lower
+    both = lower + adjoint_of(lower) + (middle + adjoint_of(middle)) * 0.5  # the diagonal of R is real
+    inner = g_q + matmul(q, both)
+    return adjoint_of(triangular_solutions(r, adjoint_of(inner), True, False))
+
+
+_MATRICES = "input.ndim > 1 and input.dtype.char in 'fdFD'"
+
+
+@composed(covers="linalg_qr")
+@shortcut(
+    orthogonal_factors,
+    """
+    statics = (mode == 'complete',)
+    out = compute(input, *statics)
+    """,
+    when=f"(mode == 'reduced' or mode == 'complete') and {_MATRICES}",
+    compute="linear_algebra.qr",
+    input="A",
+)
+def linalg_qr(A: Any, mode: str = "reduced") -> Any:
+    """(Q, R) with `A = Q @ R`: orthonormal columns and an upper triangle.
+
+    Args:
+        mode: "reduced" (Q has as many columns as the smaller size), "complete" (Q is square), or "r" (Q is empty).
+    Raises:
+        RuntimeError: another mode; in backward, mode "r", or "complete" with more rows than columns.
+
+    >>> dynograd.linalg.qr(tensor([[3.0, 1.0], [4.0, 2.0]])).R.abs().round(decimals=4)
+    tensor([[5.0000, 2.2000],
+            [0.0000, 0.4000]])
+    """
+    check_matrices("linalg.qr", A)
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(
+            f"linalg.qr: qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'."
+        )
+    found = orthogonal_factors(A, mode == "complete")
+    if mode != "r":
+        return found
+    nothing = get_basic(reshaped(found[0], (-1,)), (slice(0, 0),))
+    return type(found)(getattr(nothing, "detach", lambda: nothing)(), found[1])
+
+
+qr_result = namedtuple("qr", "Q R")  # type: ignore[name-match]
+
+
+@composed(method=True)
+def qr(input: Any, some: bool = True) -> Any:
+    """(Q, R): the older form of `linalg.qr`; complete unless `some`."""
+    return qr_result(*linalg_qr(input, "reduced" if some else "complete"))
+
+
+@op(name="geqrf", outputs="a tau", differentiable=False)
+def reflectors(input: Array) -> Any:
+    """(R and the vectors of reflections, their factors)."""
+    return kernel("linear_algebra", "reflectors", input)(input)
+
+
+@composed(covers="geqrf", method=True)
+def geqrf(input: Any) -> Any:
+    """(a, tau): R on and above the diagonal of `a` and reflections below, of which `orgqr(a, tau)` makes Q. Not differentiable.
+
+    >>> a, tau = dynograd.geqrf(tensor([[3.0], [4.0]]))
+    >>> dynograd.orgqr(a, tau) @ a[:1]
+    tensor([[3.],
+            [4.]])
+    """
+    check_matrices("geqrf", input)
+    return reflectors(input)
+
+
+# --- singular values -----------------------------------------------------------------------------------------------------
+
+
+def _values_or_raise(who: str, input: Any, made: Any) -> Any:
+    if isinstance(made, int):
+        raise LinAlgError(
+            f"{who}: {_batch(input.shape, made)}The algorithm failed to converge because the input matrix is ill-conditioned or has "
+            f"too many repeated singular values, or contained non-finite values."
+        )
+    return made
+
+
+@op(name="linalg_svd", outputs="U S Vh", saves="output")
+def singular_triples(input: Array, full: bool) -> Any:
+    """(U, S, V^H)."""
+    return _values_or_raise("linalg.svd", input, kernel("linear_algebra", "svd", input)(input, full))
+
+
+@singular_triples.backward
+def singular_triples_backward(g: Any, saved: Any, full: Any) -> Any:
+    u, s, vh = saved.output
+    g_u, g_s, g_vh = g
+    count = s.shape[-1]
+    rows, columns = u.shape[-2], vh.shape[-1]
+    if full:
+        u, g_u, vh, g_vh = _columns(u, 0, count), _columns(g_u, 0, count), _rows(vh, 0, count), _rows(g_vh, 0, count)
+    row, column = _as_row(s), _as_column(s)
+    one = identity_like(row * column)
+    apart = row * row - column * column + one
+    turned_u, turned_v = matmul(adjoint_of(u), g_u), matmul(vh, adjoint_of(g_vh))
+    skew_u, skew_v = turned_u - adjoint_of(turned_u), turned_v - adjoint_of(turned_v)
+    off = 1 - one
+    inner = (skew_u * off / apart) * row + column * (skew_v * off / apart) + one * _as_row(g_s)
+    if is_complex_array(u):
+        inner = inner + one * _as_row(imag(_diagonal(turned_u)) / s) * 1j
+    found = matmul(matmul(u, inner), vh)
+    if rows > count:
+        rest = g_u / row
+        found = found + matmul(rest - matmul(u, matmul(adjoint_of(u), rest)), vh)
+    if columns > count:
+        rest = g_vh / column
+        found = found + matmul(u, rest - matmul(matmul(rest, adjoint_of(vh)), vh))
+    return (found,)
+
+
+@composed(covers="linalg_svd")
+@shortcut(
+    singular_triples,
+    """
+    statics = (full_matrices,)
+    out = compute(input, full_matrices)
+    out = out if type(out) is tuple else None
+    """,
+    when=f"type(full_matrices) is bool and {_MATRICES}",
+    compute="linear_algebra.svd",
+    input="A",
+)
+def linalg_svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> Any:
+    """(U, S, Vh) with `A = U @ diag(S) @ Vh`: orthonormal columns, singular values in descending order, orthonormal rows.
+
+    Args:
+        full_matrices: U and Vh are square; otherwise they have as many columns and rows as there are singular values. The vectors
+            beyond these have no gradient.
+    Raises:
+        LinAlgError: NaN or inf in a matrix.
+
+    >>> dynograd.linalg.svd(tensor([[3.0, 0.0], [0.0, 2.0]])).S
+    tensor([3., 2.])
+    """
+    check_matrices("linalg.svd", A)
+    return singular_triples(A, bool(full_matrices))
+
+
+@op(name="linalg_svdvals", saves="A")
+def singular_values(A: Array) -> Array:
+    """The singular values in descending order."""
+    return _values_or_raise("linalg.svd", A, kernel("linear_algebra", "singular_values", A)(A))
+
+
+@singular_values.backward
+def singular_values_backward(g: Any, saved: Any) -> Any:
+    u, _, vh = singular_triples(saved.A, False)
+    return (matmul(u * _as_row(g), vh),)
+
+
+@composed(covers="linalg_svdvals")
+def linalg_svdvals(A: Any, *, driver: Any = None) -> Any:
+    """The singular values of each matrix, in descending order.
+
+    >>> dynograd.linalg.svdvals(tensor([[0.0, 2.0], [3.0, 0.0]]))
+    tensor([3., 2.])
+    """
+    check_matrices("linalg.svd", A)
+    return singular_values(A)
+
+
+svd_result = namedtuple("svd", "U S V")  # type: ignore[name-match]
+
+
+@composed(method=True)
+def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
+    """(U, S, V) with `input = U @ diag(S) @ V.mH`: the older form of `linalg.svd`; without `compute_uv`, U and V are zeros.
+
+    >>> dynograd.svd(tensor([[3.0, 0.0], [0.0, 2.0]])).S
+    tensor([3., 2.])
+    """
+    check_matrices("svd", input)
+    if compute_uv:
+        found = linalg_svd(input, not some)
+        return svd_result(found[0], found[1], adjoint_of(found[2]))
+    left, right = matmul(input, adjoint_of(input)), matmul(adjoint_of(input), input)
+    return svd_result(identity_like(left.detach()) * 0, linalg_svdvals(input), identity_like(right.detach()) * 0)
+
+
+# --- eigenvalues ---------------------------------------------------------------------------------------------------------
+
+
+@op(name="linalg_eigh", outputs="eigenvalues eigenvectors", saves="output")
+def hermitian_pairs(input: Array, upper: bool) -> Any:
+    """(eigenvalues in ascending order, eigenvectors) of Hermitian matrices."""
+    return kernel("linear_algebra", "eigh", input)(input, upper)
+
+
+@hermitian_pairs.backward
+def hermitian_pairs_backward(g: Any, saved: Any, upper: Any) -> Any:
+    values, vectors = saved.output
+    row, column = _as_row(values), _as_column(values)
+    one = identity_like(row * column)
+    inner = matmul(adjoint_of(vectors), g[1]) * (1 - one) / (row - column + one) + one * _as_row(g[0])
+    return (matmul(matmul(vectors, inner), adjoint_of(vectors)),)
+
+
+def _upper(UPLO: str) -> bool:
+    if UPLO not in ("L", "U", "l", "u"):
+        raise RuntimeError(f"linalg.eigh: Expected UPLO argument to be 'L' or 'U', but got {UPLO}.")
+    return UPLO in "Uu"
+
+
+@composed(covers="linalg_eigh")
+@shortcut(
+    hermitian_pairs,
+    """
+    statics = (UPLO == 'U',)
+    out = compute(input, *statics)
+    """,
+    when=f"(UPLO == 'L' or UPLO == 'U') and {_MATRICES} and input.shape[-1] == input.shape[-2]",
+    compute="linear_algebra.eigh",
+    input="A",
+)
+def linalg_eigh(A: Any, UPLO: str = "L") -> Any:
+    """(eigenvalues in ascending order, eigenvectors) of Hermitian matrices, of which one triangle is read.
+
+    >>> dynograd.linalg.eigh(tensor([[2.0, 1.0], [1.0, 2.0]])).eigenvalues
+    tensor([1., 3.])
+    """
+    check_matrices("linalg.eigh", A, True)
+    return hermitian_pairs(A, _upper(UPLO))
+
+
+@composed()
+def linalg_eigvalsh(A: Any, UPLO: str = "L") -> Any:
+    """The eigenvalues of Hermitian matrices, in ascending order.
+
+    >>> dynograd.linalg.eigvalsh(tensor([[2.0, 1.0], [1.0, 2.0]]))
+    tensor([1., 3.])
+    """
+    return linalg_eigh(A, UPLO)[0]
+
+
+@op(name="linalg_eig", outputs="eigenvalues eigenvectors", saves="input.dtype output")
+def pairs(input: Array) -> Any:
+    """(eigenvalues, eigenvectors), complex."""
+    made = kernel("linear_algebra", "eig", input)(input)
+    if made is None:
+        raise RuntimeError("linalg.eig: input tensor should not contain infs or NaNs.")
+    return made
+
+
+@pairs.backward
+def pairs_backward(g: Any, saved: Any) -> Any:
+    values, vectors = saved.output
+    turned = adjoint_of(vectors)
+    row, column = _as_row(values), _as_column(values)
+    one = identity_like(row * column)
+    inner = matmul(turned, g[1])
+    inner = inner - matmul(turned, vectors) * _as_row(real(_diagonal(inner)))
+    inner = inner * (1 - one) / (conj(row - column) + one) + one * _as_row(g[0])
+    found = solutions(turned, matmul(inner, turned), False)[0]
+    return (found if saved.input_dtype.kind == "c" else real(found),)
+
+
+@composed(covers="linalg_eig")
+def linalg_eig(A: Any) -> Any:
+    """(eigenvalues, eigenvectors) of each matrix, complex, in no order.
+
+    >>> dynograd.linalg.eig(tensor([[2.0, 0.0], [0.0, 3.0]])).eigenvalues
+    tensor([2.+0.j, 3.+0.j])
+    """
+    check_matrices("linalg.eig", A, True)
+    return pairs(A)
+
+
+@composed()
+def linalg_eigvals(A: Any) -> Any:
+    """The eigenvalues of each matrix, complex, in no order.
+
+    >>> dynograd.linalg.eigvals(tensor([[0.0, 1.0], [-1.0, 0.0]]))
+    tensor([0.+1.j, 0.-1.j])
+    """
+    return linalg_eig(A)[0]

@@ -1,0 +1,215 @@
+"""Triangles and diagonals of matrices: `tril`, `triu`, `diag`, `diag_embed`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import arrays
+from dynograd.arrays import Array
+from dynograd.base import dtypes
+from dynograd.base.shapes import check_sizes, check_whole, normalize_dim
+from dynograd.errors import GradientError, ShapeError
+from dynograd.kernels import kernel
+from dynograd.ops.layout.conversions import copied
+from dynograd.ops.layout.strides import diagonal, fill_diagonal_of
+from dynograd.ops.layout.views import ravel
+from dynograd.ops.op import composed, op, shortcut
+
+__all__ = ["diag", "diag_embed", "diagflat", "tril", "tril_indices", "triu", "triu_indices"]
+
+
+@op(name="tril", inplace=True, linear=True)
+def lower_part(input: Array, diagonal: int = 0) -> Array:
+    """The lower triangle of the last two dims, zeros elsewhere."""
+    _check_matrix("tril", input)
+    return kernel("triangles", "tril", input)(input, diagonal)
+
+
+@lower_part.backward
+def lower_part_backward(g: Any, saved: Any, diagonal: Any) -> Any:
+    return (lower_part(g, diagonal),)
+
+
+@composed(covers="tril", method=True)
+@shortcut(
+    lower_part,
+    """
+    out = compute(input, diagonal)
+    statics = (diagonal,)
+    """,
+    compute="triangles.tril_few",
+)
+def tril(input: Any, diagonal: int = 0) -> Any:
+    """The lower triangle of the last two dims, zeros elsewhere.
+
+    Args:
+        diagonal: the highest one kept; 0 is the main diagonal, 1 the next one above it.
+    Raises:
+        ShapeError: fewer than two dims.
+
+    >>> dynograd.tril(dynograd.ones(2, 3))
+    tensor([[1., 0., 0.],
+            [1., 1., 0.]])
+    """
+    return lower_part(input, diagonal)
+
+
+@op(name="triu", inplace=True, linear=True)
+def upper_part(input: Array, diagonal: int = 0) -> Array:
+    """The upper triangle of the last two dims, zeros elsewhere."""
+    _check_matrix("triu", input)
+    return kernel("triangles", "triu", input)(input, diagonal)
+
+
+@upper_part.backward
+def upper_part_backward(g: Any, saved: Any, diagonal: Any) -> Any:
+    return (upper_part(g, diagonal),)
+
+
+@composed(covers="triu", method=True)
+@shortcut(
+    upper_part,
+    """
+    out = compute(input, diagonal)
+    statics = (diagonal,)
+    """,
+    compute="triangles.triu_few",
+)
+def triu(input: Any, diagonal: int = 0) -> Any:
+    """The upper triangle of the last two dims, zeros elsewhere.
+
+    Args:
+        diagonal: the lowest one kept; 0 is the main diagonal, 1 the next one above it.
+    Raises:
+        ShapeError: fewer than two dims.
+
+    >>> dynograd.triu(dynograd.ones(2, 3), 1)
+    tensor([[0., 1., 1.],
+            [0., 0., 1.]])
+    """
+    return upper_part(input, diagonal)
+
+
+def _check_matrix(who: str, input: Any) -> None:
+    if input.ndim < 2:
+        raise ShapeError(f"{who}: input tensor must have at least 2 dimensions, got shape {tuple(input.shape)}.")
+
+
+@composed(method=True)
+def diag(input: Any, diagonal: int = 0) -> Any:
+    """A vector as the diagonal of a new matrix, or the diagonal of a matrix as a vector, in memory of its own.
+
+    Raises:
+        ShapeError: neither a vector nor a matrix.
+
+    >>> dynograd.diag(tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    if input.ndim == 1:
+        return diag_embed(input, diagonal)
+    if input.ndim == 2:
+        return copied(_diagonal(input, diagonal))
+    raise ShapeError(
+        f"diag: Supports 1D or 2D tensors. Got {input.ndim}D (shape {tuple(input.shape)}). Use diagonal or diag_embed."
+    )
+
+
+_diagonal = diagonal
+
+
+@composed(method=True)
+def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """Matrices of zeros with the last dim of `input` on a diagonal; they lie in the new dims `dim1` and `dim2`.
+
+    >>> dynograd.diag_embed(tensor([1, 2]), offset=1)
+    tensor([[0, 1, 0],
+            [0, 0, 2],
+            [0, 0, 0]])
+    """
+    if not input.ndim:
+        raise ShapeError("diag_embed: expected a tensor of at least 1 dim, got a 0-d one. Use unsqueeze(0).")
+    rank = input.ndim + 1
+    one, two = normalize_dim("diag_embed", dim1, rank), normalize_dim("diag_embed", dim2, rank)
+    if one == two:
+        raise ShapeError(f"diag_embed: diagonal dimensions cannot be identical, got dim1={dim1} and dim2={dim2}.")
+    if one > two:
+        one, two, offset = two, one, -offset
+    side = input.shape[-1] + abs(offset)
+    shape = list(input.shape[:-1])
+    shape.insert(one, side)
+    shape.insert(two, side)
+    return fill_diagonal_of(input, tuple(shape), offset, one, two)
+
+
+@composed(method=True)
+def diagflat(input: Any, offset: int = 0) -> Any:
+    """A matrix with all elements of `input` on a diagonal.
+
+    >>> dynograd.diagflat(tensor([[1, 2]]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
+    return diag_embed(ravel(input), offset)
+
+
+@op(differentiable=False)
+def tril_indices(
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Array:
+    """(2, N) row and column numbers of the lower triangle of a `row` x `col` matrix, row by row.
+
+    >>> dynograd.tril_indices(2, 2)
+    tensor([[0, 1, 1],
+            [0, 0, 1]])
+    """
+    _check_no_gradient("tril_indices", requires_grad)
+    return _indices("tril_indices", row, col, offset, dtype, device, True)
+
+
+@op(differentiable=False)
+def triu_indices(
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Array:
+    """(2, N) row and column numbers of the upper triangle of a `row` x `col` matrix, row by row.
+
+    >>> dynograd.triu_indices(2, 2)
+    tensor([[0, 0, 1],
+            [0, 1, 1]])
+    """
+    _check_no_gradient("triu_indices", requires_grad)
+    return _indices("triu_indices", row, col, offset, dtype, device, False)
+
+
+def _check_no_gradient(who: str, requires_grad: bool) -> None:
+    if requires_grad:
+        raise GradientError(
+            f"{who}: only floating point tensors can require gradients, and indices are integers. Leave requires_grad away."
+        )
+
+
+def _indices(who: str, row: int, col: int, offset: int, dtype: Any, device: Any, lower: bool) -> Any:
+    place = arrays.check_device(who, device)
+    if not (type(row) is type(col) is type(offset) is int and 0 <= row <= 1024 and 0 <= col <= 1024):
+        check_sizes(who, (row, col))
+        check_whole(who, offset=offset)
+    found = kernel("triangles", "triangle_indices", place)(row, col, offset, lower)
+    if dtype is None and type(found) is arrays.ndarray:
+        return found
+    return arrays.cast(found, dtypes.int64 if dtype is None else dtypes.as_dtype(dtype))

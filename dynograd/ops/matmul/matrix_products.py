@@ -1,0 +1,279 @@
+"""Products of matrices added to a tensor (`addmm` and its like), chains and powers of matrices, `cross` and `trace`."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from dynograd.arrays import Array
+from dynograd.base import dtypes
+from dynograd.base.shapes import broadcast_shapes, normalize_dim
+from dynograd.errors import DimError, DtypeError, ShapeError
+from dynograd.kernels import kernel
+from dynograd.ops.elementwise.arithmetic import abs, conj, mul, plus
+from dynograd.ops.elementwise.choices import choose
+from dynograd.ops.layout.broadcasting import stretch
+from dynograd.ops.layout.strides import diagonal
+from dynograd.ops.layout.views import permuted, reshaped
+from dynograd.ops.matmul.matmuls import bmm, matmul, mm, mv, of_out_dtype
+from dynograd.ops.op import composed, op, registry
+from dynograd.ops.reduce.reductions import sum
+
+__all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm", "chain_matmul", "cross", "matrix_power", "trace"]
+
+
+# --- beta * input + alpha * product --------------------------------------------------------------------------------------
+
+
+def _check_dtypes(who: str, **given: Any) -> None:
+    """Raises where the operands are not of one dtype."""
+    kinds = {name: dtypes.of_array(getattr(one, "array", one)) for name, one in given.items()}
+    if len(set(kinds.values())) > 1:
+        shown = ", ".join([f"{name} {kind}" for name, kind in kinds.items()])
+        raise DtypeError(
+            f"{who}: operands must have the same dtype, but got {shown}. Convert one, e.g. {next(iter(kinds))}.to(...)."
+        )
+
+
+def _added(who: str, input: Any, product: Any, beta: float, alpha: float) -> Any:
+    shape = tuple(product.shape)
+    own = tuple(input.shape)
+    lead = len(shape) - len(own)
+    if own != shape and (
+        lead < 0 or [one for one, size in zip(own, shape[lead:], strict=True) if one not in (1, size)]
+    ):
+        raise ShapeError(
+            f"{who}: The expanded size of the tensor must match: input has shape {own}, which does not expand to the shape {shape} of "
+            f"the product."
+        )
+    product = product if alpha == 1 else scaled(product, alpha)
+    if beta == 0:
+        return product
+    return plus(input if beta == 1 else scaled(input, beta), product)
+
+
+@op(linear=True)
+def scaled(input: Array, factor: float) -> Array:
+    """`factor * input` in the dtype of `input`, which backward does not need (`mul` would keep it)."""
+    return kernel("matrix_products", "scaled", input)(input, factor)
+
+
+@scaled.backward
+def scaled_backward(g: Any, saved: Any, factor: Any) -> Any:
+    return (scaled(g, factor.conjugate()),)
+
+
+@composed(method=True, inplace=True)
+def addmm(input: Any, mat1: Any, mat2: Any, out_dtype: Any = None, *, beta: float = 1, alpha: float = 1) -> Any:
+    """`beta * input + alpha * (mat1 @ mat2)`; with beta 0, NaN and inf in `input` do not matter.
+
+    Raises:
+        ShapeError: `input` does not broadcast to the product.
+
+    >>> dynograd.addmm(tensor([1.0]), tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]), alpha=2)
+    tensor([[23.]])
+    """
+    if out_dtype is not None:
+        input, mat1, mat2 = of_out_dtype("addmm", out_dtype, input, mat1, mat2)
+    _check_dtypes("addmm", input=input, mat1=mat1, mat2=mat2)
+    return _added("addmm", input, mm(mat1, mat2), beta, alpha)
+
+
+@composed(method=True, inplace=True)
+def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """`beta * input + alpha * (mat @ vec)`.
+
+    >>> dynograd.addmv(tensor([1.0]), tensor([[1.0, 2.0]]), tensor([3.0, 4.0]))
+    tensor([12.])
+    """
+    _check_dtypes("addmv", input=input, mat=mat, vec=vec)
+    return _added("addmv", input, mv(mat, vec), beta, alpha)
+
+
+@composed(method=True, inplace=True)
+def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """`beta * input + alpha * outer(vec1, vec2)`.
+
+    >>> dynograd.addr(dynograd.zeros(2, 2), tensor([1.0, 2.0]), tensor([3.0, 4.0]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    """
+    if len(vec1.shape) != 1 or len(vec2.shape) != 1:
+        raise ShapeError(
+            f"addr: expected 1-D argument vec1 and vec2, got shapes {tuple(vec1.shape)} and {tuple(vec2.shape)}. Use ravel()."
+        )
+    return _added("addr", input, mul(reshaped(vec1, (vec1.shape[0], 1)), vec2), beta, alpha)
+
+
+@composed(method=True, inplace=True)
+def baddbmm(input: Any, batch1: Any, batch2: Any, out_dtype: Any = None, *, beta: float = 1, alpha: float = 1) -> Any:
+    """`beta * input + alpha * (batch1 @ batch2)` for batches of matrices.
+
+    >>> dynograd.baddbmm(tensor([1.0]), tensor([[[2.0]]]), tensor([[[3.0]]]))
+    tensor([[[7.]]])
+    """
+    if out_dtype is not None:
+        input, batch1, batch2 = of_out_dtype("baddbmm", out_dtype, input, batch1, batch2)
+    _check_dtypes("baddbmm", input=input, batch1=batch1, batch2=batch2)
+    return _added("baddbmm", input, bmm(batch1, batch2), beta, alpha)
+
+
+@composed(method=True, inplace=True)
+def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """`beta * input + alpha * (batch1 @ batch2).sum(0)`: the products of a batch added up.
+
+    >>> dynograd.addbmm(tensor([1.0]), tensor([[[2.0]], [[4.0]]]), tensor([[[3.0]], [[5.0]]]))
+    tensor([[27.]])
+    """
+    _check_dtypes("addbmm", input=input, batch1=batch1, batch2=batch2)
+    one, two = tuple(batch1.shape), tuple(batch2.shape)
+    if len(one) != 3 or len(two) != 3 or one[0] != two[0] or one[2] != two[1]:
+        raise ShapeError(f"addbmm: expected batches of matrices (B, N, M) and (B, M, P), got shapes {one} and {two}.")
+    left = reshaped(permuted(batch1, (1, 0, 2)), (one[1], one[0] * one[2]))
+    return _added("addbmm", input, matmul(left, reshaped(batch2, (two[0] * two[1], two[2]))), beta, alpha)
+
+
+# --- chains and powers ---------------------------------------------------------------------------------------------------
+
+
+@composed()
+def chain_matmul(*matrices: Any) -> Any:
+    """The product of several matrices, in the order of multiplications that costs least.
+
+    >>> dynograd.chain_matmul(tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]), tensor([[2.0]]))
+    tensor([[22.]])
+    """
+    if len(matrices) == 1 and isinstance(matrices[0], (tuple, list)):
+        matrices = tuple(matrices[0])
+    if not matrices:
+        raise RuntimeError("chain_matmul: Expected one or more matrices, got none.")
+    for place, (one, two) in enumerate(pairwise(matrices)):
+        if len(one.shape) != 2 or len(two.shape) != 2 or one.shape[1] != two.shape[0]:
+            raise ShapeError(
+                f"chain_matmul: tensors {place} and {place + 1} cannot be multiplied: shapes {tuple(one.shape)} and {tuple(two.shape)}, "
+                f"expected matrices (N, M) and (M, P)."
+            )
+    return _chain(
+        list(matrices), _splits([one.shape[0] for one in matrices] + [matrices[-1].shape[-1]]), 0, len(matrices) - 1
+    )
+
+
+def _chain(matrices: list[Any], splits: dict[tuple[int, int], int], first: int, last: int) -> Any:
+    if first == last:
+        return matrices[first]
+    middle = splits[first, last]
+    return matmul(_chain(matrices, splits, first, middle), _chain(matrices, splits, middle + 1, last))
+
+
+def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
+    """For each stretch of the chain, after which matrix to split it for the fewest multiplications."""
+    count = len(sizes) - 1
+    costs = {(place, place): 0 for place in range(count)}
+    splits = {}
+    for length in range(1, count):
+        for first in range(count - length):
+            last = first + length
+            found = [
+                (
+                    costs[first, middle] + costs[middle + 1, last] + sizes[first] * sizes[middle + 1] * sizes[last + 1],
+                    middle,
+                )
+                for middle in range(first, last)
+            ]
+            costs[first, last], splits[first, last] = min(found)
+    return splits
+
+
+@op(differentiable=False)
+def identity_like(input: Array) -> Array:
+    """Identity matrices in the shape and dtype of a batch of square ones."""
+    return kernel("matrix_products", "identity_like", input)(input)
+
+
+@composed(method=True)
+def matrix_power(input: Any, n: int) -> Any:
+    """The n-th power of a square matrix, or of each of a batch; n = 0 gives identity matrices, n < 0 powers of the inverse.
+
+    Raises:
+        ShapeError: the matrices are not square.
+
+    >>> dynograd.matrix_power(tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
+    tensor([[1., 3.],
+            [0., 1.]])
+    """
+    shape = tuple(input.shape)
+    if len(shape) < 2 or shape[-1] != shape[-2]:
+        raise ShapeError(f"matrix_power: input must be batches of square matrices, but they have shape {shape}.")
+    if n < 0:
+        if "inverse" not in registry:
+            raise RuntimeError(
+                f"matrix_power: a negative power (n={n}) needs the inverse, which is not available. Invert input and use n={-n}."
+            )
+        input, n = registry["inverse"].function(input), -n
+    if n == 0:
+        return choose(abs(input) < 0, input, identity_like(input))  # a gradient of 0
+    found = None
+    while True:
+        if n & 1:
+            found = input if found is None else matmul(found, input)
+        n >>= 1
+        if not n:
+            return found if found is not input else input * 1
+        input = matmul(input, input)
+
+
+@composed(method=True)
+def trace(input: Any) -> Any:
+    """The sum of the diagonal of a matrix.
+
+    >>> dynograd.trace(tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor(5.)
+    """
+    if len(input.shape) != 2:
+        raise ShapeError(
+            f"trace: expected a matrix, but got tensor with dim {len(input.shape)} (shape {tuple(input.shape)})."
+        )
+    return sum(diagonal(input))
+
+
+# --- cross product -------------------------------------------------------------------------------------------------------
+
+
+@op(name="cross", saves="input other")
+def cross_along(input: Array, other: Array, dim: int) -> Array:
+    """The cross product along `dim` of two tensors of one shape."""
+    return kernel("matrix_products", "cross", input)(input, other, dim)
+
+
+@cross_along.backward
+def cross_backward(g: Any, saved: Any, dim: Any) -> Any:
+    x, y = saved.input, saved.other
+    if getattr(x, "array", x).dtype.kind == "c":
+        x, y = conj(x), conj(y)
+    return cross_along(y, g, dim) if saved.needs(0) else None, cross_along(g, x, dim) if saved.needs(1) else None
+
+
+@composed(covers="cross", method=True)
+def cross(input: Any, other: Any, dim: int | None = None) -> Any:
+    """The cross product of vectors of size 3 along `dim` (the first dim of size 3 unless given); other dims broadcast.
+
+    Raises:
+        ShapeError: `dim` does not have size 3, or ranks differ.
+
+    >>> dynograd.cross(tensor([1.0, 0.0, 0.0]), tensor([0.0, 1.0, 0.0]))
+    tensor([0., 0., 1.])
+    """
+    _check_dtypes("cross", input=input, other=other)
+    one, two = tuple(input.shape), tuple(other.shape)
+    if len(one) != len(two):
+        raise ShapeError(f"cross: inputs must have the same number of dimensions, got shapes {one} and {two}.")
+    if dim is None:
+        if 3 not in one:
+            raise DimError(f"cross: no dimension of size 3 in input, got shape {one}. Vectors need three elements.")
+        place = one.index(3)
+    else:
+        place = normalize_dim("cross", dim, len(one))
+    if not one or one[place] != 3 or two[place] != 3:
+        raise ShapeError(f"cross: inputs dimension {dim} must have length 3. Got shapes {one} and {two}.")
+    shape = broadcast_shapes("cross", one, two)
+    return cross_along(stretch(input, shape), stretch(other, shape), place)

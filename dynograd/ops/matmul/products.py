@@ -1,0 +1,59 @@
+"""All products of one tensor's elements with another's: `outer`, `kron`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.errors import ShapeError
+from dynograd.ops.elementwise.arithmetic import mul
+from dynograd.ops.layout.views import reshaped
+from dynograd.ops.op import composed, shortcut
+
+__all__ = ["kron", "outer"]
+
+
+@composed(method=True)
+@shortcut(
+    None,
+    "out = compute(input, vec2)",
+    when="input.ndim == 1 == vec2.ndim and input.dtype is vec2.dtype and input.dtype.char in 'fdl' and input.size * vec2.size <= 65536",
+    beside="input vec2",
+    compute="few.outer",
+)
+def outer(input: Any, vec2: Any) -> Any:
+    """The matrix of `input[i] * vec2[j]`.
+
+    Raises:
+        ShapeError: an argument is not a vector.
+
+    >>> dynograd.outer(tensor([1, 2]), tensor([3, 4]))
+    tensor([[3, 4],
+            [6, 8]])
+    """
+    for name, one in (("self", input), ("vec2", vec2)):
+        if one.ndim != 1:
+            raise ShapeError(
+                f"outer: Expected 1-D argument {name}, but got {one.ndim}-D (shape {tuple(one.shape)}). Use ravel()."
+            )
+    return mul(reshaped(input, (input.shape[0], 1)), vec2)
+
+
+@composed(method=True)
+def ger(input: Any, vec2: Any) -> Any:
+    """Another name of `outer`."""
+    return outer(input, vec2)
+
+
+@composed(method=True)
+def kron(input: Any, other: Any) -> Any:
+    """The Kronecker product: every element of `input` times the whole of `other`, laid out as a block tensor.
+
+    >>> dynograd.kron(tensor([1, 2]), tensor([1, 10]))
+    tensor([ 1, 10,  2, 20])
+    """
+    rank = max(input.ndim, other.ndim)
+    one = (*(1,) * (rank - input.ndim), *input.shape)
+    two = (*(1,) * (rank - other.ndim), *other.shape)
+    left = reshaped(input, tuple([side for size in one for side in (size, 1)]))
+    right = reshaped(other, tuple([side for size in two for side in (1, size)]))
+    return reshaped(mul(left, right), tuple([a * b for a, b in zip(one, two, strict=True)]))

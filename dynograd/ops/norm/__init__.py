@@ -1,0 +1,1 @@
+"""Rows brought to a common scale: norms with weights, and softmax."""

@@ -1,0 +1,1 @@
+"""Recurrent layers and their steps."""

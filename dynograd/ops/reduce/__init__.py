@@ -1,0 +1,1 @@
+"""Fewer elements: sums, extremes, norms; and running sums."""

@@ -1,0 +1,109 @@
+"""How variables vary together: covariance and correlation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.base import dtypes
+from dynograd.base.shapes import whole_number
+from dynograd.errors import DtypeError, ShapeError
+from dynograd.ops.elementwise.arithmetic import conj
+from dynograd.ops.elementwise.choices import clamp
+from dynograd.ops.elementwise.complexes import complex, real
+from dynograd.ops.layout.strides import diagonal
+from dynograd.ops.layout.transposes import t
+from dynograd.ops.layout.views import reshaped
+from dynograd.ops.matmul.matmuls import matmul
+from dynograd.ops.op import composed
+from dynograd.ops.reduce.reductions import floating, mean, sum
+
+__all__ = ["corrcoef", "cov"]
+
+
+@composed(method=True)
+def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+    """The covariance matrix of variables (rows) over observations (columns); of one variable its variance.
+
+    Args:
+        input (V, N) or (N,): not bool.
+        correction: what is taken from the number of observations: 1 for an unbiased estimate.
+        fweights (N,): how often each observation occurred, integers.
+        aweights (N,): how much each observation counts.
+    Raises:
+        ShapeError: more than two dims, or weights that do not fit.
+        DtypeError: a bool input, or weights of the wrong kind.
+
+    >>> dynograd.cov(tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    correction = whole_number("cov", "correction", correction)
+    shape = tuple(input.shape)
+    if len(shape) > 2:
+        raise ShapeError(f"cov: expected input to have two or fewer dimensions but got shape {shape}.")
+    if input.dtype == dtypes.bool:
+        raise DtypeError("cov: bool dtype is not supported for input. Use input.float().")
+    x = floating(reshaped(input, (1, -1)) if len(shape) < 2 else input)
+    count = x.shape[1]
+    weights = _weights(count, fweights, aweights)
+    if weights is None:
+        total: Any = count
+        average = mean(x, 1, True)
+    else:
+        total = sum(weights)
+        average = sum(x * weights, 1, True) / total
+    if aweights is not None and correction:
+        rest = total - correction * sum(weights * aweights) / total
+    else:
+        rest = total - correction
+    rest = clamp(rest, 0) if hasattr(rest, "shape") else max(rest, 0)
+    apart = x - average
+    found = matmul(apart, conj(t(apart if weights is None else apart * weights))) / rest
+    return reshaped(found, ()) if tuple(found.shape) == (1, 1) else found
+
+
+def _weights(count: int, fweights: Any, aweights: Any) -> Any:
+    """The product of the weights given, checked; None when there are none."""
+    for name, one, whole in (("fweights", fweights, True), ("aweights", aweights, False)):
+        if one is None:
+            continue
+        if tuple(one.shape) != (count,):
+            raise ShapeError(
+                f"cov: expected {name} to have one value for each of {count} observations, got shape {tuple(one.shape)}."
+            )
+        kind = one.dtype
+        fits = (
+            not (kind.is_floating_point or kind.is_complex or kind == dtypes.bool) if whole else kind.is_floating_point
+        )
+        if not fits:
+            raise DtypeError(
+                f"cov: expected {name} to have {'an integral' if whole else 'a floating point'} dtype, got {kind}."
+            )
+        in_a_batch = hasattr(type(one), "__dynograd_in_turn__")  # of vmap: another value for each example
+        if count and not in_a_batch and bool((one < 0).any()):
+            raise ShapeError(f"cov: {name} cannot be negative, the least is {one.min().item()}.")
+    if fweights is None or aweights is None:
+        return fweights if aweights is None else aweights
+    return fweights * aweights
+
+
+@composed(method=True)
+def corrcoef(input: Any) -> Any:
+    """Pearson's correlation coefficients of variables (rows) over observations (columns), between -1 and 1.
+
+    >>> dynograd.corrcoef(tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    if len(input.shape) > 2:
+        raise ShapeError(
+            f"corrcoef: expected input to have two or fewer dimensions but got shape {tuple(input.shape)}."
+        )
+    found = cov(input)
+    if not found.shape:
+        return found / found
+    width = real(diagonal(found)).sqrt()
+    found = found / reshaped(width, (-1, 1)) / width
+    if not found.dtype.is_complex:
+        return clamp(found, -1, 1)
+    return complex(clamp(found.real, -1, 1), clamp(found.imag, -1, 1))

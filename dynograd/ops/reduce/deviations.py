@@ -1,0 +1,194 @@
+"""Variance and standard deviation. `correction` (1) is what is taken off the number of elements: 0 for the biased estimates."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from dynograd.arrays import Array
+from dynograd.base import dtypes
+from dynograd.errors import DtypeError, user_level
+from dynograd.kernels import kernel
+from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.reduce.norms import absolute_power
+from dynograd.ops.reduce.reductions import PLAIN, count_of, kept, mean_dims, reduced_dims
+
+__all__ = ["std", "std_mean", "var", "var_mean"]
+
+
+@op(name="var", saves="input")
+def var_dims(input: Array, dim: Any, correction: float, keepdim: bool) -> Array:
+    """The variance over `dim`."""
+    if input.dtype.itemsize == 1:
+        dtypes.refuse_float8("var", input)
+    return kernel("deviations", "var_forward", input)(input, dim, correction, keepdim)
+
+
+@op(name="std", saves="input output")
+def std_dims(input: Array, dim: Any, correction: float, keepdim: bool) -> Array:
+    """The standard deviation over `dim`."""
+    if input.dtype.itemsize == 1:
+        dtypes.refuse_float8("std", input)
+    return kernel("deviations", "std_forward", input)(input, dim, correction, keepdim)
+
+
+@var_dims.backward
+def var_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) -> Any:
+    return (_through_distance(g + g, saved.input, dim, correction, keepdim),)
+
+
+@std_dims.backward
+def std_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) -> Any:
+    return (_through_distance(g * absolute_power(saved.output, -1), saved.input, dim, correction, keepdim),)
+
+
+@var_dims.fast_backward
+def var_fast_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) -> Any:
+    x = saved.input
+    freedom = count_of(x.shape, dim) - correction
+    if freedom > 0:
+        found = kernel("deviations", "distance_times", x)(g * (2 / freedom), x, dim)
+        if found is not None:
+            return (found,)
+    return (_through_distance(g + g, x, dim, correction, keepdim),)
+
+
+@std_dims.fast_backward
+def std_fast_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) -> Any:
+    x = saved.input
+    scaled = g * absolute_power(saved.output, -1)
+    freedom = count_of(x.shape, dim) - correction
+    if freedom > 0:
+        found = kernel("deviations", "distance_times", x)(scaled / freedom, x, dim)
+        if found is not None:
+            return (found,)
+    return (_through_distance(scaled, x, dim, correction, keepdim),)
+
+
+def _through_distance(g: Any, x: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+    """g times the distance of x from its mean, over the degrees of freedom."""
+    shape = tuple(x.shape)
+    freedom = count_of(shape, dim) - correction
+    if freedom > 0:
+        g = g / freedom
+    else:
+        g = g * float("nan")
+    return kept(g, shape, dim, keepdim) * (x - mean_dims(x, dim, True))
+
+
+_ALONG = """
+    place = dim if dim is None or dim >= 0 else dim + input.ndim
+    out = compute(input, place, 1, keepdim)
+    out = out if type(out) is ndarray else as_result(out)
+    statics = place, 1, keepdim
+"""
+_PLAIN = f"{PLAIN} and unbiased is None and correction is None and input.dtype.kind == 'f'"
+_PLAIN += " and (input.size if dim is None else input.shape[dim]) > 1"
+
+
+@composed(covers="var", method=True)
+@shortcut(var_dims, _ALONG, _PLAIN, compute="deviations.var_forward")
+def var(
+    input: Any,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+    axis: Any = None,
+    keepdims: bool | None = None,
+) -> Any:
+    """The variance over `dim`: squared distances from the mean, summed, over (number of elements - correction).
+
+    Args:
+        dim: an int or several; None for all.
+        unbiased: True is correction 1, False correction 0.
+        correction: 1 unless given. Where it leaves no degrees of freedom, the result is NaN or inf, with a warning.
+
+    >>> dynograd.var(tensor([1.0, 2.0, 3.0, 4.0]))
+    tensor(1.6667)
+    >>> dynograd.var(tensor([1.0, 2.0, 3.0, 4.0]), correction=0)
+    tensor(1.2500)
+    """
+    return var_dims(input, *arguments_of_deviations("var", input, dim, unbiased, keepdim, correction, axis, keepdims))
+
+
+@composed(covers="std", method=True)
+@shortcut(std_dims, _ALONG, _PLAIN, compute="deviations.std_forward")
+def std(
+    input: Any,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+    axis: Any = None,
+    keepdims: bool | None = None,
+) -> Any:
+    """The standard deviation over `dim`, the root of `var`, with its arguments. Where it is 0, so is the gradient.
+
+    >>> dynograd.std(tensor([[1.0, 3.0], [2.0, 2.0]]), dim=1)
+    tensor([1.4142, 0.0000])
+    """
+    return std_dims(input, *arguments_of_deviations("std", input, dim, unbiased, keepdim, correction, axis, keepdims))
+
+
+@composed()
+def var_mean(
+    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
+) -> Any:
+    """The variance and the mean over `dim`; arguments as in `var`.
+
+    >>> dynograd.var_mean(tensor([1.0, 2.0, 3.0, 4.0]))
+    (tensor(1.6667), tensor(2.5000))
+    """
+    dims, correction, keepdim = arguments_of_deviations("var_mean", input, dim, unbiased, keepdim, correction)
+    return var_dims(input, dims, correction, keepdim), mean_dims(input, dims, keepdim)
+
+
+@composed()
+def std_mean(
+    input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
+) -> Any:
+    """The standard deviation and the mean over `dim`; arguments as in `var`.
+
+    >>> dynograd.std_mean(tensor([1.0, 2.0, 3.0, 4.0]))
+    (tensor(1.2910), tensor(2.5000))
+    """
+    dims, correction, keepdim = arguments_of_deviations("std_mean", input, dim, unbiased, keepdim, correction)
+    return std_dims(input, dims, correction, keepdim), mean_dims(input, dims, keepdim)
+
+
+def arguments_of_deviations(
+    who: str,
+    input: Any,
+    dim: Any,
+    unbiased: Any,
+    keepdim: bool,
+    correction: Any,
+    axis: Any = None,
+    keepdims: Any = None,
+) -> tuple[Any, float, bool]:
+    """(dims, correction, keepdim) of the forms f(x, unbiased), f(x, dim, unbiased, keepdim) and f(x, dim, correction=c)."""
+    if type(dim) is bool:
+        dim, unbiased = None, dim
+    if correction is not None and unbiased is not None:
+        raise TypeError(f"{who}: got both unbiased={unbiased} and correction={correction}. Give one of them.")
+    if correction is None:
+        correction = 1 if unbiased is None or unbiased else 0
+    if getattr(input, "array", input).dtype.kind in "iub":
+        raise DtypeError(
+            f"{who}: std and var only support floating point and complex dtypes, got {input.dtype}. Use input.float()."
+        )
+    correction = int(correction) if correction == int(correction) else correction
+    dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
+    shape = input.shape
+    dims = None if dim is None else reduced_dims(who, dim, len(shape))
+    if count_of(shape, dims) <= correction:
+        warnings.warn(
+            f"{who}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel divided "
+            f"by output numel): correction is {correction}, shape {tuple(shape)}, dim {dim}.",
+            UserWarning,
+            stacklevel=user_level(),
+        )
+    return dims, correction, keepdim

@@ -1,0 +1,299 @@
+"""Largest and smallest elements: `max`, `argmax`, `amax` and their like.
+
+NaN wins everywhere. Where several elements are extreme, indices name the first; `amax`, `amin` and the forms over all elements share
+the gradient evenly among them, and `max(dim)`, `min(dim)` send it to the index that they give.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from math import prod
+from typing import Any
+
+from dynograd.arrays import Array
+from dynograd.base.dtypes import refuse_complex
+from dynograd.errors import DimError, DtypeError, ShapeError
+from dynograd.kernels import kernel
+from dynograd.ops.elementwise.arithmetic import maximum, minimum
+from dynograd.ops.index.scatters import gathered, spread
+from dynograd.ops.layout.views import reshaped
+from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.reduce.reductions import ALONG, ONE_DIM, PLAIN, USUAL, kept, reduced_dims
+
+__all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
+
+
+# --- over any dims -------------------------------------------------------------------------------------------------------
+
+
+@op(name="amax", saves="input output")
+def amax_dims(input: Array, dim: Any, keepdim: bool) -> Array:
+    """The largest over `dim` (an int or a tuple, counted from the front; None: all)."""
+    return kernel("extremes", "amax", input)(input, dim, keepdim)
+
+
+@op(name="amin", saves="input output")
+def amin_dims(input: Array, dim: Any, keepdim: bool) -> Array:
+    """The smallest over `dim`."""
+    return kernel("extremes", "amin", input)(input, dim, keepdim)
+
+
+@amax_dims.backward
+@amin_dims.backward
+def amax_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+    x = saved.input
+    return (kept(g, tuple(x.shape), dim, keepdim) * tie_shares(x, saved.output, dim, keepdim),)
+
+
+@op(differentiable=False)
+def tie_shares(input: Array, output: Array, dim: Any, keepdim: bool) -> Array:
+    """What part of the gradient of the extreme `output` each element of `input` gets."""
+    return kernel("extremes", "tie_shares", input)(input, output, dim, keepdim)
+
+
+@composed(covers="amax", method=True)
+@shortcut(amax_dims, ALONG, f"{USUAL} and input.size and {ONE_DIM}", compute="extremes.amax")
+def amax(input: Any, dim: Any = (), keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
+    """The largest element over `dim` (an int or several; () for all). Elements that tie share the gradient evenly.
+
+    Raises:
+        DimError: nothing to choose from.
+
+    >>> dynograd.amax(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
+    tensor([5., 3.])
+    """
+    dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
+    return amax_dims(input, _nonempty_dims("amax", input, dim), keepdim)
+
+
+@composed(covers="amin", method=True)
+@shortcut(amin_dims, ALONG, f"{USUAL} and input.size and {ONE_DIM}", compute="extremes.amin")
+def amin(input: Any, dim: Any = (), keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
+    """The smallest element over `dim` (an int or several; () for all). Elements that tie share the gradient evenly.
+
+    Raises:
+        DimError: nothing to choose from.
+
+    >>> dynograd.amin(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
+    tensor([1., 2.])
+    """
+    dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
+    return amin_dims(input, _nonempty_dims("amin", input, dim), keepdim)
+
+
+aminmax_result = namedtuple("aminmax", "min max")  # type: ignore[name-match]
+
+
+@composed(method=True)
+def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The smallest and the largest element, of all or over one `dim`, as (min, max).
+
+    >>> dynograd.aminmax(tensor([3.0, 1.0, 2.0]))
+    aminmax(min=tensor(1.), max=tensor(3.))
+    """
+    dims = _nonempty_dims("aminmax", input, dim)
+    return aminmax_result(amin_dims(input, dims, keepdim), amax_dims(input, dims, keepdim))
+
+
+def _nonempty_dims(who: str, input: Any, dim: Any) -> Any:
+    """The dims of a reduction that has no result for an empty row: None for all of them, else an int or a tuple."""
+    shape = tuple(input.shape)
+    if dim is None or dim == ():
+        if 0 in shape:
+            raise ShapeError(
+                f"{who}: Expected reduction dim to be specified for input.numel() == 0 (shape {shape}). Specify the reduction dim "
+                f"with the 'dim' argument, or leave empty inputs out."
+            )
+        return None
+    dims = reduced_dims(who, dim, len(shape))
+    for place in (dims,) if type(dims) is int else dims:
+        if shape[place] == 0:
+            raise DimError(
+                f"{who}: Expected reduction dim {place} to have non-zero size, got shape {shape}. There is nothing to choose from."
+            )
+    return dims
+
+
+# --- over one dim, with the index ----------------------------------------------------------------------------------------
+
+
+def picked(input: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bool) -> Any:
+    """The element of each row along `dim` at `index`, which a reduction over `dim` of `shape` gave."""
+    if not shape:
+        return input * 1
+    found = gathered(input, dim, kept(index, shape, dim, keepdim))
+    return found if keepdim else reshaped(found, (*shape[:dim], *shape[dim + 1 :]))
+
+
+def put_back(g: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bool) -> Any:
+    """The transpose of `picked`: the gradient of each result at the element that it came from."""
+    if not shape:
+        return g
+    return spread(kept(g, shape, dim, keepdim), dim, kept(index, shape, dim, keepdim), shape)
+
+
+@op(name="max", outputs="values indices", saves="input.shape output.indices")
+def max_along(input: Array, dim: int, keepdim: bool) -> Any:
+    """The largest along `dim`, and where the first such is."""
+    return kernel("extremes", "max_along", input)(input, dim, keepdim)
+
+
+@op(name="min", outputs="values indices", saves="input.shape output.indices")
+def min_along(input: Array, dim: int, keepdim: bool) -> Any:
+    """The smallest along `dim`, and where the first such is."""
+    return kernel("extremes", "min_along", input)(input, dim, keepdim)
+
+
+@max_along.backward
+@min_along.backward
+def max_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+    return (put_back(g[0], saved.output[1], saved.input_shape, dim, keepdim),)
+
+
+@max_along.jvp
+@min_along.jvp
+def max_jvp(tangents: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+    return picked(tangents[0], saved.output[1], saved.input_shape, dim, keepdim), None
+
+
+_ALONG = """
+    place = dim if dim >= 0 else dim + input.ndim
+    out = compute(input, place, keepdim)
+    statics = place, keepdim
+"""
+_ORDERED = f"{USUAL} and other is None and input.size and input.dtype.kind in 'fiub'"
+_ONE, _ALL = f"{_ORDERED} and {ONE_DIM}", f"{_ORDERED} and dim is None"
+
+
+@composed(covers="max", method=True)
+@shortcut(max_along, _ALONG, _ONE, compute="extremes.max_along")
+@shortcut(amax_dims, ALONG, _ALL, compute="extremes.amax")
+def max(
+    input: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    other: Any = None,
+    axis: Any = None,
+    keepdims: bool | None = None,
+) -> Any:
+    """The largest element; with `dim`, (values, indices) along it; with a tensor `other`, the larger of each pair.
+
+    NaN wins. The index is that of the first of several equals, and gets the gradient; the form over all elements shares it evenly.
+
+    Raises:
+        ShapeError: no elements and no `dim`.
+        DimError: the size of `dim` is 0.
+
+    >>> x = tensor([[1.0, 5.0], [3.0, 2.0]])
+    >>> dynograd.max(x)
+    tensor(5.)
+    >>> dynograd.max(x, dim=1)
+    max(values=tensor([5., 3.]), indices=tensor([1, 0]))
+    """
+    return _max_or_min("max", (max_along, amax_dims, maximum), input, dim, keepdim, other, axis, keepdims)
+
+
+@composed(covers="min", method=True)
+@shortcut(min_along, _ALONG, _ONE, compute="extremes.min_along")
+@shortcut(amin_dims, ALONG, _ALL, compute="extremes.amin")
+def min(
+    input: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    other: Any = None,
+    axis: Any = None,
+    keepdims: bool | None = None,
+) -> Any:
+    """The smallest element; with `dim`, (values, indices) along it; with a tensor `other`, the smaller of each pair.
+
+    As `max`, with NaN winning too.
+
+    >>> dynograd.min(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
+    min(values=tensor([1., 2.]), indices=tensor([0, 1]))
+    """
+    return _max_or_min("min", (min_along, amin_dims, minimum), input, dim, keepdim, other, axis, keepdims)
+
+
+def _max_or_min(who: str, forms: Any, input: Any, dim: Any, keepdim: bool, other: Any, axis: Any, keepdims: Any) -> Any:
+    dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
+    along, over_all, pairwise = forms
+    if hasattr(dim, "shape") and not isinstance(dim, int):
+        dim, other = None, dim
+    if other is not None:
+        return pairwise(input, other)
+    refuse_complex(who, getattr(input, "array", input))
+    if dim is None:
+        return over_all(input, _nonempty_dims(who, input, None), bool(keepdim))
+    if not hasattr(dim, "__index__"):
+        raise TypeError(
+            f"{who}: dim must be an int or a Tensor to compare with, got {dim!r}. Use a{who} for several dims."
+        )
+    return along(input, _one_dim(who, input, dim), keepdim)
+
+
+def _one_dim(who: str, input: Any, dim: int) -> int:
+    dims = _nonempty_dims(who, input, dim)
+    return dims if type(dims) is int else 0
+
+
+# --- the index alone -----------------------------------------------------------------------------------------------------
+
+
+@op(name="argmax", differentiable=False)
+def argmax_along(input: Array, dim: int | None, keepdim: bool) -> Array:
+    """Where the largest is: along `dim`, or counted over all elements."""
+    _check_ordered("argmax", input)
+    return kernel("extremes", "argmax", input)(input, dim, keepdim)
+
+
+@op(name="argmin", differentiable=False)
+def argmin_along(input: Array, dim: int | None, keepdim: bool) -> Array:
+    """Where the smallest is: along `dim`, or counted over all elements."""
+    _check_ordered("argmin", input)
+    return kernel("extremes", "argmin", input)(input, dim, keepdim)
+
+
+@composed(covers="argmax", method=True)
+@shortcut(argmax_along, ALONG, PLAIN + " and input.size and input.dtype.kind in 'fiub'", compute="extremes.argmax")
+def argmax(
+    input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None
+) -> Any:
+    """The index of the largest element along `dim`, or in the flattened tensor; of several equals the first, NaN before all.
+
+    >>> dynograd.argmax(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
+    tensor([1, 0])
+    """
+    dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
+    return argmax_along(input, _arg_dim("argmax", input, dim), keepdim)
+
+
+@composed(covers="argmin", method=True)
+@shortcut(argmin_along, ALONG, PLAIN + " and input.size and input.dtype.kind in 'fiub'", compute="extremes.argmin")
+def argmin(
+    input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None
+) -> Any:
+    """The index of the smallest element along `dim`, or in the flattened tensor; of several equals the first, NaN before all.
+
+    >>> dynograd.argmin(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
+    tensor([0, 1])
+    """
+    dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
+    return argmin_along(input, _arg_dim("argmin", input, dim), keepdim)
+
+
+def _check_ordered(who: str, array: Any) -> None:
+    if array.dtype.kind == "c":
+        raise DtypeError(f"{who}: complex numbers have no order. Use input.abs().{who}().")
+
+
+def _arg_dim(who: str, input: Any, dim: Any) -> int | None:
+    if dim is None:
+        if not prod(input.shape):
+            raise DimError(
+                f"{who}: Expected reduction dim to be specified for input.numel() == 0 (shape {tuple(input.shape)}). Specify the "
+                f"reduction dim with the 'dim' argument."
+            )
+        return None
+    return _one_dim(who, input, dim)

@@ -1,0 +1,423 @@
+"""Sums, means, products and truth over dims. Their arguments: `dim` is an int, several ints, or None for all dims.
+
+The registered ops take `dim` as `reduced_dims` gives it: None, an int or a tuple, counted from the front. `axis` and `keepdims`
+are NumPy's names of `dim` and `keepdim`, which PyTorch takes too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.arrays import Array
+from dynograd.base import dtypes
+from dynograd.base.shapes import as_shape, normalize_dims, sizes_by_name
+from dynograd.errors import DtypeError, ShapeError
+from dynograd.kernels import kernel
+from dynograd.ops.elementwise.choices import where
+from dynograd.ops.index.indexing import get_basic
+from dynograd.ops.index.indices import FULL
+from dynograd.ops.layout.broadcasting import convert, stretch, sum_to
+from dynograd.ops.layout.joins import joined
+from dynograd.ops.layout.views import reshaped
+from dynograd.ops.op import composed, op, registry, shortcut
+
+__all__ = ["all", "any", "count_nonzero", "logsumexp", "mean", "nanmean", "nansum", "prod", "sum"]
+
+
+def reduced_dims(who: str, dim: Any, rank: int) -> Any:
+    """`dim` as an int or a tuple counted from the front; an int stays an int."""
+    if type(dim) is int and -rank <= dim < rank:
+        return dim + rank if dim < 0 else dim
+    return normalize_dims(who, dim, rank)
+
+
+# Shortcuts: the kernel of a reduction over all dims or one, with plain arguments.
+ALONG = """
+    place = dim if dim is None or dim >= 0 else dim + input.ndim
+    out = compute(input, place, keepdim)
+    out = out if type(out) is ndarray else as_result(out)
+    statics = place, keepdim
+"""
+USUAL = "axis is None and keepdims is None and type(keepdim) is bool and input.dtype.num < 256"
+ONE_DIM = "type(dim) is int and -input.ndim <= dim < input.ndim"
+PLAIN = f"{USUAL} and (dim is None or ({ONE_DIM}))"
+
+
+def kept(reduced: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
+    """A result of a reduction over `shape` with the reduced dims put back as size 1."""
+    if keepdim or dim is None:
+        return reduced
+    dims = dim if type(dim) is tuple else (dim,)
+    return reshaped(reduced, tuple([1 if place in dims else size for place, size in enumerate(shape)]))
+
+
+def floating(input: Any) -> Any:
+    """`input`, integers as the default float dtype."""
+    return convert(input, dtypes.get_default_dtype()) if getattr(input, "array", input).dtype.kind in "iub" else input
+
+
+# --- sums ----------------------------------------------------------------------------------------------------------------
+
+
+@op(name="sum", linear=True, saves="input.shape")
+def sum_dims(input: Array, dim: Any, keepdim: bool) -> Array:
+    """The sum over `dim` (an int or a tuple, counted from the front; None: all)."""
+    if input.dtype.itemsize == 1:
+        dtypes.refuse_float8("sum", input)
+    return kernel("reductions", "sum", input)(input, dim, keepdim)
+
+
+@sum_dims.backward
+def sum_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+    shape = saved.input_shape
+    return (stretch(kept(g, shape, dim, keepdim), shape),)
+
+
+@sum_dims.fast_backward
+def sum_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+    return (kernel("reductions", "spread", g)(g, saved.input_shape, dim, keepdim),)
+
+
+@composed(covers="sum", method=True)
+@shortcut(sum_dims, ALONG, PLAIN + " and dtype is None", compute="reductions.sum")
+def sum(
+    input: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    axis: Any = None,
+    keepdims: bool | None = None,
+) -> Any:
+    """The sum of all elements, or over `dim` (an int or several). Booleans and integers sum in int64.
+
+    >>> dynograd.sum(tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
+    tensor([4., 6.])
+    """
+    if axis is not None:
+        dim = axis
+    if keepdims is not None:
+        keepdim = keepdims
+    if dtype is not None:
+        kind = dtypes.as_dtype(dtype)
+        input = convert(input, kind)
+        if kind.category < dtypes.FLOATING and kind is not dtypes.int64:
+            return convert(sum(input, dim, keepdim), kind)
+    if dim is None:
+        return sum_dims(input, None, keepdim)
+    return sum_dims(input, reduced_dims("sum", dim, len(input.shape)), keepdim)
+
+
+@op(name="mean", linear=True, saves="input.shape")
+def mean_dims(input: Array, dim: Any, keepdim: bool) -> Array:
+    """The mean over `dim` of floating numbers."""
+    if input.dtype.itemsize == 1:
+        dtypes.refuse_float8("mean", input)
+    return kernel("reductions", "mean_forward", input)(input, dim, keepdim)
+
+
+@mean_dims.backward
+def mean_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+    shape = saved.input_shape
+    return (stretch(kept(g / (count_of(shape, dim) or 1), shape, dim, keepdim), shape),)
+
+
+@mean_dims.fast_backward
+def mean_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+    shape = saved.input_shape
+    return (kernel("reductions", "spread", g)(g / (count_of(shape, dim) or 1), shape, dim, keepdim),)
+
+
+def count_of(shape: tuple[int, ...], dim: Any) -> int:
+    """How many elements each result is made of."""
+    count = 1
+    for place in range(len(shape)) if dim is None else dim if type(dim) is tuple else (dim,):
+        count *= shape[place]
+    return count
+
+
+@composed(covers="mean", method=True)
+@shortcut(mean_dims, ALONG, PLAIN + " and dtype is None and input.dtype.kind == 'f'", compute="reductions.mean_forward")
+def mean(
+    input: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    axis: Any = None,
+    keepdims: bool | None = None,
+) -> Any:
+    """The mean of all elements, or over `dim`; NaN where there are none.
+
+    Raises:
+        DtypeError: an integer input without `dtype`.
+
+    >>> dynograd.mean(tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
+    tensor([1.5000, 3.5000])
+    """
+    if axis is not None:
+        dim = axis
+    if keepdims is not None:
+        keepdim = keepdims
+    if dtype is not None:
+        input = convert(input, dtypes.as_dtype(dtype))
+    if getattr(input, "array", input).dtype.kind in "iub":
+        raise DtypeError(
+            f"mean: could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: "
+            f"{getattr(input, 'dtype', None)}. Use input.float() or pass dtype=dynograd.float32."
+        )
+    if dim is None:
+        return mean_dims(input, None, keepdim)
+    return mean_dims(input, reduced_dims("mean", dim, len(input.shape)), keepdim)
+
+
+@op(saves="input")
+def zero_nan(input: Array) -> Array:
+    """`input` with 0 in place of NaN."""
+    return kernel("reductions", "zero_nan", input)(input)
+
+
+@zero_nan.backward
+def zero_nan_backward(g: Any, saved: Any) -> Any:
+    return (g * not_nan(saved.input),)
+
+
+@op(differentiable=False)
+def not_nan(input: Array) -> Array:
+    """1 where `input` is a number and 0 where it is NaN, in the dtype of `input`."""
+    return kernel("reductions", "not_nan", input)(input)
+
+
+@composed(method=True)
+def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The sum, over `dim` or of everything, with NaN counted as 0.
+
+    >>> dynograd.nansum(tensor([1.0, float("nan"), 2.0]))
+    tensor(3.)
+    """
+    if getattr(input, "array", input).dtype.kind in "fV":
+        input = zero_nan(input)
+    return sum(input, dim, keepdim, dtype=dtype)
+
+
+@composed(method=True)
+def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    """The mean of the elements that are not NaN; NaN where there are none.
+
+    >>> dynograd.nanmean(tensor([1.0, float("nan"), 2.0]))
+    tensor(1.5000)
+    """
+    if getattr(input, "array", input).dtype.kind not in "fV":
+        raise DtypeError(
+            f"nanmean: expected input to have floating point dtype, got {getattr(input, 'dtype', None)}. Use input.float()."
+        )
+    return nansum(input, dim, keepdim, dtype=dtype) / sum(not_nan(input), dim, keepdim, dtype=dtype)
+
+
+@composed(method=True)
+def sum_to_size(input: Any, *sizes: Any, size: Any = None) -> Any:
+    """`input` summed over the dims that broadcasting from `size` would have stretched.
+
+    Raises:
+        ShapeError: `size` does not broadcast to the shape of `input`.
+
+    >>> dynograd.ones(2, 3).sum_to_size(1, 3)
+    tensor([[2., 2., 2.]])
+    """
+    sizes = sizes if size is None else sizes_by_name("sum_to_size", sizes, size)
+    wanted, shape = as_shape("sum_to_size", sizes), tuple(input.shape)
+    lead = len(shape) - len(wanted)
+    if lead < 0 or [one for one, full in zip(wanted, shape[lead:], strict=True) if one not in (1, full)]:
+        raise ShapeError(
+            f"sum_to_size: size {wanted} is not expandable to size {shape} of input: aligned from the right, each size must be 1 or "
+            f"that of input."
+        )
+    if wanted and wanted == shape:
+        return input
+    return sum_to(convert(input, dtypes.int64) if getattr(input, "array", input).dtype.kind in "biu" else input, wanted)
+
+
+@op(differentiable=False, method=True)
+def count_nonzero(input: Array, dim: Any = None) -> Array:
+    """How many elements are not zero, over `dim` or altogether (int64).
+
+    >>> dynograd.count_nonzero(tensor([[0, 1], [2, 3]]), dim=0)
+    tensor([1, 2])
+    """
+    dims = None if dim is None else reduced_dims("count_nonzero", dim, input.ndim)
+    return kernel("reductions", "count_nonzero", input)(input, dims)
+
+
+# --- products ------------------------------------------------------------------------------------------------------------
+
+
+@op(name="prod", saves="input output")
+def prod_dims(input: Array, dim: Any, keepdim: bool) -> Array:
+    """The product over `dim`."""
+    if input.dtype.itemsize == 1:
+        dtypes.refuse_float8("prod", input)
+    return kernel("reductions", "prod_forward", input)(input, dim, keepdim)
+
+
+@prod_dims.fast_backward
+def prod_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+    return (kernel("reductions", "prod_backward", saved.input)(g, saved.input, saved.output, dim, keepdim),)
+
+
+@prod_dims.decomposition
+def prod_by_halves(input: Any, dim: Any, keepdim: bool) -> Any:
+    """Halves multiplied with each other until one element is left: right at zeros, in derivatives of any order."""
+    rows, place = (
+        (reshaped(input, (-1,)), 0) if dim is None else (input, dim if type(dim) is int else dim[0] if dim else None)
+    )
+    if place is None:
+        return input * 1
+    size = rows.shape[place]
+    while size > 1:
+        half = size // 2
+        before = (FULL,) * place
+        first, second = get_basic(rows, (*before, slice(0, half))), get_basic(rows, (*before, slice(half, 2 * half)))
+        left = [get_basic(rows, (*before, slice(2 * half, size)))] if size % 2 else []
+        rows = joined([first * second, *left], place) if left else first * second
+        size = rows.shape[place]
+    if not size:
+        return sum_dims(input, dim, keepdim) + 1
+    shape = tuple(input.shape)
+    if dim is None:
+        return reshaped(rows, (1,) * len(shape) if keepdim else ())
+    return rows if keepdim else reshaped(rows, (*shape[:place], *shape[place + 1 :]))
+
+
+@composed(covers="prod", method=True)
+@shortcut(prod_dims, ALONG, PLAIN + " and dtype is None", compute="reductions.prod_forward")
+def prod(
+    input: Any,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    axis: Any = None,
+    keepdims: bool | None = None,
+) -> Any:
+    """The product of all elements, or over one `dim`; 1 where there are none. Booleans and integers multiply in int64.
+
+    The gradient is right with any number of zeros.
+
+    >>> dynograd.prod(tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
+    tensor([ 2., 12.])
+    """
+    dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
+    if dtype is not None:
+        kind = dtypes.as_dtype(dtype)
+        input = convert(input, kind)
+        if kind.category < dtypes.FLOATING and kind is not dtypes.int64:
+            return convert(prod(input, dim, keepdim), kind)
+    if dim is None:
+        return prod_dims(input, None, keepdim)
+    if not hasattr(dim, "__index__"):
+        raise TypeError(
+            f"prod: dim must be an int, got {dim!r}. Take the product over several dims one after the other."
+        )
+    return prod_dims(input, reduced_dims("prod", dim, len(input.shape)), keepdim)
+
+
+# --- truth ---------------------------------------------------------------------------------------------------------------
+
+
+@op(name="any", differentiable=False)
+def any_dims(input: Array, dim: Any, keepdim: bool) -> Array:
+    """Whether an element over `dim` is not zero."""
+    return kernel("reductions", "any", input)(input, dim, keepdim)
+
+
+@op(name="all", differentiable=False)
+def all_dims(input: Array, dim: Any, keepdim: bool) -> Array:
+    """Whether all elements over `dim` are not zero."""
+    return kernel("reductions", "all", input)(input, dim, keepdim)
+
+
+@composed(covers="any", method=True)
+@shortcut(any_dims, ALONG, PLAIN, compute="reductions.any")
+def any(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
+    """Whether any element, of all or over `dim`, is not zero (NaN is not); False where there are none. uint8 stays uint8.
+
+    With `dim=()` nothing is reduced: that each element is not zero.
+
+    >>> dynograd.any(tensor([[False, True], [False, False]]), dim=1)
+    tensor([ True, False])
+    """
+    dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
+    return any_dims(input, dim if dim is None or dim == () else reduced_dims("any", dim, len(input.shape)), keepdim)
+
+
+@composed(covers="all", method=True)
+@shortcut(all_dims, ALONG, PLAIN, compute="reductions.all")
+def all(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
+    """Whether all elements, or all over `dim`, are not zero (NaN is not); True where there are none. uint8 stays uint8.
+
+    >>> dynograd.all(tensor([[True, True], [False, True]]), dim=1)
+    tensor([ True, False])
+    """
+    dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
+    return all_dims(input, dim if dim is None or dim == () else reduced_dims("all", dim, len(input.shape)), keepdim)
+
+
+# --- log of a sum of exponentials ----------------------------------------------------------------------------------------
+
+
+@op(name="logsumexp", saves="input output")
+def logsumexp_dims(input: Array, dim: Any, keepdim: bool) -> Array:
+    """log(sum(exp(input))) over `dim`."""
+    if input.dtype.itemsize == 1:
+        dtypes.refuse_float8("logsumexp", input)
+    return kernel("reductions", "logsumexp_forward", input)(input, dim, keepdim)
+
+
+@logsumexp_dims.backward
+def logsumexp_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+    x = saved.input
+    shape = tuple(x.shape)
+    return (kept(g, shape, dim, keepdim) * exp_difference(x, kept(saved.output, shape, dim, keepdim)),)
+
+
+@logsumexp_dims.fast_backward
+def logsumexp_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+    return (kernel("reductions", "logsumexp_backward", saved.input)(g, saved.input, saved.output, dim, keepdim),)
+
+
+@op(saves="output level.shape")
+def exp_difference(input: Array, level: Array) -> Array:
+    """exp(input - level), where `level` broadcasts; 0 where `level` is -inf."""
+    return kernel("reductions", "exp_difference", input)(input, level)
+
+
+@exp_difference.backward
+def exp_difference_backward(g: Any, saved: Any) -> Any:
+    part = g * saved.output
+    return part, sum_to(-part, saved.level_shape) if saved.needs(1) else None
+
+
+@composed(covers="logsumexp", method=True)
+def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
+    """log(sum(exp(input))) over `dim` (an int or several), without overflow.
+
+    A row that is all -inf gives -inf, and its gradient is 0.
+
+    >>> dynograd.logsumexp(tensor([[1000.0, 1000.0], [0.0, -float("inf")]]), dim=1)
+    tensor([1000.6932,    0.0000])
+    """
+    dims = reduced_dims("logsumexp", dim, len(input.shape))
+    if getattr(input, "array", input).dtype.kind == "c":
+        return _complex_logsumexp(input, dims, keepdim)
+    return logsumexp_dims(floating(input), dims, keepdim)
+
+
+def _complex_logsumexp(input: Any, dims: Any, keepdim: bool) -> Any:
+    """With the largest real part taken out first; the imaginary part of the result lies within pi of 0."""
+    if 0 in tuple(input.shape):
+        return sum_dims(input.exp(), dims, keepdim).log()
+    level = input.real.detach()
+    level = registry["amax"].function(level, dims, keepdim=True)
+    level = where(level.isfinite(), level, 0.0)
+    total = sum_dims((input - level).exp(), dims, True).log() + level
+    return total if keepdim else reshaped(total, tuple(sum_dims(level, dims, False).shape))

@@ -1,0 +1,351 @@
+"""Running sums, products and extremes along one dim; differences and the trapezoid rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.arrays import Array
+from dynograd.base import dtypes
+from dynograd.base.shapes import normalize_dim
+from dynograd.errors import DtypeError, ShapeError
+from dynograd.kernels import kernel
+from dynograd.ops.elementwise.arithmetic import conj
+from dynograd.ops.elementwise.exponentials import logaddexp
+from dynograd.ops.index.indexing import fill_basic, get_basic
+from dynograd.ops.index.indices import FULL
+from dynograd.ops.index.scatters import gathered, spread
+from dynograd.ops.layout.broadcasting import convert
+from dynograd.ops.layout.joins import cat
+from dynograd.ops.layout.views import reshaped
+from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.reduce.reductions import exp_difference, floating, sum_dims
+
+__all__ = [
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "cumulative_trapezoid",
+    "diff",
+    "logcumsumexp",
+    "trapezoid",
+    "trapz",
+]
+
+
+def _part(input: Any, dim: int, start: int | None, stop: int | None) -> Any:
+    """A slice along `dim`."""
+    return get_basic(input, (*(FULL,) * dim, slice(start, stop)))
+
+
+def _moved(input: Any, dim: int, step: int) -> Any:
+    """`input` moved by one place along `dim` (towards the end for step 1, the front for -1), with 0 where nothing arrives."""
+    shape = tuple(input.shape)
+    if step == 1:
+        return fill_basic(_part(input, dim, None, -1), shape, (*(FULL,) * dim, slice(1, None)))
+    return fill_basic(_part(input, dim, 1, None), shape, (*(FULL,) * dim, slice(None, -1)))
+
+
+# --- sums ----------------------------------------------------------------------------------------------------------------
+
+
+@op(name="cumsum", linear=True, inplace=True)
+def sum_so_far(input: Array, dim: int, reverse: bool) -> Array:
+    """The sum of the elements up to each place of `dim`, or from it on when `reverse`."""
+    if input.dtype.itemsize == 1:
+        dtypes.refuse_float8("cumsum", input)
+    return kernel("scans", "cumsum", input)(input, dim, reverse)
+
+
+@sum_so_far.backward
+def sum_so_far_backward(g: Any, saved: Any, dim: Any, reverse: Any) -> Any:
+    return (sum_so_far(g, dim, not reverse),)
+
+
+@composed(covers="cumsum", method=True, inplace=True)
+@shortcut(
+    sum_so_far,
+    """
+    place = dim if dim >= 0 else dim + input.ndim
+    out = compute(input, place, False)
+    statics = place, False
+    """,
+    when="type(dim) is int and -input.ndim <= dim < input.ndim and dtype is None and axis is None and input.dtype.char in 'fdl'",
+    compute="scans.cumsum",
+)
+def cumsum(input: Any, dim: Any = None, *, dtype: Any = None, axis: Any = None) -> Any:
+    """The sum of the elements up to and with each place of `dim`. Booleans and integers sum in int64.
+
+    >>> dynograd.cumsum(tensor([1, 2, 3]), 0)
+    tensor([1, 3, 6])
+    """
+    return sum_so_far(*_scanned("cumsum", input, dim, dtype, axis), False)
+
+
+def _scanned(who: str, input: Any, dim: Any, dtype: Any, axis: Any) -> tuple[Any, int]:
+    """`input` in the dtype in which it is accumulated, and the dim."""
+    dim = axis if dim is None else dim
+    if dim is None:
+        raise TypeError(f'{who}() missing 1 required positional arguments: "dim". Flatten first to scan all elements.')
+    kind = getattr(input, "array", input).dtype
+    if dtype is not None:
+        input = convert(input, dtypes.as_dtype(dtype))
+    elif kind.kind in "iub" and kind.num != dtypes.int64.num:
+        input = convert(input, dtypes.int64)
+    return input, normalize_dim(who, dim, len(input.shape))
+
+
+# --- products ------------------------------------------------------------------------------------------------------------
+
+
+@op(name="cumprod", saves="input output", inplace=True)
+def product_so_far(input: Array, dim: int) -> Array:
+    """The product of the elements up to each place of `dim`."""
+    if input.dtype.itemsize == 1:
+        dtypes.refuse_float8("cumprod", input)
+    return kernel("scans", "cumprod_forward", input)(input, dim)
+
+
+@product_so_far.fast_backward
+def product_so_far_fast_backward(g: Any, saved: Any, dim: Any) -> Any:
+    return (kernel("scans", "cumprod_backward", g)(g, saved.input, saved.output, dim),)
+
+
+@product_so_far.backward
+def product_so_far_backward(g: Any, saved: Any, dim: Any) -> Any:
+    """Element k: the product before it, times r[k] = g[k] + x[k + 1] r[k + 1]. Right with any number of zeros."""
+    x = saved.input
+    if not len(x.shape):
+        return (g,)
+    return (conj(behind_one(saved.output, dim)) * recurrence(g, conj(_moved(x, dim, -1)), dim),)
+
+
+@op()
+def behind_one(input: Array, dim: int) -> Array:
+    """1, and behind it all elements along `dim` but the last."""
+    return kernel("scans", "behind_one", input)(input, dim)
+
+
+@behind_one.backward
+def behind_one_backward(g: Any, saved: Any, dim: Any) -> Any:
+    return (_moved(g, dim, -1),)
+
+
+@op(saves="decay output")
+def recurrence(input: Array, decay: Array, dim: int) -> Array:
+    """r[k] = input[k] + decay[k] * r[k + 1], with r = 0 behind the end of `dim`."""
+    return kernel("scans", "recurrence", input)(input, decay, dim)
+
+
+@recurrence.backward
+def recurrence_backward(g: Any, saved: Any, dim: Any) -> Any:
+    # The transpose runs the other way: s[k] = g[k] + decay[k - 1] * s[k - 1].
+    back = reversed_along(
+        recurrence(reversed_along(g, dim), conj(reversed_along(_moved(saved.decay, dim, 1), dim)), dim), dim
+    )
+    return back, back * conj(_moved(saved.output, dim, -1)) if saved.needs(1) else None
+
+
+@op(linear=True)
+def reversed_along(input: Array, dim: int) -> Array:
+    """The elements along `dim` in reverse order (a copy)."""
+    return kernel("scans", "reversed_along", input)(input, dim)
+
+
+@reversed_along.backward
+def reversed_along_backward(g: Any, saved: Any, dim: Any) -> Any:
+    return (reversed_along(g, dim),)
+
+
+@composed(covers="cumprod", method=True, inplace=True)
+def cumprod(input: Any, dim: Any = None, *, dtype: Any = None, axis: Any = None) -> Any:
+    """The product of the elements up to and with each place of `dim`. Booleans and integers multiply in int64.
+
+    The gradient is right with any number of zeros.
+
+    >>> dynograd.cumprod(tensor([1.0, 2.0, 3.0]), 0)
+    tensor([1., 2., 6.])
+    """
+    return product_so_far(*_scanned("cumprod", input, dim, dtype, axis))
+
+
+# --- extremes ------------------------------------------------------------------------------------------------------------
+
+
+@op(name="cummax", outputs="values indices", saves="input.shape output.indices")
+def max_so_far(input: Array, dim: int) -> Any:
+    """The largest element up to each place of `dim`, and where it is."""
+    return kernel("scans", "cummax", input)(input, dim)
+
+
+@op(name="cummin", outputs="values indices", saves="input.shape output.indices")
+def min_so_far(input: Array, dim: int) -> Any:
+    """The smallest element up to each place of `dim`, and where it is."""
+    return kernel("scans", "cummin", input)(input, dim)
+
+
+@max_so_far.backward
+@min_so_far.backward
+def max_so_far_backward(g: Any, saved: Any, dim: Any) -> Any:
+    shape = saved.input_shape
+    return (spread(g[0], dim, saved.output[1], shape) if shape else g[0],)
+
+
+@max_so_far.jvp
+@min_so_far.jvp
+def max_so_far_jvp(tangents: Any, saved: Any, dim: Any) -> Any:
+    return gathered(tangents[0], dim, saved.output[1]) if saved.input_shape else tangents[0], None
+
+
+@composed(covers="cummax", method=True)
+def cummax(input: Any, dim: int) -> Any:
+    """The largest element up to and with each place of `dim`, as (values, indices). Of equals the last counts; NaN stays.
+
+    >>> dynograd.cummax(tensor([1.0, 3.0, 2.0]), 0)
+    cummax(values=tensor([1., 3., 3.]), indices=tensor([0, 1, 1]))
+    """
+    dtypes.refuse_complex("cummax", getattr(input, "array", input))
+    return max_so_far(input, normalize_dim("cummax", dim, len(input.shape)))
+
+
+@composed(covers="cummin", method=True)
+def cummin(input: Any, dim: int) -> Any:
+    """The smallest element up to and with each place of `dim`, as (values, indices). Of equals the last counts; NaN stays.
+
+    >>> dynograd.cummin(tensor([2.0, 1.0, 3.0]), 0)
+    cummin(values=tensor([2., 1., 1.]), indices=tensor([0, 1, 1]))
+    """
+    dtypes.refuse_complex("cummin", getattr(input, "array", input))
+    return min_so_far(input, normalize_dim("cummin", dim, len(input.shape)))
+
+
+# --- log of running sums of exponentials ---------------------------------------------------------------------------------
+
+
+@op(name="logcumsumexp", saves="input output")
+def logsumexp_so_far(input: Array, dim: int) -> Array:
+    """log(cumsum(exp(input)))."""
+    return kernel("scans", "logcumsumexp_forward", input)(input, dim)
+
+
+@logsumexp_so_far.backward
+def logsumexp_so_far_backward(g: Any, saved: Any, dim: Any) -> Any:
+    """exp(x[k] - y[k]) r[k] with r[k] = g[k] + exp(y[k] - y[k + 1]) r[k + 1]: no exponent is above 0."""
+    x, y = saved.input, saved.output
+    shape = tuple(x.shape)
+    if not shape or shape[dim] < 2:
+        return (g * exp_difference(x, y),)
+    ratios = exp_difference(_part(y, dim, None, -1), _part(y, dim, 1, None))
+    decay = fill_basic(ratios, shape, (*(FULL,) * dim, slice(None, -1)))
+    return (exp_difference(x, y) * recurrence(g, decay, dim),)
+
+
+@composed(covers="logcumsumexp", method=True)
+def logcumsumexp(input: Any, dim: int) -> Any:
+    """log(cumsum(exp(input), dim)), without overflow. Places up to which all is -inf give -inf, with gradient 0.
+
+    >>> dynograd.logcumsumexp(tensor([0.0, 0.0, 1000.0]), 0)
+    tensor([0.0000e+00, 6.9315e-01, 1.0000e+03])
+    """
+    place = normalize_dim("logcumsumexp", dim, len(input.shape))
+    if getattr(input, "array", input).dtype.kind == "c":
+        return _doubled(logaddexp, input, place)
+    return logsumexp_so_far(floating(input), place)
+
+
+def _doubled(function: Any, input: Any, dim: int) -> Any:
+    """The running results of an associative function along `dim`, in log2(n) steps over the whole."""
+    step, size = 1, input.shape[dim] if len(input.shape) else 0
+    while step < size:
+        later = function(_part(input, dim, step, None), _part(input, dim, None, -step))
+        input = cat([_part(input, dim, None, step), later], dim)
+        step *= 2
+    return input
+
+
+# --- differences and areas -----------------------------------------------------------------------------------------------
+
+
+@composed(method=True)
+def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """The difference of neighbours along `dim`, `n` times over. For booleans: whether they differ.
+
+    Args:
+        prepend: tensor put in front of `input` along `dim` first.
+        append: tensor put behind it.
+
+    >>> dynograd.diff(tensor([1, 4, 9, 16]))
+    tensor([3, 5, 7])
+    """
+    rank = len(input.shape)
+    if not rank:
+        raise ShapeError("diff: diff expects input to be at least one-dimensional. Unsqueeze it first.")
+    if n < 0:
+        raise RuntimeError(f"diff: order must be non-negative but got {n}.")
+    place = normalize_dim("diff", dim, rank)
+    if n and (prepend is not None or append is not None):
+        input = cat([one for one in (prepend, input, append) if one is not None], place)
+    boolean = getattr(input, "array", input).dtype.kind == "b"
+    for _ in range(n):
+        later, earlier = _part(input, place, 1, None), _part(input, place, None, -1)
+        input = later ^ earlier if boolean else later - earlier
+    return input
+
+
+@composed()
+def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
+    """The area below `y` along `dim` by the trapezoid rule.
+
+    Args:
+        x: where `y` was taken: of its shape, or one dim (that of `dim`); else the places are `dx` (1) apart.
+
+    >>> dynograd.trapezoid(tensor([1.0, 5.0, 10.0]))
+    tensor(10.5000)
+    """
+    areas, place = _trapezoids("trapezoid", y, x, dx, dim)
+    return sum_dims(areas, place, False)
+
+
+@composed()
+def trapz(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
+    """Another name of `trapezoid`."""
+    return trapezoid(y, x, dx=dx, dim=dim)
+
+
+@composed()
+def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
+    """The area below `y` up to each place of `dim` but the first; arguments as in `trapezoid`.
+
+    >>> dynograd.cumulative_trapezoid(tensor([1.0, 5.0, 10.0]))
+    tensor([ 3.0000, 10.5000])
+    """
+    areas, place = _trapezoids("cumulative_trapezoid", y, x, dx, dim)
+    return sum_so_far(areas, place, False)
+
+
+def _trapezoids(who: str, y: Any, x: Any, dx: float | None, dim: int) -> tuple[Any, int]:
+    """The area between each two neighbours, and the dim."""
+    if x is not None and dx is not None:
+        raise TypeError(f"{who}: got both x and dx. Give the places or their distance.")
+    if getattr(y, "array", y).dtype.kind == "b":
+        raise DtypeError(f"{who}: received a bool input for `y`, but bool is not supported. Use y.float().")
+    rank = len(y.shape)
+    place = normalize_dim(who, dim, rank)
+    both = _part(y, place, 1, None) + _part(y, place, None, -1)
+    if x is None:
+        return both * ((1 if dx is None else dx) / 2), place
+    if len(x.shape) == 1 and rank > 1:
+        if x.shape[0] != y.shape[place]:
+            raise ShapeError(
+                f"{who}: There must be one `x` value for each sample point: x has {x.shape[0]} (shape {tuple(x.shape)}), y has "
+                f"{y.shape[place]} along dim {place} (shape {tuple(y.shape)})."
+            )
+        x = reshaped(x, (x.shape[0], *(1,) * (rank - place - 1)))
+    elif len(x.shape) > rank:
+        raise ShapeError(
+            f"{who}: x has more dims than y: shape {tuple(x.shape)} for y of shape {tuple(y.shape)}. Give x the shape of y, or one dim."
+        )
+    elif len(x.shape) < rank:
+        x = reshaped(x, (*(1,) * (rank - len(x.shape)), *x.shape))
+    along = place - rank + len(x.shape)
+    return both * (_part(x, along, 1, None) - _part(x, along, None, -1)) / 2, place

@@ -1,0 +1,79 @@
+"""How near two vectors are: cosine, distance; and vectors brought to length 1."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from dynograd.base import dtypes
+from dynograd.base.shapes import broadcast_shapes, normalize_dim
+from dynograd.errors import DtypeError
+from dynograd.ops.elementwise.arithmetic import is_whole
+from dynograd.ops.elementwise.choices import clamp_min
+from dynograd.ops.layout.broadcasting import convert, stretch
+from dynograd.ops.layout.views import reshaped
+from dynograd.ops.op import composed
+from dynograd.ops.reduce.norms import vector_norm
+from dynograd.ops.reduce.reductions import sum_dims
+
+__all__ = ["cosine_similarity", "normalize", "pairwise_distance"]
+
+
+@composed()
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+    """The cosine of the angle between vectors along `dim`: x1 . x2 / (max(|x1|, eps) * max(|x2|, eps)).
+
+    Args:
+        x1, x2: broadcast.
+        eps: the least length; a zero vector gives 0.
+    Returns:
+        the common shape without `dim`.
+
+    >>> dynograd.nn.functional.cosine_similarity(tensor([[3.0, 4.0]]), tensor([[4.0, 3.0]]))
+    tensor([0.9600])
+    """
+    who = "cosine_similarity"
+    shape = broadcast_shapes(who, tuple(x1.shape), tuple(x2.shape))
+    place = normalize_dim(who, dim, len(shape))
+    if is_whole(x1) or is_whole(x2):
+        kind = dtypes.result_dtype(*[getattr(one, "array", one) for one in (x1, x2)])
+        if kind.category < dtypes.FLOATING:
+            raise DtypeError(
+                f"{who}: expected common dtype to be floating point, yet common dtype is {kind}. Use x.float()."
+            )
+        x1, x2 = convert(x1, kind), convert(x2, kind)
+    if not shape:
+        return reshaped(cosine_similarity(reshaped(x1, (1,)), reshaped(x2, (1,)), 0, eps), ())
+    x1, x2 = (one if tuple(one.shape) == shape else stretch(one, shape) for one in (x1, x2))
+    lengths = [clamp_min(vector_norm(one, 2, place, True, None, who), eps) for one in (x1, x2)]
+    return sum_dims((x1 / lengths[0]) * (x2 / lengths[1]), (place,), False)
+
+
+@composed()
+def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
+    """The p-norm of x1 - x2 + eps over the last dim.
+
+    Args:
+        x1, x2: (N, D) or (D,), broadcast.
+        eps: added to each difference, so that gradients exist where x1 = x2.
+
+    >>> dynograd.nn.functional.pairwise_distance(tensor([[3.0, 4.0]]), tensor([[0.0, 0.0]]))
+    tensor([5.0000])
+    """
+    broadcast_shapes("pairwise_distance", tuple(x1.shape), tuple(x2.shape))
+    return vector_norm(x1 - x2 + eps, p, -1, keepdim, None, "pairwise_distance")
+
+
+@composed()
+def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
+    """`input` divided by its p-norm along `dim`, so that vectors there have length 1; those shorter than `eps` stay short.
+
+    Args:
+        dim: an int, or several taken as one vector.
+
+    >>> dynograd.nn.functional.normalize(tensor([[3.0, 4.0]]))
+    tensor([[0.6000, 0.8000]])
+    """
+    if not prod(input.shape):
+        return input * 1
+    return input / clamp_min(vector_norm(input, p, dim, True, None, "normalize"), eps)

@@ -1,0 +1,1 @@
+"""Rows of different lengths that lie behind one another."""

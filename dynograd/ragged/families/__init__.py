@@ -1,0 +1,1 @@
+"""The ragged rules, one file for each family of ops."""

@@ -1,0 +1,83 @@
+"""Ops on single vectors or matrices, which have no batch: each row is computed for itself, and the results are put together as rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dynograd.ragged.calls import Call, invoke, own_function, ragged_rule
+from dynograd.ragged.families.groups import Groups, joined
+from dynograd.ragged.families.levels import SHARED, is_deep, lifted
+from dynograd.ragged.families.selecting import row_of
+from dynograd.ragged.tensor import RaggedTensor
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["each"]
+
+NAMES = """
+outer ger kron dot vdot cov corrcoef pdist addmv addr addmm chain_matmul linalg_multi_dot diag diagflat trace vander cartesian_prod combinations
+block_diag meshgrid linalg_tensorinv linalg_tensorsolve
+""".split()
+
+
+@ragged_rule(*NAMES, kind="each", note="each row for itself")
+def each(call: Call) -> Any:
+    """Each row for itself; results with the shapes of rows are ragged."""
+    ragged = call.ragged()
+    if any([is_deep(one) for one in ragged]):
+        return lifted(call)
+    count = ragged[0].partition.count
+    for one in ragged[1:]:
+        if one.partition.count != count:
+            ragged[0].partition.check_same(call.name, one.partition)
+    rank = max(one.ndim for one in ragged)
+
+    def own(name: str, value: Any, number: int) -> Any:
+        if isinstance(value, RaggedTensor):
+            return row_of(value, number)
+        if type(value) in (list, tuple):
+            return type(value)(own(name, one, number) for one in value)
+        if isinstance(value, Tensor) and name not in SHARED and value.ndim == rank and value.shape[0] == count:
+            return value.select(0, number)  # type: ignore[attr-defined]
+        return value
+
+    found = []
+    for number in range(count):
+        found.append(_as_batch(_alone(call, {name: own(name, value, number) for name, value in call.given.items()})))
+
+    def probe(call: Call, given: dict[str, Any]) -> Any:
+        """The op on a batch of one, without the batch."""
+
+        def first(whole: Any, one: Any) -> Any:
+            if type(whole) in (list, tuple):
+                return type(whole)(first(*pair) for pair in zip(whole, one, strict=True))
+            batch = isinstance(whole, RaggedTensor) or (isinstance(one, Tensor) and one.ndim == rank)
+            return one[0] if batch else one
+
+        return _as_batch(_alone(call, {name: first(call[name], one) for name, one in given.items()}))
+
+    return joined(call, ragged, _Single(ragged), found, probe)
+
+
+def _alone(call: Call, given: dict[str, Any]) -> Any:
+    found = invoke(own_function(call.key), call.op, given)
+    if (
+        call.name in ("cov", "corrcoef") and given["input"].ndim == 2
+    ):  # of one variable a number, but rows need equally many dims
+        return found.reshape(2 * (given["input"].shape[0],))
+    return found
+
+
+def _as_batch(found: Any) -> Any:
+    return type(found)(one.unsqueeze(0) for one in found) if type(found) in (tuple, list) else found.unsqueeze(0)
+
+
+class _Single(Groups):
+    """Each row is a group."""
+
+    def __init__(self, ragged: list[RaggedTensor]) -> None:
+        super().__init__(ragged)
+        self.rows = [np.array([number], np.int64) for number in range(self.count)]
+        self.order = self.inverse = np.arange(self.count, dtype=np.int64)
+        self.sorted, self.whole = True, False

@@ -1,0 +1,124 @@
+"""Index vectors of several dims of a ragged tensor, which go together pair by pair: `x[[0, 2], [1, 3]]` is x[0, 1] and x[2, 3].
+
+As in a dense tensor, one vector for the rows and one for another dim are broadcast against one another; the result has one entry for
+each pair, in dim 0: `x[torch.arange(len(x)), x.lengths() - 1]` are the last elements of all rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dynograd.errors import IndexRangeError, ShapeError
+from dynograd.ops.index.indices import FULL
+from dynograd.ops.op import registry
+from dynograd.ragged.calls import Refusal
+from dynograd.ragged.families.elementwise import run
+from dynograd.ragged.families.entries import host, is_vector, number, row_numbers
+from dynograd.ragged.families.groups import index_of
+from dynograd.ragged.families.selecting import row_of, rows_at
+from dynograd.ragged.making import ragged_tensor
+from dynograd.ragged.partitions import Shapes
+from dynograd.ragged.tensor import RaggedTensor
+
+__all__ = ["paired"]
+
+
+def paired(x: RaggedTensor, first: Any, rest: list[Any]) -> Any:
+    """`x[first, *rest]`, where `first` and some of `rest` are vectors."""
+    if any([one is None or isinstance(one, RaggedTensor) for one in rest]):
+        raise Refusal("getitem: pairs of index vectors beside None or a ragged index; index in two steps.")
+    numbers = _vector(first, x.partition.count)
+    vectors = [_vector(one, None) if is_vector(one) else None for one in rest]
+    try:
+        rows, *others = np.broadcast_arrays(numbers, *[one for one in vectors if one is not None])
+    except ValueError:
+        shapes = [one.shape for one in (numbers, *vectors) if one is not None]
+        raise ShapeError(f"getitem: index vectors go together pair by pair, but have shapes {shapes}.") from None
+    row_list, left = row_numbers(x.partition.count, rows), iter(others)
+    entries = [one if vector is None else next(left) for one, vector in zip(rest, vectors, strict=True)]
+    entries += [FULL] * (x.ndim - 1 - len(entries))
+    if isinstance(x.partition, Shapes):
+        return _one_by_one(x, row_list, entries)
+    at = x.place - 1
+    if isinstance(entries[at], np.ndarray):
+        return _elements(x, row_list, entries, at)
+    if at and any([isinstance(one, np.ndarray) for one in entries[:at]]):
+        return _one_by_one(x, row_list, entries)
+    return _beside(rows_at(x, row_list), entries, at)
+
+
+def _vector(entry: Any, count: int | None) -> np.ndarray:
+    found = host(entry)
+    if found.dtype.kind == "b":
+        found = row_numbers(count, found) if count is not None else np.flatnonzero(found)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise Refusal(
+            f"getitem: index vectors of pairs must be vectors of integers, got {found.dtype} of shape {found.shape}."
+        )
+    return found.astype(np.int64)
+
+
+def _elements(x: RaggedTensor, rows: np.ndarray, entries: list[Any], at: int) -> Any:
+    """Element `entries[at][n]` of row `rows[n]`: (n, *)."""
+    part, numbers = x.partition, entries[at]
+    lengths = part.lengths[rows]
+    wrong = (numbers < -lengths) | (numbers >= lengths)
+    if wrong.any():
+        pair = int(wrong.argmax())
+        raise IndexRangeError(
+            f"getitem: index {numbers[pair]} at position {pair} is out of bounds for row {rows[pair]}, which has {lengths[pair]} elements."
+        )
+    places = part.offsets[:-1][rows] + np.where(numbers < 0, numbers + lengths, numbers)
+    others = [*entries[:at], *entries[at + 1 :]]
+    if isinstance(x.packed, RaggedTensor):
+        return _again(rows_at(x.packed, places), others)
+    front = x.packed if not at else run("permute", x.packed, (at, *range(at), *range(at + 1, x.packed.ndim)))
+    return registry["getitem"].function(front, (index_of(places, front), *[_given(one, front) for one in others]))
+
+
+def _beside(x: RaggedTensor, entries: list[Any], at: int) -> Any:
+    """Rows that are chosen already; vectors for dims behind the ragged one, of which each row has its own number."""
+    own, later = entries[at], entries[at + 1 :]
+    alone = number(own)
+    if own != FULL:
+        x = registry["getitem"].function(x, (FULL, *entries[:at], own))
+        if alone is not None:
+            return _again(x, [*[FULL] * at, *later])
+    rows = x.partition.array("rows")
+    spread = [one[rows] if isinstance(one, np.ndarray) else one for one in later]
+    if isinstance(x.packed, RaggedTensor):
+        return x.with_packed(paired(x.packed, np.arange(x.partition.total), spread))
+    if at:
+        return _one_by_one(x, np.arange(x.partition.count), [*[FULL] * (at + 1), *later])
+    every = index_of(np.arange(x.partition.total), x.packed)
+    return x.with_packed(registry["getitem"].function(x.packed, (every, *[_given(one, x.packed) for one in spread])))
+
+
+def _again(found: Any, entries: list[Any]) -> Any:
+    """The other entries of (n, *): vectors are paired with the n."""
+    if all([isinstance(one, slice) and one == FULL for one in entries]):
+        return found
+    if not any([isinstance(one, np.ndarray) for one in entries]):
+        return found[(FULL, *entries)]
+    return found[(np.arange(len(found)), *entries)]
+
+
+def _given(entry: Any, like: Any) -> Any:
+    return index_of(entry, like) if isinstance(entry, np.ndarray) else entry
+
+
+def _one_by_one(x: RaggedTensor, rows: np.ndarray, entries: list[Any]) -> Any:
+    """Pair by pair: rows with several ragged dims, or with vectors in front of the ragged one."""
+    found = [
+        row_of(x, int(row))[tuple([int(one[pair]) if isinstance(one, np.ndarray) else one for one in entries])]
+        for pair, row in enumerate(rows)
+    ]
+    if not found:
+        return x.packed[:0] if not isinstance(x.packed, RaggedTensor) else x.packed.packed[:0]
+    part = x.partition
+    ragged = [dim for dim, size in enumerate(part.fixed) if size is None] if isinstance(part, Shapes) else [x.place - 1]
+    left = [dim for dim, one in enumerate(entries) if isinstance(one, slice)]
+    dims = [left.index(dim) + 1 for dim in ragged if dim in left]
+    return ragged_tensor(found, ragged_dims=dims) if dims else registry["stack"].function(found, 0)

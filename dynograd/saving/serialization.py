@@ -1,0 +1,189 @@
+"""`save` and `load`: nested dicts, lists, numbers, strings and tensors in a safetensors file. Nothing is ever unpickled, and what
+PyTorch pickled is read by `torch_files`.
+
+The tensors are ordinary safetensors entries, named by their place ("model.layer.weight"), so other tools read them. The structure
+around them (`checkpoint_trees`) and a checksum per tensor stand in the file's metadata (`checkpoint_files`). A file is written beside
+its target and moved over it when it is complete and on disk (`files`): a crash or a full disk leaves the old file as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any
+
+from dynograd import arrays
+from dynograd.base.files import Source, Stream, write_atomically
+from dynograd.saving import checkpoint_files, sharding
+from dynograd.saving.checkpoint_trees import Reader, Writer
+from dynograd.tensor.tensor import wrap
+
+__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
+
+
+def save(
+    obj: Any,
+    f: Any,
+    pickle_module: Any = None,
+    pickle_protocol: int | None = None,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+    *,
+    max_shard_size: int | str | None = None,
+) -> None:
+    """Writes `obj` to a path or an open binary file.
+
+    Args:
+        obj: tensors, numbers, strings, None, NumPy arrays, and lists, tuples and dicts of these: `state_dict()`s of models,
+            optimizers and schedulers, or a dict of several.
+        f: path (written completely or not at all) or file object.
+        pickle_module, pickle_protocol: of no effect, as nothing is pickled.
+        max_shard_size: `f` is a folder, in which the tensors of a dict are spread over files of at most so many bytes ("5GB"), with
+            the index that Hugging Face's libraries read too.
+    Raises:
+        CheckpointError: the file cannot be written; what was there before is untouched.
+        TypeError: something in `obj` is not data; the message names its place.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "checkpoint.safetensors")
+    >>> dynograd.save({"step": 3, "weight": tensor([1.0, 2.0])}, path)
+    >>> dynograd.load(path)
+    {'step': 3, 'weight': tensor([1., 2.])}
+    """
+    if max_shard_size is not None:
+        sharding.save(obj, os.fspath(f), max_shard_size, save)
+        return
+    writer = Writer()
+    tree = writer.text(obj)
+    if hasattr(f, "write"):
+        checkpoint_files.write(writer.entries, tree, Stream(f))
+        return
+    write_atomically(os.fspath(f), lambda output: checkpoint_files.write(writer.entries, tree, output))
+
+
+def load(
+    f: Any,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **pickle_load_args: Any,
+) -> Any:
+    """Reads what `save` wrote, any safetensors file (then a dict of tensors), what PyTorch's `torch.save` wrote, or the shards of a folder.
+
+    No code in the file is ever run, so `weights_only` is always true in effect: a file that holds other things than tensors, numbers,
+    strings, containers and NumPy arrays is refused, and the message names what it holds. Files of PyTorch are read by path at the
+    speed of a copy; tensors that shared memory share it again.
+
+    Args:
+        f: path or open binary file; a folder, or the path of an index such as model.safetensors.index.json, for all its shards.
+        map_location: device for the tensors, or a dict from the names of devices they were saved on, or a function of (storage, name)
+            whose result lies on the device (`lambda storage, name: storage`: the CPU); by default each goes back to the device
+            it was saved on, to the CPU (with a warning) where there is no GPU.
+        pickle_module: None or Python's `pickle`; accepted for PyTorch's sake, and not used. `encoding` and its like as well.
+        weights_only: True and False are the same here.
+        mmap: the memory of tensors in a file of PyTorch is the file's, read when it is used and copied when it is written; checksums
+            are not compared. Safetensors files are read whole.
+    Raises:
+        CheckpointError: not such a file, truncated, or a tensor's bytes are damaged (its name is given).
+        FileNotFoundError: there is no such file.
+    """
+    _check_arguments(f, pickle_module, weights_only, mmap, pickle_load_args)
+    name = getattr(f, "name", "the given file") if hasattr(f, "read") else os.fspath(f)
+    if map_location is not None and not callable(map_location) and not isinstance(map_location, dict):
+        arrays.check_device("load", map_location)
+    if hasattr(f, "read"):
+        raw = bytes(f.read())
+        if _is_torch_file(raw[:32]):
+            return _read_torch_file(raw, str(name), map_location)
+        with Source(raw) as source:
+            return _read_own_file(source, str(name), map_location)
+    if sharding.is_sharded(name):
+        options: dict[str, Any] = {"weights_only": weights_only, "mmap": mmap}
+        return sharding.Shards(name, lambda path: load(path, map_location, **options)).whole()
+    with open(name, "rb") as file:
+        if _is_torch_file(file.read(32)):
+            return _read_torch_file(file, str(name), map_location, bool(mmap))
+        with Source(file, name) as source:
+            return _read_own_file(source, str(name), map_location)
+
+
+def _read_own_file(source: Source, name: str, map_location: Any) -> Any:
+    entries, tree = checkpoint_files.read(source, name)
+    reader = Reader(name, entries, map_location)
+    if tree is not checkpoint_files.FOREIGN:
+        return reader.read(tree)
+    place = reader.place("cpu")
+    return {key: wrap(arrays.to_device(entry, place)) for key, entry in entries.items()}
+
+
+def _is_torch_file(start: bytes) -> bool:
+    if start[:2] != b"PK" and start[:1] not in (b"\x80", b"\x8a"):
+        return False
+    from dynograd.saving import torch_files
+
+    return torch_files.is_torch_file(start)
+
+
+def _read_torch_file(file: Any, name: str, map_location: Any, mapped: bool = False) -> Any:
+    from dynograd.saving import torch_files
+
+    return torch_files.read(file, name, Reader(name, {}, map_location).place, mapped)
+
+
+def _check_arguments(f: Any, pickle_module: Any, weights_only: Any, mmap: Any, others: dict[str, Any]) -> None:
+    """Refuses what PyTorch's arguments of `load` cannot mean here."""
+    if pickle_module is not None and getattr(pickle_module, "__name__", None) not in ("pickle", "_pickle"):
+        raise ValueError(
+            f"load: pickle_module={getattr(pickle_module, '__name__', pickle_module)} is not supported: dynograd unpickles nothing. Leave it "
+            f"out; what needs that module is refused, and its name told."
+        )
+    for name, value in (("weights_only", weights_only), ("mmap", mmap)):
+        if value not in (None, True, False):
+            raise TypeError(f"load: {name} is True, False or None, got {value!r}.")
+    if mmap and hasattr(f, "read"):
+        raise ValueError(
+            "load: f must be a file path in order to use the mmap argument, got an open file. Pass its path."
+        )
+    unknown = [name for name in others if name not in ("encoding", "errors", "fix_imports", "buffers")]
+    if unknown:
+        raise TypeError(
+            f"load: got an unexpected keyword argument {unknown[0]!r}. It takes map_location, pickle_module, weights_only and mmap."
+        )
+
+
+# --- PyTorch's list of classes that unpickling may make; nothing is unpickled here, so it is only remembered --------------------
+
+_safe_globals: list[Any] = []
+
+
+def add_safe_globals(safe_globals: list[Any]) -> None:
+    """Remembers the classes; `load` makes none whatever is in the list."""
+    _safe_globals.extend(one for one in safe_globals if one not in _safe_globals)
+
+
+def get_safe_globals() -> list[Any]:
+    """What `add_safe_globals` was given."""
+    return list(_safe_globals)
+
+
+def clear_safe_globals() -> None:
+    """Forgets the classes."""
+    _safe_globals.clear()
+
+
+@contextlib.contextmanager
+def safe_globals(safe_globals: list[Any]) -> Any:
+    """Remembers the classes inside the block.
+
+    >>> with dynograd.serialization.safe_globals([set]):
+    ...     dynograd.serialization.get_safe_globals()
+    [<class 'set'>]
+    """
+    before = list(_safe_globals)
+    add_safe_globals(safe_globals)
+    try:
+        yield
+    finally:
+        _safe_globals[:] = before

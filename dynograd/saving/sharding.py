@@ -1,0 +1,230 @@
+"""State_dicts spread over several files of a folder, as Hugging Face's libraries lay them out.
+
+`model.safetensors.index.json` (or `pytorch_model.bin.index.json`) says which file holds which tensor: {"metadata": {"total_size":
+bytes}, "weight_map": {tensor: file}}. The index is written last, so a folder is complete when it is there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from dynograd.base.files import write_atomically
+from dynograd.errors import CheckpointError
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["Shards", "is_sharded", "save", "size_of"]
+
+INDEX = "model.safetensors.index.json"
+INDICES = (INDEX, "pytorch_model.bin.index.json")
+ALONE = ("model.safetensors", "pytorch_model.bin")
+_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
+_LONGEST_INDEX = 1 << 28
+
+
+def is_sharded(path: str) -> bool:
+    """Whether the path is that of a folder or an index instead of a file with tensors."""
+    return path.endswith(".index.json") or os.path.isdir(path)
+
+
+class Shards:
+    """The files of a folder, or those that an index names.
+
+    Args:
+        path: the folder, or its index.
+        load: reads one file, given its path.
+    Raises:
+        CheckpointError: there is no index, it is damaged, or a file that it names is missing.
+    """
+
+    def __init__(self, path: str, load: Callable[[str], Any]) -> None:
+        self.path, self.load = path, load
+        self.folder = path if os.path.isdir(path) else os.path.dirname(path)
+        self.names: dict[str, list[str]] = {}  # of the tensors in each file, in the order of the index
+        index = self._index()
+        if index is None:
+            return
+        for name, file in self._weight_map(index).items():
+            self.names.setdefault(file, []).append(name)
+        self.files = list(self.names)
+        absent = [file for file in self.files if not os.path.isfile(os.path.join(self.folder, file))]
+        if absent:
+            raise self._error(
+                f"lacks {len(absent)} of its {len(self.files)} files: {', '.join(absent[:5])}. Download or copy them too."
+            )
+
+    def _index(self) -> str | None:
+        """The path of the index; None where the folder has one file with everything."""
+        if not os.path.isdir(self.path):
+            return self.path
+        there = sorted(os.listdir(self.folder))
+        for name in (*INDICES, *ALONE):
+            if name in there:
+                self.files = [name]
+                return os.path.join(self.folder, name) if name in INDICES else None
+        others = [name for name in there if name.endswith((".index.json", ".safetensors", ".bin", ".pt"))]
+        if len(others) == 1:
+            self.files = others
+            return os.path.join(self.folder, others[0]) if others[0].endswith(".json") else None
+        found = f"it has {', '.join((others or there)[:5])}" if there else "it is empty"
+        raise self._error(
+            f"has none of {', '.join((*INDICES, *ALONE))}: {found}. Pass the path of a file or of an index."
+        )
+
+    def _weight_map(self, path: str) -> dict[str, str]:
+        try:
+            if os.path.getsize(path) > _LONGEST_INDEX:
+                raise self._error(f"has an index of {os.path.getsize(path)} bytes: it is not read.")
+            with open(path, encoding="utf-8") as file:
+                found = json.load(file)["weight_map"]
+        except FileNotFoundError:
+            raise
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise self._error(
+                f"has a damaged index ({type(error).__name__}: {str(error)[:100]}). Expected "
+                f'{{"metadata": ..., "weight_map": {{tensor: file}}}}.'
+            ) from None
+        if not isinstance(found, dict) or not all(isinstance(file, str) for file in found.values()):
+            raise self._error(
+                f"has a damaged index: weight_map is a {type(found).__name__}, expected names of files by tensor."
+            )
+        for file in found.values():
+            if not re.fullmatch(r"[^/\\\0:]+", file) or file in (".", ".."):
+                raise self._error(f"names the file {file[:80]!r}, which lies outside of its folder: it is not read.")
+        return found
+
+    def __iter__(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """(file, what it holds) one after the other."""
+        for file in self.files:
+            held = self.load(os.path.join(self.folder, file))
+            wanted = self.names.get(file)
+            if wanted is not None:
+                if not isinstance(held, dict):
+                    raise self._error(f"has a {type(held).__name__} in {file}, expected a dict of tensors.")
+                absent = [name for name in wanted if name not in held]
+                if absent:
+                    raise self._error(
+                        f"says that {absent[0]!r} is in {file}, which has other tensors ({', '.join(map(str, [*held][:3]))}): the files do not "
+                        f"belong together. Download them again."
+                    )
+            yield file, held
+
+    def whole(self) -> Any:
+        """All tensors in one dict, in the order of the index; of a single file whatever it holds."""
+        if not self.names:
+            return next(iter(self))[1]
+        found: dict[str, Any] = {}
+        indexed = {name for names in self.names.values() for name in names}
+        for file, held in self:
+            found |= {name: held[name] for name in self.names[file]}
+            found |= {name: one for name, one in held.items() if name not in indexed}  # second names of tied tensors
+        return found
+
+    def _error(self, problem: str) -> CheckpointError:
+        return CheckpointError(f"load: {self.path} {problem}")
+
+
+def size_of(size: int | str) -> int:
+    """Bytes: a number, or a text such as "5GB" or "200MiB"."""
+    if isinstance(size, str):
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]I?B)?", size.strip().upper())
+        if match is None:
+            raise ValueError(f"max_shard_size: expected a number of bytes or a text such as '5GB', got {size!r}.")
+        size = int(float(match[1]) * _UNITS[match[2] or ""])
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise ValueError(f"max_shard_size: expected a positive number of bytes, or a text such as '5GB', got {size!r}.")
+    return size
+
+
+def save(
+    tensors: Any,
+    folder: str,
+    max_shard_size: int | str,
+    write: Callable[[dict[str, Any], str], None],
+    who: str = "save",
+) -> list[str]:
+    """Writes tensors into files of at most `max_shard_size` bytes of tensors each (a larger one has a file of its own), and the index.
+
+    Args:
+        tensors: a dict of tensors, or an iterable of (name, tensor), which may be made while it is read.
+        write: writes one file, given a dict and its path.
+    Returns:
+        The names of the files; one, model.safetensors without an index, where everything fits.
+    """
+    limit = size_of(max_shard_size)
+    os.makedirs(folder, exist_ok=True)
+    named = _tied_together(tensors) if isinstance(tensors, dict) else tensors
+    shard: dict[str, Any] = {}
+    listed: list[str] = []
+    held = total = 0
+    parts: list[list[str]] = []
+    last: Any = None
+
+    def flush() -> None:
+        if shard or not parts:
+            write(shard, os.path.join(folder, _part(len(parts))))
+            parts.append([*listed])
+            shard.clear()
+            listed.clear()
+
+    for name, tensor in named:
+        if not isinstance(name, str) or not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"{who}: with max_shard_size, expected a dict of tensors by name, such as a state_dict(), but {str(name)[:60]!r} is a "
+                f"{type(tensor).__name__}. Save other things into a file: save(obj, 'checkpoint.safetensors')."
+            )
+        if last is not None and _memory_of(tensor) == last and name not in shard:
+            shard[name] = tensor  # written once; the index has the first name, which other libraries read
+            continue
+        size, last = tensor.numel() * tensor.itemsize, _memory_of(tensor)
+        if shard and held + size > limit:
+            flush()
+            held = 0
+        shard[name] = tensor
+        listed.append(name)
+        held, total = held + size, total + size
+    flush()
+    return _named(folder, parts, total)
+
+
+def _memory_of(tensor: Tensor) -> Any:
+    """What tied tensors have in common; None for one without elements."""
+    if not tensor.numel():
+        return None
+    return str(tensor.device), tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype
+
+
+def _tied_together(tensors: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
+    """The items, with those of the same memory after each other: they go into one file."""
+    groups: dict[Any, list[Any]] = {}
+    for name, one in tensors.items():
+        memory = _memory_of(one) if isinstance(one, Tensor) else None
+        groups.setdefault(name if memory is None else memory, []).append((name, one))
+    for group in groups.values():
+        yield from group
+
+
+def _part(number: int) -> str:
+    return f".model-{number:05d}.part"
+
+
+def _named(folder: str, parts: list[list[str]], total: int) -> list[str]:
+    """Gives the files their names, which have their number in them, and writes the index over the old one."""
+    count = len(parts)
+    names = [f"model-{number:05d}-of-{count:05d}.safetensors" for number in range(1, count + 1)]
+    if count == 1:
+        names = [ALONE[0]]
+    for number, name in enumerate(names):
+        os.replace(os.path.join(folder, _part(number)), os.path.join(folder, name))
+    index = os.path.join(folder, INDEX)
+    if count == 1:
+        if os.path.exists(index):
+            os.unlink(index)  # of what was there before
+        return names
+    weight_map = {tensor: name for name, tensors in zip(names, parts) for tensor in tensors}
+    text = json.dumps({"metadata": {"total_size": total}, "weight_map": weight_map}, indent=2) + "\n"
+    write_atomically(index, lambda output: output.write(text.encode()))
+    return names

@@ -1,0 +1,129 @@
+"""What PyTorch has and this library has not: names that say so, and the way out, instead of a bare AttributeError."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["absence_of", "absent_module", "install_absent"]
+
+_QUANTIZED = (
+    "quantized tensors are not supported. Store numbers as int8 with a scale of your own (x = scale * (q - zero_point)), or use "
+    "bfloat16, float16 or float8_e4m3fn."
+)
+_NAMED = "named tensors are not supported (in PyTorch they stayed a prototype). Number the dims: x.sum(dim=1), x.permute(0, 2, 1)."
+_MKLDNN = "there is no oneDNN layout here. Ops choose their own; use memory_format=channels_last for images."
+_COMPLEX_HALF = "complex numbers of 16-bit parts are not supported. Use complex64."
+_SYMBOLIC = "sizes are plain ints here, never symbols. Use int."
+_REMOVED = "PyTorch removed it too. Use dynograd.linalg.{}."
+_SPARSE = "the tensor is dense, and this asks for a sparse one. x.to_sparse() makes one of layout COO, x.to_sparse_csr() one of CSR."
+_SMALL = "dtypes of fewer than 8 bits are not supported. Use int8 or uint8."
+_MASKED = "masked tensors (in PyTorch a prototype) are not supported. dynograd.masked has reductions with a mask, and x.masked_fill fills."
+_ABSENT = {
+    _QUANTIZED: "qint8 quint8 qint32 quint4x2 quint2x4 quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic "
+    "per_tensor_affine per_channel_affine per_tensor_symmetric per_channel_symmetric fake_quantize_per_tensor_affine qscheme "
+    "fake_quantize_per_channel_affine quantized_lstm quantized_gru",
+    _NAMED: "align_tensors",
+    _COMPLEX_HALF: "complex32 chalf",
+    _SYMBOLIC: "SymInt SymFloat SymBool",
+    _SMALL: "uint1 uint2 uint3 uint4 uint5 uint6 uint7 int1 int2 int3 int4 int5 int6 int7 bits8 bits16 bits1x8 bits2x4 bits4x2 "
+    "float4_e2m1fn_x2",
+    _MASKED: "masked_tensor as_masked_tensor MaskedTensor",
+    _REMOVED.format("eigh"): "symeig",
+    _REMOVED.format("eig"): "eig",
+    _REMOVED.format("solve"): "solve",
+    _REMOVED.format("lstsq"): "lstsq",
+    _REMOVED.format("matrix_rank"): "matrix_rank",
+    "it is not here. Use dynograd.linalg.eigh, or svd_lowrank for the largest.": "lobpcg",
+}
+_ONE_PROCESS = (
+    "a group has one process here, and its model lies on one device. DistributedDataParallel runs the model as it is; dynograd.save and "
+    "dynograd.runs write checkpoints."
+)
+_QUANTIZATION = (
+    "there is no quantization. Use bfloat16, float16 or float8_e4m3fn, or int8 numbers with a scale of your own."
+)
+_NO_CPP = "nothing is compiled from C++ here. Write an autograd.Function; kernels can be Numba's or Triton's."
+_MODULES = {
+    "onnx": "there is no export to ONNX yet. dynograd.save writes safetensors, which other frameworks read.",
+    "export": "programs are not exported. dynograd.save writes the weights; the program is the Python that it is.",
+    "package": "programs are not packaged. dynograd.save writes the weights.",
+    "_VF": "there is no C++ core; use nn.functional, or nn.LSTM and its like.",
+    "distributed.fsdp": _ONE_PROCESS,
+    "distributed.tensor": _ONE_PROCESS,
+    "distributed._tensor": _ONE_PROCESS,
+    "distributed.device_mesh": _ONE_PROCESS,
+    "distributed.checkpoint": _ONE_PROCESS,
+    "distributed.rpc": _ONE_PROCESS,
+    "distributed.pipelining": _ONE_PROCESS,
+    "distributed.algorithms": _ONE_PROCESS,
+    "distributed.nn": _ONE_PROCESS,
+    "quantization": _QUANTIZATION,
+    "ao": _QUANTIZATION,
+    "nn.quantized": _QUANTIZATION,
+    "nn.qat": _QUANTIZATION,
+    "nn.intrinsic": _QUANTIZATION,
+    "utils.cpp_extension": _NO_CPP,
+    "utils.mobile_optimizer": "there is no TorchScript, which it works on.",
+    "utils.model_zoo": "nothing is downloaded. Fetch the file yourself and load(path) it.",
+    "fx": "programs are not traced into graphs. Forward hooks (nn.Module.register_forward_hook) see what layers compute.",
+}
+_METHODS = {
+    _QUANTIZED: "int_repr q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points q_per_channel_axis qscheme",
+    _NAMED: "refine_names align_to align_as rename rename_",
+    _MKLDNN: "to_mkldnn",
+    _COMPLEX_HALF: "chalf",
+    _SPARSE: "coalesce indices values crow_indices col_indices ccol_indices row_indices is_coalesced sparse_resize_ sparse_resize_and_clear_ "
+    "sspaddmm smm",
+    _REMOVED.format("eigh"): "symeig",
+    _REMOVED.format("eig"): "eig",
+    _REMOVED.format("solve"): "solve",
+    _REMOVED.format("lstsq"): "lstsq",
+}
+
+
+def absence_of(name: str) -> str | None:
+    """Why `dynograd` has no `name`, where that is worth saying."""
+    for why, names in _ABSENT.items():
+        if name in names.split():
+            return why
+    return None
+
+
+def absent_module(name: str) -> str | None:
+    """Why there is no module `dynograd.<name>`, where that is worth saying; also for what would lie below it."""
+    while name:
+        if name in _MODULES:
+            return _MODULES[name]
+        name = name.rpartition(".")[0]
+    return None
+
+
+def dequantize(self: Tensor) -> Tensor:
+    """The tensor in float32; none is quantized here."""
+    return self.float()  # type: ignore[attr-defined]
+
+
+def _names(self: Tensor) -> tuple[None, ...]:
+    """None for each dim: dims have no names here."""
+    return (None,) * self.array.ndim
+
+
+def _refused(name: str, why: str) -> Any:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{name}: {why}")
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"Raises NotImplementedError: {why}"
+    return method
+
+
+def install_absent() -> None:
+    """Puts these names on Tensor."""
+    for why, names in _METHODS.items():
+        for name in names.split():
+            setattr(Tensor, name, _refused(name, why))
+    Tensor.dequantize = dequantize  # type: ignore[attr-defined]
+    Tensor.names = property(_names)  # type: ignore[attr-defined]
+    Tensor.has_names = lambda self: False  # type: ignore[attr-defined]

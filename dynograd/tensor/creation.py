@@ -1,0 +1,804 @@
+"""New tensors: from data, filled, counted. Random ones are in `randomness.py`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dynograd import arrays
+from dynograd.arrays import buffers, dlpack, literals, ndarray
+from dynograd.arrays.buffers import of_sizes
+from dynograd.base import devices, dtypes
+from dynograd.base.devices import cpu, get_default_device
+from dynograd.base.dtypes import get_default_dtype
+from dynograd.base.memory_formats import preserve_format, wanted
+from dynograd.base.shapes import Size, as_shape, check_number, check_sizes, check_whole, sizes_by_name, whole_number
+from dynograd.cuda import streams
+from dynograd.errors import DtypeError, ShapeError
+from dynograd.interpreter import TENSORS
+from dynograd.interpreter.out_forms import out_dtype, write_out
+from dynograd.kernels import kernel
+from dynograd.ops.op import keep
+from dynograd.tensor.tensor import Tensor, wrap
+
+__all__ = [
+    "arange",
+    "as_tensor",
+    "asarray",
+    "empty",
+    "empty_like",
+    "empty_permuted",
+    "empty_strided",
+    "eye",
+    "from_dlpack",
+    "from_numpy",
+    "frombuffer",
+    "full",
+    "full_like",
+    "linspace",
+    "logspace",
+    "ones",
+    "ones_like",
+    "scalar_tensor",
+    "tensor",
+    "to_dlpack",
+    "zeros",
+    "zeros_like",
+]
+
+
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
+    """A new tensor holding a copy of `data`: a number, nested lists, a NumPy array or a tensor.
+
+    Args:
+        dtype: element type; by default Python floats become the default dtype, ints int64, NumPy arrays keep theirs.
+    Raises:
+        ValueError: lists of different lengths.
+
+    >>> tensor([[1, 2], [3, 4]])
+    tensor([[1, 2],
+            [3, 4]])
+    """
+    kind = None if dtype is None else dtypes.as_dtype(dtype)
+    if device is None and isinstance(data, Tensor):
+        device = data.device
+    place = arrays.check_device("tensor", device)
+    made = wrap(arrays.to_device(_from_data(data, kind), place))
+    dtypes.of_array(made.array)
+    if requires_grad:
+        made.requires_grad = True
+    return made
+
+
+def _from_data(data: Any, kind: Any) -> Any:
+    if isinstance(data, Tensor):
+        return arrays.copy(data.array) if kind is None else arrays.copy(arrays.cast(data.array, kind))
+    return arrays.from_python(data, kind)
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """`data` as a tensor, sharing memory with a tensor or NumPy array where dtype allows.
+
+    >>> dynograd.as_tensor([1.0, 2.0])
+    tensor([1., 2.])
+    """
+    kind = None if dtype is None else dtypes.as_dtype(dtype)
+    if isinstance(data, Tensor):
+        return data.to(device=device, dtype=kind)  # type: ignore[attr-defined]
+    if arrays.is_array(data) and len(data.shape):
+        dtypes.of_array(data)
+        made = data if kind is None else arrays.cast(data, kind)
+        if device is not None or not isinstance(data, arrays.CudaArray):
+            made = arrays.to_device(made, arrays.check_device("as_tensor", device))
+        return wrap(made)
+    return tensor(data, dtype=kind, device=device)
+
+
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
+) -> Tensor:
+    """`obj` as a tensor; `copy=True` never shares memory, `copy=False` raises when it would have to copy.
+
+    A tensor keeps its history, through a copy too, unless `requires_grad` is given: False cuts it off, True gives a leaf where there
+    is none.
+
+    >>> x = tensor([1.0, 2.0], requires_grad=True)
+    >>> dynograd.asarray(x, copy=True).requires_grad, dynograd.asarray(x, requires_grad=False).requires_grad
+    (True, False)
+    """
+    made = as_tensor(obj, dtype, device)
+    source = obj.array if isinstance(obj, Tensor) else obj
+    shares = made.array is source or (arrays.is_array(source) and arrays.may_overlap(made.array, source))
+    if copy and shares:
+        made = made.clone() if isinstance(obj, Tensor) else wrap(arrays.copy(made.array))  # type: ignore[attr-defined]
+    if copy is False and not shares:
+        raise ValueError(
+            f"asarray: can't alias {type(obj).__name__} with dtype={dtype}; a copy is needed. Pass copy=None."
+        )
+    if requires_grad is None:
+        return made
+    from_leaf = made is not obj and isinstance(obj, Tensor) and obj.is_leaf
+    if requires_grad and (not made.requires_grad or from_leaf):
+        made = made.detach()
+        made.requires_grad = True
+    return made if requires_grad or not made.requires_grad else made.detach()
+
+
+def from_numpy(ndarray: Any) -> Tensor:
+    """A tensor that shares the memory of a NumPy array.
+
+    >>> import numpy
+    >>> dynograd.from_numpy(numpy.array([1.0, 2.0]))
+    tensor([1., 2.], dtype=dynograd.float64)
+    """
+    if not isinstance(ndarray, arrays.ndarray):
+        raise TypeError(
+            f"from_numpy: expected np.ndarray (got {type(ndarray).__name__}). Use tensor(...) for lists and numbers."
+        )
+    dtypes.of_array(ndarray)
+    return wrap(ndarray)
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor on the memory of another library's array (or of a DLPack capsule); nothing is copied unless `copy=True`.
+
+    Raises:
+        ValueError: `copy=False`, and another `device` than the memory's.
+
+    >>> import numpy
+    >>> dynograd.from_dlpack(numpy.arange(3))
+    tensor([0, 1, 2])
+    """
+    if type(ext_tensor).__name__ == "PyCapsule":
+        capsule = ext_tensor
+    elif hasattr(ext_tensor, "__dlpack__"):
+        kind, index = ext_tensor.__dlpack_device__()
+        on_gpu = kind == dlpack.CUDA
+        capsule = (
+            ext_tensor.__dlpack__(stream=streams.current_handle(index) or 1) if on_gpu else ext_tensor.__dlpack__()
+        )
+    else:
+        raise TypeError(
+            f"from_dlpack: expected an array with __dlpack__ or a capsule, got {type(ext_tensor).__name__}."
+        )
+    made = wrap(dlpack.from_capsule(capsule))
+    place = made.device if device is None else arrays.check_device("from_dlpack", device)
+    if copy is False and place != made.device:
+        raise ValueError(
+            f"from_dlpack: memory on {made.device} cannot be used on {place} without a copy. Pass copy=None."
+        )
+    if copy and place == made.device:
+        made = wrap(arrays.copy(made.array))
+    return made.to(place)  # type: ignore[attr-defined]
+
+
+def to_dlpack(tensor: Tensor) -> Any:
+    """A DLPack capsule of the tensor's memory; `from_dlpack` of any library takes it, once."""
+    return tensor.__dlpack__()
+
+
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """A 1-d tensor on the memory of a Python buffer, as elements of `dtype`.
+
+    >>> dynograd.frombuffer(bytearray(b"abc"), dtype=dynograd.uint8)
+    tensor([97, 98, 99], dtype=dynograd.uint8)
+    """
+    return _finish(arrays.from_buffer(buffer, dtypes.as_dtype(dtype), count, offset), requires_grad)
+
+
+def empty_strided(
+    size: Any,
+    stride: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor of whatever was in memory, with the given strides (in elements).
+
+    >>> dynograd.empty_strided((2, 3), (1, 2)).stride()
+    (1, 2)
+    """
+    size, stride = as_shape("empty_strided", (tuple(size),)), as_shape("empty_strided", (tuple(stride),))
+    if len(size) != len(stride):
+        raise ShapeError(f"empty_strided: size {size} and stride {stride} differ in length.")
+    reach = 1 + sum([(count - 1) * step for count, step in zip(check_sizes("empty_strided", size), stride)])
+    whole = empty(reach if 0 not in size else 0, dtype=dtype, device=device)
+    return _finish(arrays.as_strided(whole.array, size, stride), requires_grad)
+
+
+def empty_permuted(
+    size: Any,
+    physical_layout: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor of whatever was in memory, dense, with the dims in memory in the order of `physical_layout` (the last one closest).
+
+    >>> dynograd.empty_permuted((2, 3, 5), (0, 2, 1)).stride()
+    (15, 1, 3)
+    """
+    size, order = tuple(size), as_shape("empty_permuted", (tuple(physical_layout),))
+    if sorted(order) != list(range(len(size))):
+        raise ShapeError(
+            f"empty_permuted: Number of dimensions in size does not match the length of the physical_layout, or a dim appears twice: "
+            f"size {size}, physical_layout {order}. Name every dim of size once."
+        )
+    strides, step = [0] * len(size), 1
+    for place in reversed(order):
+        strides[place] = step
+        step *= max(size[place], 1)
+    return empty_strided(size, strides, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def scalar_tensor(
+    s: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A 0-d tensor of the default dtype."""
+    return tensor(s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
+
+
+_FEW = 1 << 14  # elements
+_NUMBERS = frozenset({int, float})
+
+
+def _finish(array: Any, requires_grad: bool, out: Tensor | None = None, who: str = "") -> Tensor:
+    if out is not None:
+        return write_out(who, out, wrap(array), warn=False)
+    made = wrap(array)
+    if requires_grad:
+        made.requires_grad = True
+    return made
+
+
+def _kind(dtype: Any, out: Any = None) -> dtypes.dtype:
+    dtype = dtype if out is None else out_dtype(dtype, out)
+    return dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+
+
+def _where(who: str, device: Any, out: Any) -> Any:
+    """The device: that of `out`, unless one is given."""
+    return arrays.check_device(who, out.device if device is None and isinstance(out, Tensor) else device)
+
+
+def _filled(who: str, size: tuple) -> tuple[int, ...]:
+    return check_sizes(who, as_shape(who, size))
+
+
+def at_once(make: Any, size: Any, dtype: Any, device: Any, requires_grad: bool, value: Any = None) -> Tensor | None:
+    """The usual case without a further question: a small tensor on the CPU; None where there is more to ask."""
+    if device is None:
+        if get_default_device() is not cpu:
+            return None
+    elif type(device) is not devices.device or device.type != "cpu":
+        return None
+    if dtype is None:
+        dtype = get_default_dtype()
+    elif type(dtype) is not dtypes.dtype:
+        return None
+    if requires_grad or dtype.num > 255:
+        return None
+    array = of_sizes(make, size, dtype.numpy, value)
+    return None if array is None else wrap(array)
+
+
+def at_once_like(make: Any, input: Any, dtype: Any, device: Any, requires_grad: bool, value: Any = None) -> Any:
+    """`at_once` in the shape and dtype of `input`."""
+    if type(input) not in TENSORS or dtype is not None or device is not None or requires_grad:
+        return None
+    like = input.array
+    if type(like) is not ndarray or like.dtype.num > 255 or like.size > buffers.FEW or not like.flags.c_contiguous:
+        return None
+    try:
+        array = make(like.shape, like.dtype)
+        if value is not None:
+            if not -65504.0 <= value <= 65504.0 and buffers.is_too_large(value, like.itemsize):
+                return None
+            array.fill(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return None if array is None else wrap(array)
+
+
+_patterns: dict[Any, Any] = {}  # small results that depend on numbers alone, as arrays to copy
+
+
+def _pattern(who: str, numbers: tuple, dtype: Any, device: Any, requires_grad: bool, out: Any) -> tuple[Any, Any]:
+    """(the array that is copied for these arguments, None) if there is one, else (None, the key to keep it under, or None)."""
+    if out is not None or device is not None or requires_grad or devices.get_default_device() is not devices.cpu:
+        return None, None
+    for one in numbers:
+        if not (type(one) is int or one is None or (type(one) is float and one)):  # 0.0 and -0.0 are one key
+            return None, None
+    if dtype is None:
+        dtype = dtypes.get_default_dtype()
+    elif type(dtype) is not dtypes.dtype:
+        return None, None
+    key = who, numbers, tuple(map(type, numbers)), dtype
+    return _patterns.get(key), key
+
+
+def _remember(key: Any, made: Tensor) -> Tensor:
+    if key is not None and made.array.size <= 1024:
+        keep(_patterns, key, made.array.copy(), 256)
+    return made
+
+
+def zeros(
+    *sizes: Any,
+    size: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    out: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor of zeros.
+
+    >>> dynograd.zeros(2, 3)
+    tensor([[0., 0., 0.],
+            [0., 0., 0.]])
+    """
+    if size is not None:
+        sizes = sizes_by_name("zeros", sizes, size)
+    if out is None:
+        made = at_once(buffers.new_zeros, sizes, dtype, device, requires_grad)
+        if made is not None:
+            return made
+    return _finish(
+        arrays.zeros(_filled("zeros", sizes), _kind(dtype, out), _where("zeros", device, out)),
+        requires_grad,
+        out,
+        "zeros",
+    )
+
+
+def ones(
+    *sizes: Any,
+    size: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    out: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor of ones."""
+    if size is not None:
+        sizes = sizes_by_name("ones", sizes, size)
+    if out is None:
+        made = at_once(buffers.new_empty, sizes, dtype, device, requires_grad, 1)
+        if made is not None:
+            return made
+    return _finish(
+        arrays.full(_filled("ones", sizes), 1, _kind(dtype, out), _where("ones", device, out)),
+        requires_grad,
+        out,
+        "ones",
+    )
+
+
+def empty(
+    *sizes: Any,
+    size: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    out: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """A tensor of whatever was in memory."""
+    if size is not None:
+        sizes = sizes_by_name("empty", sizes, size)
+    if out is None and memory_format is None:
+        made = at_once(buffers.new_empty, sizes, dtype, device, requires_grad)
+        if made is not None:
+            return made
+    kind, place = _kind(dtype, out), _where("empty", device, out)
+    shape = _filled("empty", sizes)
+    return _finish(
+        _in_order(lambda shape: arrays.empty(shape, kind, place), shape, None, memory_format),
+        requires_grad,
+        out,
+        "empty",
+    )
+
+
+_KIND_OF: dict[type, Any] = {bool: lambda: dtypes.bool, int: lambda: dtypes.int64, float: dtypes.get_default_dtype}
+
+
+def full(
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    out: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor of `fill_value`; its dtype is that of the value unless given.
+
+    >>> dynograd.full((2,), 7)
+    tensor([7, 7])
+    """
+    if out is None and type(fill_value) in _KIND_OF:
+        kind = _KIND_OF[type(fill_value)]() if dtype is None else dtype
+        made = at_once(buffers.new_empty, (size,), kind, device, requires_grad, fill_value)
+        if made is not None:
+            return made
+    dtype = out_dtype(dtype, out)
+    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    if type(value) is str:
+        raise TypeError(f"full(): argument 'fill_value' must be a number, not str ({value!r}).")
+    kind = dtypes.of_scalar(value) if dtype is None else dtypes.as_dtype(dtype)
+    return _finish(
+        arrays.full(_filled("full", (size,)), literals.fitting(value, kind), kind, _where("full", device, out)),
+        requires_grad,
+        out,
+        "full",
+    )
+
+
+def _like(input: Tensor, dtype: Any) -> dtypes.dtype:
+    return input.dtype if dtype is None else dtypes.as_dtype(dtype)
+
+
+def _beside(input: Tensor, device: Any) -> Any:
+    """The device asked for, or else the one that `input` is on."""
+    return arrays.check_device("device", input.device if device is None else device)
+
+
+def order_like(like: Any, rank: int, memory_format: Any) -> tuple[int, ...] | None:
+    """The order in memory that a format stands for (None: row-major); that of the array `like` unless given."""
+    if memory_format is None and (like is None or arrays.is_contiguous(like)):
+        return None
+    format = wanted("memory_format", memory_format, rank)
+    if format is preserve_format:
+        return None if like is None else arrays.order_of(like)
+    return (0, *range(2, rank), 1) if format.rank else None
+
+
+def _in_order(make: Any, shape: tuple[int, ...], like: Any, memory_format: Any) -> Any:
+    """`make(shape)` with its elements in memory as the format says; like those of the array `like` unless given."""
+    return arrays.in_order(make, shape, order_like(like, len(shape), memory_format))
+
+
+def zeros_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    memory_format: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Zeros in the shape and dtype of `input`."""
+    if memory_format is None:
+        made = at_once_like(buffers.new_zeros, input, dtype, device, requires_grad)
+        if made is not None:
+            return made
+    kind, place = _like(input, dtype), _beside(input, device)
+    made = _in_order(lambda sizes: arrays.zeros(sizes, kind, place), input.array.shape, input.array, memory_format)
+    return _finish(made, requires_grad)
+
+
+def ones_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    memory_format: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Ones in the shape and dtype of `input`."""
+    if memory_format is None:
+        made = at_once_like(buffers.new_empty, input, dtype, device, requires_grad, 1)
+        if made is not None:
+            return made
+    kind, place = _like(input, dtype), _beside(input, device)
+    made = _in_order(lambda sizes: arrays.full(sizes, 1, kind, place), input.array.shape, input.array, memory_format)
+    return _finish(made, requires_grad)
+
+
+def empty_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    memory_format: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Unset memory in the shape and dtype of `input`."""
+    if memory_format is None:
+        made = at_once_like(buffers.new_empty, input, dtype, device, requires_grad)
+        if made is not None:
+            return made
+    kind, place = _like(input, dtype), _beside(input, device)
+    made = _in_order(lambda sizes: arrays.empty(sizes, kind, place), input.array.shape, input.array, memory_format)
+    return _finish(made, requires_grad)
+
+
+def full_like(
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    memory_format: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """`fill_value` in the shape and dtype of `input`."""
+    if memory_format is None and type(fill_value) in _KIND_OF:
+        quick = at_once_like(buffers.new_empty, input, dtype, device, requires_grad, fill_value)
+        if quick is not None:
+            return quick
+    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    kind, place = _like(input, dtype), _beside(input, device)
+    value = literals.fitting(value, kind)
+    made = _in_order(
+        lambda sizes: arrays.full(sizes, value, kind, place), input.array.shape, input.array, memory_format
+    )
+    return _finish(made, requires_grad)
+
+
+def arange(
+    start: Any = None,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    out: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """`start`, `start + step`, ... up to but without `end`. int64 for ints, the default dtype for floats.
+
+    >>> dynograd.arange(1, 2.5, 0.5)
+    tensor([1.0000, 1.5000, 2.0000])
+    """
+    if dtype is None and out is None and type(start) is int and type(step) is int and step > 0:
+        if (end is None or type(end) is int) and not requires_grad and device is None:
+            first, last = (0, start) if end is None else (start, end)
+            if 0 <= last - first < _FEW and devices.get_default_device() is devices.cpu:
+                return wrap(kernel("creation", "counted", 0)(first, last, step))
+    place = _where("arange", device, out)
+    if end is None:
+        if start is None:
+            raise TypeError("arange: missing 1 required argument: 'end'. Pass arange(end) or arange(start, end, step).")
+        start, end = 0, start
+    elif start is None:
+        start = 0
+    start, end, step = (one.item() if hasattr(one, "item") else one for one in (start, end, step))
+    for name, one in (("start", start), ("end", end), ("step", step)):
+        check_number("arange", name, one)
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise RuntimeError(f"arange: unsupported range: {start} -> {end}. Give finite bounds.")
+    dtype = out_dtype(dtype, out)
+    whole = all(isinstance(one, int) for one in (start, end, step))
+    kind = (dtypes.int64 if whole else dtypes.get_default_dtype()) if dtype is None else dtypes.as_dtype(dtype)
+    if not whole and kind.category == dtypes.INTEGER:
+        start, end, step, whole = int(start), int(end), int(step), True
+    if step == 0:
+        raise RuntimeError(f"arange: step must be nonzero, got 0 in {kind}.")
+    if (end - start) * step < 0:
+        raise ShapeError(
+            f"arange: upper bound and lower bound inconsistent with step sign: start={start}, end={end}, step={step}. "
+            f"Swap the bounds or change the sign of step."
+        )
+    count = -((start - end) // step) if whole else math.ceil((end - start) / step)
+    check_sizes("arange", (count,))
+    return _finish(kernel("creation", "arange", place)(start, step, count, kind.numpy), requires_grad, out, "arange")
+
+
+def linspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    out: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """`steps` evenly spaced numbers from `start` to `end`, both included.
+
+    >>> dynograd.linspace(0, 1, 3)
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    found, key = _pattern("linspace", (start, end, steps), dtype, device, requires_grad, out)
+    if found is not None:
+        return wrap(found.copy())
+    place = _where("linspace", device, out)
+    kind = _kind(dtype, out)
+    start, end = _bounds("linspace", start, end, kind)
+    check_number("linspace", "steps", steps)
+    check_whole("linspace", steps=steps)
+    steps = steps.__index__()
+    if steps < 0:
+        raise ShapeError(f"linspace: number of steps must be non-negative, got {steps}.")
+    check_sizes("linspace", (steps,))
+    made = kernel("creation", "linspace", place)(start, end, steps, kind.numpy)
+    return _remember(key, _finish(made, requires_grad, out, "linspace"))
+
+
+def _bounds(who: str, start: Any, end: Any, kind: Any) -> tuple[Any, Any]:
+    """The numbers between which numbers of a dtype are counted up: whole ones for integers."""
+    if kind.category != dtypes.INTEGER and type(start) in _NUMBERS and type(end) in _NUMBERS:
+        return start, end
+    for name, one in (("start", start), ("end", end)):
+        if not isinstance(one, complex):
+            check_number(who, name, one)
+        if isinstance(one, Tensor) and one.ndim:
+            raise ShapeError(f"{who}: {name} must be a number or a 0-d tensor, got shape {tuple(one.shape)}.")
+        if isinstance(one, Tensor) and one.is_complex() and not kind.is_complex:
+            raise DtypeError(f"{who}: {name} of {one.dtype} can't be safely cast to {kind}. Pass dtype={one.dtype}.")
+    start, end = (one.item() if isinstance(one, Tensor) else one for one in (start, end))
+    return (int(start), int(end)) if kind.category == dtypes.INTEGER else (start, end)
+
+
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    out: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """`base` to the power of evenly spaced exponents from `start` to `end`.
+
+    >>> dynograd.logspace(0, 2, 3)
+    tensor([  1.,  10., 100.])
+    """
+    kind = _kind(dtype, out)
+    start, end = _bounds("logspace", start, end, kind)
+    check_number("logspace", "base", base)
+    exponents = linspace(start, end, steps, dtype=dtypes.float64, device=_where("logspace", device, out))
+    return _finish(arrays.cast(exponents.array.__rpow__(base), kind), requires_grad, out, "logspace")
+
+
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    out: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Ones on the diagonal, zeros elsewhere.
+
+    >>> dynograd.eye(2)
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    found, key = _pattern("eye", (n, m), dtype, device, requires_grad, out)
+    if found is not None:
+        return wrap(found.copy())
+    place = _where("eye", device, out)
+    rows, columns = whole_number("eye", "n", n), whole_number("eye", "m", n if m is None else m)
+    check_sizes("eye", (rows, columns))
+    made = kernel("creation", "eye", place)(rows, columns, _kind(dtype, out).numpy)
+    return _remember(key, _finish(made, requires_grad, out, "eye"))
+
+
+def _new(maker: Any) -> Any:
+    """The method that calls `maker` with this tensor's dtype and device, if they are not given."""
+    name = f"new_{maker.__name__}"
+
+    def method(
+        self: Tensor,
+        *sizes: Any,
+        size: Any = None,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: bool = False,
+        requires_grad: bool = False,
+    ) -> Tensor:
+        if size is not None:
+            sizes = sizes_by_name(name, sizes, size)
+        dtype, device = self.dtype if dtype is None else dtype, self.device if device is None else device
+        return maker(*sizes, dtype=dtype, device=device, requires_grad=requires_grad)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"`dynograd.{maker.__name__}` in this tensor's dtype and on its device."
+    return method
+
+
+def _new_full(
+    self: Tensor,
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """`dynograd.full` in this tensor's dtype and on its device."""
+    dtype, device = self.dtype if dtype is None else dtype, self.device if device is None else device
+    return full(size, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def _new_tensor(
+    self: Tensor,
+    data: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """`dynograd.tensor` in this tensor's dtype and on its device."""
+    dtype, device = self.dtype if dtype is None else dtype, self.device if device is None else device
+    return tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def _new_any(self: Tensor, *data: Any, size: Any = None, other: Any = None, device: Any = None) -> Tensor:
+    """A tensor of this dtype from data, or unset memory of the given sizes (legacy)."""
+    data = data if size is None and other is None else (other if size is None else Size(size),)
+    return Tensor(*data, dtype=self.dtype, device=self.device if device is None else device)
+
+
+def _new_empty_strided(
+    self: Tensor,
+    size: Any,
+    stride: Any,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """`empty_strided` with this tensor's dtype and device, if they are not given."""
+    dtype, device = self.dtype if dtype is None else dtype, self.device if device is None else device
+    return empty_strided(size, stride, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def install_creation_methods() -> None:
+    """Puts `new_zeros` and its like on Tensor."""
+    for maker in (zeros, ones, empty):
+        setattr(Tensor, f"new_{maker.__name__}", _new(maker))
+    for method in (_new_full, _new_tensor, _new_empty_strided):
+        method.__name__ = method.__qualname__ = method.__name__[1:]
+        setattr(Tensor, method.__name__, method)
+    Tensor.new = _new_any  # type: ignore[attr-defined]

@@ -1,0 +1,346 @@
+"""`autograd.Function`: an op written by the user, with its own forward and backward.
+
+The context `ctx` is the node itself, as in PyTorch: what `save_for_backward` keeps is checked for in-place writes and freed like
+everything else on the tape.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import arrays
+from dynograd.autograd.modes import MODES, no_grad, show
+from dynograd.autograd.nodes import FREED, Node, OutputNode, Partial, next_seq
+from dynograd.autograd.packing import Packed
+from dynograd.errors import GradientError, ShapeError
+from dynograd.interpreter import with_history
+from dynograd.interpreter.view_history import rebase
+from dynograd.tensor.inplace import check_writable
+from dynograd.tensor.tensor import Tensor, wrap
+
+__all__ = ["Function", "FunctionCtx", "once_differentiable"]
+
+
+class FunctionNode(Node):
+    """The node and `ctx` of one call of a user's Function."""
+
+    __slots__ = (
+        "__dict__",
+        "dirty",
+        "edge_positions",
+        "function",
+        "input_count",
+        "kept",
+        "materialize",
+        "needs_input_grad",
+        "non_differentiable",
+        "output_shapes",
+        "to_save",
+    )
+    saved_names = ("kept",)
+    kept: Any
+    to_save: Any
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keeps tensors for backward; read them there as `ctx.saved_tensors`."""
+        self.to_save = tensors
+
+    save_for_forward = save_for_backward
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        """Says that these outputs have no gradient."""
+        self.non_differentiable = {id(one) for one in tensors}
+
+    def mark_dirty(self, *tensors: Any) -> None:
+        """Says that these inputs were changed in place."""
+        self.dirty = {id(one) for one in tensors}
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether missing output gradients arrive as zeros (default) or None."""
+        self.materialize = value
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What `save_for_backward` kept, with its history."""
+        if self.attrs is FREED:
+            raise GradientError(
+                f"backward of {self.op_name()}: Trying to backward through the graph a second time, but the saved tensors were "
+                f"freed. Pass retain_graph=True to the first backward."
+            )
+        found = []
+        for array, edge in self.kept_pairs:
+            if type(array) is Packed:
+                array = array.array()
+            if array is None:
+                found.append(None)
+            elif isinstance(edge, int):
+                found.append(with_history(array, OutputNode(self, edge)))
+            else:
+                found.append(with_history(array, edge))
+        return tuple(found)
+
+    @property
+    def kept_pairs(self) -> Any:
+        return self.to_save
+
+    def release(self) -> None:  # type: ignore[override]
+        if self.kept:
+            self.kept = ()
+            self.to_save = ()
+            self.attrs = FREED
+
+    def pack_saved(self, pack: Any) -> None:
+        """For hooks of saved tensors: what `save_for_backward` kept is packed."""
+        self.to_save = tuple((None if one is None else pack(one), edge) for one, edge in self.to_save)
+        self.kept = tuple(one for one, _ in self.to_save if one is not None)
+
+    def op_name(self) -> str:
+        return self.function.__name__
+
+    def name(self) -> str:
+        return f"{self.function.__name__}Backward"
+
+    def __repr__(self) -> str:
+        return f"<{self.name()}>"
+
+    def apply(self, g: Any) -> Any:
+        grads = self._run(g, False)
+        return [one if one is None or one.is_sparse else one.array for one in grads]
+
+    def apply_graph(self, g: Any) -> Any:
+        return self._run(g, True)
+
+    def _run(self, g: Partial, recording: bool) -> list[Any]:
+        arguments: list[Any] = []
+        for number, (shape, kind) in enumerate(self.output_shapes):
+            part = g.parts.get(number)
+            if part is None:
+                if self.materialize and kind.kind in "fcV":
+                    part = wrap(arrays.zeros_like(arrays.broadcast_to(arrays.as_result(kind.type(0)), shape)))
+            elif not isinstance(part, Tensor):
+                part = wrap(arrays.as_result(part))
+            arguments.append(part)
+        if MODES.task is not None:
+            MODES.task.settle()
+        before = MODES.grad
+        MODES.grad = before if recording else 0
+        try:
+            found = self.function.backward(self, *arguments)
+        finally:
+            MODES.grad = before
+        found = found if isinstance(found, tuple) else (found,)
+        if len(found) > self.input_count and all(one is None for one in found[self.input_count :]):
+            found = found[: self.input_count]
+        if len(found) != self.input_count:
+            raise GradientError(
+                f"function {self.name()} returned an incorrect number of gradients (expected {self.input_count}, got {len(found)}): "
+                f"one per argument of forward, None for those that are not tensors."
+            )
+        grads = []
+        for edge, position in zip(self.edges, self.edge_positions, strict=True):
+            one = found[position]
+            if one is not None and not isinstance(one, Tensor):
+                raise TypeError(
+                    f"function {self.name()}: expected a Tensor or None as gradient {position}, got {type(one).__name__}."
+                )
+            grads.append(None if edge is None or one is None else self._checked(one, position))
+        return grads
+
+    def _checked(self, one: Tensor, position: int) -> Tensor:
+        shape, kind, device = self.inputs_like[position]
+        if one.shape != shape:
+            try:
+                one = one.sum_to_size(shape)  # type: ignore[attr-defined]
+            except (RuntimeError, ValueError):
+                raise ShapeError(
+                    f"function {self.name()} returned an invalid gradient at index {position} - got {tuple(one.shape)} but "
+                    f"expected shape compatible with {tuple(shape)}."
+                ) from None
+        if one.device != device:
+            raise GradientError(
+                f"function {self.name()} returned an invalid gradient at index {position} - expected device {device} but got "
+                f"{one.device}. Move it there, e.g. grad.to({str(device)!r})."
+            )
+        if one.dtype is not kind:
+            if one.dtype.is_complex and not kind.is_complex:
+                raise GradientError(
+                    f"function {self.name()} returned an invalid gradient at index {position} - expected {kind} but got {one.dtype}. "
+                    f"The input is real: return grad.real."
+                )
+            one = one.to(kind)  # type: ignore[attr-defined]
+        return one
+
+
+class Function:
+    """Subclass with static `forward(ctx, *args)` and `backward(ctx, *grads)`, and call `apply`.
+
+    `forward` runs without recording; `backward` gets one gradient per output and returns one per argument of forward (None for
+    arguments that are not tensors). Written with tensor operations, it differentiates again.
+
+    >>> class Cube(dynograd.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x**3
+    ...
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         (x,) = ctx.saved_tensors
+    ...         return grad * 3 * x**2
+    >>> x = tensor(2.0, requires_grad=True)
+    >>> Cube.apply(x).backward()
+    >>> x.grad
+    tensor(12.)
+    """
+
+    setup_context: Any = None
+    generate_vmap_rule = False
+
+    jvp: Any = None
+    """A static `jvp(ctx, *tangents)` of a subclass gives the tangents of the outputs; without one, backward is run twice for them."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise RuntimeError(
+            f"{type(self).__name__}: call {type(self).__name__}.apply(...) instead of making an instance."
+        )
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError("Function: write a static forward(ctx, *args) in the subclass.")
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise NotImplementedError(
+            "Function: write a static backward(ctx, *grads) in the subclass to get gradients through it."
+        )
+
+    vjp = backward
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Runs `forward` and records the node."""
+        for one in args:
+            handler = getattr(type(one), "__dynograd_function__", None)
+            if handler is not None:
+                return handler(cls, args, kwargs)
+        return cls.applied(args, kwargs)[0]
+
+    @classmethod
+    def applied(cls, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, FunctionNode]:
+        """What `apply` gives for plain tensors, and the node (which is the context), recorded or not."""
+        node = FunctionNode()
+        node.function, node.hooks, node.attrs = cls, None, None
+        node.kept, node.to_save, node.dirty, node.non_differentiable = (), (), set(), set()
+        node.materialize = True
+        needs = tuple(isinstance(one, Tensor) and one._requires_grad for one in args)
+        node.needs_input_grad = needs
+        node.input_count = len(args)
+        recording = any(needs) and MODES.grad != 0
+        before = MODES.grad
+        MODES.grad = 0
+        node.edges, node.seq = (), 0
+        try:
+            if cls.setup_context is not None:
+                result = cls.forward(*args, **kwargs)
+                cls.setup_context(node, args, result)
+            else:
+                result = cls.forward(node, *args, **kwargs)
+        finally:
+            MODES.grad = before
+        many = isinstance(result, (tuple, list))
+        outputs = list(result) if many else [result]
+        if recording and node.dirty:
+            for one in args:
+                if id(one) in node.dirty:
+                    check_writable(one, cls.__name__)
+        if not recording:
+            node.to_save = tuple((None, None) if one is None else (one.array, None) for one in node.to_save)
+            return result, node
+        positions = [place for place, one in enumerate(args) if isinstance(one, Tensor)]
+        node.edges = tuple(_edge(args[place]) for place in positions)
+        node.edge_positions = positions
+        node.__dict__["inputs_like"] = {place: _like(args[place]) for place in positions}
+        node.seq = next_seq()
+        inputs = {id(one): one for one in args if isinstance(one, Tensor)}
+        found = _attach(node, outputs, inputs, many)
+        if MODES.grad > 1:
+            show(node)
+        return found, node
+
+
+def _edge(one: Any) -> Any:
+    """Where the gradient of an argument goes: to its node, to the tensor itself, or nowhere."""
+    if not one._requires_grad:
+        return None
+    node = one.node
+    return one if node is None else node
+
+
+def _like(one: Tensor) -> tuple[Any, Any, Any]:
+    return one.shape, one.dtype, one.device
+
+
+FunctionCtx = FunctionNode
+
+
+def _attach(node: FunctionNode, outputs: list[Any], inputs: dict[int, Any], many: bool) -> Any:
+    """Gives the outputs their history and resolves what was saved to arrays and edges."""
+    numbers: dict[int, int] = {}
+    made: list[Any] = []
+    shapes = []
+    for number, one in enumerate(outputs):
+        if not isinstance(one, Tensor):
+            made.append(one)
+            shapes.append(((), arrays.as_result(0).dtype))
+            continue
+        shapes.append((one.array.shape, one.array.dtype))
+        numbers[id(one)] = number
+        if id(one) in node.non_differentiable or one.array.dtype.kind not in "fcV":
+            made.append(one)
+            continue
+        fresh = one
+        if id(one) in inputs and id(one) not in node.dirty:
+            fresh = wrap(one.array)
+        made.append(fresh)
+    node.output_shapes = shapes
+    saved: list[Any] = []
+    for one in node.to_save:
+        if one is None:
+            saved.append((None, None))
+        elif id(one) in inputs:
+            saved.append((one.array, (one.node or one) if one._requires_grad else None))
+        elif id(one) in numbers:
+            saved.append((one.array, numbers[id(one)]))
+        else:
+            saved.append((one.array, (one.node or one) if one._requires_grad else None))
+    node.to_save = tuple(saved)
+    node.kept = tuple(array for array, _ in saved if array is not None)
+    for number, one in enumerate(made):
+        if isinstance(one, Tensor) and id(one) not in node.non_differentiable and one.array.dtype.kind in "fcV":
+            if id(one) in node.dirty and id(one) in inputs:
+                written = wrap(one.array)
+                written.node, written._requires_grad = OutputNode(node, number), True
+                rebase(one, written)
+                continue
+            one.node = OutputNode(node, number)
+            one._requires_grad = True
+    return tuple(made) if many else made[0]
+
+
+def once_differentiable(backward: Any) -> Any:
+    """Decorates a Function's backward whose result must not be differentiated again."""
+    import functools
+
+    @functools.wraps(backward)
+    def once(ctx: Any, *grads: Any) -> Any:
+        recording = MODES.grad
+        with no_grad():
+            found = backward(ctx, *grads)
+        if recording and any(isinstance(one, Tensor) and one._requires_grad for one in grads):
+            raise GradientError(
+                f"{ctx.op_name()}: trying to differentiate twice a function that was marked with @once_differentiable. "
+                f"Write its backward with tensor operations and drop the decorator."
+            )
+        return found
+
+    return once

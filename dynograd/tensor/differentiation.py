@@ -1,0 +1,301 @@
+"""`backward` and `grad`: checks what the user asked, then runs the tape."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dynograd import arrays
+from dynograd.autograd.engine import run_backward
+from dynograd.errors import GradientError
+from dynograd.interpreter import TENSORS
+from dynograd.kernels import kernel
+from dynograd.tensor.tensor import Tensor, wrap
+
+__all__ = ["backward", "grad"]
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Accumulates gradients of `tensors` into `.grad` of the leaves (or of `inputs` only).
+
+    >>> x = tensor([1.0, 2.0], requires_grad=True)
+    >>> dynograd.autograd.backward((x * 3).sum())
+    >>> x.grad
+    tensor([3., 3.])
+    """
+    seeds = grad_tensors if grad_tensors is not None else grad_variables
+    _settle(tensors)
+    if any([_has_rows(one) for one in _listed(tensors)]):
+        tensors, seeds = _inner(_listed(tensors)), None if seeds is None else _inner(_listed(seeds))
+    create_graph = create_graph or _others(tensors, seeds)
+    roots = _roots("backward", tensors, seeds, create_graph)
+    keep = create_graph if retain_graph is None else retain_graph
+    if inputs is None:
+        run_backward(roots, retain_graph=keep, create_graph=create_graph)
+        return
+    chosen = _inner(_listed(inputs))
+    if not chosen:
+        raise GradientError("backward: 'inputs' argument to backward() cannot be empty.")
+    edges = [_target("backward", one) for one in chosen]
+    found = _gradients(roots, edges, keep, create_graph)
+    for one, g in zip(chosen, found, strict=True):
+        if g is not None and isinstance(one, Tensor):
+            given = g if isinstance(g, Tensor) else wrap(_copied(g))
+            one._grad = given if one._grad is None else one._grad + given
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor, ...]:
+    """Gradients of the sum of `outputs` with respect to `inputs`; leaves' `.grad` stay as they are.
+
+    Args:
+        outputs, inputs: tensors, or gradient edges (`autograd.graph.get_gradient_edge`) that stand for them.
+        grad_outputs: what to multiply with, one per output; may be left out for one-element outputs.
+        create_graph: record the computation, so that the results can be differentiated.
+        allow_unused: give None for an input that the outputs do not depend on, instead of an error.
+        is_grads_batched: each of `grad_outputs` has one more dim in front, and so have the results: one backward of all rows.
+        materialize_grads: give zeros instead of None.
+
+    >>> x = tensor(3.0, requires_grad=True)
+    >>> (slope,) = dynograd.autograd.grad(x**3, x, create_graph=True)
+    >>> dynograd.autograd.grad(slope, x)
+    (tensor(18.),)
+    """
+    chosen = _listed(inputs)
+    if any([_has_rows(one) for one in (*chosen, *_listed(outputs))]):
+        found = grad(
+            _inner(_listed(outputs)), _inner(chosen), None if grad_outputs is None else _inner(_listed(grad_outputs)), retain_graph,
+            create_graph, only_inputs, allow_unused, is_grads_batched, materialize_grads,
+        )  # fmt: skip
+        return tuple([_as_rows(one, g) for one, g in zip(chosen, found, strict=True)])
+    if is_grads_batched:
+        return _batched_grad(outputs, chosen, grad_outputs, create_graph, allow_unused, materialize_grads)
+    if not chosen:
+        raise ValueError("grad: grad requires non-empty inputs.")
+    _settle(outputs)
+    asked, create_graph = create_graph, create_graph or _others(outputs, grad_outputs)
+    roots = _roots("grad", outputs, grad_outputs, create_graph)
+    keep = create_graph if retain_graph is None else retain_graph
+    edges = [_target("grad", one) for one in chosen]
+    parts = _gradients(roots, edges, keep, create_graph)
+    results: list[Any] = []
+    for position, (one, g) in enumerate(zip(chosen, parts, strict=True)):
+        if g is None:
+            if materialize_grads:
+                results.append(wrap(arrays.zeros_like(_like(one).array)))
+                continue
+            if not allow_unused:
+                raise GradientError(
+                    f"grad: One of the differentiated Tensors appears to not have been used in the graph: input {position} of shape "
+                    f"{tuple(_like(one).shape)}. Set allow_unused=True if this is the desired behavior (it then gives None)."
+                )
+            results.append(None)
+        else:
+            results.append((g if asked else _without_history(g)) if isinstance(g, Tensor) else wrap(_own(g)))
+    return tuple(results)
+
+
+def _batched_grad(
+    outputs: Any,
+    inputs: list[Any],
+    seeds: Any,
+    create_graph: bool,
+    allow_unused: bool | None,
+    materialize_grads: bool,
+) -> tuple[Any, ...]:
+    """Gradients for each row of the seeds, all in one backward."""
+    given = [seeds] if isinstance(seeds, Tensor) else list(seeds or ())
+    if len(given) != len(_listed(outputs)) or not all(isinstance(one, Tensor) for one in given):
+        raise GradientError(
+            "grad: with is_grads_batched=True, grad_outputs must be one Tensor per output, with the rows along dim 0."
+        )
+    unused: list[int] = []
+
+    def rows(*parts: Any) -> Any:
+        found = grad(outputs, inputs, parts, True, create_graph, True, allow_unused, False, materialize_grads)
+        unused[:] = [place for place, one in enumerate(found) if one is None]
+        kept = [one for one in found if one is not None]
+        return tuple(kept if create_graph else [one.detach() for one in kept])
+
+    vmap = sys.modules["dynograd"].func.vmap  # it lies above this layer, so it is looked up and not imported
+    found = list(vmap(rows)(*given))
+    for place in unused:
+        found.insert(place, None)
+    return tuple(found)
+
+
+def _has_rows(one: Any) -> bool:
+    """Whether `one` is ragged: its gradients are those of its packed elements."""
+    return hasattr(type(one), "__dynograd_rows__")
+
+
+def _inner(values: list[Any]) -> list[Any]:
+    """The packed elements of what is ragged."""
+    found = []
+    for one in values:
+        while _has_rows(one):
+            one = one.packed
+        found.append(one)
+    return found
+
+
+def _as_rows(like: Any, g: Any) -> Any:
+    """A gradient of packed elements in the rows of `like`, if that is ragged."""
+    return like.with_packed(_as_rows(like.packed, g)) if _has_rows(like) and g is not None else g
+
+
+def _listed(given: Any) -> list[Any]:
+    """Tensors and gradient edges in a list; a single one too."""
+    if isinstance(given, Tensor) or hasattr(given, "ownership_token"):
+        return [given]
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(
+            f"backward: expected a Tensor, or a sequence of them, got {type(given).__name__}. Make one with dynograd.tensor(...)."
+        )
+    return list(given)
+
+
+def _like(one: Any) -> Any:
+    """A tensor with the shape and dtype of a tensor or gradient edge."""
+    return one.ownership_token[1] if hasattr(one, "ownership_token") else one
+
+
+def _settle(outputs: Any) -> None:
+    """Values that are still to come are computed now."""
+    for one in () if type(outputs) in TENSORS else _listed(outputs):
+        settle = getattr(type(one), "__dynograd_settle__", None)
+        if settle is not None:
+            settle(one)
+
+
+def _gradients(roots: Any, edges: list[Any], retain_graph: bool, create_graph: bool) -> list[Any]:
+    """Gradients along `edges`; an edge that is a part of another (`whole`) gets its part of that one's."""
+    wholes = [edge.whole() if hasattr(edge, "whole") else edge for edge in edges]
+    found = run_backward(roots, retain_graph=retain_graph, create_graph=create_graph, targets=wholes) or []
+    return [
+        g if whole is edge or g is None else edge.part_of(g)
+        for edge, whole, g in zip(edges, wholes, found, strict=True)
+    ]
+
+
+def _others(outputs: Any, seeds: Any) -> bool:
+    """Whether a type that takes over ops is among the tensors: backward then has to run on tensors, so that it sees it."""
+    if seeds is None and type(outputs) in TENSORS:
+        return False
+    groups = [_listed(group) for group in (outputs, seeds) if group is not None]
+    return any(isinstance(one, Tensor) and type(one) not in TENSORS for group in groups for one in group)
+
+
+def _without_history(g: Any) -> Any:
+    """A gradient that was recorded only so that a type that takes over ops could see it; one that moves keeps its tangent."""
+    inner = g
+    while _is_batch(inner):
+        inner = inner.inner
+    return g if hasattr(inner, "primal") else g.detach()
+
+
+def _is_batch(tensor: Any) -> bool:
+    return hasattr(type(tensor), "__dynograd_in_turn__")
+
+
+def _own(g: Any) -> Any:
+    """A gradient that is a stretched view or a number, as an array of its own."""
+    g = arrays.as_result(g)
+    return g if arrays.owns_memory(g) else _copied(g)
+
+
+def _copied(g: Any) -> Any:
+    g = arrays.as_result(g)
+    return kernel("copies", "copied", g)(g)
+
+
+def _target(who: str, one: Any) -> Any:
+    if hasattr(one, "ownership_token"):
+        return one.ownership_token[0]
+    if not isinstance(one, Tensor):
+        raise TypeError(f"{who}: expected inputs to be Tensors, got {type(one).__name__}.")
+    if not one._requires_grad:
+        raise GradientError(
+            f"{who}: One of the differentiated Tensors does not require grad (shape {tuple(one.array.shape)}). "
+            f"Call requires_grad_() on it before the forward."
+        )
+    return one if one.node is None else one.node
+
+
+def _roots(who: str, outputs: Any, seeds: Any, create_graph: bool) -> list[tuple[Any, Any]]:
+    tensors: Sequence[Any] = (outputs,) if isinstance(outputs, Tensor) else _listed(outputs)
+    given: Sequence[Any] = (None,) * len(tensors) if seeds is None else tuple(_listed(seeds))
+    if len(given) != len(tensors):
+        raise GradientError(f"{who}: got {len(tensors)} tensors and {len(given)} gradients.")
+    roots = []
+    for tensor, seed in zip(tensors, given, strict=True):
+        if hasattr(tensor, "ownership_token"):
+            roots.append((tensor.ownership_token[0], _seed(who, _like(tensor), seed, create_graph)))
+            continue
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{who}: expected a Tensor, got {type(tensor).__name__}.")
+        if _is_batch(tensor):
+            raise GradientError(
+                f"{who}: this tensor has another value for each example of a running vmap (shape {tuple(tensor.shape)} per example). "
+                f"Use func.grad or func.vjp inside vmap, or call {who} on what vmap returned."
+            )
+        if not tensor._requires_grad:
+            raise GradientError(
+                f"{who}: element 0 of tensors does not require grad and does not have a grad_fn: nothing that requires grad went "
+                f"into it (shape {tuple(tensor.array.shape)}). Check for no_grad(), detach() or integer tensors on the way."
+            )
+        roots.append((tensor if tensor.node is None else tensor.node, _seed(who, tensor, seed, create_graph)))
+    return roots
+
+
+def _seed(who: str, tensor: Tensor, seed: Any, create_graph: bool) -> Any:
+    array = tensor.array
+    if seed is None:
+        if array.size != 1:
+            raise GradientError(
+                f"{who}: grad can be implicitly created only for scalar outputs, got shape {tuple(array.shape)}. "
+                f"Reduce it first, e.g. loss.sum() or loss.mean(), or pass gradient= of that shape."
+            )
+        if array.dtype.kind == "c":
+            raise GradientError(
+                f"{who}: grad can be implicitly created only for real scalar outputs but got {tensor.dtype}. Pass gradient= (or "
+                f"grad_outputs=), or take y.real or y.abs() first."
+            )
+        ones = arrays.ones_like(array)
+        return wrap(ones) if create_graph else ones
+    if not isinstance(seed, Tensor):
+        raise TypeError(f"{who}: gradients must be Tensors or None, got {type(seed).__name__}.")
+    if seed.array.shape != array.shape:
+        raise GradientError(
+            f"{who}: Mismatch in shape: the gradient has shape {tuple(seed.array.shape)} and the output {tuple(array.shape)}."
+        )
+    if seed.device != tensor.device:
+        raise GradientError(
+            f"{who}: invalid gradient: expected device {tensor.device}, that of the output, but got {seed.device}. Move it there, "
+            f"e.g. gradient.to(y.device)."
+        )
+    if seed.dtype is not tensor.dtype and (seed.dtype.is_complex or tensor.dtype.is_complex):
+        raise GradientError(
+            f"{who}: for complex Tensors, both gradient and output are required to have the same dtype: the gradient has "
+            f"{seed.dtype} and the output {tensor.dtype}. Convert it, e.g. gradient.to(y.dtype)."
+        )
+    if create_graph:
+        return seed if seed.array.dtype == array.dtype else seed.to(tensor.dtype)  # type: ignore[attr-defined]
+    return arrays.cast(seed.array, tensor.dtype)

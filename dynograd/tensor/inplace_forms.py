@@ -1,0 +1,342 @@
+"""The in-place forms of ops: `add_` and its like, augmented operators, and the methods that change a tensor's own shape."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from dynograd import arrays
+from dynograd.arrays import CudaArray, ndarray, storages
+from dynograd.autograd.modes import MODES
+from dynograd.autograd.writes import stamp
+from dynograd.base.shapes import broadcast_shapes
+from dynograd.interpreter import TENSORS
+from dynograd.interpreter.fusion import into_of
+from dynograd.interpreter.promotion import number_array
+from dynograd.interpreter.shared import F32, F64
+from dynograd.interpreter.tensor_parts import is_silent, living_views, move_view, set_meta
+from dynograd.interpreter.writing import write_elementwise_into, write_into
+from dynograd.kernels import kernel
+from dynograd.ops.layout.conversions import copied
+from dynograd.ops.op import Op, registry, standing
+from dynograd.tensor.inplace import (
+    REPEATED,
+    check_writable,
+    copy_,
+    fill_,
+    guards,
+    refuse_overlap,
+    refuse_repeats,
+    set_item,
+    write_result,
+    zero_,
+)
+from dynograd.tensor.tensor import Tensor, wrap
+
+__all__ = ["FACES", "install_inplace", "quick_out", "straight_form", "with_writer"]
+
+
+def inplace_form(entry: Op, name: str) -> Any:
+    """The method `name_` of an op: computes the functional form and writes it into the tensor.
+
+    Where there is a kernel that writes, or NumPy's function does, code that calls it stands before that (`interpreter/writing.py`).
+    """
+    function = entry.function
+    who = name + "_"
+    op = registry.get(name)
+    straight = straight_form(entry, who)
+    elementwise = op is not None and op.kind == "elementwise"
+    named_dim = "dim" in entry.signature.parameters
+
+    @functools.wraps(function)
+    def slow(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if kwargs and named_dim and "axis" in kwargs:
+            kwargs["dim"] = kwargs.pop("axis")
+        if type(self) not in TENSORS or any([isinstance(one, Tensor) and type(one) not in TENSORS for one in args]):
+            # tangents are computed with the old values, which their history must keep
+            old = copied(self)
+            return write_result(self, function(old, *[old if one is self else one for one in args], **kwargs), who)
+        array = self.array
+        if straight is not None and straight(self, (self, *args), kwargs):
+            if not is_silent(self):
+                stamp(array)
+            return self
+        if 0 in array.strides and who not in REPEATED:
+            refuse_repeats(who, array)
+        if elementwise:
+            for one in args:
+                if type(one) in TENSORS and (one.array.base is not None or array.base is not None):
+                    refuse_overlap(who, array, one.array)
+        return write_result(self, function(self, *args, **kwargs), who)
+
+    slow.__name__ = slow.__qualname__ = who
+    slow.__doc__ = f"In-place form of `{name}`."
+    write = _writer(entry, op, name)
+    quick = slow if write is None else standing(slow, lambda: write(slow), always=True)
+
+    @functools.wraps(slow)
+    def guarded(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if guards:
+            if any([hasattr(type(one), "__dynograd_settle__") for one in args]):  # it waits: so may the write
+                return write_result(self, function(self, *args, **kwargs), who)
+            guards[0](self)
+        return quick(self, *args, **kwargs)
+
+    return guarded if write is None else standing(guarded, lambda: write(slow))
+
+
+def _writer(face: Op, op: Op | None, name: str) -> Callable[[Any], tuple[str, dict[str, Any]]] | None:
+    """Writes the code that stands before the slow form; None where nothing writes into the tensor's own memory."""
+    if name in WRITES:
+        return lambda slow: write_into(slow, kernel("writes", name, ndarray(0)), *WRITES[name])
+    if _writes_itself(face, op) and op.promote != "compare":  # type: ignore[union-attr]
+        return lambda slow: write_elementwise_into(slow, op)  # type: ignore[arg-type]
+    return None
+
+
+def _writes_itself(face: Op, op: Op | None) -> bool:
+    """Whether it is an elementwise op on floats, called with the op's own arguments."""
+    if op is None or op.kind != "elementwise" or op.promote not in ("arithmetic", "float", "compare"):
+        return False
+    names = face.signature.parameters
+    return (op is face or op.name in FACES) and all([name in names for name in op.signature.parameters])
+
+
+def quick_out(into: Any, face: Op) -> Any:
+    """`into(out, ...)` of an elementwise op with code before it that calls NumPy's function with `out`."""
+    op = registry[face.name]
+    if op.promote == "compare":
+        return into
+    own = face.signature.parameters.values()
+    into.__name__ = op.name
+    into.__signature__ = inspect.Signature([inspect.Parameter("out", inspect.Parameter.POSITIONAL_OR_KEYWORD), *own])
+    return standing(into, lambda: write_elementwise_into(into, op, "out", 2))
+
+
+# --- elementwise ops straight into memory: large arrays, several shapes, the GPU -------------------------------------------------
+
+
+def straight_form(face: Op, who: str) -> Any:
+    """`straight(out, args, kwargs)` computes an elementwise op into the memory of `out`; False leaves it to the general way.
+
+    For floating tensors of one dtype, and numbers, that are not recorded. None for ops of another kind.
+    """
+    op = registry.get(face.name)
+    if not _writes_itself(face, op):
+        return None
+    assert op is not None
+    names = list(face.signature.parameters)
+    places = [names.index(name) for name in op.array_names]
+    extras = {name: one.default for name, one in face.signature.parameters.items() if name not in op.array_names}
+    fewest = max(places) + 1
+    compares = op.promote == "compare"
+    parts: list[Any] = []
+
+    def straight(out: Tensor, args: tuple, kwargs: dict[str, Any]) -> bool:
+        target = out.array
+        kind = target.dtype
+        recorded = MODES.grad
+        if recorded and out._requires_grad:
+            return False
+        if len(args) < fewest or (kwargs and not extras.keys() - names[: len(args)] >= kwargs.keys()):
+            return False  # operands by name, or arguments that are wrong
+        operands: list[Any] = []
+        for place in places:
+            one = args[place]
+            if type(one) in TENSORS:
+                if recorded and one._requires_grad:
+                    return False
+                operands.append(one.array)
+            elif type(one) is float or type(one) is int:
+                operands.append(one)
+            else:
+                return False
+        given = extras | dict(zip(names, args)) | kwargs
+        for name, default in extras.items():
+            if name not in op.static_names and given[name] is not default and given[name] != default:
+                return False
+        statics = tuple([given[name] for name in op.static_names])
+        if statics and not all([type(value) in (int, float) or value is None for value in statics]):
+            return False
+        arrayed = [one for one in operands if type(one) is not int and type(one) is not float]
+        if compares:
+            if kind.kind != "b" or not arrayed:
+                return False
+            kind = arrayed[0].dtype
+        if not arrayed or any([one.dtype is not kind for one in arrayed]) or set(statics) == {None}:
+            return False
+        for one in arrayed:
+            if one is not target and (one.base is not None or target.base is not None):
+                refuse_overlap(who, target, one)
+        shapes = {one.shape for one in arrayed}
+        if shapes != {target.shape} and broadcast_shapes(op.name, *shapes) != target.shape:
+            return False
+        if 0 in target.strides and storages.repeats(target):
+            return False
+        if type(target) is CudaArray:
+            return not compares and kind.kind == "f" and _on_gpu(op.name, operands, statics, target)
+        if (kind is not F32 and kind is not F64) or any([type(one) is not ndarray for one in (target, *arrayed)]):
+            return False
+        if not parts:
+            parts.extend(into_of(op, ndarray(0, F32)))
+        fast, least, compute = parts
+        operands = [one if type(one) is ndarray else number_array(one, kind) for one in operands]
+        if fast is not None and (compares or target.size < least):
+            return _by_numpy(fast, operands, target)
+        return not compares and (
+            compute(operands, statics, target) or (fast is not None and _by_numpy(fast, operands, target))
+        )
+
+    return straight
+
+
+def _by_numpy(function: Any, operands: list[Any], target: Any) -> bool:
+    with contextlib.suppress(*arrays.FLOATING_WARNINGS):  # raised when everything is written
+        function(*operands, out=target)
+    return True
+
+
+def _on_gpu(name: str, operands: list[Any], statics: tuple, target: Any) -> bool:
+    from dynograd.kernels.elementwise import elementwise_cuda
+
+    for one in operands:
+        if type(one) is not float and type(one) is not int:
+            if type(one) is not CudaArray or one.device_index != target.device_index:
+                return False
+    return elementwise_cuda.into(name, operands, statics, target)
+
+
+# --- a tensor's own shape ----------------------------------------------------------------------------------------------------------
+
+
+def reshaping_form(function: Any, who: str) -> Any:
+    """The method that changes a tensor's own shape (`unsqueeze_`): it becomes a view of what it was."""
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if not MODES.grad and self._requires_grad and self.node is None:
+            self.array = function(self.detach(), *args, **kwargs).array
+            return self
+        check_writable(self, who)
+        views = living_views(self)
+        before = wrap(self.array)
+        before.node, before._requires_grad, before._meta = self.node, self._requires_grad, self._meta
+        for view in views:
+            move_view(view, before)
+        after = function(before, *args, **kwargs)
+        self.array, self.node, self._requires_grad = after.array, after.node, after._requires_grad
+        set_meta(self, after._meta)
+        return self
+
+    method.__name__ = method.__qualname__ = who
+    method.__doc__ = f"In-place form of `{who[:-1]}`: the tensor itself changes its shape."
+    return method
+
+
+_RESHAPING = ("as_strided", "squeeze", "unsqueeze", "transpose", "t", "swapaxes", "swapdims")
+# Ops whose public function, called with tensors and numbers in the op's own order, is the op.
+FACES = frozenset("add sub mul div maximum minimum relu sigmoid abs neg addcmul addcdiv clamp".split())
+# Those with a kernel that writes into the tensor's own memory: which of their parameters are tensors, and which tensors or numbers.
+_FEW = "type(dim) is int and entries['writes.{}'](key, id(index_array), id({}_array), dim, {})"
+_TRIANGLE = "type(diagonal) is int and entries['writes.keep_triangle'](key, key, diagonal, {})"
+_HELD = "(type({0}) is float or type({0}) is int) and -3.4e38 <= {0} <= 3.4e38"  # by float32
+WRITES = {
+    "index_add": ("index source", "", "", "alpha == 1 and " + _FEW.format("write_few_slices", "source", "kernels.ADD")),
+    "index_copy": ("index source", "", "", _FEW.format("write_few_slices", "source", "kernels.WRITE")),
+    "index_fill": ("index", "value"),
+    "index_put": ("values", "", "indices"),
+    "masked_fill": (
+        "mask",
+        "value",
+        "",
+        _HELD.format("value_array") + " and entries['writes.fill_few_where'](key, id(mask_array), value_array)",
+    ),
+    "masked_scatter": (
+        "mask source",
+        "",
+        "",
+        "entries['writes.write_few_where'](key, id(mask_array), id(source_array))",
+    ),
+    "put": ("index source",),
+    "scatter": (
+        "index",
+        "src",
+        "",
+        "type(src_array) is ndarray and " + _FEW.format("write_few", "src", "kernels.WRITE"),
+    ),
+    "scatter_add": ("index src", "", "", _FEW.format("write_few", "src", "kernels.ADD")),
+    "scatter_reduce": ("index src",),
+    "tril": ("", "", "", _TRIANGLE.format(1)),
+    "triu": ("", "", "", _TRIANGLE.format(0)),
+}
+_SMALL = "array.nbytes < 32768"
+_WRITERS = {
+    "copy_": (
+        "other",
+        "",
+        "",
+        f"{_SMALL} and ((kind := array.dtype) is other_array.dtype or other_array.dtype.char + kind.char in CASTS)",
+        "array[...] = other_array",
+    ),
+    "fill_": ("", "", "", f"{_HELD.format('value')} and entries['writes.fill'](key, value)"),
+    "fill_diagonal_": ("",),
+    "zero_": ("", "", "", "entries['writes.zero'](key)"),
+}
+_AUGMENTED = {
+    "__iadd__": "add_",
+    "__isub__": "sub_",
+    "__imul__": "mul_",
+    "__itruediv__": "div_",
+    "__idiv__": "div_",
+    "__ifloordiv__": "floor_divide_",
+    "__imod__": "remainder_",
+    "__ipow__": "pow_",
+    "__iand__": "bitwise_and_",
+    "__ior__": "bitwise_or_",
+    "__ixor__": "bitwise_xor_",
+    "__ilshift__": "bitwise_left_shift_",
+    "__irshift__": "bitwise_right_shift_",
+}
+
+
+# With one call that draws: whether one is uniform, and its two numbers.
+_DRAWN = (
+    "not takers and (blocks := entries['random.blocks_of'](key)) and entries['random.draw'](key, {}, {}, {}, "
+    "*(default_generator if generator is None else generator).key(blocks))"
+)
+_REAL = "(type({0}) is float or type({0}) is int)"
+DRAWS = {
+    "normal_": f"{_REAL.format('std')} and {_REAL.format('mean')} and std >= 0 and {_DRAWN.format(0, 'std', 'mean')}",
+    "uniform_": f"{_REAL.format('a')} and {_REAL.format('b')} and a <= b and not bounds and {_DRAWN.format(1, 'a', 'b')}",
+}
+
+
+def with_writer(method: Any) -> Any:
+    """A method that is no op, behind code that calls the kernel of writes with its name."""
+    name = method.__name__
+
+    def write() -> tuple[str, dict[str, Any]]:
+        if name in DRAWS:
+            return write_into(method, None, "", "", "", DRAWS[name])
+        return write_into(method, kernel("writes", name[:-1], ndarray(0)), *_WRITERS[name])
+
+    return standing(method, write)
+
+
+def install_inplace(table: dict[str, Op]) -> None:
+    """Puts every `name_` method, the augmented operators and item assignment on Tensor."""
+    for key, entry in list(table.items()):
+        if not entry.inplace or key.endswith(".public"):
+            continue
+        face = table.get(f"{key}.public", entry)
+        setattr(Tensor, f"{entry.name}_", inplace_form(face, entry.name))
+    for name in _RESHAPING:
+        setattr(Tensor, f"{name}_", reshaping_form(getattr(Tensor, name), f"{name}_"))
+    for operator, name in _AUGMENTED.items():
+        if hasattr(Tensor, name):
+            setattr(Tensor, operator, getattr(Tensor, name))
+    for method in (copy_, fill_, zero_):
+        setattr(Tensor, method.__name__, with_writer(method))
+    Tensor.__setitem__ = set_item  # type: ignore[attr-defined,index]

@@ -1,0 +1,176 @@
+"""Old names that programs still use: typed constructors (`LongTensor`), `autograd.Variable`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import cuda
+from dynograd.base import devices, dtypes
+from dynograd.errors import ShapeError
+from dynograd.interpreter.out_forms import out_dtype, write_out
+from dynograd.tensor.creation import arange
+from dynograd.tensor.tensor import Tensor
+
+__all__ = [
+    "BFloat16Tensor",
+    "BoolTensor",
+    "ByteTensor",
+    "CharTensor",
+    "DoubleTensor",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
+    "ShortTensor",
+    "Variable",
+    "numel",
+    "range",
+    "set_default_tensor_type",
+]
+
+
+class _TypedMeta(type):
+    dtype: dtypes.dtype
+    kind: str  # of device
+
+    def __call__(cls, *data: Any, device: Any = None) -> Tensor:  # type: ignore[override]
+        return Tensor(*data, dtype=cls.dtype, device=cls.kind if device is None else device)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, Tensor) and value.dtype is cls.dtype and value.device.type == cls.kind
+
+    def __repr__(cls) -> str:
+        return f"dynograd.{'cuda.' if cls.kind == 'cuda' else ''}{cls.__name__}"
+
+
+def _typed(name: str, dtype: dtypes.dtype) -> Any:
+    """The type for the CPU; that of the same name for GPUs becomes a name of `dynograd.cuda`."""
+    text = f"`{name}(data or sizes)`: a tensor of {dtype} (legacy)."
+    setattr(cuda, name, _TypedMeta(name, (), {"dtype": dtype, "kind": "cuda", "__doc__": text}))
+    return _TypedMeta(name, (), {"dtype": dtype, "kind": "cpu", "__doc__": text})
+
+
+FloatTensor = _typed("FloatTensor", dtypes.float32)
+DoubleTensor = _typed("DoubleTensor", dtypes.float64)
+HalfTensor = _typed("HalfTensor", dtypes.float16)
+BFloat16Tensor = _typed("BFloat16Tensor", dtypes.bfloat16)
+LongTensor = _typed("LongTensor", dtypes.int64)
+IntTensor = _typed("IntTensor", dtypes.int32)
+ShortTensor = _typed("ShortTensor", dtypes.int16)
+CharTensor = _typed("CharTensor", dtypes.int8)
+ByteTensor = _typed("ByteTensor", dtypes.uint8)
+BoolTensor = _typed("BoolTensor", dtypes.bool)
+
+TYPE_NAMES = {
+    dtypes.float32: "FloatTensor",
+    dtypes.float64: "DoubleTensor",
+    dtypes.float16: "HalfTensor",
+    dtypes.bfloat16: "BFloat16Tensor",
+    dtypes.int64: "LongTensor",
+    dtypes.int32: "IntTensor",
+    dtypes.int16: "ShortTensor",
+    dtypes.int8: "CharTensor",
+    dtypes.uint8: "ByteTensor",
+    dtypes.uint16: "UInt16Tensor",
+    dtypes.uint32: "UInt32Tensor",
+    dtypes.uint64: "UInt64Tensor",
+    dtypes.bool: "BoolTensor",
+    dtypes.complex64: "ComplexFloatTensor",
+    dtypes.complex128: "ComplexDoubleTensor",
+}
+
+
+def Variable(data: Any, requires_grad: bool = False, volatile: bool = False) -> Tensor:
+    """The tensor itself (since 0.4 a tensor carries its own gradient); `requires_grad` is set when asked.
+
+    >>> dynograd.autograd.Variable(tensor([1.0]), requires_grad=True).requires_grad
+    True
+    """
+    if not isinstance(data, Tensor):
+        raise TypeError(f"Variable: Variable data has to be a tensor, but got {type(data).__name__}.")
+    if not requires_grad:
+        return data
+    return data.detach().requires_grad_()
+
+
+def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """Without an argument the type's name, `dynograd.FloatTensor`; with a dtype or type name, the converted tensor."""
+    if dtype is None:
+        return f"dynograd.{'cuda.' if self.device.type == 'cuda' else ''}{TYPE_NAMES[self.dtype]}"
+    if isinstance(dtype, str):
+        dtype = _type_named(dtype) or dtype
+    if isinstance(dtype, _TypedMeta):
+        if self.device.type == dtype.kind:
+            return self.to(dtype.dtype)  # type: ignore[attr-defined]
+        return self.to(dtype.kind, dtype.dtype)  # type: ignore[attr-defined]
+    return self.to(dtypes.as_dtype(dtype))  # type: ignore[attr-defined]
+
+
+def _type_named(name: str) -> Any:
+    """The type that `torch.FloatTensor` or `torch.cuda.FloatTensor` names; None for others."""
+    parts = name.split(".")
+    found = (vars(cuda) if parts[-2:-1] == ["cuda"] else globals()).get(parts[-1])
+    return found if isinstance(found, _TypedMeta) else None
+
+
+def numel(input: Tensor) -> int:
+    """How many elements there are.
+
+    >>> dynograd.numel(dynograd.zeros(2, 3))
+    6
+    """
+    return input.numel()
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Sets the default dtype and device by a floating type such as `DoubleTensor`, `cuda.FloatTensor`, or its name.
+
+    Old; use `set_default_dtype` and `set_default_device`.
+
+    Raises:
+        TypeError: not a type of floating tensors.
+        DeviceError: a type of GPU tensors where no GPU can be used.
+    """
+    found = _type_named(t) if isinstance(t, str) else t
+    kind, device = getattr(found, "dtype", None), getattr(found, "kind", "cpu")
+    if kind is None or not kind.is_floating_point:
+        raise TypeError(
+            f"set_default_tensor_type: only floating-point types are supported as the default type, got {t!r}. "
+            f"Use set_default_dtype, and set_default_device for the device."
+        )
+    if device == "cuda":
+        cuda.init()
+    dtypes.set_default_dtype(kind)
+    devices.set_default_device(device)
+
+
+def range(
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    out: Any = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """`start`, `start + step`, ... up to and with `end`, in the default dtype (old; use `arange`, which leaves `end` out).
+
+    >>> dynograd.range(1, 3)
+    tensor([1., 2., 3.])
+    """
+    if end is None:
+        start, end = 0, start
+    start, end, step = (one.item() if hasattr(one, "item") else one for one in (start, end, step))
+    if step == 0 or (end - start) * step < 0:
+        raise ShapeError(
+            f"range: upper bound and lower bound inconsistent with step sign: start={start}, end={end}, step={step}. "
+            f"Swap the bounds or change the sign of step."
+        )
+    kind = out_dtype(dtype, out) or dtypes.get_default_dtype()
+    count = int((end - start) // step) + 1
+    made = arange(count, dtype=dtypes.float64, device=out.device if device is None and out is not None else device)
+    made = (start + step * made).to(kind).requires_grad_(requires_grad)  # type: ignore[attr-defined]
+    return made if out is None else write_out("range", out, made, warn=False)

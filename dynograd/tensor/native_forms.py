@@ -1,0 +1,316 @@
+"""Functions that `torch.` and `torch.nn.functional` have under one name with arguments of their own: here are those of `torch.`.
+
+`torch.embedding(weight, indices)` has the table first, `torch.batch_norm` the weights before the statistics, `torch.dropout` is told by
+`train`, and losses take their reduction as a number: 0 none, 1 mean, 2 sum (words are taken too).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.autograd.modes import no_grad
+from dynograd.errors import ShapeError
+from dynograd.tensor import creation
+from dynograd.tensor.methods import public_functions
+
+__all__ = [
+    "alpha_dropout",
+    "alpha_dropout_",
+    "batch_norm",
+    "binary_cross_entropy_with_logits",
+    "convolution",
+    "cosine_embedding_loss",
+    "dropout",
+    "dropout_",
+    "embedding",
+    "embedding_bag",
+    "feature_alpha_dropout",
+    "feature_alpha_dropout_",
+    "feature_dropout",
+    "feature_dropout_",
+    "group_norm",
+    "hinge_embedding_loss",
+    "instance_norm",
+    "kl_div",
+    "margin_ranking_loss",
+    "poisson_nll_loss",
+    "triplet_margin_loss",
+]
+
+_ops = public_functions()
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def reduction_word(who: str, reduction: Any) -> str:
+    """none, mean or sum for the number that stands for it."""
+    if isinstance(reduction, str):
+        return reduction
+    if reduction not in (0, 1, 2):
+        raise ValueError(
+            f"{who}: {reduction!r} is not a valid value for reduction: expected 0 (none), 1 (mean) or 2 (sum)."
+        )
+    return _REDUCTIONS[reduction]
+
+
+# --- dropout -------------------------------------------------------------------------------------------------------------------
+
+
+def dropout(input: Any, p: float, train: bool) -> Any:
+    """`nn.functional.dropout` with `train` for `training`.
+
+    >>> dynograd.dropout(tensor([1.0, 2.0]), 0.5, False)
+    tensor([1., 2.])
+    """
+    return _ops["dropout"](input, p, train)
+
+
+def dropout_(input: Any, p: float, train: bool) -> Any:
+    """`dropout` in place."""
+    return _ops["dropout"](input, p, train, True)
+
+
+def alpha_dropout(input: Any, p: float, train: bool) -> Any:
+    """`nn.functional.alpha_dropout` with `train` for `training`."""
+    return _ops["alpha_dropout"](input, p, train)
+
+
+def alpha_dropout_(input: Any, p: float, train: bool) -> Any:
+    """`alpha_dropout` in place."""
+    return _ops["alpha_dropout"](input, p, train, True)
+
+
+def feature_dropout(input: Any, p: float, train: bool) -> Any:
+    """Whole channels of (N, C, ...) become 0 with probability `p`, the others grow by 1 / (1 - p).
+
+    Raises:
+        ShapeError: `input` has fewer than two dims.
+
+    >>> dynograd.feature_dropout(tensor([[1.0, 2.0]]), 1.0, True)
+    tensor([[0., 0.]])
+    """
+    shape = tuple(input.shape)
+    if len(shape) < 2:
+        raise ShapeError(
+            f"feature_dropout: expected an input of at least 2 dims (N, C, ...), got shape {shape}. Use dropout."
+        )
+    return _ops["dropout3d"](input.reshape(*shape[:2], -1, 1, 1), p, train).reshape(shape)
+
+
+def feature_dropout_(input: Any, p: float, train: bool) -> Any:
+    """`feature_dropout` in place."""
+    return input.copy_(feature_dropout(input, p, train))
+
+
+def feature_alpha_dropout(input: Any, p: float, train: bool) -> Any:
+    """`nn.functional.feature_alpha_dropout` with `train` for `training`."""
+    return _ops["feature_alpha_dropout"](input, p, train)
+
+
+def feature_alpha_dropout_(input: Any, p: float, train: bool) -> Any:
+    """`feature_alpha_dropout` in place."""
+    return _ops["feature_alpha_dropout"](input, p, train, True)
+
+
+# --- layers --------------------------------------------------------------------------------------------------------------------
+
+
+def embedding(
+    weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> Any:
+    """`nn.functional.embedding` with the table first; a negative `padding_idx` is none.
+
+    >>> dynograd.embedding(tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([1]))
+    tensor([[3., 4.]])
+    """
+    return _ops["embedding"](
+        indices, weight, None if padding_idx < 0 else padding_idx, None, 2.0, scale_grad_by_freq, sparse
+    )
+
+
+def batch_norm(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,
+) -> Any:
+    """`nn.functional.batch_norm` with the weights first."""
+    return _ops["batch_norm"](input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def instance_norm(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    running_mean: Any,
+    running_var: Any,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,
+) -> Any:
+    """`nn.functional.instance_norm` with the weights first."""
+    return _ops["instance_norm"](input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
+def group_norm(
+    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn_enabled: bool = True
+) -> Any:
+    """`nn.functional.group_norm`."""
+    return _ops["group_norm"](input, num_groups, weight, bias, eps)
+
+
+def convolution(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+) -> Any:
+    """`nn.functional.conv1d` to `conv3d`, or with `transposed` their `conv_transpose`, by the dims of `weight`.
+
+    >>> x, w = tensor([[[1.0, 2.0, 4.0]]]), tensor([[[1.0, 10.0]]])
+    >>> dynograd.convolution(x, w, None, [1], [0], [1], False, [0], 1)
+    tensor([[[21., 42.]]])
+    """
+    rank = len(weight.shape) - 2
+    if rank not in (1, 2, 3):
+        raise ShapeError(
+            f"convolution: weight must have 3 to 5 dims (out, in, sizes), got shape {tuple(weight.shape)}."
+        )
+    if transposed:
+        function = _ops[f"conv_transpose{rank}d"]
+        return function(input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _ops[f"conv{rank}d"](input, weight, bias, stride, padding, dilation, groups)
+
+
+def embedding_bag(
+    weight: Any,
+    indices: Any,
+    offsets: Any,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
+    """`nn.functional.embedding_bag` with the table first and `mode` 0 sum, 1 mean, 2 max; and what PyTorch's backward needs.
+
+    Returns:
+        (bags, the bag of each index, the size of each bag, for "max" the indices of the rows that were largest). As in PyTorch's, sums
+        leave the last two zero, and means say the sizes twice.
+
+    >>> weight = tensor([[1.0, 2.0], [3.0, 0.0]])
+    >>> bags, bag_of, sizes, largest = dynograd.embedding_bag(weight, tensor([0, 1, 1]), tensor([0, 2]), mode=2)
+    >>> bags, bag_of, sizes
+    (tensor([[3., 2.],
+            [3., 0.]]), tensor([0, 0, 1]), tensor([2, 1]))
+    >>> largest
+    tensor([[1, 0],
+            [1, 1]])
+    """
+    if mode not in (0, 1, 2):
+        raise ValueError(f"embedding_bag: mode has to be 0 (sum), 1 (mean) or 2 (max), got {mode!r}.")
+    bags = _ops["embedding_bag"](
+        indices,
+        weight,
+        offsets,
+        scale_grad_by_freq=scale_grad_by_freq,
+        mode=("sum", "mean", "max")[mode],
+        sparse=sparse,
+        per_sample_weights=per_sample_weights,
+        include_last_offset=include_last_offset,
+        padding_idx=padding_idx,
+    )
+    indices, offsets, count = indices.long(), offsets.long(), bags.shape[0]
+    zeros = offsets.new_zeros(count)
+    bag_of = _ops["searchsorted"](offsets[:count], creation.arange(len(indices), device=indices.device), right=True) - 1
+    if mode == 0:
+        zeros = offsets.new_zeros(len(offsets))
+        return bags, bag_of[:0] if padding_idx is None else bag_of, zeros, zeros.clone()
+    kept: Any = creation.ones_like(indices) if padding_idx is None else (indices != padding_idx % len(weight)).long()
+    sizes = zeros.scatter_add(0, bag_of, kept)
+    if mode == 1:
+        return bags, bag_of, sizes, sizes.clone()
+    with no_grad():
+        hits = (weight[indices] == bags[bag_of]) & kept.bool()[:, None]
+        numbers: Any = creation.arange(len(indices), device=indices.device)
+        places = numbers[:, None].where(hits, len(indices))
+        first = (
+            zeros[:, None]
+            .expand(*bags.shape)
+            .scatter_reduce(0, bag_of[:, None].expand(*places.shape), places, "amin", include_self=False)
+        )
+        largest = indices[first.clamp(0, max(len(indices) - 1, 0))] if len(indices) else first
+        return bags, bag_of, sizes, largest.masked_fill((sizes == 0)[:, None], 0)
+
+
+# --- losses --------------------------------------------------------------------------------------------------------------------
+
+
+def binary_cross_entropy_with_logits(
+    input: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: int = 1
+) -> Any:
+    """`nn.functional.binary_cross_entropy_with_logits`.
+
+    >>> dynograd.binary_cross_entropy_with_logits(tensor([0.0]), tensor([1.0]), None, tensor([2.0]), 0)
+    tensor([1.3863])
+    """
+    word = reduction_word("binary_cross_entropy_with_logits", reduction)
+    return _ops["binary_cross_entropy_with_logits"](input, target, weight=weight, pos_weight=pos_weight, reduction=word)
+
+
+def kl_div(input: Any, target: Any, reduction: int = 1, *, log_target: bool = False) -> Any:
+    """`nn.functional.kl_div`, without its warning about the mean."""
+    word = reduction_word("kl_div", reduction)
+    found = _ops["kl_div"](input, target, reduction="none" if word == "mean" else word, log_target=log_target)
+    return found.mean() if word == "mean" else found
+
+
+def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Any:
+    """`nn.functional.cosine_embedding_loss`."""
+    word = reduction_word("cosine_embedding_loss", reduction)
+    return _ops["cosine_embedding_loss"](input1, input2, target, margin, reduction=word)
+
+
+def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: int = 1) -> Any:
+    """`nn.functional.hinge_embedding_loss`."""
+    return _ops["hinge_embedding_loss"](
+        input, target, margin, reduction=reduction_word("hinge_embedding_loss", reduction)
+    )
+
+
+def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Any:
+    """`nn.functional.margin_ranking_loss`."""
+    word = reduction_word("margin_ranking_loss", reduction)
+    return _ops["margin_ranking_loss"](input1, input2, target, margin, reduction=word)
+
+
+def poisson_nll_loss(input: Any, target: Any, log_input: bool, full: bool, eps: float, reduction: int) -> Any:
+    """`nn.functional.poisson_nll_loss`."""
+    word = reduction_word("poisson_nll_loss", reduction)
+    return _ops["poisson_nll_loss"](input, target, log_input, full, None, eps, reduction=word)
+
+
+def triplet_margin_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: int = 1,
+) -> Any:
+    """`nn.functional.triplet_margin_loss`."""
+    word = reduction_word("triplet_margin_loss", reduction)
+    return _ops["triplet_margin_loss"](anchor, positive, negative, margin, p, eps, swap, reduction=word)

@@ -1,0 +1,638 @@
+"""Random tensors, and the Tensor-facing side of generators. The numbers come from `kernels/random/random_cpu.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from math import prod
+from typing import Any
+
+from dynograd import arrays
+from dynograd.autograd.modes import MODES
+from dynograd.autograd.writes import stamp
+from dynograd.base import dtypes
+from dynograd.base.random_streams import Generator, default_generator, drawn, initial_seed, manual_seed, seed
+from dynograd.base.shapes import as_shape, check_number, check_sizes, sizes_by_name, whole_number
+from dynograd.errors import DtypeError, ShapeError
+from dynograd.interpreter.out_forms import out_dtype, write_out
+from dynograd.interpreter.tensor_parts import is_silent
+from dynograd.kernels import kernel
+from dynograd.tensor.creation import at_once, at_once_like, order_like
+from dynograd.tensor.inplace import copy_, guards, refuse_repeats
+from dynograd.tensor.inplace_forms import DRAWS, with_writer
+from dynograd.tensor.tensor import Tensor, wrap
+
+__all__ = [
+    "Generator",
+    "bernoulli",
+    "default_generator",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "multinomial",
+    "normal",
+    "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "randperm",
+    "seed",
+    "set_rng_state",
+]
+
+
+def draw(kind: str, count: int, generator: Generator | None, dtype: dtypes.dtype | None = None) -> tuple[int, int]:
+    """Reserves what a draw of `kind` needs and returns its (seed, offset)."""
+    name = None if dtype is None else dtype.numpy
+    return (generator or default_generator).key(kernel("random", "blocks_needed", 0)(kind, count, name))
+
+
+def _floating(who: str, dtype: Any) -> dtypes.dtype:
+    kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    if kind in dtypes.FLOAT8:
+        raise DtypeError(
+            f"{who}: numbers of {kind} cannot be drawn. Draw in float32 and convert: {who}(...).to({kind})."
+        )
+    if kind.category < dtypes.FLOATING:
+        raise DtypeError(f"{who}: expected a floating dtype, got {kind}. Use randint for integers.")
+    return kind
+
+
+def _made(array: Any, requires_grad: bool, out: Any = None, who: str = "") -> Tensor:
+    if out is not None:
+        return write_out(who, out, wrap(array), warn=False)
+    made = wrap(array)
+    if requires_grad:
+        made.requires_grad = True
+    return made
+
+
+def _shape(who: str, size: Any) -> tuple[int, ...]:
+    return check_sizes(who, as_shape(who, size))
+
+
+def _few(name: str, generator: Generator | None, *numbers: float) -> Any:
+    """What makes few numbers: `make(size, dtype)`."""
+    if generator is None:
+        found = _makers.get((name, numbers))
+        if found is None:
+            found = _makers[name, numbers] = _maker(name, default_generator.key, numbers)
+        return found
+    return _maker(name, generator.key, numbers)
+
+
+_makers: dict[Any, Any] = {}
+
+
+def _maker(name: str, key: Any, numbers: tuple[float, ...]) -> Any:
+    return partial(kernel("random", "few", 0), name, key, numbers)
+
+
+@drawn
+def rand(
+    *sizes: Any,
+    size: Any = None,
+    generator: Generator | None = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Uniform numbers of [0, 1).
+
+    >>> _ = dynograd.manual_seed(0)
+    >>> dynograd.rand(2, 3).shape
+    dynograd.Size([2, 3])
+    """
+    if size is not None:
+        sizes = sizes_by_name("rand", sizes, size)
+    if out is None:
+        made = at_once(_few("uniform", generator, 0.0, 1.0), sizes, dtype, device, requires_grad)
+        if made is not None:
+            return made
+    return _made(
+        _uniform(
+            _shape("rand", sizes),
+            _floating("rand", out_dtype(dtype, out)),
+            0.0,
+            1.0,
+            generator,
+            _place("rand", _near(device, out)),
+        ),
+        requires_grad,
+        out,
+        "rand",
+    )
+
+
+_place = arrays.check_device
+
+
+def _near(device: Any, out: Any) -> Any:
+    """The device that is asked for: that of `out`, unless one is given."""
+    return out.device if device is None and isinstance(out, Tensor) else device
+
+
+def _uniform(
+    shape: tuple[int, ...], kind: dtypes.dtype, low: float, high: float, generator: Generator | None, place: Any
+) -> Any:
+    where = draw("uniform", prod(shape), generator, kind)
+    return kernel("random", "uniform", place)(*where, shape, kind.numpy, low, high)
+
+
+def _normal(
+    shape: tuple[int, ...], kind: dtypes.dtype, mean: Any, std: Any, generator: Generator | None, place: Any
+) -> Any:
+    where = draw("normal", prod(shape), generator, kind)
+    return kernel("random", "normal", place)(*where, shape, kind.numpy, mean, std)
+
+
+@drawn
+def randn(
+    *sizes: Any,
+    size: Any = None,
+    generator: Generator | None = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Normal numbers of mean 0 and variance 1."""
+    if size is not None:
+        sizes = sizes_by_name("randn", sizes, size)
+    if out is None:
+        made = at_once(_few("normal", generator, 1.0, 0.0), sizes, dtype, device, requires_grad)
+        if made is not None:
+            return made
+    return _made(
+        _normal(
+            _shape("randn", sizes),
+            _floating("randn", out_dtype(dtype, out)),
+            0.0,
+            1.0,
+            generator,
+            _place("randn", _near(device, out)),
+        ),
+        requires_grad,
+        out,
+        "randn",
+    )
+
+
+def _in_order_of(like: Any, drawn: Any, memory_format: Any) -> Any:
+    """What was drawn, in memory as the format says: each element is what it would be in row-major order."""
+    order = order_like(like, drawn.ndim, memory_format)
+    if order is None:
+        return drawn
+    return arrays.turned(kernel("copies", "copied", drawn)(drawn.transpose(order)), order)
+
+
+@drawn
+def rand_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    generator: Generator | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    memory_format: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """`rand` in the shape and dtype of `input`."""
+    made = (
+        None
+        if memory_format is not None
+        else at_once_like(_few("uniform", generator, 0.0, 1.0), input, dtype, device, requires_grad)
+    )
+    if made is not None:
+        return made
+    kind = _floating("rand_like", input.dtype if dtype is None else dtype)
+    place = _place("rand_like", input.device if device is None else device)
+    return _made(
+        _in_order_of(input.array, _uniform(input.array.shape, kind, 0.0, 1.0, generator, place), memory_format),
+        requires_grad,
+    )
+
+
+@drawn
+def randn_like(
+    input: Tensor,
+    *,
+    dtype: Any = None,
+    generator: Generator | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    memory_format: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """`randn` in the shape and dtype of `input`."""
+    made = (
+        None
+        if memory_format is not None
+        else at_once_like(_few("normal", generator, 1.0, 0.0), input, dtype, device, requires_grad)
+    )
+    if made is not None:
+        return made
+    kind = _floating("randn_like", input.dtype if dtype is None else dtype)
+    place = _place("randn_like", input.device if device is None else device)
+    return _made(
+        _in_order_of(input.array, _normal(input.array.shape, kind, 0.0, 1.0, generator, place), memory_format),
+        requires_grad,
+    )
+
+
+def _integers(
+    who: str, shape: tuple[int, ...], low: Any, high: Any, kind: dtypes.dtype, generator: Generator | None, place: Any
+) -> Any:
+    low, high = whole_number(who, "low", low), whole_number(who, "high", high)
+    if low >= high:
+        raise RuntimeError(f"{who}: random_ expects 'from' to be less than 'to', but got from={low} >= to={high}.")
+    if not kind.is_complex:
+        limits: Any = (
+            dtypes.finfo(kind) if kind.is_floating_point else None if kind is dtypes.bool else dtypes.iinfo(kind)
+        )
+        least, most = (0, 1) if limits is None else (limits.min, limits.max)
+        if low < least or high - 1 > most:
+            raise RuntimeError(
+                f"{who}: numbers from {low} to {high - 1} are out of bounds for {kind} ({least} to {most}). Use a wider dtype."
+            )
+    where = draw("integers", prod(shape), generator)
+    return kernel("random", "integers", place)(*where, shape, low, high, kind.numpy)
+
+
+def _limits(who: str, low: Any, high: Any) -> tuple[Any, Any]:
+    """The bounds of `f(high)`, `f(low, high)` and `f(high=high)`."""
+    if high is None:
+        low, high = None, low
+    if high is None:
+        raise TypeError(f"{who}: missing the argument 'high'. Pass the bound below which the integers lie.")
+    return 0 if low is None else low, high
+
+
+@drawn
+def randint(
+    low: Any = None,
+    high: Any = None,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Integers of [low, high), or of [0, low) as `randint(high, size)`.
+
+    >>> _ = dynograd.manual_seed(0)
+    >>> bool((dynograd.randint(3, 5, (10,)) >= 3).all())
+    True
+    """
+    if size is None:
+        low, high, size = None, low, high
+    low, high = _limits("randint", low, high)
+    if size is None:
+        raise TypeError("randint: missing the argument 'size'. Pass randint(high, size) or randint(low, high, size).")
+    kind = dtypes.as_dtype(out_dtype(dtype, out) or dtypes.int64)
+    shape = _shape("randint", (size,) if isinstance(size, (tuple, list)) else size)
+    return _made(
+        _integers("randint", shape, low, high, kind, generator, _place("randint", _near(device, out))),
+        requires_grad,
+        out,
+        "randint",
+    )
+
+
+@drawn
+def randint_like(
+    input: Tensor,
+    low: Any = None,
+    high: Any = None,
+    *,
+    dtype: Any = None,
+    generator: Generator | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    memory_format: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """`randint` in the shape and dtype of `input`."""
+    low, high = _limits("randint_like", low, high)
+    kind = input.dtype if dtype is None else dtypes.as_dtype(dtype)
+    place = _place("randint_like", input.device if device is None else device)
+    return _made(
+        _in_order_of(
+            input.array, _integers("randint_like", input.array.shape, low, high, kind, generator, place), memory_format
+        ),
+        requires_grad,
+    )
+
+
+@drawn
+def randperm(
+    n: int,
+    *,
+    generator: Generator | None = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """The numbers 0 to n - 1 in random order.
+
+    >>> sorted(dynograd.randperm(4).tolist())
+    [0, 1, 2, 3]
+    """
+    place = _place("randperm", _near(device, out))
+    if n < 0:
+        raise ShapeError(f"randperm: n must be non-negative, got {n}.")
+    made = kernel("random", "permutation", place)(*draw("permutation", n, generator), n)
+    return _made(
+        arrays.cast(made, dtypes.as_dtype(out_dtype(dtype, out) or dtypes.int64)), requires_grad, out, "randperm"
+    )
+
+
+@drawn
+def normal(
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Normal numbers; mean and std are numbers (then `size` is needed) or tensors that broadcast.
+
+    Raises:
+        RuntimeError: a negative std.
+    """
+    for name, one in (("mean", mean), ("std", std)):
+        if not isinstance(one, Tensor):
+            check_number("normal", name, one)
+    tensors = [one for one in (mean, std) if isinstance(one, Tensor)]
+    lowest = (std.array.min() if std.array.size else 0) if isinstance(std, Tensor) else std
+    if lowest < 0:
+        raise RuntimeError(f"normal: normal expects std >= 0.0, but found std {float(lowest)}.")
+    if tensors:
+        from dynograd.base.shapes import broadcast_shapes
+
+        shape = broadcast_shapes("normal", *[one.array.shape for one in tensors])
+        device = tensors[0].device if device is None else device
+        kind = _floating("normal", out_dtype(dtype, out) or tensors[0].dtype)
+    else:
+        if size is None:
+            raise TypeError("normal: size is needed when mean and std are numbers, e.g. normal(0.0, 1.0, (2, 3)).")
+        shape = _shape("normal", (size,))
+        kind = _floating("normal", out_dtype(dtype, out))
+    centre, spread = (one.array if isinstance(one, Tensor) else one for one in (mean, std))
+    return _made(
+        _normal(shape, kind, centre, spread, generator, _place("normal", _near(device, out))),
+        requires_grad,
+        out,
+        "normal",
+    )
+
+
+@drawn
+def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Any = None) -> Tensor:
+    """1 with the probability that `input` holds (or `p`), else 0, in the dtype of `input`.
+
+    >>> dynograd.bernoulli(tensor([0.0, 1.0]))
+    tensor([0., 1.])
+    """
+    array = input.array
+    if p is None:
+        if array.size and not bool(((array >= 0) & (array <= 1)).all()):
+            raise RuntimeError(
+                f"bernoulli: expected probabilities p_in >= 0 && p_in <= 1, got values from {array.min()} to {array.max()}."
+            )
+        _floating("bernoulli", input.dtype)
+    elif not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli: expected 0 <= p <= 1, got {p}.")
+    where = draw("bernoulli", array.size, generator)
+    made = kernel("random", "bernoulli", input.device)(*where, array if p is None else p, array.shape, array.dtype)
+    return _made(made, False, out, "bernoulli")
+
+
+@drawn
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None, out: Any = None
+) -> Tensor:
+    """Column numbers drawn from each row of unnormalised probabilities.
+
+    Args:
+        input (N,) or (M, N): not negative, each row with a positive sum.
+        num_samples: how many per row; without replacement at most the number of positive columns.
+    Returns:
+        (num_samples,) or (M, num_samples), int64.
+    Raises:
+        RuntimeError: negative, NaN or infinite weights, or too few of them.
+
+    >>> dynograd.multinomial(tensor([0.0, 1.0, 0.0]), 2, replacement=True)
+    tensor([1, 1])
+    """
+    if isinstance(out, Tensor) and out.dtype is not dtypes.int64:
+        raise DtypeError(
+            f"multinomial: expects an int64 tensor as out, got {out.dtype}. Make out with dtype=dynograd.int64."
+        )
+    array = input.array
+    if array.ndim not in (1, 2):
+        raise RuntimeError(f"multinomial: prob_dist must be 1 or 2 dim, got shape {tuple(array.shape)}.")
+    _floating("multinomial", input.dtype)
+    if num_samples <= 0:
+        raise RuntimeError(f"multinomial: cannot sample n_sample <= 0 samples, got {num_samples}.")
+    rows = array.reshape(1, -1) if array.ndim == 1 else array
+    rows = arrays.cast(rows, dtypes.float64)
+    if not bool((rows >= 0).all()) or not bool((rows < float("inf")).all()):
+        raise RuntimeError(
+            "multinomial: probability tensor contains either `inf`, `nan` or element < 0. Use softmax to get probabilities."
+        )
+    if rows.size == 0 or not bool((rows.sum(1) > 0).all()):
+        raise RuntimeError("multinomial: invalid multinomial distribution (sum of probabilities <= 0).")
+    if not replacement and num_samples > rows.shape[1]:
+        raise RuntimeError(
+            f"multinomial: cannot sample n_sample > prob_dist.size(-1) samples without replacement: {num_samples} > {rows.shape[1]}."
+        )
+    count = rows.shape[0] * (num_samples if replacement else rows.shape[1])
+    made = kernel("random", "multinomial", rows)(*draw("multinomial", count, generator), rows, num_samples, replacement)
+    return _made(made.reshape(-1) if array.ndim == 1 else made, False, out, "multinomial")
+
+
+# --- filling in place ------------------------------------------------------------------------------------------------------
+
+
+def _few_filled(self: Tensor, name: str, generator: Generator | None, *numbers: float) -> bool:
+    """Whether a small tensor without history has been filled in its own memory."""
+    array = self.array
+    if type(array) is not arrays.ndarray or array.size > _FEW or not array.flags.c_contiguous or 0 in array.strides:
+        return False
+    if not _NUMBERS.issuperset(map(type, numbers)):
+        return False
+    if self._requires_grad and (MODES.grad or guards):
+        return False
+    key = default_generator.key if generator is None else generator.key
+    if not kernel("random", "fill_few", array)(name, key, array, numbers):
+        return False
+    if not is_silent(self):
+        stamp(array)
+    return True
+
+
+_FEW = 1 << 13  # elements
+_NUMBERS = frozenset({int, float})
+
+
+def _fill(self: Tensor, array: Any, who: str) -> Tensor:
+    if 0 in self.array.strides:
+        refuse_repeats(who, self.array)
+    if not self._requires_grad:
+        arrays.write(self.array, array)
+        if not is_silent(self):
+            stamp(self.array)
+        return self
+    return copy_(self, wrap(array))
+
+
+@drawn
+def uniform_(
+    self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None, **bounds: float
+) -> Tensor:
+    """Fills with uniform numbers of [a, b) (also as `from=`, `to=`)."""
+    low, high = bounds.get("from", a), bounds.get("to", b)
+    check_number("uniform_", "from", low)
+    check_number("uniform_", "to", high)
+    if low > high:
+        raise RuntimeError(f"uniform_: expects to return a [from, to) range, but found from={low} > to={high}.")
+    if _few_filled(self, "uniform", generator, low, high):
+        return self
+    return _fill(
+        self,
+        _uniform(self.array.shape, _floating("uniform_", self.dtype), low, high, generator, self.device),
+        "uniform_",
+    )
+
+
+@drawn
+def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fills with normal numbers."""
+    check_number("normal_", "mean", mean)
+    check_number("normal_", "std", std)
+    if std < 0:
+        raise RuntimeError(f"normal_: normal expects std >= 0.0, but found std {std}.")
+    if _few_filled(self, "normal", generator, std, mean):
+        return self
+    return _fill(
+        self, _normal(self.array.shape, _floating("normal_", self.dtype), mean, std, generator, self.device), "normal_"
+    )
+
+
+@drawn
+def random_(
+    self: Tensor, *bounds: int, to: int | None = None, generator: Generator | None = None, **named: int
+) -> Tensor:
+    """Fills with integers of [from, to), [0, to), or, without bounds, of all that the dtype can hold exactly.
+
+    By name they are `random_(**{"from": 1, "to": 7})`, as `from` is a word of Python.
+    """
+    if named.keys() - {"from"}:
+        raise TypeError(
+            f"random_() got an unexpected keyword argument '{min(named.keys() - {'from'})}': it takes from and to."
+        )
+    bounds = (*bounds, *named.values(), *(() if to is None else (to,)))
+    if len(bounds) == 2:
+        low, high = bounds
+    elif len(bounds) == 1:
+        low, high = 0, bounds[0]
+    else:
+        largest = {"float32": 1 << 24, "float64": 1 << 53, "float16": 1 << 11, "bfloat16": 1 << 8, "bool": 1}
+        low, high = 0, largest.get(self.dtype.name, (1 << (8 * self.dtype.itemsize - self.dtype.is_signed)) - 1) + 1
+    return _fill(self, _integers("random_", self.array.shape, low, high, self.dtype, generator, self.device), "random_")
+
+
+@drawn
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Fills with 1 of probability p (a number or a tensor), else 0."""
+    probabilities = p.array if isinstance(p, Tensor) else p
+    where = draw("bernoulli", self.array.size, generator)
+    return _fill(
+        self,
+        kernel("random", "bernoulli", self.device)(*where, probabilities, self.array.shape, self.array.dtype),
+        "bernoulli_",
+    )
+
+
+@drawn
+def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fills with exponential numbers of rate `lambd`."""
+    check_number("exponential_", "lambd", lambd)
+    _floating("exponential_", self.dtype)
+    if lambd <= 0:
+        raise RuntimeError(f"exponential_: expects lambda > 0.0, but found lambda={lambd}.")
+    where = draw("exponential", self.array.size, generator, self.dtype)
+    return _fill(
+        self,
+        kernel("random", "exponential", self.device)(*where, self.array.shape, self.array.dtype, lambd),
+        "exponential_",
+    )
+
+
+def install_random_methods() -> None:
+    """Puts `uniform_` and its like on Tensor, and tensor-valued state on Generator."""
+    for method in (uniform_, normal_, random_, bernoulli_, exponential_, bernoulli, multinomial):
+        setattr(Tensor, method.__name__, with_writer(method) if method.__name__ in DRAWS else method)
+    Generator.get_state = _get_state  # type: ignore[attr-defined]
+    Generator.set_state = _set_state  # type: ignore[attr-defined]
+
+
+def _get_state(self: Generator) -> Tensor:
+    """The generator's state as a uint8 tensor of 16 bytes."""
+    raw = b"".join(number.to_bytes(8, "little") for number in self.state())
+    return wrap(arrays.from_python(list(raw), dtypes.uint8))
+
+
+def _set_state(self: Generator, new_state: Tensor) -> Generator:
+    """Continues from a state that `get_state` gave."""
+    raw = bytes(new_state.array.tolist())
+    if len(raw) != 16:
+        raise RuntimeError(f"set_state: expected a state of 16 bytes from get_state(), got {len(raw)} bytes.")
+    self.set_plain_state((int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:], "little")))
+    return self
+
+
+def get_rng_state() -> Tensor:
+    """The default generator's state, as a tensor."""
+    return _get_state(default_generator)
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Puts the default generator back to a state from `get_rng_state`."""
+    _set_state(default_generator, new_state)
+
+
+@contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
+    """Puts the default generator back on exit to where it was on entry."""
+    before = default_generator.state()
+    try:
+        yield
+    finally:
+        if enabled:
+            default_generator.set_plain_state(before)

@@ -1,0 +1,776 @@
+"""Tensor: an array, its gradient, and the node that made it. Its other methods are ops, installed from the registry.
+
+`array` is the memory, `node` the op that computed it (None for leaves), `_meta` the rarely used rest: hooks, and what it is a view of.
+"""
+
+from __future__ import annotations
+
+import copy
+import copyreg
+import os
+import threading
+import weakref
+from typing import Any
+
+from dynograd import arrays, interpreter
+from dynograd.arrays import dlpack, ndarray, storages
+from dynograd.autograd.engine import run_backward
+from dynograd.autograd.modes import MODES
+from dynograd.autograd.nodes import Hooks, Node, OutputNode, Partial, inspected
+from dynograd.autograd.ownership import is_private
+from dynograd.autograd.replacements import check_replacement
+from dynograd.autograd.writes import before_rebinding, version
+from dynograd.base import devices, dtypes, layouts
+from dynograd.base.dtypes import BY_NUM
+from dynograd.base.shapes import SIZES, Size
+from dynograd.errors import DeviceError, DtypeError, GradientError
+from dynograd.interpreter.tensor_parts import SILENT, Meta, RemovableHandle, full_meta, node_hooks, view_of
+from dynograd.kernels import kernel
+from dynograd.ops.op import install, registry
+from dynograd.tensor import printing
+
+__all__ = ["Tensor", "is_tensor"]
+
+when_derived: list[Any] = []  # called with each new subclass
+_adding = threading.Lock()  # several threads may send gradients to one leaf
+_LARGE = 1 << 18  # bytes
+
+
+def _renew_lock() -> None:
+    """In a forked child: no thread of the parent holds it there."""
+    global _adding
+    _adding = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+class Tensor:
+    """A multi-dimensional array that can remember how it was computed.
+
+    Make one with `dynograd.tensor(data)`, `zeros`, `randn` and the like. With `requires_grad=True` every op on it is recorded
+    and `backward()` fills `.grad` of the leaves.
+
+    >>> x = tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "_grad", "_meta", "_requires_grad", "array", "node")
+    __array_priority__ = 1000
+    seq = 0
+    edges = ()
+    takes_deferred_sums = True
+
+    array: Any
+    node: Node | None
+    _requires_grad: bool
+    _grad: Tensor | None
+    _meta: Meta | None
+
+    def __new__(cls, *data: Any, device: Any = None, dtype: Any = None) -> Any:
+        if cls is not Tensor and data and isinstance(data[0], Tensor):
+            return _init(object.__new__(cls), data[0].array)
+        made = object.__new__(cls)
+        kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+        place = arrays.check_device("Tensor", device)
+        if not data:
+            array = arrays.empty((0,), kind, place)
+        elif len(data) == 1 and not isinstance(data[0], int):
+            value = data[0]
+            if isinstance(value, Tensor):
+                array = value.array
+            elif isinstance(value, Size):
+                array = arrays.zeros(tuple(value), kind, place)
+            else:
+                array = arrays.to_device(arrays.from_python(value, kind), place)
+        else:
+            array = arrays.zeros(tuple(size.__index__() for size in data), kind, place)
+        return _init(made, array)
+
+    def __init__(self, *data: Any, device: Any = None, dtype: Any = None) -> None:
+        pass
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not hasattr(cls, "__dynograd_op__"):
+            interpreter.TENSORS.add(cls)
+        for told in when_derived:
+            told(cls)
+
+    # --- what it is -----------------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Size:
+        return SIZES[self.array.shape]
+
+    @property
+    def ndim(self) -> int:
+        return self.array.ndim
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        return BY_NUM[self.array.dtype.num]
+
+    @property
+    def device(self) -> devices.device:
+        array = self.array
+        return devices.cpu if type(array) is ndarray else arrays.device_of(array)
+
+    @property
+    def layout(self) -> layouts.layout:
+        return layouts.strided
+
+    @property
+    def itemsize(self) -> int:
+        return self.array.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.array.size * self.array.dtype.itemsize
+
+    is_cuda = property(lambda self: type(self.array) is not ndarray and self.device.type == "cuda")
+    is_cpu = property(lambda self: type(self.array) is ndarray or self.device.type == "cpu")
+    is_meta = property(lambda self: self.device.type == "meta")
+    is_sparse = is_sparse_csr = is_quantized = is_nested = is_mps = property(lambda self: False)
+
+    def size(self, dim: int | None = None, *, axis: int | None = None) -> Any:
+        """The shape, or the size of one dim."""
+        shape = self.array.shape
+        if dim is None:
+            if axis is None:
+                return SIZES[shape]
+            dim = axis
+        if type(dim) is int:
+            try:
+                return shape[dim]
+            except IndexError:
+                pass
+        place = _dim("size", dim, self)
+        if not shape:
+            raise IndexError(f"size: Dimension specified as {dim} but tensor has no dimensions.")
+        return shape[place]
+
+    def dim(self) -> int:
+        return self.array.ndim
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        return self.array.size
+
+    nelement = numel
+
+    def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+        """The tensor with all its elements, in `dtype`; itself unless it is sparse."""
+        return self if dtype is None else self.to(dtype)  # type: ignore[attr-defined]
+
+    def sparse_dim(self) -> int:
+        """How many dims are sparse: none."""
+        return 0
+
+    def dense_dim(self) -> int:
+        """How many dims are not sparse: all."""
+        return self.array.ndim
+
+    def element_size(self) -> int:
+        return self.array.dtype.itemsize
+
+    def stride(self, dim: int | None = None, *, axis: int | None = None) -> Any:
+        """Elements to step over to the next index of each dim (or of `dim`)."""
+        array = self.array
+        if dim is None:
+            if axis is None:
+                return arrays.strides_in_elements(array)
+            dim = axis
+        return array.strides[_dim("stride", dim, self)] // array.dtype.itemsize
+
+    def storage_offset(self) -> int:
+        array = self.array
+        return 0 if type(array) is ndarray and array.base is None else arrays.offset_in_elements(array)
+
+    def data_ptr(self) -> int:
+        """The address of the first element, in the memory of the tensor's device."""
+        return arrays.address_of(self.array)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """What numba-cuda, CuPy and others read CUDA tensors by; there is none on the CPU."""
+        if not self.is_cuda:
+            raise AttributeError("a tensor on the CPU has no __cuda_array_interface__; x.cuda() has.")
+        if self._requires_grad and MODES.grad:
+            raise RuntimeError(
+                "can't get __cuda_array_interface__ of a tensor that requires grad. If gradients aren't required, use x.detach()."
+            )
+        return self.array.__cuda_array_interface__
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Whether the elements lie in memory in that order: row by row, unless `memory_format` says otherwise."""
+        if memory_format is None and type(self.array) is ndarray:
+            return self.array.flags.c_contiguous
+        rank = getattr(memory_format, "rank", 0)
+        if rank:
+            return self.array.ndim == rank and arrays.is_channels_last(self.array)
+        return arrays.is_contiguous(self.array)
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        return self.dtype.is_complex
+
+    def is_signed(self) -> bool:
+        return self.dtype.is_signed
+
+    def get_device(self) -> int:
+        """The index of the CUDA device, -1 for the CPU."""
+        return self.device.index if self.is_cuda else -1  # type: ignore[return-value]
+
+    def is_inference(self) -> bool:
+        return False
+
+    # --- autograd -------------------------------------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether ops on this tensor are recorded."""
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if self.node is not None:
+            raise GradientError(
+                "requires_grad: you can only change requires_grad flags of leaf variables, but this tensor was computed by "
+                f"{self.node.op_name()}. Use detach() to get a tensor without history."
+            )
+        if value and self.array.dtype.kind not in "fcV":
+            raise GradientError(
+                f"requires_grad: only Tensors of floating point and complex dtype can require gradients, got {self.dtype}. "
+                f"Convert first, e.g. x.float()."
+            )
+        self._requires_grad = bool(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Sets `requires_grad` in place. A tensor that was computed already wants a gradient, and must go on doing so."""
+        if not requires_grad or self.node is None:
+            self.requires_grad = requires_grad
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.node is None
+
+    @property
+    def grad_fn(self) -> Any:
+        """The node that computed this tensor, or None; the same one for all outputs of an op."""
+        node = self.node
+        return None if node is None else inspected(node.edges[0] if type(node) is OutputNode else node)
+
+    @property
+    def output_nr(self) -> int:
+        return self.node.attrs if isinstance(self.node, OutputNode) else 0
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The accumulated gradient of this leaf; None before the first backward."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(f"grad: expected a Tensor or None, got {type(value).__name__}.")
+            new, own = value.array, self.array
+            if new.shape != own.shape:
+                raise GradientError(
+                    f"grad: assigned grad has data of a different size: expected {tuple(own.shape)}, got {tuple(new.shape)}."
+                )
+            if new.dtype != own.dtype:
+                raise GradientError(
+                    f"grad: assigned grad has dtype {value.dtype}, expected {self.dtype}. Convert it first."
+                )
+            if value is self:
+                raise GradientError("grad: can't assign a tensor as its own grad. Assign a clone().")
+            if not (type(new) is type(own) is ndarray) and value.device != self.device:
+                raise GradientError(
+                    f"grad: assigned grad is on {value.device}, expected {self.device}. Move it first, e.g. grad.to(x.device)."
+                )
+        self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory without history; writes to it are not watched."""
+        made = object.__new__(Tensor)
+        made.array = self.array
+        made.node = made._grad = None
+        made._requires_grad = False
+        made._meta = SILENT
+        return made
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"data: expected a Tensor, got {type(value).__name__}.")
+        if self._requires_grad and value.array.dtype.kind not in "fcV":
+            raise GradientError(
+                f"data: data set to a tensor that requires gradients must be floating point or complex dtype, got {value.dtype}. Call "
+                f"x.requires_grad_(False) first."
+            )
+        if (type(value.array) is arrays.MetaArray) is not (type(self.array) is arrays.MetaArray):
+            raise DeviceError(
+                f"data: a tensor on {self.device} cannot take the memory of one on {value.device}. Use x.to(...), or "
+                f"module.to_empty(device=...)."
+            )
+        self.take_memory(value)
+
+    def take_memory(self, source: Tensor) -> None:
+        """Stands from now on for the memory of `source`, whatever its device and dtype."""
+        before_rebinding(self, source)
+        self.array = source.array
+        if self._meta is not None:
+            full_meta(self)  # no longer the view that the record alone says
+
+    @property
+    def _version(self) -> int:
+        return version(self.array)
+
+    def backward(
+        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+    ) -> None:
+        """Adds d(self)/d(leaf) to `.grad` of every leaf it was computed from.
+
+        Args:
+            gradient: what to multiply with, in this tensor's shape; may be left out for a single element.
+            retain_graph: keep what the ops saved, for a second backward.
+            create_graph: record the backward pass too, so that `.grad` can be differentiated.
+            inputs: accumulate only into these tensors.
+        Raises:
+            GradientError: no history, not a single element, or the graph was freed.
+        """
+        from dynograd.tensor.differentiation import backward
+
+        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def detach(self) -> Tensor:
+        """The same memory without history."""
+        return wrap(self.array)
+
+    def detach_(self) -> Tensor:
+        """Cuts this tensor from its history, in place."""
+        if view_of(self) is not None:
+            raise GradientError(
+                f"detach_: Can't detach views in-place (a view of shape {tuple(self.array.shape)}). Use detach() instead."
+            )
+        self.node = None
+        self._requires_grad = False
+        return self
+
+    def retain_grad(self) -> None:
+        """Makes backward fill `.grad` of this non-leaf tensor too."""
+        if not self._requires_grad:
+            raise GradientError("retain_grad: can't retain_grad on Tensor that has requires_grad=False.")
+        if self.node is None or self.retains_grad:
+            return
+        me = weakref.ref(self)
+
+        def keep(g: Any, create_graph: bool) -> Any:
+            tensor = me()
+            if tensor is not None:
+                given = g if isinstance(g, Tensor) else wrap(arrays.copy(arrays.as_result(g)))
+                tensor._grad = given if tensor._grad is None else tensor._grad + given
+            return g
+
+        self.meta().retained = RemovableHandle(node_hooks(self.node).last, keep)
+
+    @property
+    def retains_grad(self) -> bool:
+        return type(self._meta) is Meta and self._meta.retained is not None
+
+    def register_hook(self, hook: Any) -> RemovableHandle:
+        """Calls `hook(grad)` when backward has this tensor's gradient; a returned tensor replaces it."""
+        if not self._requires_grad:
+            raise GradientError("register_hook: cannot register a hook on a tensor that doesn't require gradient.")
+        if self.node is None:
+            meta = self.meta()
+            if meta.hooks is None:
+                meta.hooks = Hooks()
+            return RemovableHandle(meta.hooks.before, _tensor_hook(hook))
+        return RemovableHandle(node_hooks(self.node).before, _tensor_hook(hook))
+
+    def register_post_accumulate_grad_hook(self, hook: Any) -> RemovableHandle:
+        """Calls `hook(tensor)` each time backward has added to this leaf's `.grad`."""
+        if self.node is not None or not self._requires_grad:
+            raise GradientError("register_post_accumulate_grad_hook: expected a leaf that requires grad.")
+        meta = self.meta()
+        if meta.after_accumulate is None:
+            meta.after_accumulate = {}
+        return RemovableHandle(meta.after_accumulate, hook)
+
+    def meta(self) -> Meta:
+        return full_meta(self)
+
+    def run_hooks(self, g: Any) -> Any:
+        """A leaf's hooks on its incoming gradient (array or tensor)."""
+        meta = self._meta
+        if type(meta) is Meta and meta.hooks is not None:
+            for hook in list(meta.hooks.before.values()):
+                g = hook(g, isinstance(g, Tensor))
+        return g
+
+    def adds_directly(self, part: Any) -> bool:
+        """Adds a part of the gradient to `.grad` at once, if there is one and no hook waits for the sum; whether it did."""
+        held = self._grad
+        meta = self._meta
+        if (
+            held is None
+            or held._requires_grad
+            or not self._requires_grad
+            or (type(meta) is Meta and (meta.hooks or meta.after_accumulate))
+        ):
+            return False
+        if type(part) not in arrays.array_types or held.is_sparse or held.array.shape != part.shape:
+            return False
+        with _adding:
+            kernel("gradients", "add_into", held.array)(held.array, part)
+        return True
+
+    def accumulate_grad(self, g: Any) -> None:
+        """Adds the gradient `g` (array, or tensor under create_graph) to `.grad`; the engine calls it once per backward."""
+        meta = self._meta
+        if type(meta) is Meta and meta.hooks is not None:
+            g = self.run_hooks(g)
+        held = self._grad
+        if g is None or not self._requires_grad:  # a hook took it away, or the leaf was frozen after the forward
+            pass
+        elif held is not None and held.shape != g.shape:
+            raise GradientError(
+                f"backward: this leaf has a .grad of shape {tuple(held.shape)}, to which a gradient of shape {tuple(g.shape)} "
+                f"cannot be added: its .data was given another shape since. Set .grad to None first."
+            )
+        elif isinstance(g, Tensor):
+            self._grad = g if held is None else held + g
+        elif held is None:
+            if not is_private(g):
+                large = type(g) is arrays.ndarray and g.nbytes >= _LARGE  # may be a transpose
+                g = kernel("copies", "copied", g)(g) if large else arrays.copy(g)
+            self._grad = wrap(g)
+        elif held._requires_grad or held.is_sparse:
+            self._grad = held + wrap(arrays.as_result(g))
+        else:
+            with _adding:
+                kernel("gradients", "add_into", held.array)(held.array, g)
+        if type(meta) is Meta and meta.after_accumulate:
+            for after in list(meta.after_accumulate.values()):
+                returned = after(self)
+                if returned is not None and not isinstance(returned, Tensor):
+                    raise TypeError(
+                        f"register_post_accumulate_grad_hook: expected the hook '{getattr(after, '__name__', after)}' to return None, "
+                        f"got {type(returned).__name__}. It may change x.grad instead."
+                    )
+
+    @staticmethod
+    def gradients(outputs: list, inputs: list, seeds: list, create_graph: bool) -> list:
+        """Gradients of `outputs` with respect to `inputs`, None where no path leads."""
+        roots = [
+            (out if out.node is None else out.node, seed if create_graph else seed.array)
+            for out, seed in zip(outputs, seeds, strict=True)
+            if out._requires_grad
+        ]
+        found = run_backward(
+            roots,
+            retain_graph=create_graph,
+            create_graph=create_graph,
+            targets=[x if x.node is None else x.node for x in inputs],
+        )
+        assert found is not None
+        return [g if g is None or isinstance(g, Tensor) else wrap(arrays.as_result(g)) for g in found]
+
+    # --- values ---------------------------------------------------------------------------------------------------------
+
+    def item(self) -> Any:
+        """The value of a one-element tensor as a Python number."""
+        if self.array.size != 1:
+            raise RuntimeError(
+                f"item: a Tensor with {self.array.size} elements cannot be converted to Scalar (shape {tuple(self.array.shape)}). "
+                f"Use tolist(), or pick one element."
+            )
+        return arrays.item(self.array)
+
+    def tolist(self) -> Any:
+        return arrays.tolist(self.array)
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """A NumPy array that shares this tensor's memory."""
+        if self._requires_grad and MODES.grad and not force:
+            raise RuntimeError(
+                "numpy: Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            )
+        if self.is_meta or (self.is_cuda and not force):
+            raise TypeError(
+                f"numpy: can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
+                f"host memory first."
+            )
+        if MODES.recorder is not None:
+            MODES.recorder.before_lending(self)
+        return arrays.to_numpy(self.array)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        found = self.numpy()
+        if dtype is not None and found.dtype != dtype:
+            if copy is False:
+                raise ValueError(
+                    f"__array__: {self.dtype} cannot become {dtype} without a copy. Ask for copy=None, or convert before."
+                )
+            return found.astype(dtype)
+        return arrays.copy(found) if copy else found
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
+        return wrap(arrays.as_result(array))
+
+    def __bool__(self) -> bool:
+        if self.array.size != 1:
+            raise RuntimeError(
+                "bool: Boolean value of Tensor with "
+                + (
+                    "no values is ambiguous."
+                    if not self.array.size
+                    else "more than one value is ambiguous. Use any() or all()."
+                )
+            )
+        return bool(self.array.item())
+
+    def __int__(self) -> int:
+        value = self.item()
+        return int(value if type(value) is not complex else _real_part(value, "int"))
+
+    def __float__(self) -> float:
+        value = self.item()
+        return float(value if type(value) is not complex else _real_part(value, "float"))
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self.array.dtype.kind not in "biu" or self.array.size != 1:
+            raise TypeError(
+                f"only integer tensors of a single element can be converted to an index, got {self.dtype} of shape "
+                f"{tuple(self.array.shape)}."
+            )
+        return int(self.array.item())
+
+    def __len__(self) -> int:
+        if not self.array.ndim:
+            raise TypeError("len() of a 0-d tensor. Use numel() for the number of elements, item() for the value.")
+        return self.array.shape[0]
+
+    def __iter__(self) -> Any:
+        if not self.array.ndim:
+            raise TypeError("iteration over a 0-d tensor. Use item() for its value.")
+        return iter(registry["unbind"].function(self, 0))
+
+    def __contains__(self, element: Any) -> bool:
+        return bool((self == element).any().item())  # type: ignore[attr-defined]
+
+    __hash__ = object.__hash__
+
+    def __repr__(self, **options: Any) -> str:
+        return printing.format_tensor(
+            None if self.is_meta else arrays.to_numpy(self.array),
+            contents="..." if self.is_meta else None,
+            size=self.array.shape if self.is_meta else None,
+            dtype_suffix=printing.dtype_suffix(self.dtype, 0 if self.is_meta else self.array.size),
+            device_suffix=None if self.device.type == "cpu" else f"'{self.device}'",
+            requires_grad=self._requires_grad and self.node is None,
+            grad_fn_name=None if self.node is None else repr(self.node),
+            prefix=self._printed_prefix,
+        )
+
+    _printed_prefix = "tensor("
+
+    def __format__(self, spec: str) -> str:
+        if self.array.ndim == 0 and (spec or type(self) is Tensor) and type(self.array) is not arrays.MetaArray:
+            return format(self.item(), spec)
+        return object.__format__(self, spec) if spec else str(self)
+
+    def __dir__(self) -> Any:
+        return sorted(set(object.__dir__(self)))
+
+    # --- copies and moves -----------------------------------------------------------------------------------------------
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
+    ) -> Any:
+        """A DLPack capsule of this tensor's memory, or, with `copy` or for the CPU as `dl_device` (1, 0), of a copy.
+
+        Raises:
+            BufferError: the tensor requires grad (use `detach()`), or `dl_device` is another GPU or cannot be reached without a copy.
+        """
+        if self._requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if MODES.recorder is not None:
+            MODES.recorder.before_lending(self)
+        array = self.array
+        if dl_device is not None and (int(dl_device[0]), int(dl_device[1])) != dlpack.device_of_capsules(array):
+            if int(dl_device[0]) != dlpack.CPU or copy is False:
+                raise BufferError(
+                    f"__dlpack__: a tensor on {self.device} is exported there, or copied to the CPU (1, 0); got dl_device="
+                    f"{dl_device} with copy={copy}. Use x.to(device) first."
+                )
+            return dlpack.capsule_of(arrays.to_numpy(array), None, max_version)
+        return dlpack.capsule_of(arrays.copy(array) if copy else array, stream, max_version)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return dlpack.device_of_capsules(self.array)
+
+    def __copy__(self) -> Tensor:
+        """Another tensor on the same memory, with the same attributes; a leaf without `.grad`."""
+        return _rebuild(type(self), self.array, self._requires_grad, _attributes(self))
+
+    def __deepcopy__(self, memo: dict) -> Tensor:
+        """A copy of the tensor, its `.grad` and its attributes; those that share memory share it again, in one `deepcopy`."""
+        if self.node is not None:
+            raise RuntimeError(
+                "deepcopy: Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol. "
+                "Use x.detach().clone()."
+            )
+        if id(self) in memo:
+            return memo[id(self)]
+        array = arrays.copy(self.array) if self.is_meta else storages.copied_memory(self.array, memo)
+        made = _rebuild(type(self), array, self._requires_grad, {})
+        memo[id(self)] = made
+        made._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
+        attributes = _attributes(self)
+        if attributes:
+            _set_attributes(made, copy.deepcopy(attributes, memo))
+        return made
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        place = str(self.device) if self.is_cuda else None
+        array = self.array if self.is_meta else arrays.to_numpy(self.array)
+        return _rebuild, (type(self), array, self._requires_grad, _attributes(self), place)
+
+    def cpu(self, memory_format: Any = None) -> Tensor:
+        """The tensor in host memory; itself when it lies there."""
+        if type(self) is Tensor and type(self.array) is ndarray and memory_format is None:
+            return self
+        return self.to("cpu")  # type: ignore[attr-defined]
+
+    def cuda(self, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+        """The tensor in a GPU's memory: of the current device unless `device` names one.
+
+        Raises:
+            DeviceError: there is no such device here.
+        """
+        return self.to("cuda" if device is None else device, non_blocking=non_blocking)  # type: ignore[attr-defined]
+
+    def pin_memory(self, device: Any = None) -> Tensor:
+        """A copy in pinned host memory, from which `to("cuda", non_blocking=True)` does not wait; itself when it lies there.
+
+        Raises:
+            RuntimeError: the tensor is not in host memory.
+        """
+        if not self.is_cpu:
+            raise RuntimeError(f"pin_memory: cannot pin '{self.device}' memory, only dense CPU tensors can be pinned.")
+        return self if self.is_pinned() else wrap(arrays.pinned_copy(self.array))
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """Whether the tensor lies in pinned host memory."""
+        return arrays.is_pinned(self.array)
+
+    def record_stream(self, s: Any) -> None:
+        """Notes that work on the stream `s` uses this tensor's memory too, so that it is not given to others before that work is done."""
+        if self.is_cuda:
+            arrays.record_stream(self.array, s)
+
+
+def _init(made: Any, array: Any) -> Any:
+    made.array = array
+    made.node = made._grad = made._meta = None
+    made._requires_grad = False
+    return made
+
+
+def wrap(array: Any) -> Tensor:
+    """A tensor around `array`, sharing its memory."""
+    made = object.__new__(Tensor)
+    made.array = array
+    made.node = made._grad = made._meta = None
+    made._requires_grad = False
+    return made
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether `obj` is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+def _rebuild(cls: Any, array: Any, requires_grad: bool, attributes: dict, place: str | None = None) -> Any:
+    if place is not None:
+        array = arrays.to_device(array, arrays.check_device("unpickle", place))
+    made = _init(object.__new__(cls), array)
+    made._requires_grad = requires_grad
+    if attributes:
+        _set_attributes(made, attributes)
+    return made
+
+
+def _real_part(value: complex, kind: str) -> float:
+    if value.imag:
+        raise DtypeError(f"{kind}(): {value} cannot be converted without its imaginary part. Use tensor.real.")
+    return value.real
+
+
+def _attributes(tensor: Tensor) -> dict[str, Any]:
+    """What users and subclasses have put on the tensor: in its dict, and in slots of the subclass."""
+    attributes = dict(tensor.__dict__)
+    if type(tensor) is not Tensor:
+        attributes |= {name: getattr(tensor, name) for name in _slots(type(tensor)) if hasattr(tensor, name)}
+    return attributes
+
+
+def _set_attributes(tensor: Tensor, attributes: dict[str, Any]) -> None:
+    slots = _slots(type(tensor))
+    for name, value in attributes.items():
+        if name in slots:
+            setattr(tensor, name, value)
+        else:
+            tensor.__dict__[name] = value
+
+
+def _slots(cls: Any) -> list[str]:
+    """The slots of a subclass."""
+    return [name for name in copyreg._slotnames(cls) if name not in Tensor.__slots__]  # type: ignore[attr-defined]
+
+
+def _dim(who: str, dim: int, tensor: Tensor) -> int:
+    from dynograd.base.shapes import normalize_dim
+
+    return normalize_dim(who, dim, tensor.array.ndim)
+
+
+def _tensor_hook(hook: Any) -> Any:
+    """A user's hook on tensors as a hook on what the engine carries."""
+
+    def run(g: Any, create_graph: bool) -> Any:
+        if isinstance(g, Partial):
+            return g
+        given = g if isinstance(g, Tensor) else wrap(arrays.as_result(g))
+        new = hook(given)
+        if new is None:
+            return g
+        check_replacement("hook", hook, given, new)
+        return new if isinstance(g, Tensor) else new.array
+
+    return run
+
+
+interpreter.tensor_class[0] = Tensor
+interpreter.TENSORS.add(Tensor)
+Tensor.wrap = staticmethod(wrap)  # type: ignore[attr-defined]
+install(interpreter.write_function, interpreter.write_shortcut)

@@ -1,0 +1,190 @@
+"""Names of PyTorch's top level that are no ops of their own: shapes that broadcast, in-place methods as functions."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any
+
+from dynograd.autograd import modes
+from dynograd.base import shapes
+from dynograd.interpreter.out_forms import write_out
+from dynograd.kernels.build import determinism
+from dynograd.tensor.inplace import write_result
+from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor
+
+__all__ = [
+    "broadcast_shapes",
+    "cond",
+    "detach",
+    "frobenius_norm",
+    "get_deterministic_debug_mode",
+    "is_anomaly_check_nan_enabled",
+    "norm_except_dim",
+    "nuclear_norm",
+    "set_anomaly_enabled",
+    "set_deterministic_debug_mode",
+    "set_flush_denormal",
+    "while_loop",
+]
+
+# In-place methods that PyTorch also has as functions: `dynograd.relu_(x)` is `x.relu_()`.
+INPLACE = """
+abs_ acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ as_strided_ asin_ asinh_ atan_ atanh_ ceil_ clamp_ clamp_max_
+clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_ detach_ erf_ erfc_ exp2_ exp_ expm1_ fill_ fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_
+ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_ rad2deg_ reciprocal_ relu_ resize_as_ round_ rsqrt_ sigmoid_ sin_ sinc_
+sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_ celu_ selu_ threshold_
+""".split()
+
+
+def broadcast_shapes(*shapes_: Any) -> shapes.Size:
+    """The shape that tensors of these shapes broadcast to; a number stands for a shape of one dim.
+
+    Raises:
+        ShapeError: they do not broadcast.
+
+    >>> dynograd.broadcast_shapes((2, 1), (3,), ())
+    dynograd.Size([2, 3])
+    """
+    given = [shapes.as_shape("broadcast_shapes", (one,)) for one in shapes_]
+    for one in given:
+        shapes.check_sizes("broadcast_shapes", one)
+    return shapes.Size(shapes.broadcast_shapes("broadcast_shapes", *given))
+
+
+def inplace_functions() -> dict[str, Any]:
+    """The methods of `INPLACE` by name."""
+    return {name: _taking_input(getattr(Tensor, name)) for name in INPLACE if hasattr(Tensor, name)}
+
+
+def _taking_input(method: Any) -> Any:
+    """A method as a function, whose tensor has the name `input`."""
+    signature = inspect.signature(method)
+    first, *rest = signature.parameters.values()
+    if first.name != "self":
+        return method
+
+    @functools.wraps(method)
+    def function(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return method(input, *args, **kwargs)
+
+    function.__signature__ = signature.replace(parameters=[first.replace(name="input"), *rest])  # type: ignore[attr-defined]
+    return function
+
+
+def install_more_methods(functions: dict[str, Any]) -> None:
+    """Puts methods on Tensor whose function does not take the tensor first."""
+
+    def polygamma(self: Tensor, n: int) -> Tensor:
+        return functions["polygamma"](n, self)
+
+    def polygamma_(self: Tensor, n: int) -> Tensor:
+        return write_result(self, functions["polygamma"](n, self), "polygamma_")
+
+    for method in (polygamma, polygamma_):
+        method.__doc__ = "See `dynograd.polygamma`."
+        method.__qualname__ = f"Tensor.{method.__name__}"
+        setattr(Tensor, method.__name__, method)
+
+
+# --- older names, and control flow as functions --------------------------------------------------------------------------------
+
+
+def detach(input: Tensor) -> Tensor:
+    """The same memory without history: `input.detach()`."""
+    return input.detach()
+
+
+def frobenius_norm(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Any = None) -> Tensor:
+    """The root of the sum of squares over `dim` (all unless given); `linalg.norm` is the newer name.
+
+    >>> dynograd.frobenius_norm(tensor([[3.0, 4.0]]))
+    tensor(5.)
+    """
+    made = public_functions()["linalg_vector_norm"](input, 2, dim if dim != () else None, keepdim)
+    return made if out is None else write_out("frobenius_norm", out, made)
+
+
+def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False, *, out: Any = None) -> Tensor:
+    """The sum of the singular values of the matrices in two dims.
+
+    >>> dynograd.nuclear_norm(tensor([[3.0, 0.0], [0.0, 4.0]]))
+    tensor(7.)
+    """
+    made = public_functions()["linalg_matrix_norm"](input, "nuc", dim, keepdim)
+    return made if out is None else write_out("nuclear_norm", out, made)
+
+
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
+    """The norm over all dims but `dim`, which are kept with size 1 (weight normalisation). `dim` -1: over all of them.
+
+    >>> dynograd.norm_except_dim(tensor([[3.0, 4.0], [0.0, 2.0]]))
+    tensor([[5.],
+            [2.]])
+    """
+    rank = v.array.ndim
+    if dim == -1:
+        return public_functions()["linalg_vector_norm"](v, pow)
+    kept = shapes.normalize_dim("norm_except_dim", dim, rank)
+    return public_functions()["linalg_vector_norm"](v, pow, tuple([one for one in range(rank) if one != kept]), True)
+
+
+def cond(pred: Any, true_fn: Any, false_fn: Any, operands: tuple | list = ()) -> Any:
+    """`true_fn(*operands)` if `pred` holds, else `false_fn(*operands)`.
+
+    >>> dynograd.cond(tensor(True), lambda x: x + 1, lambda x: x - 1, (tensor(2.0),))
+    tensor(3.)
+    """
+    return true_fn(*operands) if bool(pred) else false_fn(*operands)
+
+
+def while_loop(cond_fn: Any, body_fn: Any, carried_inputs: tuple | list) -> tuple:
+    """Runs `body_fn` on what it gave before, for as long as `cond_fn` holds of it.
+
+    >>> dynograd.while_loop(lambda x: x < 10, lambda x: (x * 2,), (tensor(3.0),))
+    (tensor(12.),)
+    """
+    carried = tuple(carried_inputs)
+    while bool(cond_fn(*carried)):
+        made = body_fn(*carried)
+        carried = tuple(made) if isinstance(made, (tuple, list)) else (made,)
+    return carried
+
+
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """`autograd.set_detect_anomaly`, at once."""
+    modes.set_detect_anomaly(mode, check_nan)
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly mode looks for NaN."""
+    return modes.MODES.check_nan
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """`use_deterministic_algorithms` by level: 0 or "default", 1 or "warn", 2 or "error".
+
+    >>> dynograd.set_deterministic_debug_mode("default")
+    >>> dynograd.get_deterministic_debug_mode()
+    0
+    """
+    levels = {"default": 0, "warn": 1, "error": 2, 0: 0, 1: 1, 2: 2}
+    if debug_mode not in levels:
+        raise ValueError(
+            f"set_deterministic_debug_mode: expected default, warn or error (0, 1, 2), got {debug_mode!r}."
+        )
+    level = levels[debug_mode]
+    determinism.use_deterministic_algorithms(level > 0, warn_only=level == 1)
+
+
+def get_deterministic_debug_mode() -> int:
+    """0, 1 or 2; see `set_deterministic_debug_mode`."""
+    if determinism.is_deterministic_algorithms_warn_only_enabled():
+        return 1
+    return 2 * determinism.are_deterministic_algorithms_enabled()
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """False: how the processor treats denormal numbers is left as it is."""
+    return False

@@ -1,0 +1,41 @@
+"""The old storages of one dtype each: `FloatStorage(3)` makes a TypedStorage, and `isinstance` looks at its dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.base import dtypes
+from dynograd.tensor.storages import TypedStorage
+
+_NAMES = {
+    "BFloat16Storage": dtypes.bfloat16,
+    "BoolStorage": dtypes.bool,
+    "ByteStorage": dtypes.uint8,
+    "CharStorage": dtypes.int8,
+    "ComplexDoubleStorage": dtypes.complex128,
+    "ComplexFloatStorage": dtypes.complex64,
+    "DoubleStorage": dtypes.float64,
+    "FloatStorage": dtypes.float32,
+    "HalfStorage": dtypes.float16,
+    "IntStorage": dtypes.int32,
+    "LongStorage": dtypes.int64,
+    "ShortStorage": dtypes.int16,
+}
+__all__ = [*_NAMES, "STORAGES"]
+
+
+class _OfOneDtype(type):
+    dtype: dtypes.dtype
+
+    def __instancecheck__(cls, one: Any) -> bool:
+        return isinstance(one, TypedStorage) and one.dtype is cls.dtype
+
+    def __call__(cls, *size: Any, wrap_storage: Any = None, device: Any = None) -> TypedStorage:  # type: ignore[override]
+        return TypedStorage(*size, wrap_storage=wrap_storage, dtype=cls.dtype, device=device)
+
+
+STORAGES = {
+    name: _OfOneDtype(name, (), {"dtype": kind, "__doc__": f"A storage of {kind}.", "__module__": __name__})
+    for name, kind in _NAMES.items()
+}
+globals().update(STORAGES)

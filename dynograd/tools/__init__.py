@@ -1,0 +1,1 @@
+"""Programs for users: compiling kernels ahead of time, porting a program, converting checkpoints."""

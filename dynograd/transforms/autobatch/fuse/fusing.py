@@ -1,0 +1,160 @@
+"""Which groups of cells run as chains: forms that are used a lot, whose bodies have rules, on the CPU, in one float dtype.
+
+A form is traced when it has been called `HOT` times: below that its ops one by one cost less than compiling. The rule counts calls, never
+time, so a program computes the same bits each time it is run.
+"""
+
+from __future__ import annotations
+
+import threading
+from itertools import chain
+from typing import Any
+
+import numpy
+
+from dynograd.kernels.build.batch_invariance import batch_invariant
+from dynograd.transforms.autobatch.fuse import lowering  # noqa: F401 - its rules
+from dynograd.transforms.autobatch.fuse.chains import Running
+from dynograd.transforms.autobatch.fuse.levels import levels_of, users_of
+from dynograd.transforms.autobatch.fuse.operands import codes_of
+from dynograd.transforms.autobatch.fuse.plans import Plan
+from dynograd.transforms.autobatch.fuse.tracing import NotFused, Recipe, trace
+from dynograd.transforms.autobatch.record.watching import same, tensors_in, watched
+
+__all__ = ["Fusing", "HOT"]
+
+HOT = 8192
+_MOST_TRACES = 8
+_lock = threading.RLock()  # recipes grow while plans are made of them
+
+
+class Fusing:
+    """What is known of a cell's form: why it is not fused, or its recipe and the plans made of it."""
+
+    __slots__ = ("calls", "form", "plans", "recipe", "refused", "seen", "traces")
+
+    def __init__(self, form: Any) -> None:
+        self.form, self.calls, self.traces = form, 0, 0
+        self.refused: str | None = None
+        self.recipe: Recipe | None = None
+        self.seen: list[Any] | None = None
+        self.plans: dict[frozenset[int], Plan] = {}
+        if form.blocks:
+            self.refused = "it draws random numbers"
+        elif any([one.device.type != "cpu" for one in (*form.inputs, *form.kinds)]):
+            self.refused = "it is not on the CPU"
+        elif any([not one.size for one in (*form.inputs, *form.kinds)]):
+            self.refused = "an argument or a result has no elements"
+
+    def ready(self) -> bool:
+        """Whether chains may run now; traces the body when that is due."""
+        if self.refused is not None or self.calls < HOT or batch_invariant():
+            return False
+        with _lock:
+            return self._traced()
+
+    def _traced(self) -> bool:
+        cell = self.form.cell
+        found = watched(cell.body, cell.owner)
+        if found is None:
+            self.refused = "it can reach too many objects to watch them"
+            return False
+        if self.recipe is not None and same(found, self.seen) and self._same_kinds():
+            return True
+        self.traces += 1
+        if self.traces > _MOST_TRACES:
+            self.refused = "what it reads besides its arguments changes again and again"
+            return False
+        try:
+            self.recipe, self.plans, self.seen = trace(self.form, tensors_in(found)), {}, watched(cell.body, cell.owner)
+            self.plan(frozenset())
+        except NotFused as error:
+            self.refused, self.recipe = str(error), None
+            return False
+        except Exception as error:  # of the body itself: its ops will say so when they run
+            self.refused = f"tracing it failed ({type(error).__name__}: {str(error)[:80]})"
+            self.recipe = None
+            return False
+        return same(found, self.seen)
+
+    def _same_kinds(self) -> bool:
+        assert self.recipe is not None
+        return all(
+            [
+                (one.tensor.array.shape, one.tensor.array.dtype, bool(one.tensor._requires_grad)) == one.kind
+                for one in self.recipe.shared
+            ]
+        )
+
+    def plan(self, early: frozenset[int]) -> Plan:
+        found = self.plans.get(early)
+        if found is None:
+            with _lock:
+                assert self.recipe is not None
+                found = self.plans[early] = Plan(self.recipe, early)
+        return found
+
+
+def chain_for(recorder: Any, buckets: list[Any], waiting: list[Any]) -> Running | None:
+    """The chain of all waiting calls like these, which come first in it; None where their ops run one by one."""
+    form, shared = buckets[0].form, buckets[0].shared
+    fusing = form.fusing
+    if form not in recorder.arenas or not fusing.ready():
+        return None
+    own = set(buckets)
+    others = [one for one in waiting if one.form is form and one.shared == shared and not one.done and one not in own]
+    users = users_of(others)
+    levels = levels_of(buckets, users)
+    whole = [*dict.fromkeys([*chain.from_iterable(levels), *others])]
+    codes = codes_of(whole)
+    early = _early(recorder, whole[0].shared, codes) if len(whole) > len(buckets) else frozenset()
+    try:
+        plan = fusing.plan(early)
+    except NotFused as error:
+        fusing.refused = str(error)
+        return None
+    return Running(recorder, form, plan, whole, levels, users, codes)
+
+
+def _early(recorder: Any, shared: tuple, codes: Any) -> frozenset[int]:
+    """The operands that are there for all calls already; none, where that is all of them."""
+    done = numpy.array([port.whole.bucket.done for port in recorder.ports], bool)
+    there = done[codes >> 32].all(1).tolist()
+    if all(there):
+        return frozenset()
+    own = [number for number, one in enumerate(shared) if one is None]
+    return frozenset([number for number, known in zip(own, there, strict=True) if known])
+
+
+def run_chained(recorder: Any, buckets: list[Any]) -> bool:
+    """Runs a group of cells as part of a chain; False where its ops must run one by one."""
+    form = buckets[0].form
+    fusing = form.fusing
+    fusing.calls += sum([bucket.count() for bucket in buckets])
+    flush = recorder.arenas
+    key = form, buckets[0].shared
+    chain = flush.chains.get(key)
+    if chain is False:
+        return False
+    if chain is None or any([bucket not in chain.starts for bucket in buckets]):
+        chain = flush.chains[key] = chain_for(recorder, buckets, flush.waiting) or False
+        if chain is False:
+            if fusing.refused is not None:
+                recorder.report.note_refused(
+                    form.label, f"its ops run one by one, on all rows of a group ({fusing.refused})"
+                )
+            return False
+    levels = chain.joined(buckets)
+    if levels:
+        chain.run_levels(levels)
+        return True
+    run: list[Any] = []
+    end = -1
+    for bucket in buckets:
+        if run and chain.starts[bucket] != end:
+            chain.run(run)
+            run = []
+        run.append(bucket)
+        end = chain.starts[bucket] + bucket.count()
+    chain.run(run)
+    return True

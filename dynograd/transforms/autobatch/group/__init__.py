@@ -1,0 +1,1 @@
+"""Grouping: which calls run together, and where their operands lie."""

@@ -1,0 +1,351 @@
+"""Running a group: its operands as slabs of rows, the op's batch rule once, its result as the slab that others take rows of."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy
+
+from dynograd import arrays
+from dynograd.arrays import buffers
+from dynograd.autograd.modes import MODES
+from dynograd.base import dtypes
+from dynograd.base.random_streams import default_generator
+from dynograd.ops.op import registry
+from dynograd.tensor.tensor import wrap
+from dynograd.transforms.autobatch.group.gathering import MASK, arguments, operand, single
+from dynograd.transforms.autobatch.group.rows import Arena, reshaped, slab_of
+from dynograd.transforms.autobatch.group.sums import RunningSum
+from dynograd.transforms.autobatch.record.forms import BY_ROW
+from dynograd.transforms.batching.batched import Batched, Level, make_batched
+from dynograd.transforms.batching.places import RowPlaces
+
+__all__ = ["Flush", "arenas_for", "run_group"]
+
+
+def run_group(recorder: Any, buckets: list[Any]) -> None:
+    """Runs all calls of `buckets` and fills their ports. A call that fails leaves its error with its row."""
+    first = buckets[0]
+    form = first.form
+    if form.run_chained is not None and not recorder.failed and form.run_chained(recorder, buckets):
+        return
+    counts = [bucket.count() for bucket in buckets]
+    size = sum(counts)
+    MODES.grad = 2 * form.grad  # nodes are shown to the recorder's watcher
+    if len(buckets) == 1:
+        columns, by_row, numbers = first.columns, first.by_row, first.numbers
+    else:
+        columns = [[one for bucket in buckets for one in bucket.columns[k]] for k in range(len(first.columns))]
+        by_row = None if first.by_row is None else [one for bucket in buckets for one in bucket.by_row]
+        numbers = None if first.numbers is None else [one for bucket in buckets for one in bucket.numbers]
+    sources = dict.fromkeys([source.form for bucket in buckets for source in bucket.sources])
+    group = Group(recorder, form, first.shared, columns, by_row, numbers, size)
+    found = group.run()
+    outputs = [found] if form.single else list(found)
+    several = (size > 1 and not group.alike) or type(form) is RunningSum
+    arenas: Any = recorder.arenas.get(form)
+    if arenas is not None and not several:
+        outputs = [registry["view"].function(one, (1, *one.shape)) for one in outputs]
+        several = True
+    nodes = [slab_of(one) if several else None for one in outputs]
+    bases = [0] * len(outputs)
+    if arenas is None:
+        arenas = [None] * len(outputs)
+    else:
+        bases = [_put(*parts) for parts in zip(arenas, outputs, nodes, strict=True)]
+    start = 0
+    for bucket, count in zip(buckets, counts, strict=True):
+        for port, output, node, arena, base in zip(bucket.ports, outputs, nodes, arenas, bases, strict=True):
+            port.slab, port.one, port.offset, port.slab_node = output, not several, start, node
+            port.arena, port.base_row = arena, base
+        if group.errors:
+            bucket.errors = {
+                row - start: error for row, error in group.errors.items() if start <= row < start + count
+            } or None
+        bucket.done, bucket.common = True, bucket.common or group.alike
+        bucket.columns, bucket.sources, bucket.by_row, bucket.numbers, bucket.ports = [], {}, None, None, ()
+        start += count
+    recorder.report.note_group(form, size, sources)
+
+
+def _put(arena: Arena, output: Any, node: Any) -> int:
+    """Copies a group's result into the arena; the row where it begins."""
+    start, count = arena.filled, output.array.shape[0]
+    arena.array[start : start + count] = output.array
+    arena.filled = start + count
+    if node is not None:
+        node.start = start
+    return start
+
+
+class Flush(dict):
+    """The arenas of the groups that run now: for each form, those of its outputs. `chains` are the fused cells among them."""
+
+    def __init__(self, waiting: list[Any]) -> None:
+        self.waiting = waiting
+        self.chains: dict[Any, Any] = {}
+        self.arenas: list[Arena] = []
+        # By the number of a port: where its rows begin in its arena, and which of `arenas` that is (negative: see `row_codes_numba`).
+        self.first_rows: Any = None
+        self.arena_numbers: Any = None
+
+    def note_port(self, recorder: Any, port: Any) -> None:
+        """The rows of the port lie in its arena, in a slab of their own, or in neither."""
+        self._reach(recorder)
+        place = port.base >> 32
+        if 0 <= place < len(self.first_rows) and recorder.ports[place] is port:
+            whole = port.whole
+            if whole.arena is not None:
+                if whole.arena not in self.arenas:
+                    self.arenas.append(whole.arena)
+                self.first_rows[place] = whole.base_row + whole.offset
+                self.arena_numbers[place] = self.arenas.index(whole.arena)
+            elif whole.slab is None or whole.one or whole.span:
+                self.arena_numbers[place] = _NOWHERE
+            else:
+                number, _ = self._slabs.setdefault(id(whole.slab), (_NOWHERE - 1 - len(self._slabs), whole.slab))
+                self.first_rows[place], self.arena_numbers[place] = whole.offset, number
+
+    _marks: Any
+
+    def _reach(self, recorder: Any) -> None:
+        """Lets the tables have a place for each of the record's ports, of which there may be more than when the groups began to run."""
+        known = 0 if self.first_rows is None else len(self.first_rows)
+        if known and known == len(recorder.ports):
+            return
+        grown = numpy.full((3, len(recorder.ports)), _UNKNOWN, numpy.int64)
+        if known:
+            grown[:, :known] = self.first_rows, self.arena_numbers, self._marks
+        else:
+            from dynograd.kernels.rows.row_codes_numba import rows_of_codes
+
+            self._rows_of_codes = rows_of_codes
+            self._slabs: dict[int, tuple[int, Any]] = {}  # by id: the slab and its number
+        self.first_rows, self.arena_numbers, self._marks = grown
+
+    def rows_together(self, recorder: Any, codes: list[int]) -> Any:
+        """(arena or None, rows, ports, whether they lie behind one another) where all rows are in one arena, or one slab; else None."""
+        self._reach(recorder)
+        listed = numpy.array(codes, numpy.int64)
+        rows, ports = numpy.empty((2, len(codes)), numpy.int64)
+        places = self.arena_numbers, self.first_rows, rows, self._marks, ports
+        found, count, run = self._rows_of_codes(listed, *places)
+        if found == _UNKNOWN:
+            for place in ports[:count].tolist():
+                self.note_port(recorder, recorder.ports[place])
+            found, count, run = self._rows_of_codes(listed, *places)
+        if found in (_UNKNOWN, _NOWHERE):
+            return None
+        arena = self.arenas[found] if found >= 0 else None
+        return arena, rows, [recorder.ports[place] for place in ports[:count].tolist()], run
+
+
+_UNKNOWN, _NOWHERE = -1, -2
+
+
+def arenas_for(waiting: list[Any]) -> Flush:
+    """For each form whose rows some calls take beside those of other buckets, and for cells, the arena of each of its outputs.
+
+    All such outputs of one shape and dtype lie in one arena.
+    """
+    found = Flush(waiting)
+    wanted: dict[Any, int] = {}
+    for bucket in waiting:
+        if bucket.form.run_chained is not None and bucket.form.kinds[0].device.type == "cpu":
+            wanted[bucket.form] = 0
+        if len(bucket.sources) > 1 and type(bucket.form) is not RunningSum and bucket.count() > 1:
+            for source in bucket.sources:
+                form = source.form
+                if (
+                    form is not None
+                    and not source.done
+                    and type(form) is not RunningSum
+                    and form.kinds[0].device.type == "cpu"
+                ):
+                    wanted[form] = 0
+    if not wanted:
+        return found
+    sizes: dict[Any, int] = {}
+    for bucket in waiting:
+        if bucket.form in wanted:
+            count = bucket.count()
+            for kind in bucket.form.kinds:
+                key = kind.shape, kind.dtype.num
+                sizes[key] = sizes.get(key, 0) + count
+    arenas: dict[Any, Arena] = {}
+    for form in wanted:
+        for kind in form.kinds:
+            key = kind.shape, kind.dtype.num
+            if key not in arenas:
+                arenas[key] = Arena(buffers.empty((sizes.get(key, 0), *kind.shape), kind.dtype))
+        found[form] = [arenas[kind.shape, kind.dtype.num] for kind in form.kinds]
+    return found
+
+
+class Group:
+    """Calls of one form with the same shared operands, about to run together."""
+
+    __slots__ = ("alike", "by_row", "columns", "errors", "form", "numbers", "recorder", "shared", "size")
+
+    def __init__(
+        self, recorder: Any, form: Any, shared: tuple, columns: list, by_row: Any, numbers: Any, size: int
+    ) -> None:
+        self.recorder, self.form, self.shared, self.columns = recorder, form, shared, columns
+        self.by_row, self.numbers, self.size = by_row, numbers, size
+        self.errors: dict[int, Exception] = {}
+        self.alike = False  # one call has been made for all
+
+    def run(self) -> Any:
+        """What the op gives for all calls, along dim 0; for a single call, what it gives."""
+        form, size = self.form, self.size
+        if self.recorder.failed:
+            self._inherit()
+        if type(form) is RunningSum:
+            return self._running_sum()
+        if form.joins and (size > 1 or len(self.columns) > 3) and not self.errors:
+            joined = self._joined()
+            if joined is not None:
+                return joined
+        if size == 1:
+            return self._one_by_one("")
+        operands = [operand(self.recorder, column, size) for column in self.columns]
+        if self.by_row is not None and not any([stacked for _, stacked in operands]):
+            if not operands:
+                return self._one_by_one("its operands are shared, but each call draws for itself")
+            operands[0] = _repeat(operands[0][0], size), True  # the same operands, and yet another draw each time
+        numbers = None
+        if self.numbers is not None and self.numbers.count(self.numbers[0]) != size:
+            like = (operands[0][0] if operands else next(one.tensor for one in self.shared if one is not None)).array
+            given_numbers = numpy.array(self.numbers, like.dtype)
+            numbers = wrap(arrays.to_device(given_numbers, arrays.device_of(like)))
+        stacked = tuple([one for _, one in operands])
+        together = numbers is not None or self.by_row is not None or any(stacked)
+        ready = None if form.ready is None or self.by_row is not None or self.numbers is not None else form.ready
+        try:
+            if ready is not None and together:
+                found = ready.call(form.op, self._given(iter([value for value, _ in operands])), stacked, size)
+                if found is not None:
+                    return found
+            if not together:  # the same call again and again
+                given = self._given(iter([value for value, _ in operands]))
+                if self.numbers is not None:
+                    given[form.number] = self.numbers[0]
+                found = form.call(given)
+            else:
+                draws = "error" if self.by_row is None else RowPlaces(self.by_row)
+                with Level(size, draws) as level:  # type: ignore[arg-type]
+                    values = [make_batched(level, value) if one else value for value, one in operands]
+                    given = self._given(iter(values))
+                    if numbers is not None:
+                        given[form.number] = make_batched(level, numbers)
+                    elif self.numbers is not None:
+                        given[form.number] = self.numbers[0]
+                    if ready is not None:
+                        found = ready.watch(form.op, level, given, stacked)
+                        if found is not NotImplemented:
+                            return found
+                    found = self._drawing(given, 0)
+                    if isinstance(found, tuple):
+                        return tuple([_lowered(one, size) for one in found])
+                    return _lowered(found, size)
+        except Exception as error:  # values that differ are read, or one of them is wrong: then its own call says so
+            return self._one_by_one(f"{type(error).__name__}: {str(error).partition('. ')[0][:100]}")
+        if self.recorder.arenas.get(form) is None:
+            self.alike = True
+            return found
+        return tuple([_repeat(one, size) for one in found]) if isinstance(found, tuple) else _repeat(found, size)
+
+    def _drawing(self, given: dict[str, Any], row: int) -> Any:
+        """`form.call(given)`, with the place of `row` in the random stream where it draws."""
+        if self.by_row is None:
+            return self.form.call(given)
+        name = BY_ROW.get(self.form.op.name)
+        if name is not None:
+            given[name] = self.by_row[row]
+        before = default_generator.state()
+        default_generator.set_plain_state(self.by_row[row])
+        try:
+            return self.form.call(given)
+        finally:
+            default_generator.set_plain_state(before)
+
+    def _one_by_one(self, why: str) -> Any:
+        """One call after the other, results stacked."""
+        form, size = self.form, self.size
+        if size > 1:
+            self.recorder.report.note_refused(form.label, f"one by one in its group ({why})")
+        results = []
+        for row in range(size):
+            try:
+                if row in self.errors:
+                    raise self.errors[row]
+                given = self._given(iter([single(self.recorder, column[row]) for column in self.columns]))
+                if self.numbers is not None:
+                    given[form.number] = self.numbers[row]
+                results.append(self._drawing(given, row))
+            except Exception as error:
+                if row not in self.errors:
+                    error.add_note(f"autobatch: in call {row} of a group of {size} calls of {form.label}")
+                    self.errors[row] = error
+                    self.recorder.failed.append(error)
+                empty = [wrap(arrays.zeros(one.shape, dtypes.BY_NUM[one.dtype.num], one.device)) for one in form.kinds]
+                results.append(empty[0] if form.single else tuple(empty))
+        if size == 1:
+            return results[0]
+        stack = registry["stack"].function
+        if form.single:
+            return stack(results, 0)
+        return tuple([stack(list(parts), 0) for parts in zip(*results, strict=True)])
+
+    def _joined(self) -> Any:
+        """`cat` or `stack` of operands of one kind behind one another: more rows, gathered at once. None: some are shared."""
+        count, size = len(self.columns), self.size
+        if count != len(self.shared):
+            return None
+        codes = self.columns[0] if count == 1 else [*itertools.chain.from_iterable(zip(*self.columns, strict=True))]
+        found, stacked = operand(self.recorder, codes, count * size, own=True)
+        if not stacked or type(found.array) is not numpy.ndarray:
+            return None
+        shape = self.form.kinds[0].shape
+        return reshaped(found, shape if size == 1 else (size, *shape))
+
+    def _running_sum(self) -> Any:
+        column = self.columns[0]
+        terms, stacked = self._terms(column)
+        first = min(self.errors, default=0)
+        if self.errors:  # so are the sums from there on
+            error = self.errors[first]
+            self.errors = dict.fromkeys(range(max(0, first - 1), self.size), error)
+        return self.form.prefix_sums(terms if stacked else _repeat(terms, len(column)))
+
+    def _terms(self, column: list[int]) -> tuple[Any, bool]:
+        """The terms of a running sum as `operand` gives them: the first is often a sum itself, the others are rows of one slab."""
+        if len(column) > 2 and column[0] >> 32 != column[1] >> 32 and not self.errors:
+            others, stacked = operand(self.recorder, column[1:], len(column) - 1)
+            if stacked:
+                first = registry["view"].function(single(self.recorder, column[0]), (1,))
+                return registry["cat"].function([first, others], 0), True
+        return operand(self.recorder, column, len(column))
+
+    def _inherit(self) -> None:
+        """Calls with an operand that failed have failed too."""
+        for column in self.columns:
+            for row, code in enumerate(column):
+                errors = self.recorder.ports[code >> 32].bucket.errors
+                if errors is not None and (code & MASK) in errors:
+                    self.errors.setdefault(row, errors[code & MASK])
+
+    def _given(self, operands: Any) -> dict[str, Any]:
+        """The arguments by name: `shared` has, in order, a Shared, or None for the next operand or for what is no tensor."""
+        return arguments(self.form, self.shared, operands)
+
+
+def _lowered(one: Any, size: int) -> Any:
+    return one.inner if type(one) is Batched else _repeat(one, size)
+
+
+def _repeat(one: Any, size: int) -> Any:
+    """Rows of their own memory, all alike."""
+    wide = registry["expand"].function(registry["view"].function(one, (1, *one.shape)), (size, *one.shape))
+    return registry["clone"].function(wide, None)

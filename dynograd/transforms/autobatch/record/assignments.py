@@ -1,0 +1,279 @@
+"""In-place writes, recorded: the tensor that owns the memory stands for a call that gives it with the new values, its views for views of that.
+
+A table that is filled row by row (states of a sequence, a memory, a chart) so waits for no value, as long as all that share its memory
+are known. That also holds for a plain tensor that was made before, or outside: nobody but itself, its views and recorded calls may hold
+its memory. It becomes one that waits; or, where what is written is known, it gets a copy and the calls keep what they have seen.
+"""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import Any
+from weakref import ref
+
+import numpy
+
+from dynograd.autograd.modes import MODES
+from dynograd.interpreter import TENSORS
+from dynograd.interpreter.tensor_parts import holders_of_memory, living_views, move_view, set_meta, steps_of
+from dynograd.ops.index import indexing
+from dynograd.ops.layout.broadcasting import convert, stretch
+from dynograd.ops.op import registry
+from dynograd.tensor.tensor import Tensor, wrap
+from dynograd.transforms.autobatch.record.pending import Lazy, _slots, note_view, settle
+from dynograd.transforms.autobatch.record.recorder import Recorder
+from dynograd.transforms.batching.batched import _active as active_vmaps
+
+__all__ = ["keep_old", "set_item", "write"]
+
+_LARGEST = 1 << 16  # elements of a tensor that each write copies
+_NUMBERS = {int: "iufc", float: "fc", bool: "biufc"}  # of which kinds a tensor may be, to take such a number
+_BASIC = registry["basic_index"]
+
+
+def write(target: Any, value: Any, who: str, at_once: Any) -> Any:
+    """Gives `target` the value `value`, which was computed from it: recorded where it can be, else by `at_once(target, value, who)`."""
+    if _alike(target, value) and _written(target, value):
+        return target
+    settle(target)
+    settle(value)
+    return at_once(target, value, who)
+
+
+def set_item(target: Any, index: Any, value: Any) -> bool:
+    """Records `target[index] = value`; False where it is to be done as always (which also says what is wrong with it)."""
+    if MODES.recorder is None or not isinstance(index, (int, slice, tuple, type(Ellipsis), type(None))):
+        return False
+    shape, dtype = tuple(target.shape), target.dtype
+    region = _region(shape, index)
+    basic, ready = indexing.normalize_index(shape, index) if region is not None else (False, None)
+    if not basic:
+        return False
+    if type(value) in _NUMBERS and dtype.numpy.kind in _NUMBERS[type(value)]:
+        value = wrap(numpy.array(value, dtype.numpy))
+    if type(value) is not Lazy and type(value) not in TENSORS:
+        return False
+    if value.device != target.device or not _fits(tuple(value.shape), region):
+        return False
+    if not _recorded() or _family(target, True) is None:
+        return False
+    if type(value) is Lazy and _origin(value) is target:
+        form = value.pending.bucket.form
+        if form.op is _BASIC and form.statics["index"] == ready:  # x[i] += y: the view has been written already
+            return True
+    if value.dtype != dtype:
+        value = convert(value, dtype)
+    if tuple(value.shape) != region:
+        value = stretch(value, region)
+    return _written(target, indexing.put_basic(target, value, ready), True)
+
+
+def keep_old(recorder: Recorder, tensor: Any) -> bool:
+    """Before a plain tensor that recorded calls read is written: they keep its memory, and it gets a copy. False where it must not."""
+    views = _held_views(recorder, tensor)
+    if views is None or views or tensor.array.size > _LARGEST:
+        return False
+    _stand_in(recorder, tensor)
+    tensor.array = tensor.array.copy()
+    return True
+
+
+# --- tensors that wait -------------------------------------------------------------------------------------------------------------
+
+
+def _recorded() -> bool:
+    """Whether ops are recorded now, so that what they give waits too."""
+    return MODES.recorder is not None and MODES.grad <= 1 and not active_vmaps.levels
+
+
+def _family(target: Any, part: bool) -> tuple[list[Any], list[Any]] | None:
+    """Those that share the memory of `target` and must be taken anew when it (or a part of it) is written.
+
+    Gives ([(tensor, index that the one before has in it), ...] from `target` up to the owner, [views, after what they are views of]);
+    None where one of them cannot wait.
+    """
+    if type(target) is not Lazy and not _wait(target):
+        return None
+    steps, owner = [], target
+    while _origin(owner) is not None:
+        form = _form_of_view(owner)
+        if form is None or form.op is not _BASIC:
+            return None
+        owner = owner.origin
+        steps.append((owner, form.statics["index"]))
+    views = _views(owner)
+    for one in views:  # grows meanwhile
+        form = None if type(one) is not Lazy else _form_of_view(one)
+        if form is None or not form.single or form.grad != MODES.grad:
+            return None
+        views += _views(one)
+    kind = owner.pending.kind
+    if (part or steps) and (kind.size > _LARGEST or (kind.grad and not MODES.grad)):
+        return None
+    return steps, views
+
+
+def _written(target: Any, value: Any, part: bool = False) -> bool:
+    """Lets `target` stand for `value`, and what it is a part of for that with the new part."""
+    family = _family(target, part) if _alike(target, value) else None
+    if family is None:
+        return False
+    steps, views = family
+    owner = target
+    for owner, index in steps:
+        value = indexing.put_basic(owner, value, index)
+        if type(value) is not Lazy:
+            return False
+    _become(owner, value, views)
+    return True
+
+
+def _alike(target: Any, value: Any) -> bool:
+    return type(value) is Lazy and value.pending.kind.dtype == target.dtype.numpy and value.shape == target.shape
+
+
+def _origin(one: Any) -> Any:
+    return getattr(one, "origin", None)
+
+
+def _views(one: Any) -> list[Any]:
+    return [view for view in [reference() for reference in getattr(one, "views", None) or ()] if view is not None]
+
+
+def _form_of_view(view: Any) -> Any:
+    """The form of the call that made a view; None where it is a tensor without its history, or unknown."""
+    bucket = view.pending.bucket
+    origin = view.origin
+    if type(origin) is not Lazy or bucket is origin.pending.bucket or bucket.form is None or not bucket.form.op.view:
+        return None
+    return bucket.form
+
+
+def _become(owner: Any, made: Any, views: list[Any]) -> None:
+    """`owner` stands for `made`, its views for what they are of it now."""
+    owner.pending, owner.row = made.pending, made.row
+    parts = {id(one): [ref(view) for view in _views(one)] or None for one in (owner, *views)}
+    for view in views:
+        form = view.pending.bucket.form
+        again = form.op.function(view.origin, **form.statics)
+        view.pending, view.row = again.pending, again.row
+    for one in (owner, *views):
+        one.views = parts[id(one)]
+
+
+# --- plain tensors -----------------------------------------------------------------------------------------------------------------
+
+
+def _wait(tensor: Any) -> bool:
+    """Makes a plain tensor and its views, or those that it is a view of and among, ones that wait (for nothing yet)."""
+    recorder: Any = MODES.recorder
+    if recorder is None:
+        return False
+    base = tensor._meta[0] if type(tensor._meta) is tuple else tensor
+    views = _held_views(recorder, base)
+    if views is None or base.array.size > _LARGEST:
+        return False
+    grad = base._requires_grad and bool(MODES.grad)
+    if any([one._requires_grad != grad for one in (base, *views)]):  # taken anew, they would have another history
+        return False
+    ways = [steps_of(view._meta) for view in views]
+    if any([op.outputs for way in ways for op, _, _ in way]):
+        return False
+    for view in views:
+        _stand_in(recorder, view)
+    port, row = recorder.entry_of(_stand_in(recorder, base))
+    _turn(base, port, row)
+    for view, way in zip(views, ways, strict=True):
+        made = base
+        for op, statics, _ in way:
+            made = op.function(made, *statics)
+        _turn(view, made.pending, made.row)
+        note_view(view, made.origin)
+    return True
+
+
+def _turn(tensor: Any, port: Any, row: int) -> None:
+    tensor._meta = tensor._grad = None  # no views yet, and a view of none
+    tensor.__class__ = Lazy
+    tensor.pending, tensor.row = port, row
+
+
+def _held_views(recorder: Recorder, tensor: Any) -> list[Any] | None:
+    """The views of a plain tensor that the program holds; None where others may hold its memory, or it is a parameter."""
+    if type(tensor) is not Tensor or (tensor._requires_grad and tensor.node is None):
+        return None
+    meta = tensor._meta
+    if type(tensor.array) is not numpy.ndarray or tensor.array.base is not None or not tensor.array.flags.owndata:
+        return None
+    held: list[Any] = []
+    if meta is not None:
+        if type(meta) is tuple or meta.hooks or meta.after_accumulate or meta.retained or meta.silent or meta.view:
+            return None
+    views = living_views(tensor)
+    for view, holders in zip(views, _holders(views), strict=True):
+        if (
+            type(view._meta) is not tuple
+            or type(view) is not Tensor
+            or holders_of_memory(view) > (id(view.array) in recorder.remembered)
+        ):
+            return None
+        if holders > 2 or id(view) not in recorder.entered:  # more than what makes it an operand
+            held.append(view)
+    own = (id(tensor.array) in recorder.captured) + (id(tensor.array) in recorder.remembered)
+    if holders_of_memory(tensor) > own + len(views):
+        return None
+    return held
+
+
+def _holders(tensors: list[Any]) -> list[int]:
+    """How many hold each of the tensors besides the list."""
+    return [getrefcount(one) - _unheld[0] for one in tensors]
+
+
+# What the interpreter itself counts, which differs between its versions.
+_unheld = [0]
+_unheld[0] = _holders([wrap(numpy.empty(1))])[0]
+
+
+def _stand_in(recorder: Recorder, tensor: Any) -> Any:
+    """Another tensor with the same value and history, which is the operand of what has been recorded with `tensor` and its views."""
+    views = living_views(tensor)
+    other = wrap(tensor.array)
+    other.node, other._requires_grad = tensor.node, tensor._requires_grad
+    set_meta(other, tensor._meta)
+    tensor._meta = None
+    for view in views:
+        if type(view._meta) is tuple:
+            move_view(view, other)
+    held, entry = recorder.entered.pop(id(tensor), (None, None))
+    if held is not None:
+        recorder.entered[id(other)] = other, entry
+        if type(entry) is tuple:
+            port, row = entry
+            port.bucket.tensors[row] = other
+        else:
+            del recorder.shared[id(tensor)]
+            recorder.shared[id(other)] = entry
+            entry.tensor = other
+    return other
+
+
+# --- indices -----------------------------------------------------------------------------------------------------------------------
+
+
+def _region(shape: tuple[int, ...], index: Any) -> tuple[int, ...] | None:
+    """The shape of what stands at the index."""
+    try:
+        return numpy.broadcast_to(numpy.False_, shape)[index].shape
+    except (IndexError, TypeError, ValueError):
+        return None
+
+
+def _fits(shape: tuple[int, ...], region: tuple[int, ...] | None) -> bool:
+    try:
+        return numpy.broadcast_shapes(shape, region) == region  # type: ignore[arg-type]
+    except ValueError:
+        return False
+
+
+_slots.write, _slots.set_item, _slots.keep_old = write, set_item, keep_old

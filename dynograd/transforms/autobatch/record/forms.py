@@ -1,0 +1,265 @@
+"""Forms: what an op gives for operands of given kinds, found out once, on stand-ins for the operands.
+
+A form is also why an op is not recorded: results whose shape depends on values, ops without a batch rule.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy
+
+from dynograd import arrays
+from dynograd.autograd.modes import MODES
+from dynograd.interpreter import TENSORS
+from dynograd.ops.op import Op
+from dynograd.tensor.tensor import Tensor, wrap
+from dynograd.transforms.autobatch.group.ready import ready_calls
+from dynograd.transforms.autobatch.record.pending import Kind
+from dynograd.transforms.batching.batched import Batched
+from dynograd.transforms.batching.calls import run_op
+
+__all__ = ["Form", "casting", "form_of", "frozen", "kind_of", "stand_ins"]
+
+# Ops that are always run at once, with the reason.
+AT_ONCE: dict[str, str] = {
+    "as_strided": "its result is a place in memory, which rows of a group have not",
+    "view_as_dtype": "its result is a place in memory, which rows of a group have not",
+    "nonzero": "the shape of its result depends on values",
+    "unique": "the shape of its result depends on values",
+    "unique_consecutive": "the shape of its result depends on values",
+    "bincount": "the shape of its result depends on values",
+    "masked_select": "the shape of its result depends on values",
+    "repeat_rows": "the shape of its result depends on values",
+    "identity_like": "it computes nothing",
+    "sparse_product": "sparse tensors are not recorded",
+    "sparse_transposed_product": "sparse tensors are not recorded",
+    "sparse_sampled": "sparse tensors are not recorded",
+    "tril_indices": "it takes no tensors",
+    "triu_indices": "it takes no tensors",
+}
+# Static arguments that differ from call to call (a place in the random stream): kept row by row, not in the signature.
+BY_ROW: dict[str, str] = {
+    "dropout": "key",
+    "dropout_again": "key",
+    "dropout_add": "key",
+    "scaled_dot_product_attention": "place",
+}
+
+# Ops whose groups have a class of their own, and what is to be checked where one of their calls is run at once after all.
+FORM_CLASSES: dict[str, Any] = {}
+CHECKS: dict[str, Any] = {}
+
+_LARGEST_STAND_IN = 1 << 24
+
+
+class Form:
+    """An op with static arguments on operands of given kinds. `refused` says why it is run at once instead of recorded."""
+
+    __slots__ = (
+        "_text",
+        "casting",
+        "family_traits",
+        "grad",
+        "joins",
+        "kinds",
+        "label",
+        "number",
+        "op",
+        "pack",
+        "places",
+        "ready",
+        "refused",
+        "single",
+        "statics",
+    )
+
+    op: Any
+    statics: dict[str, Any]
+    kinds: tuple[Kind, ...]  # of the outputs
+    single: bool
+    pack: Any
+    refused: str | None
+    grad: int
+    casting: Any  # what autocast did when the call was recorded
+    run_chained: Any = None  # of cells: runs a group as part of a chain, where it is fused
+
+    def __init__(self, op: Any, statics: dict[str, Any], grad: int) -> None:
+        self.op, self.statics, self.grad, self.refused = op, statics, grad, None
+        self.kinds, self.single, self.pack = (), True, None
+        self.casting = casting()
+        self._text: tuple[Any, str] = None, ""
+        self.label = op.name
+        self.ready = ready_calls(op) if type(self) is Form else None
+        self.family_traits: Any = (
+            None  # as part of a family of forms that differ in the size of a dim; () where it can be in none
+        )
+        self.joins = False  # it puts its operands behind one another
+        self.number: str | None = None  # the operand that is a number, perhaps another one in each call
+        self.places: list[
+            tuple[str, Any]
+        ] = []  # array arguments: how many tensors of a list, None for one, (value,) for none
+
+    def call(self, given: dict[str, Any]) -> Any:
+        """The op on arguments by name, perhaps on Batcheds."""
+        for name in self.op.array_names:
+            value = given[name]
+            if (type(value) is list and any([type(one) is Batched for one in value])) or type(value) is Batched:
+                return run_op(self.op, given)
+        return self.op.function(**given)
+
+    def __repr__(self) -> str:
+        key, text = self._text
+        if key != (self.label, self.kinds):
+            text = f"{self.label} -> {', '.join(map(repr, self.kinds))}"
+            self._text = (self.label, self.kinds), text
+        return text
+
+
+_forms: dict[Any, Form] = {}
+
+
+def casting() -> Any:
+    """What autocast does on this thread now, as part of a key."""
+    module = sys.modules.get("dynograd.amp.autocasting")
+    if module is None or not module.STATE.any:
+        return None
+    state = module.STATE
+    return tuple([(device, state.dtypes[device]) for device, on in state.enabled.items() if on])
+
+
+@contextlib.contextmanager
+def cast_as(wanted: Any) -> Iterator[None]:
+    """Inside, autocast does what `casting()` has told."""
+    autocast = sys.modules["dynograd.amp.autocasting"].autocast
+    with contextlib.ExitStack() as stack:
+        on = dict(wanted or ())
+        for device in ("cpu", "cuda"):
+            stack.enter_context(autocast(device, dtype=on.get(device), enabled=device in on))
+        yield
+
+
+def kind_of(tensor: Any) -> Kind:
+    array = tensor.array
+    if type(array) is numpy.ndarray:
+        found = Kind._known.get((array.shape, array.dtype.num, tensor._requires_grad))
+        if found is not None:
+            return found
+    return Kind.of(tuple(array.shape), array.dtype, bool(tensor._requires_grad), arrays.device_of(array))
+
+
+def frozen(value: Any) -> Any:
+    """A static argument as a key.
+
+    Raises:
+        TypeError: it cannot be one.
+    """
+    kind = type(value)
+    if kind is int or kind is str or value is None:
+        return value
+    if kind is bool:
+        return _TRUE if value else _FALSE
+    if kind is tuple or kind is list:
+        for one in value:
+            if type(one) is not int:
+                return kind, tuple([frozen(one) for one in value])
+        return value if kind is tuple else (kind, *value)
+    if kind is slice:
+        return slice, value.start, value.stop, value.step
+    if kind is float:
+        return float, repr(value)
+    if kind is numpy.ndarray:
+        return kind, value.shape, value.dtype.num, value.tobytes()
+    if isinstance(value, Tensor):
+        raise TypeError("a tensor among the static arguments")
+    hash(value)
+    return kind, value
+
+
+_TRUE, _FALSE = (bool, True), (bool, False)
+
+
+def form_of(op: Op, key: Any, statics: dict[str, Any], operands: dict[str, Any]) -> Form:
+    """The form under `key`. `operands` has, for each array argument: a Kind, a number, None, or a list of Kinds."""
+    found = _forms.get(key)
+    if found is None:
+        if len(_forms) > 100_000:
+            _forms.clear()
+        found = _forms[key] = _new_form(op, statics, operands)
+    return found
+
+
+def _new_form(op: Op, statics: dict[str, Any], operands: dict[str, Any]) -> Form:
+    made: Form = FORM_CLASSES.get(op.name, Form)(op, statics, MODES.grad)
+    made.places = [
+        (name, len(value) if isinstance(value, list) else None if isinstance(value, Kind) else (value,))
+        for name, value in operands.items()
+    ]
+    if op.name in AT_ONCE:
+        made.refused = AT_ONCE[op.name]
+        return made
+    kinds = [one for value in operands.values() for one in (value if isinstance(value, list) else [value])]
+    if sum([one.size for one in kinds if isinstance(one, Kind)]) > _LARGEST_STAND_IN:
+        made.refused = "its operands are so large that a group would gain nothing"
+        return made
+    found = None
+    for low in (True, False):
+        given = {name: _stand_ins(value, low) for name, value in operands.items()}
+        try:
+            result = op.function(**given, **statics)
+        except Exception as error:
+            made.refused = f"a trial on stand-ins failed ({type(error).__name__}: {str(error)[:80]})"
+            return made
+        outputs = list(result) if isinstance(result, tuple) else [result]
+        if not all([type(one) in TENSORS for one in outputs]):
+            made.refused = "its result is no tensor"
+            return made
+        now = tuple([kind_of(one) for one in outputs])
+        if found is not None and now != found:
+            made.refused = "the shape of its result depends on values"
+            return made
+        found = now
+        made.single = not isinstance(result, tuple)
+        made.pack = getattr(type(result), "_make", tuple) if not made.single else None
+    assert found is not None
+    made.kinds = found
+    made.joins = op.name in ("cat", "stack") and _puts_behind(made, kinds)
+    return made
+
+
+def _puts_behind(form: Form, kinds: list[Any]) -> bool:
+    """Whether the result of a `cat` or `stack` has its operands one after the other in memory."""
+    (kind,) = form.kinds
+    dim = form.statics["dim"]
+    alike = all([one is kinds[0] for one in kinds])
+    return alike and type(dim) is int and math.prod(kind.shape[: dim % len(kind.shape)]) == 1
+
+
+def _stand_ins(value: Any, low: bool) -> Any:
+    if isinstance(value, list):
+        return [_stand_ins(one, low) for one in value]
+    if not isinstance(value, Kind):
+        return value
+    made = wrap(arrays.to_device(_values(value, low), value.device))
+    made._requires_grad = value.grad
+    return made
+
+
+def stand_ins(kind: Kind) -> Any:
+    """An array of values that most ops accept."""
+    return _values(kind, True)
+
+
+def _values(kind: Kind, low: bool) -> Any:
+    """Numbers that most ops accept: whole ones 0 (1 where there may be a second), others a matrix that has an inverse."""
+    shape, dtype = kind.shape, kind.dtype
+    if dtype.kind in "iub":
+        return numpy.full(shape, 0 if low else 1, dtype) if dtype.kind == "b" else numpy.zeros(shape, dtype)
+    made = numpy.full(shape, 0.25 if low else 0.5, dtype)
+    if len(shape) > 1 and shape[-1] == shape[-2]:
+        made = made + (2.0 * numpy.eye(shape[-1])).astype(dtype) * shape[-1]
+    return made.astype(dtype)

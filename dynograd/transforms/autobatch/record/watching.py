@@ -1,0 +1,142 @@
+"""What a cell's body can reach besides its arguments: parameters, attributes, variables of functions around it.
+
+A fused body was traced with these as they were; when one has become another, it is traced again. The walk goes through modules,
+closures, the globals that code names, containers and objects; it stops at modules of libraries.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import Any
+
+from dynograd.interpreter.recorded_methods import CELLS, READY
+from dynograd.interpreter.tensor_parts import base_of
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["origin_of", "same", "tensors_in", "watched"]
+
+_PLAIN = (int, float, bool, str, complex, bytes, type(None))
+_MOST = 1000
+_IGNORED = (
+    "dynograd",
+    "numpy",
+    "builtins",
+    "math",
+    "typing",
+    "functools",
+    "collections",
+    "itertools",
+    "operator",
+    "sys",
+)
+
+
+def watched(body: Any, owner: Any) -> list[Any] | None:
+    """Everything that was met, in order; None where it is too much."""
+    found: list[Any] = []
+    seen: set[int] = set()
+    waiting = [body if owner is None else owner, body]
+    while waiting:
+        one = waiting.pop()
+        kind = type(one)
+        found.append(one)
+        if len(found) > _MOST:
+            return None
+        if kind in _PLAIN or id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, Tensor):
+            pass  # written in place it is still itself
+        elif kind is tuple or kind is list:
+            waiting += one
+        elif isinstance(one, dict):
+            waiting += one.values()
+        elif kind is types.FunctionType:
+            if not _ignored(one.__module__):
+                waiting += _around(one)
+            elif one.__closure__:
+                waiting += [cell.cell_contents for cell in one.__closure__ if _filled(cell)]
+        elif kind is types.MethodType:
+            waiting += [one.__func__, one.__self__]
+        elif kind is functools.partial:
+            waiting += [one.func, *one.args, *one.keywords.values()]
+        elif not isinstance(one, (type, types.ModuleType, types.BuiltinFunctionType)):
+            inside = getattr(one, "__dict__", None)
+            if type(inside) is dict and ("_parameters" in inside or not _ignored(kind.__module__)):
+                waiting += [value for name, value in inside.items() if name not in _CACHES]
+                forward = getattr(kind, "forward", None)
+                if type(forward) is types.FunctionType:
+                    waiting.append(forward)
+    return found
+
+
+_CACHES = (CELLS, READY)
+
+
+def _ignored(module: Any) -> bool:
+    return (module or "").partition(".")[0] in _IGNORED
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
+def _around(function: Any) -> list[Any]:
+    found = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
+    found += function.__defaults__ or ()
+    found += (function.__kwdefaults__ or {}).values()
+    space, codes = function.__globals__, [function.__code__]
+    for code in codes:
+        for name in code.co_names:
+            if name in space:
+                one = space[name]
+                if isinstance(one, types.ModuleType):
+                    if not _ignored(one.__name__):
+                        found += [getattr(one, inner) for inner in code.co_names if inner in vars(one)]
+                else:
+                    found.append(one)
+        codes += [one for one in code.co_consts if isinstance(one, types.CodeType)]
+    return found
+
+
+def same(one: list[Any], other: list[Any] | None) -> bool:
+    """Whether two walks have met the same things, numbers and texts by value."""
+    if other is None or len(one) != len(other):
+        return False
+    for first, second in zip(one, other):
+        if first is not second and not (
+            type(first) is type(second)
+            and (
+                first == second
+                if type(first) in _PLAIN
+                else type(first) is types.MethodType and first.__func__ is second.__func__
+            )
+        ):
+            return False
+    return True
+
+
+def tensors_in(found: list[Any]) -> dict[int, Any]:
+    """The tensors of a walk, by id."""
+    return {id(one): one for one in found if isinstance(one, Tensor)}
+
+
+def origin_of(tensor: Any, known: dict[int, Any]) -> tuple[Any, bool]:
+    """(the known tensor that this is, whether this is its transposed view); (None, False) where it is none."""
+    if id(tensor) in known:
+        return tensor, False
+    base = base_of(tensor)
+    if base is not None and id(base) in known and tensor.array.ndim == 2:
+        turned, array = base.array.T, tensor.array
+        if (
+            array.shape == turned.shape
+            and array.strides == turned.strides
+            and array.__array_interface__["data"] == turned.__array_interface__["data"]
+        ):
+            return base, True
+    return None, False

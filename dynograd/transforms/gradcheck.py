@@ -1,0 +1,529 @@
+"""`gradcheck` and `gradgradcheck`: the gradients that backward gives, against differences of the function's values.
+
+Central differences are accurate to about `eps` squared only in float64; that is why the inputs should be doubles.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from dynograd import arrays
+from dynograd.autograd.modes import enable_grad
+from dynograd.base import dtypes
+from dynograd.errors import GradientError, user_level
+from dynograd.tensor.differentiation import grad
+from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor, wrap
+from dynograd.transforms.jvp import jvp
+from dynograd.transforms.vmap import vmap
+
+__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+
+
+class GradcheckError(GradientError):
+    """A gradient differs from the differences of the function's values; the message says where and by how much."""
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+) -> bool:
+    """Whether the gradients of `func` agree with central differences, for every input that requires grad.
+
+    Each entry must satisfy `|analytic - numeric| <= atol + rtol * |numeric|`. Outputs that do not require grad are left out; when
+    none does, the differences must be 0.
+
+    Args:
+        func: takes `inputs` and gives a Tensor or a tuple of Tensors.
+        inputs: a Tensor or a tuple; those that require grad should be float64 or complex128 and must not repeat memory. Complex
+            inputs and outputs are checked as functions of (and to) their real and imaginary parts.
+        eps: step of the differences.
+        raise_exception: False gives False instead of the error.
+        nondet_tol: how much two runs of the same backward may differ.
+        check_undefined_grad: kept for compatibility; outputs without a gradient are always tried, one output at a time.
+        check_grad_dtypes: gradients must have the dtype of their input.
+        check_batched_grad: also several backwards at once, in `vmap`, against one after the other.
+        check_batched_forward_grad: the same of forward mode.
+        check_forward_ad: also `func.jvp` against the differences.
+        check_backward_ad: False leaves out backward.
+        fast_mode: compares one random combination of all entries instead of each.
+        masked: kept for compatibility (it concerns sparse tensors).
+    Raises:
+        GradcheckError: they disagree.
+        ValueError: no input requires grad, or an option that is not supported.
+
+    >>> x = tensor([1.0, 2.0], dtype=dynograd.float64, requires_grad=True)
+    >>> gradcheck(lambda x: x * x, (x,))
+    True
+    """
+    func, given = _as_real(func, (inputs,) if isinstance(inputs, Tensor) else tuple(inputs))
+    if check_batched_forward_grad and not check_forward_ad:
+        raise ValueError(
+            "gradcheck: Setting check_batched_forward_grad=True requires check_forward_ad to be True as well."
+        )
+    if check_batched_grad and not check_backward_ad:
+        raise ValueError("gradcheck: Setting check_batched_grad=True requires check_backward_ad to be True.")
+    if not (check_backward_ad or check_forward_ad):
+        raise ValueError(
+            "gradcheck: expected check_backward_ad or check_forward_ad to be True, nothing is left to check."
+        )
+    chosen = _checked_inputs(given)
+    try:
+        with enable_grad():
+            outputs = _differentiable(func(*given))
+            if not outputs:
+                _check_no_slope(func, given, chosen, eps)
+                return True
+            if check_backward_ad:
+                _check_stable(outputs, given, chosen, nondet_tol, check_grad_dtypes)
+            methods = [_backward_rows] * check_backward_ad + [_forward_rows] * check_forward_ad
+            for method in methods:
+                if fast_mode and method is _backward_rows:
+                    _check_combination(func, given, chosen, outputs, eps, atol, rtol)
+                else:
+                    _check_entries(method, func, given, chosen, outputs, eps, atol, rtol)
+            if check_batched_grad:
+                _check_batched(outputs, given, chosen)
+            if check_batched_forward_grad:
+                _check_batched_forward(func, given, chosen)
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
+) -> bool:
+    """Whether the gradients of the gradients of `func` agree with central differences.
+
+    Checks the function (inputs, grad_outputs) -> gradients of the inputs, recorded with `create_graph=True`, as `gradcheck` does.
+
+    Args:
+        grad_outputs: what the outputs' gradients are; random when left out. Those that require grad are differentiated too.
+        gen_non_contig_grad_outputs: random `grad_outputs` are strided views.
+        check_fwd_over_rev: forward mode through the backward pass.
+        check_rev_over_rev: backward through the backward pass.
+
+    >>> x = tensor([1.0, 2.0], dtype=dynograd.float64, requires_grad=True)
+    >>> gradgradcheck(lambda x: x * x * x, (x,))
+    True
+    """
+    func, given = _as_real(func, (inputs,) if isinstance(inputs, Tensor) else tuple(inputs))
+    chosen = _checked_inputs(given)
+    with enable_grad():
+        outputs = _differentiable(func(*given))
+    if grad_outputs is not None:
+        grad_outputs = [_real_leaf(one) for one in _as_tuple(grad_outputs)]
+    if grad_outputs is None:
+        seeds = [_random_like(out, number, gen_non_contig_grad_outputs) for number, out in enumerate(outputs)]
+    else:
+        seeds = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
+
+    def gradients(*values: Any) -> Any:
+        inner = [
+            value.detach().requires_grad_() if place in chosen and not value._requires_grad else value
+            for place, value in enumerate(values[: len(given)])
+        ]
+        found = _differentiable(func(*inner))
+        wanted = [inner[place] for place in chosen]
+        parts = grad(found, wanted, values[len(given) :], create_graph=True, allow_unused=True)
+        return tuple(part for part in parts if part is not None)
+
+    return gradcheck(
+        gradients,
+        (*given, *seeds),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
+        fast_mode=fast_mode,
+        masked=masked,
+    )
+
+
+# --- inputs and outputs ------------------------------------------------------------------------------------------------------
+
+
+def _checked_inputs(given: tuple) -> list[int]:
+    """Places of the inputs that require grad."""
+    chosen = []
+    for place, value in enumerate(given):
+        if not isinstance(value, Tensor) or not value._requires_grad:
+            continue
+        if value.dtype is not dtypes.float64:
+            import warnings
+
+            warnings.warn(
+                f"gradcheck: input {place} requires gradient and is not a double precision floating point ({value.dtype}). "
+                f"This check will likely fail if all the inputs are not of double precision. Use x.double().",
+                stacklevel=user_level(),
+            )
+        strides = arrays.strides_in_elements(value.array)
+        if any(stride == 0 and size > 1 for stride, size in zip(strides, value.array.shape, strict=True)):
+            raise RuntimeError(
+                f"gradcheck: input {place} has a dimension with stride 0; the differences need inputs that do not repeat memory. "
+                f"Call .contiguous() on it first."
+            )
+        chosen.append(place)
+    if not chosen:
+        raise ValueError(
+            "gradcheck: expects at least one input tensor to require gradient, but none of them have requires_grad=True."
+        )
+    return chosen
+
+
+def _as_tuple(found: Any) -> tuple:
+    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+
+def _differentiable(found: Any) -> list[Tensor]:
+    return [one for one in _as_tuple(found) if isinstance(one, Tensor) and one._requires_grad]
+
+
+def _real_leaf(value: Any) -> Any:
+    """A complex tensor that requires grad as a real one of twice as many elements; everything else as it is."""
+    if not (isinstance(value, Tensor) and value._requires_grad and value.dtype.is_complex):
+        return value
+    made = wrap(arrays.copy(_op("view_as_real", value.detach()).array))
+    made._requires_grad = True
+    return made
+
+
+def _as_real(func: Callable[..., Any], given: tuple) -> tuple[Callable[..., Any], tuple]:
+    """The function on the real and imaginary parts of its complex inputs, which gives those of its complex outputs."""
+    places = [
+        place
+        for place, one in enumerate(given)
+        if isinstance(one, Tensor) and one._requires_grad and one.dtype.is_complex
+    ]
+
+    def real(*values: Any) -> Any:
+        full = list(values)
+        for place in places:
+            full[place] = _op("view_as_complex", full[place])
+        found = func(*full)
+        made = [
+            _op("view_as_real", one) if isinstance(one, Tensor) and one.dtype.is_complex else one
+            for one in _as_tuple(found)
+        ]
+        return tuple(made) if isinstance(found, (tuple, list)) else made[0]
+
+    return real, tuple(_real_leaf(one) for one in given)
+
+
+def _op(name: str, *args: Any) -> Any:
+    return public_functions()[name](*args)
+
+
+def _random_like(out: Tensor, number: int, strided: bool) -> Tensor:
+    """Reproducible values in [-1, 1) from a small counter-based mix, whatever the global generator is at."""
+    shape = tuple(out.array.shape)
+    values = [_mixed(number * 1009 + place) for place in range(out.array.size)]
+    if strided and shape:
+        made = arrays.zeros((*shape, 2), out.dtype)[..., 0]
+    else:
+        made = arrays.zeros(shape, out.dtype)
+    arrays.write(made, arrays.from_python(values, out.dtype).reshape(shape))
+    tensor = wrap(made)
+    tensor._requires_grad = True
+    return tensor
+
+
+def _mixed(number: int) -> float:
+    state = (number + 1) * 0x9E3779B97F4A7C15 % 2**64
+    state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    return (state >> 11) / 2**52 - 1.0
+
+
+# --- the two ways to a Jacobian ----------------------------------------------------------------------------------------------
+
+
+def _indices(array: Any) -> Iterator[tuple[int, ...]]:
+    return itertools.product(*map(range, array.shape))
+
+
+def _values(func: Callable[..., Any], given: tuple, count: int) -> list[Any]:
+    found = _differentiable(func(*given))
+    if len(found) != count:
+        raise GradcheckError(
+            f"gradcheck: the function gave {count} differentiable outputs first and {len(found)} later."
+        )
+    return [arrays.copy(one.array) for one in found]
+
+
+def _slopes(func: Callable[..., Any], given: tuple, array: Any, index: tuple, eps: float, count: int) -> list[Any]:
+    """d(outputs)/d(array[index]) by central differences."""
+    held = array[index]
+    try:
+        array[index] = held + eps
+        above = _values(func, given, count)
+        array[index] = held - eps
+        below = _values(func, given, count)
+    finally:
+        array[index] = held
+    return [(up - down) / (2 * eps) for up, down in zip(above, below, strict=True)]
+
+
+def _numeric_columns(func: Callable[..., Any], given: tuple, place: int, eps: float, count: int) -> list[list[Any]]:
+    """For each element of the input, the slopes of every output."""
+    array = given[place].array
+    return [_slopes(func, given, array, index, eps, count) for index in _indices(array)]
+
+
+def _backward_rows(
+    func: Any, given: tuple, chosen: Sequence[int], outputs: list[Tensor]
+) -> dict[tuple[int, int], list[Any]]:
+    """By (output, input): for each element of the output, its gradient in the input's shape."""
+    rows: dict[tuple[int, int], list[Any]] = {(number, place): [] for number in range(len(outputs)) for place in chosen}
+    wanted = [given[place] for place in chosen]
+    for number, out in enumerate(outputs):
+        for index in _indices(out.array):
+            seed = arrays.zeros_like(out.array)
+            seed[index] = 1
+            parts = grad(out, wanted, wrap(seed), retain_graph=True, allow_unused=True)
+            for place, part in zip(chosen, parts, strict=True):
+                rows[number, place].append(arrays.zeros_like(given[place].array) if part is None else part.array)
+    return rows
+
+
+def _forward_rows(
+    func: Any, given: tuple, chosen: Sequence[int], outputs: list[Tensor]
+) -> dict[tuple[int, int], list[Any]]:
+    """The same from forward mode: for each element of the input a column, turned into rows."""
+    rows: dict[tuple[int, int], list[Any]] = {
+        (number, place): [arrays.zeros_like(given[place].array) for _ in range(out.array.size)]
+        for number, out in enumerate(outputs)
+        for place in chosen
+    }
+    wanted = tuple(given[place] for place in chosen)
+
+    def of_chosen(*values: Tensor) -> Any:
+        full = list(given)
+        for place, value in zip(chosen, values, strict=True):
+            full[place] = value
+        return tuple(_differentiable(func(*full)))
+
+    for place in chosen:
+        for index in _indices(given[place].array):
+            directions = tuple(wrap(arrays.zeros_like(one.array)) for one in wanted)
+            directions[list(chosen).index(place)].array[index] = 1
+            _, tangents = jvp(of_chosen, wanted, directions)
+            for number, tangent in enumerate(tangents):
+                for row, value in zip(rows[number, place], tangent.array.reshape(-1), strict=True):
+                    row[index] = value
+    return rows
+
+
+# --- comparisons -------------------------------------------------------------------------------------------------------------
+
+
+def _check_entries(
+    method: Any, func: Any, given: tuple, chosen: list[int], outputs: list[Tensor], eps: float, atol: float, rtol: float
+) -> None:
+    rows = method(func, given, chosen, outputs)
+    kind = "analytical" if method is _backward_rows else "forward mode"
+    for place in chosen:
+        columns = _numeric_columns(func, given, place, eps, len(outputs))
+        for number, out in enumerate(outputs):
+            wrong = []
+            for row, to_index in zip(rows[number, place], _indices(out.array), strict=True):
+                for column, from_index in zip(columns, _indices(given[place].array), strict=True):
+                    numeric, analytic = float(column[number][to_index]), float(row[from_index])
+                    if not abs(analytic - numeric) <= atol + rtol * abs(numeric):
+                        wrong.append((to_index, from_index, numeric, analytic))
+            if wrong:
+                to_index, from_index, numeric, analytic = max(wrong, key=_size_of_difference)
+                raise GradcheckError(
+                    f"gradcheck: Jacobian mismatch for output {number} with respect to input {place}: worst at element {to_index} "
+                    f"of the output and element {from_index} of the input, numerical: {numeric:.9g}, {kind}: {analytic:.9g} "
+                    f"({len(wrong)} of {out.array.size * given[place].array.size} entries differ by more than "
+                    f"{atol:g} + {rtol:g} * |numerical|). Look at the backward of the ops in between, or away from a kink."
+                )
+
+
+def _size_of_difference(entry: tuple) -> float:
+    difference = abs(entry[2] - entry[3])
+    return difference if difference == difference else float("inf")
+
+
+def _check_combination(
+    func: Any, given: tuple, chosen: list[int], outputs: list[Tensor], eps: float, atol: float, rtol: float
+) -> None:
+    """One number per (output, input): a random row times the Jacobian times a random column."""
+    for place in chosen:
+        array = given[place].array
+        direction = _random_like(given[place], 7 + place, False).array
+        held = arrays.copy(array)
+        try:
+            arrays.write(array, held + eps * direction)
+            above = _values(func, given, len(outputs))
+            arrays.write(array, held - eps * direction)
+            below = _values(func, given, len(outputs))
+        finally:
+            arrays.write(array, held)
+        for number, out in enumerate(outputs):
+            weights = _random_like(out, 31 + number, False).array
+            numeric = float(((above[number] - below[number]) / (2 * eps) * weights).sum())
+            (part,) = grad(out, given[place], wrap(weights), retain_graph=True, allow_unused=True)
+            analytic = 0.0 if part is None else float((part.array * direction).sum())
+            allowed = (atol + rtol * abs(numeric)) * max(1.0, (array.size * out.array.size) ** 0.5)
+            if not abs(analytic - numeric) <= allowed:
+                _check_entries(_backward_rows, func, given, chosen, outputs, eps, atol, rtol)
+                raise GradcheckError(
+                    f"gradcheck: Jacobian mismatch for output {number} with respect to input {place} in fast mode: a random "
+                    f"combination of all entries is numerical: {numeric:.9g}, analytical: {analytic:.9g}, though each entry is "
+                    f"within its tolerance. Use fast_mode=False, or larger tolerances."
+                )
+
+
+_AT_ONCE = 3
+
+
+def _rows_of(one: Tensor, number: int) -> Tensor:
+    """A few random tensors like `one`, along a new dim 0."""
+    rows = [_random_like(one, 101 + _AT_ONCE * number + place, False).detach() for place in range(_AT_ONCE)]
+    return _op("stack", rows, 0)
+
+
+def _compare_rows(who: str, found: Sequence[Any], expected: Sequence[Sequence[Any]]) -> None:
+    for place, many in enumerate(found):
+        for row in range(_AT_ONCE):
+            one, other = None if many is None else many.array[row], expected[row][place]
+            wanted = None if other is None else other.array
+            if one is None or wanted is None:
+                wrong = one is not wanted
+            else:
+                wrong = bool(one.size) and not abs(one - wanted).max() <= 1e-7 + 1e-5 * abs(wanted).max()
+            if wrong:
+                raise GradcheckError(
+                    f"gradcheck: {who} inside vmap gave something else than one after the other, for result {place} and row {row}: "
+                    f"vmap gave {one}, the loop {wanted}. Look at the batch rules of the ops in the backward."
+                )
+
+
+def _check_batched(outputs: list[Tensor], given: tuple, chosen: list[int]) -> None:
+    """Several backwards in vmap."""
+    wanted = [given[place] for place in chosen]
+    for number, out in enumerate(outputs):
+        rows = _rows_of(out, number)
+        found = grad(out, wanted, rows, retain_graph=True, allow_unused=True, is_grads_batched=True)
+        expected = [
+            grad(out, wanted, wrap(rows.array[row]), retain_graph=True, allow_unused=True) for row in range(_AT_ONCE)
+        ]
+        _compare_rows("backward", found, expected)
+
+
+def _check_batched_forward(func: Callable[..., Any], given: tuple, chosen: list[int]) -> None:
+    """Several tangents in vmap."""
+    wanted = tuple(given[place] for place in chosen)
+
+    def of_chosen(*values: Tensor) -> Any:
+        full = list(given)
+        for place, value in zip(chosen, values, strict=True):
+            full[place] = value
+        return tuple(_differentiable(func(*full)))
+
+    rows = [_rows_of(one, number) for number, one in enumerate(wanted)]
+    found = vmap(lambda *ways: jvp(of_chosen, wanted, ways)[1])(*rows)
+    expected = [jvp(of_chosen, wanted, tuple(wrap(one.array[row]) for one in rows))[1] for row in range(_AT_ONCE)]
+    _compare_rows("forward mode", found, expected)
+
+
+def _check_no_slope(func: Any, given: tuple, chosen: list[int], eps: float) -> None:
+    """No output requires grad: then none of the floating ones may change with the inputs."""
+
+    def values(array: Any, index: tuple, value: Any) -> list[Any]:
+        array[index] = value
+        return [
+            arrays.copy(one.array)
+            for one in _as_tuple(func(*given))
+            if isinstance(one, Tensor) and one.dtype.is_floating_point
+        ]
+
+    for place in chosen:
+        array = given[place].array
+        for index in _indices(array):
+            held = array[index]
+            try:
+                above, below = values(array, index, held + eps), values(array, index, held - eps)
+            finally:
+                array[index] = held
+            for number, (up, down) in enumerate(zip(above, below, strict=True)):
+                if (up != down).any():
+                    raise GradcheckError(
+                        f"gradcheck: Numerical gradient for function expected to be zero, because no output requires grad, but "
+                        f"output {number} changes with element {index} of input {place}. Look for detach() or no_grad() in it."
+                    )
+
+
+def _check_stable(outputs: list[Tensor], given: tuple, chosen: list[int], nondet_tol: float, dtypes_too: bool) -> None:
+    """Twice the same backward, a backward of zeros, shapes and dtypes of the gradients."""
+    wanted = [given[place] for place in chosen]
+
+    def run(seeds: list[Any]) -> tuple:
+        return grad(outputs, wanted, [wrap(seed) for seed in seeds], retain_graph=True, allow_unused=True)
+
+    seeds = [_random_like(out, number, False).array for number, out in enumerate(outputs)]
+    first, second = run(seeds), run(seeds)
+    nothing = run([arrays.zeros_like(out.array) for out in outputs])
+    for place, one, other, none in zip(chosen, first, second, nothing, strict=True):
+        if one is None:
+            continue
+        array = given[place].array
+        if one.array.shape != array.shape:
+            raise GradcheckError(
+                f"gradcheck: grad is incorrect size for input {place}: expected {tuple(array.shape)}, got {tuple(one.array.shape)}."
+            )
+        if dtypes_too and one.array.dtype != array.dtype:
+            raise GradcheckError(
+                f"gradcheck: grad has dtype {one.dtype} for input {place}, expected {given[place].dtype}."
+            )
+        if array.size and float(abs(one.array - other.array).max()) > nondet_tol:
+            raise GradcheckError(
+                f"gradcheck: Backward is not reentrant: running backward twice with the same grad_output gave different gradients "
+                f"of input {place} (by {float(abs(one.array - other.array).max()):.3g}, nondet_tol={nondet_tol:g})."
+            )
+        if none is not None and none.array.size and (none.array != 0).any():
+            raise GradcheckError(
+                f"gradcheck: backward not multiplied by grad_output: the gradient of input {place} is not zero for a zero grad_output."
+            )

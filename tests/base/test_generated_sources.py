@@ -1,0 +1,152 @@
+"""Text that is written while the program runs has lines for tracebacks, `inspect` and debuggers."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+import pytest
+
+import dynograd
+from dynograd.base.generated_sources import is_unwritten, run_source, written_later
+
+PACKAGE = Path(dynograd.__file__).parent
+DIVISION = "def ratio(one, two):\n    return one / two\n"
+
+
+def test_a_traceback_and_inspect_show_the_lines():
+    ratio = run_source(DIVISION, "test of lines", {})["ratio"]
+    with pytest.raises(ZeroDivisionError) as error:
+        ratio(1, 0)
+    linecache.checkcache()
+    last = traceback.extract_tb(error.value.__traceback__)[-1]
+    assert (last.filename, last.lineno, last.line) == ("<dynograd test of lines>", 2, "return one / two")
+    assert inspect.getsource(ratio) == DIVISION
+
+
+def test_two_texts_of_one_title_are_told_apart():
+    first = run_source(DIVISION, "test of two", {})["ratio"]
+    second = run_source("def ratio(one, two):\n\n    return two / one\n", "test of two", {})["ratio"]
+    again = run_source(DIVISION, "test of two", {})["ratio"]
+    assert inspect.getsource(first) == inspect.getsource(again) == DIVISION
+    assert "return two / one" in inspect.getsource(second)
+    assert first.__code__.co_filename == again.__code__.co_filename != second.__code__.co_filename
+
+
+def test_texts_of_one_title_do_not_pile_up():
+    functions = [run_source(f"def number():\n    return {n}\n", "test of many", {})["number"] for n in range(1100)]
+    assert len([file for file in linecache.cache if file.startswith("<dynograd test of many")]) == 1001
+    assert inspect.getsource(functions[0]) == "def number():\n    return 0\n"
+    assert inspect.getsource(functions[-1]) == "def number():\n    return 1099\n"
+
+
+def test_names_are_globals_and_what_is_defined_may_go_elsewhere():
+    names = {"two": 2}
+    defined = run_source("def doubled(x):\n    return two * x\n", "test of names", names, {})
+    assert list(defined) == ["doubled"] and defined["doubled"](4) == 8 and "doubled" not in names
+
+
+def later(title: str) -> tuple:
+    """A function that is written later, and how often it was."""
+    count = []
+
+    def write() -> None:
+        if is_unwritten(function.__code__):
+            count.append(1)
+            function.__code__ = run_source(DIVISION, title, {})["ratio"].__code__
+
+    def choose(kwargs: dict) -> object:
+        write()
+        return function
+
+    function = written_later("ratio", title, {}, write, choose)
+    return function, count
+
+
+def test_a_function_is_written_when_it_is_called_first():
+    ratio, count = later("test of a call")
+    assert not count
+    assert ratio(1, two=4) == 0.25 and ratio(3, 4) == 0.75 and len(count) == 1
+
+
+def test_a_function_is_written_when_somebody_looks_at_its_text():
+    ratio, count = later("test of a look")
+    assert inspect.getsource(ratio) == DIVISION and len(count) == 1 and ratio(3, 4) == 0.75
+
+
+def test_tracing_other_than_a_debugger_is_not_paused():
+    ratio, _ = later("test of tracing")
+    seen: list[str] = []
+
+    def trace(frame, event, arg):
+        seen.append(frame.f_code.co_name)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        ratio(1, 2)
+    finally:
+        sys.settrace(before)
+    assert "run_source" in seen
+
+
+def test_every_text_is_run_here():
+    """`exec` and `compile` elsewhere would make frames without lines. A tree of a file has the file's lines."""
+    found = []
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "exec":
+                found.append(path.relative_to(PACKAGE).as_posix())
+    assert sorted(found) == ["base/generated_sources.py", "kernels/build/simt_emulation_cuda.py"]
+
+
+STEPS = """
+import io, pdb
+import dynograd as dg
+import dynograd.fft
+F, x, y, z = dg.nn.functional, dg.ones(2, 3), dg.ones(2, 3), dg.ones(3, 2)
+CALLS = {
+    "add": lambda: dg.add(x, x),
+    "mul": lambda: x * y,
+    "softmax": lambda: x.softmax(0),
+    "relu": lambda: F.relu(x),
+    "sub_": lambda: y.sub_(1),
+    "matmul": lambda: x @ z,
+    "getitem": lambda: x[0],
+    "fft_fft": lambda: dg.fft.fft(x),
+}
+for name, call in CALLS.items():
+    for _ in range(2):
+        out = io.StringIO()
+        debugger = pdb.Pdb(stdin=io.StringIO("step\\n" * 5 + "where\\ncontinue\\n"), stdout=out, nosigint=True, readrc=False)
+        debugger.use_rawinput = False
+        debugger.runcall(call)
+        print("call of", name)
+        print(out.getvalue())
+"""
+
+
+def test_a_step_into_an_op_lands_in_its_text():
+    """At the first call in a process as later: no stop in what writes the text, and each stop with a line of it."""
+    run = subprocess.run([sys.executable, "-c", STEPS], capture_output=True, text=True, check=True)
+    calls = run.stdout.split("call of ")[1:]
+    assert len(calls) == 16
+    for call in calls:
+        name, _, shown = call.partition("\n")
+        lines = shown.splitlines()
+        stops = [number for number, line in enumerate(lines) if line.removeprefix("(Pdb) ").startswith("> ")]
+        reached = 0
+        for stop in stops[1:3]:  # behind the line of the call itself
+            where = lines[stop].removeprefix("(Pdb) ")
+            assert where.startswith("> <dynograd ") and where.endswith(f"){name}()"), call
+            assert lines[stop + 1].removeprefix("-> ").strip(), call
+        for stop in stops[1:]:
+            reached += not lines[stop + 1].startswith("-> def ")
+        assert lines[stops[1] + 1].startswith(f"-> def {name}("), call
+        assert reached >= 2, call

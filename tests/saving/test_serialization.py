@@ -1,0 +1,228 @@
+"""save and load: what goes in comes out, nothing runs, and a failed write leaves the old file alone."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import zipfile
+from collections import OrderedDict
+
+import numpy
+import pytest
+
+import dynograd as dg
+from dynograd import nn
+from dynograd.errors import CheckpointError
+
+
+def same(one, two):
+    if isinstance(one, dg.Tensor):
+        assert one.dtype is two.dtype and tuple(one.shape) == tuple(two.shape)
+        assert one.detach().numpy().tobytes() == two.detach().numpy().tobytes()
+    elif isinstance(one, dict):
+        assert list(one) == list(two)
+        for key in one:
+            same(one[key], two[key])
+    elif isinstance(one, (list, tuple)):
+        assert type(one) is type(two) and len(one) == len(two)
+        for a, b in zip(one, two, strict=True):
+            same(a, b)
+    else:
+        assert repr(one) == repr(two)
+
+
+DTYPES = [dg.float32, dg.float64, dg.float16, dg.bfloat16, dg.int64, dg.int32, dg.int16, dg.int8, dg.uint8, dg.bool]
+DTYPES += [dg.uint16, dg.uint32, dg.uint64]
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, dg.complex64, dg.complex128], ids=str)
+def test_tensors_of_every_dtype_come_back(tmp_path, dtype):
+    made = dg.tensor([[0, 1], [1, 0]]).to(dtype)
+    dg.save(made, tmp_path / "x")
+    same(made, dg.load(tmp_path / "x"))
+
+
+def test_structures_come_back(tmp_path):
+    state = {
+        "epoch": 3,
+        "loss": float("inf"),
+        "name": "größe",
+        "none": None,
+        "flags": [True, False],
+        "pair": (1, 2.5, (3,)),
+        "by_number": {0: dg.ones(2), 1: {"step": dg.tensor(1.0)}},
+        "empty": {"list": [], "dict": {}, "tensor": dg.zeros(0, 3)},
+        "size": dg.Size([2, 3]),
+        "dtype": dg.float16,
+        "device": dg.device("cpu"),
+        "raw": b"\x00\xff",
+        "complex": 1 + 2j,
+    }
+    dg.save(state, tmp_path / "x")
+    same(state, dg.load(tmp_path / "x"))
+
+
+def test_numpy_arrays_and_scalars_come_back(tmp_path):
+    dg.save({"array": numpy.arange(3), "scalar": numpy.float64(2.5)}, tmp_path / "x")
+    found = dg.load(tmp_path / "x")
+    assert found["array"].tolist() == [0, 1, 2] and found["scalar"] == 2.5
+
+
+def test_strided_tensors_and_file_objects():
+    made = dg.arange(6.0).reshape(2, 3).t()
+    buffer = io.BytesIO()
+    dg.save({"t": made}, buffer)
+    buffer.seek(0)
+    assert dg.load(buffer)["t"].tolist() == made.tolist()
+
+
+def test_shared_tensors_are_stored_once_and_shared_again(tmp_path):
+    weight = dg.randn(100, 100)
+    dg.save({"a": weight, "b": weight}, tmp_path / "x")
+    assert os.path.getsize(tmp_path / "x") < 50_000
+    found = dg.load(tmp_path / "x")
+    found["a"].zero_()
+    assert found["b"].abs().sum().item() == 0
+
+
+def test_loaded_tensors_can_be_written_and_keep_requires_grad(tmp_path):
+    dg.save(dg.ones(2, requires_grad=True), tmp_path / "x")
+    found = dg.load(tmp_path / "x")
+    assert found.requires_grad
+    with dg.no_grad():
+        found.add_(1)
+
+
+def test_a_model_its_optimizer_and_scheduler_continue(tmp_path):
+    def build():
+        dg.manual_seed(1)
+        model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+        optimizer = dg.optim.Adam(model.parameters(), lr=0.1)
+        return model, optimizer, dg.optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.5)
+
+    def train(model, optimizer, scheduler, steps):
+        for _ in range(steps):
+            optimizer.zero_grad()
+            model(dg.ones(2, 3)).pow(2).sum().backward()
+            optimizer.step()
+            scheduler.step()
+
+    straight = build()
+    train(*straight, 6)
+    first = build()
+    train(*first, 3)
+    dg.save([part.state_dict() for part in first], tmp_path / "x")
+    second = build()
+    for part, state in zip(second, dg.load(tmp_path / "x"), strict=True):
+        part.load_state_dict(state)
+    train(*second, 3)
+    same(dict(straight[0].state_dict()), dict(second[0].state_dict()))
+
+
+def test_state_dict_metadata_survives(tmp_path):
+    state = nn.Sequential(nn.BatchNorm1d(3)).state_dict()
+    dg.save(state, tmp_path / "x")
+    found = dg.load(tmp_path / "x")
+    assert isinstance(found, OrderedDict) and found._metadata["0"] == {"version": 2}
+
+
+def test_other_tools_read_the_tensors_by_name(tmp_path):
+    from safetensors.numpy import load_file, save_file
+
+    dg.save({"model": nn.Linear(2, 1).state_dict()}, tmp_path / "x.safetensors")
+    assert sorted(load_file(tmp_path / "x.safetensors")) == ["model.bias", "model.weight"]
+    save_file({"w": numpy.ones(2, numpy.float32)}, tmp_path / "y.safetensors")
+    assert dg.load(tmp_path / "y.safetensors")["w"].tolist() == [1.0, 1.0]
+
+
+class Trap:
+    """Unpickling this would call `die`."""
+
+    def __reduce__(self):
+        return (die, ())
+
+
+def die():
+    raise AssertionError("a checkpoint ran code")
+
+
+def damaged_files():
+    buffer = io.BytesIO()
+    dg.save({"weight": dg.arange(10.0), "n": 1}, buffer)
+    good = buffer.getvalue()
+    zipped = io.BytesIO()
+    with zipfile.ZipFile(zipped, "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps(Trap()))
+    flipped = bytearray(good)
+    flipped[-2] ^= 1
+    return {
+        "empty": (b"", "is empty"),
+        "truncated": (good[:-3], "truncated or damaged"),
+        "header cut": (good[:30], "truncated or damaged"),
+        "a flipped bit": (bytes(flipped), r"tensor 'weight' have checksum"),
+        "text": (b"epoch,loss\n1,2.0\n", "not a checkpoint"),
+        "a zip of torch": (zipped.getvalue(), r"holds .*die.*not data.*safetensors"),
+        "a pickle": (pickle.dumps(Trap()), "pickle.*not read"),
+    }
+
+
+@pytest.mark.parametrize("kind", list(damaged_files()))
+def test_damaged_and_foreign_files(tmp_path, kind):
+    raw, words = damaged_files()[kind]
+    (tmp_path / "x").write_bytes(raw)
+    with pytest.raises(CheckpointError, match=words) as caught:
+        dg.load(tmp_path / "x")
+    assert str(tmp_path / "x") in str(caught.value)
+
+
+def test_a_missing_file_is_pythons_own_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        dg.load(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("step", ["open", "fsync", "replace"])
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch, step):
+    path = tmp_path / "x"
+    dg.save({"epoch": 1}, path)
+
+    def fail(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(f"os.{step}", fail)
+    with pytest.raises(CheckpointError, match=r"No space left on device.*untouched"):
+        dg.save({"epoch": 2}, path)
+    monkeypatch.undo()
+    assert dg.load(path) == {"epoch": 1}
+    assert os.listdir(tmp_path) == ["x"]
+
+
+def test_what_is_not_data_is_refused_with_its_place(tmp_path):
+    with pytest.raises(TypeError, match=r"a\.1 is a function.*not data"):
+        dg.save({"a": [1, die]}, tmp_path / "x")
+    with pytest.raises(TypeError, match=r"model is a Linear.*state_dict\(\)"):
+        dg.save({"model": nn.Linear(1, 1)}, tmp_path / "x")
+    with pytest.raises(TypeError, match=r"key of the dict is \(1, 2\)"):
+        dg.save({(1, 2): 3}, tmp_path / "x")
+    assert os.listdir(tmp_path) == []
+
+
+def test_loading_to_a_device_that_is_not_there(tmp_path):
+    dg.save(dg.ones(1), tmp_path / "x")
+    assert dg.load(tmp_path / "x", map_location="cpu").tolist() == [1.0]
+    with pytest.raises(dg.errors.DeviceError, match="no CUDA device"):
+        dg.load(tmp_path / "x", map_location="cuda")
+
+
+def test_errors_of_map_location_are_its_own(tmp_path):
+    dg.save(dg.ones(1), tmp_path / "x")
+    with pytest.raises(ZeroDivisionError):
+        dg.load(tmp_path / "x", map_location=lambda storage, place: 1 / 0)
+
+
+def test_a_newer_format_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("dynograd.saving.checkpoint_files.FORMAT", 3)
+    dg.save({"a": 1}, tmp_path / "x")
+    monkeypatch.undo()
+    with pytest.raises(CheckpointError, match=r"format 3.*reads format 2.*Update dynograd"):
+        dg.load(tmp_path / "x")

@@ -1,0 +1,192 @@
+"""Random tensors: reproducible, in range, and clear about bad arguments."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+
+import dynograd as dg
+from dynograd.base.random_streams import default_generator
+from dynograd.kernels.build import compiled_kernels
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda g: dg.rand(5, generator=g),
+        lambda g: dg.randn(5, generator=g),
+        lambda g: dg.randint(10, (5,), generator=g),
+        lambda g: dg.randperm(5, generator=g),
+        lambda g: dg.bernoulli(dg.full((5,), 0.5), generator=g),
+        lambda g: dg.multinomial(dg.ones(5), 3, generator=g),
+        lambda g: dg.normal(0.0, 1.0, (5,), generator=g),
+        lambda g: dg.zeros(5).uniform_(generator=g),
+        lambda g: dg.zeros(5).normal_(generator=g),
+        lambda g: dg.zeros(5).random_(generator=g),
+        lambda g: dg.zeros(5).bernoulli_(0.5, generator=g),
+        lambda g: dg.zeros(5).exponential_(generator=g),
+    ],
+)
+def test_a_seed_gives_the_same_numbers_and_draws_differ(draw):
+    generator = dg.Generator().manual_seed(5)
+    first, second = draw(generator), draw(generator)
+    assert draw(dg.Generator().manual_seed(5)).tolist() == first.tolist()
+    again = [draw(generator).tolist() for _ in range(20)]
+    assert any(one != first.tolist() for one in [second.tolist(), *again])
+
+
+def test_state_can_be_put_back():
+    state = dg.get_rng_state()
+    first = dg.rand(3).tolist()
+    dg.set_rng_state(state)
+    assert dg.rand(3).tolist() == first and state.dtype is dg.uint8
+    generator = dg.Generator().manual_seed(1)
+    kept = generator.get_state()
+    one = dg.rand(2, generator=generator).tolist()
+    assert dg.rand(2, generator=generator.set_state(kept)).tolist() == one
+    with pytest.raises(RuntimeError, match="16 bytes"):
+        generator.set_state(dg.zeros(3, dtype=dg.uint8))
+
+
+def test_ranges():
+    assert dg.rand(1000).min().item() >= 0 and dg.rand(1000).max().item() < 1
+    made = dg.randint(3, 6, (1000,))
+    assert sorted(set(made.tolist())) == [3, 4, 5] and dg.randint_like(made, 2).max().item() <= 1
+    assert sorted(dg.randperm(100).tolist()) == list(range(100))
+    x = dg.empty(1000).uniform_(-2, 3)
+    assert x.min().item() >= -2 and x.max().item() < 3
+    assert dg.empty(100, dtype=dg.uint8).random_().max().item() > 200
+    assert dg.empty(100).random_(5, 8).min().item() >= 5 and dg.empty(100).random_(3).max().item() <= 2
+
+
+def test_normal_takes_tensors():
+    made = dg.normal(dg.tensor([0.0, 100.0]), dg.tensor([1e-3, 1e-3]))
+    numpy.testing.assert_allclose(made.numpy(), [0, 100], atol=0.02)
+
+
+def test_multinomial_follows_the_weights():
+    made = dg.multinomial(dg.tensor([[0.0, 3.0, 1.0]]), 4000, replacement=True)
+    counts = numpy.bincount(made.numpy()[0], minlength=3) / 4000
+    numpy.testing.assert_allclose(counts, [0, 0.75, 0.25], atol=0.03)
+    assert sorted(dg.multinomial(dg.tensor([1.0, 0.0, 2.0]), 2).tolist()) == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: dg.randint(5, 5, (1,)), "less than 'to'"),
+        (lambda: dg.randperm(-1), "non-negative"),
+        (lambda: dg.bernoulli(dg.tensor([1.5])), r"p_in >= 0 && p_in <= 1"),
+        (lambda: dg.multinomial(dg.tensor([-1.0, 2.0]), 1), "element < 0"),
+        (lambda: dg.multinomial(dg.zeros(2), 1), "sum of probabilities <= 0"),
+        (lambda: dg.multinomial(dg.ones(2), 3), r"without replacement: 3 > 2"),
+        (lambda: dg.multinomial(dg.ones(2), 0), "n_sample <= 0"),
+        (lambda: dg.multinomial(dg.ones(1, 1, 1), 1), "1 or 2 dim"),
+        (lambda: dg.normal(0.0, -1.0, (2,)), "std >= 0.0"),
+        (lambda: dg.rand(2, dtype=dg.int64), "expected a floating dtype"),
+        (lambda: dg.zeros(2).uniform_(1, 0), "from=1 > to=0"),
+        (lambda: dg.zeros(2).normal_(0, -1), "std >= 0.0"),
+        (lambda: dg.zeros(2).exponential_(0.0), "lambda > 0.0"),
+    ],
+)
+def test_bad_arguments_are_told(call, words):
+    with pytest.raises(RuntimeError, match=words):
+        call()
+
+
+def test_filling_in_place_is_recorded_as_a_write():
+    x = dg.ones(3, requires_grad=True)
+    y = x * 2
+    z = (y * y).sum()
+    y.normal_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.backward()
+
+
+@pytest.mark.parametrize("kind", [dg.float32, dg.float64])
+@pytest.mark.parametrize("count", [0, 1, 4, 7, 512])
+def test_few_numbers_are_those_of_many(kind, count):
+    """Few are drawn straight into their memory: the same numbers, and as much of the stream is used."""
+    dg.rand(100_000)  # from now on loops are compiled
+    for draw, fill in ((dg.randn, "normal_"), (dg.rand, "uniform_")):
+        many = draw(16384, dtype=kind, generator=dg.Generator().manual_seed(5))[:count].tolist()
+        generator = dg.Generator().manual_seed(5)
+        assert draw(count, dtype=kind, generator=generator).tolist() == many
+        blocks = -(-count * (kind.itemsize // 4) // 4)
+        assert generator.state() == (5, blocks)
+        filled = dg.zeros(count, dtype=kind)
+        getattr(filled, fill)(generator=dg.Generator().manual_seed(5))
+        assert filled.tolist() == many
+        across = dg.zeros(count, 2, dtype=kind).t()[0]
+        getattr(across, fill)(generator=dg.Generator().manual_seed(5))
+        assert across.tolist() == many
+        like = dg.zeros(count, dtype=kind)
+        assert getattr(dg, f"{draw.__name__}_like")(like, generator=dg.Generator().manual_seed(5)).tolist() == many
+
+
+def test_filling_few_is_a_write():
+    dg.rand(100_000)
+    leaf = dg.zeros(4, requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+        leaf.normal_()
+    with dg.no_grad():
+        leaf.normal_()
+    assert leaf.requires_grad and leaf.is_leaf and float(leaf.detach().abs().sum()) > 0
+    ones, kept = dg.ones(3, requires_grad=True), dg.full((3,), 2.0)
+    product = ones * kept
+    kept.uniform_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+    base = dg.zeros(2, 4)
+    row = base[1]
+    row.normal_()
+    assert (base[1] == row).all() and (base[0] == 0).all() and (row != 0).any()
+
+
+@pytest.mark.parametrize("dtype", [dg.float32, dg.float64, dg.float16])
+@pytest.mark.parametrize("shape", [(0,), (1,), (2,), (3,), (5,), (8, 64), (7, 9), (4096,), (4097,), (20000,)])
+def test_few_numbers_have_the_same_bits_and_take_the_same_places_in_the_stream(dtype, shape, monkeypatch):
+    draws = [
+        lambda x: x.normal_(),
+        lambda x: x.normal_(3, 0.1),
+        lambda x: x.normal_(1e30, 0.0),
+        lambda x: x.uniform_(),
+        lambda x: x.uniform_(-3, 1.7),
+        lambda x: x.uniform_(2.0, 2.0),
+        lambda x: x.uniform_(1.0, 1.0000001),
+        lambda x: x.uniform_(0.0, generator=default_generator),
+        lambda x: x.uniform_(**{"from": 0.5, "to": 0.7}),
+    ]
+    found = []
+    for calls in (-(1 << 30), compiled_kernels.SMALL_CALLS):
+        compiled_kernels.entries.clear()
+        monkeypatch.setattr(compiled_kernels, "_few_calls", calls)
+        dg.manual_seed(5)
+        made = [draw(dg.zeros(shape, dtype=dtype)) for draw in draws]
+        made += [draw(dg.zeros(2, *shape, dtype=dtype)[1]) for draw in draws]
+        found.append(([one.numpy().tobytes() for one in made], default_generator.state()))
+    assert found[0] == found[1]
+    assert {len(one) for one in found[0][0]} == {dg.zeros(shape, dtype=dtype).nbytes}
+
+
+def test_few_numbers_of_what_is_refused(monkeypatch):
+    monkeypatch.setattr(compiled_kernels, "_few_calls", compiled_kernels.SMALL_CALLS)
+    x, state = dg.zeros(4), default_generator.state()
+    for draw, words in (
+        (lambda: x.normal_(0.0, -1.0), "std >= 0.0"),
+        (lambda: x.uniform_(2.0, 1.0), "found from=2"),
+        (lambda: x.expand(3, 4).normal_(), "single memory location"),
+        (lambda: x.clone().requires_grad_().normal_(), "leaf"),
+        (lambda: dg.zeros(4, dtype=dg.int64).normal_(), "floating"),
+    ):
+        with pytest.raises((RuntimeError, TypeError), match=words):
+            draw()
+    assert not x.any()
+    default_generator.set_plain_state(state)
+    weight = dg.ones(4, requires_grad=True)
+    z = (weight * x).sum()
+    x.normal_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.backward()
+    with dg.no_grad():
+        assert weight.uniform_() is weight and weight.requires_grad
