@@ -69,9 +69,8 @@ class _SecondName(importlib.abc.InspectLoader):
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         module = importlib.import_module(self.real)
         self.spec = module.__spec__
-        for file in pkgutil.iter_modules(
-            getattr(module, "__path__", ())
-        ):  # else their files would be loaded a second time
+        # What lies below has the second name too, else its files would be loaded again.
+        for file in pkgutil.iter_modules(getattr(module, "__path__", ())):
             importlib.import_module(f"{self.real}.{file.name}")
         for name, below in list(sys.modules.items()):
             if name.startswith(self.real + "."):
