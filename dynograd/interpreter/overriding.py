@@ -276,9 +276,8 @@ def _from_inside() -> bool:
 
 
 def _of_the_library(module: str) -> bool:
-    return module.startswith("dynograd.") and not module.startswith(
-        "dynograd.overrid"
-    )  # where users' classes are shown
+    shows_users_classes = module.startswith(("dynograd.overrides", "dynograd.interpreter.overriding"))
+    return module.startswith("dynograd.") and not shows_users_classes
 
 
 def _derived(cls: type) -> None:

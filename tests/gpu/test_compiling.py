@@ -44,7 +44,7 @@ def test_variants_compile_within_their_budgets(module, target, part, gpu_kernels
 
 def test_modules_with_kernels_are_found():
     found = kernel_variants.modules()
-    named = [path.stem for path in kernel_variants.FOLDER.glob("*_simt.py") if "simt_kernel" in path.read_text()]
+    named = [path.stem for path in kernel_variants.FOLDER.rglob("*_simt.py") if "simt_kernel" in path.read_text()]
     assert named
     assert set(named) <= set(found)
     assert len(found) >= 5

@@ -297,7 +297,7 @@ import sys
 import triton, triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from dynograd.kernels import math_triton
+from dynograd.kernels.formula import math_triton
 WHOLE = "gcd lcm mod fmod floor_divide power max min sign abs neg round isnan".split()
 TRUTHS = "isnan isinf isfinite signbit".split()
 names, target = sys.argv[2].split(","), GPUTarget("cuda", int(sys.argv[1]), 32)

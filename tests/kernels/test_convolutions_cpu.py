@@ -283,7 +283,7 @@ def test_other_processors(name, features, size, tmp_path):
     """The tiles of processors with other registers, in a process that compiles for such a one."""
     program = (
         "from tests.kernels.test_convolutions_cpu import *\n"
-        "from dynograd.kernels import tiles_numba\n"
+        "from dynograd.kernels.tiles import tiles_numba\n"
         f"assert tiles_numba.BYTES == {size}, tiles_numba.BYTES\n"
         "for case in ('2d all at once', 'one channel to six', 'whole vectors, stride 2', '3d', 'depthwise, six each', 'blocks that overlap'):\n"
         "    for dtype in (np.float32, np.float64):\n"
@@ -304,7 +304,7 @@ def test_other_processors(name, features, size, tmp_path):
 def test_second_process_compiles_nothing(tmp_path):
     program = (
         "from tests.kernels.test_convolutions_cpu import *\n"
-        "from dynograd.kernels import kernel_cache\n"
+        "from dynograd.kernels.build import kernel_cache\n"
         "threads.set_num_threads(2)\n"
         "print([float(abs(result).sum()) for result in all_three(PARALLEL['images'])])\n"
         "print(kernel_cache.statistics()['compiled'])\n"

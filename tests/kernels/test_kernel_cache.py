@@ -118,7 +118,7 @@ def test_clear(folder):
 PROGRAM = """
     import sys
     import numpy as np
-    from dynograd.kernels import kernel_cache
+    from dynograd.kernels.build import kernel_cache
     from dynograd.kernels.build.compiled_kernels import compiled_for
     x = np.arange(8, dtype=np.float32).reshape(2, 4)
     y = compiled_for(1000)["softmax"](x)

@@ -168,7 +168,7 @@ def test_dynograd_dtypes_are_understood():
 def test_small_draws_do_not_load_numba():
     code = (
         "import sys\n"
-        "from dynograd.kernels import random_cpu as r\n"
+        "from dynograd.kernels.random import random_cpu as r\n"
         "small = r.normal(1, 2, (100,), 'float32')\n"
         "assert 'numba' not in sys.modules\n"
         "large = r.normal(1, 2, (5000,), 'float32')\n"

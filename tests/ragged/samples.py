@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 import dynograd
+from dynograd.tensor import native_forms
 
 F = dynograd.nn.functional
 PAGE = Path(__file__).parent / "calls.txt"
@@ -258,9 +259,7 @@ class Item:
 
 
 def function_of(name: str) -> Any:
-    for place in (
-        (F, dynograd) if name in dynograd.tensor.native_forms.__all__ else (dynograd, F)
-    ):  # the former's arguments
+    for place in (F, dynograd) if name in native_forms.__all__ else (dynograd, F):  # the former's arguments
         if callable(getattr(place, name, None)):
             return getattr(place, name)
     entry = dynograd.ops.op.registry.get(f"{name}.public", dynograd.ops.op.registry.get(name))
