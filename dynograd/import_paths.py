@@ -1,4 +1,5 @@
-"""Import paths below `dynograd.autograd` (`dynograd.autograd.graph`, `.functional`, ...) for modules that lie elsewhere.
+"""Import paths below `dynograd.autograd` (`dynograd.autograd.graph`, `.functional`, ...) for modules that lie elsewhere, and of modules
+that are made of the table of `stubs` alone (`dynograd.hub`).
 
 `autograd` is a low layer, the tape; what PyTorch keeps beside it needs tensors, transforms or more, and lies in higher layers. The
 modules behind the paths are imported when they are first named.
@@ -13,6 +14,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from dynograd import stubs
 from dynograd.absent import absent_module
 
 __all__ = ["PATHS", "install"]
@@ -39,9 +41,9 @@ class _Face(ModuleType):
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        if fullname in PATHS:
-            return importlib.machinery.ModuleSpec(fullname, self)
         package, _, name = fullname.partition(".")
+        if fullname in PATHS or (package == "dynograd" and name in stubs.MODULES):
+            return importlib.machinery.ModuleSpec(fullname, self)
         why = absent_module(name) if package == "dynograd" else None
         if why is not None:
             raise ModuleNotFoundError(f"No module named {fullname!r}: {why}", name=fullname)
@@ -51,6 +53,11 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return _Face(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
+        name = module.__name__.partition(".")[2]
+        if name in stubs.MODULES:
+            values = stubs.names(name)
+            module.__dict__.update(values, __doc__=stubs.MODULES[name], __all__=sorted(values))
+            return
         real = importlib.import_module(PATHS[module.__name__])
         module.__doc__ = real.__doc__
         module.__dict__.update({name: value for name, value in vars(real).items() if not name.startswith("__")})

@@ -69,7 +69,7 @@ def is_signed(input: Tensor) -> bool:
 
 
 def is_inference(input: Tensor) -> bool:
-    """Whether `input` was made in `inference_mode`."""
+    """False: what is computed in `inference_mode` is an ordinary tensor, which may meet autograd later."""
     return input.is_inference()  # type: ignore[attr-defined]
 
 

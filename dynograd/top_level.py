@@ -6,7 +6,7 @@ import functools
 import inspect
 from typing import Any
 
-from dynograd import shapes
+from dynograd import shapes, stubs
 from dynograd.autograd import modes
 from dynograd.inplace import write_result
 from dynograd.kernels.build import determinism
@@ -185,6 +185,4 @@ def get_deterministic_debug_mode() -> int:
     return 2 * determinism.are_deterministic_algorithms_enabled()
 
 
-def set_flush_denormal(mode: bool) -> bool:
-    """False: how the processor treats denormal numbers is left as it is."""
-    return False
+set_flush_denormal = stubs.function("set_flush_denormal")
