@@ -69,7 +69,7 @@ def is_signed(input: Tensor) -> bool:
 
 
 def is_inference(input: Tensor) -> bool:
-    """False: what is computed in `inference_mode` is an ordinary tensor, which may meet autograd later."""
+    """False; see `Tensor.is_inference`."""
     return input.is_inference()  # type: ignore[attr-defined]
 
 

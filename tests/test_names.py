@@ -251,6 +251,14 @@ def test_switches():
     assert torch.detach(torch.ones(1, requires_grad=True)).requires_grad is False
 
 
+def test_what_inference_mode_computes_is_an_ordinary_tensor():
+    with torch.inference_mode():
+        x = torch.ones(2) * 2
+    assert not x.is_inference() and not torch.is_inference(x)
+    (x.requires_grad_() * x).sum().backward()
+    assert x.grad.tolist() == [4, 4]
+
+
 def test_poisson_and_binomial():
     torch.manual_seed(0)
     rates = torch.full((20000,), 4.0)
