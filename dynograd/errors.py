@@ -21,6 +21,7 @@ __all__ = [
     "KernelCompileError",
     "LinAlgError",
     "LoaderError",
+    "NoEffectWarning",
     "NonFiniteError",
     "NumberRangeError",
     "OutOfMemoryError",
@@ -133,6 +134,10 @@ class NonFiniteError(DynogradError, ArithmeticError, RuntimeError):
 
 class OutOfMemoryError(DynogradError, MemoryError, RuntimeError):
     """The device has no memory left for the request."""
+
+
+class NoEffectWarning(UserWarning):
+    """Something was called that PyTorch has and that does not happen here; said once for each name."""
 
 
 def refusal(check: Callable[..., Any], *arguments: Any) -> Exception | None:

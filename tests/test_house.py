@@ -10,8 +10,8 @@ from tools.source_imports import cycles
 
 # The figure of the day it was last lowered. Lower it with the change that lowers the figure.
 CEILINGS = {
-    "top_entries": 106,
-    "top_files": 82,
+    "top_entries": 103,
+    "top_files": 79,
     "largest_folder": 265,
     "median_lines": 153,
     "circles": 11,
@@ -26,9 +26,9 @@ CEILINGS = {
     "lists_of_ops": 47,
     "entries_of_lists": 815,
     "constants_without_reason": 48,
-    "empty_words": 4288,
-    "any_results": 3330,
-    "ignored_types": 444,
+    "empty_words": 4285,
+    "any_results": 3329,
+    "ignored_types": 443,
     "files_of_an_activation": 4,
     "warm_frames": 62,
     "warm_files": 31,

@@ -77,6 +77,7 @@ def test_futures():
     assert isinstance(torch.jit.fork(max, 1, 2), torch.jit.Future) and torch.jit.fork(max, 1, 2).wait() == 2
 
 
+@pytest.mark.filterwarnings("ignore:jit.script_method")
 def test_script_modules():
     class Old(torch.jit.ScriptModule):
         def __init__(self):
@@ -247,8 +248,15 @@ def test_switches():
     torch.set_anomaly_enabled(True, False)
     assert torch.is_anomaly_enabled() and not torch.is_anomaly_check_nan_enabled()
     torch.set_anomaly_enabled(False)
-    assert not torch.set_flush_denormal(True)
     assert torch.detach(torch.ones(1, requires_grad=True)).requires_grad is False
+
+
+def test_what_inference_mode_computes_is_an_ordinary_tensor():
+    with torch.inference_mode():
+        x = torch.ones(2) * 2
+    assert not x.is_inference() and not torch.is_inference(x)
+    (x.requires_grad_() * x).sum().backward()
+    assert x.grad.tolist() == [4, 4]
 
 
 def test_poisson_and_binomial():

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.autograd.nodes import remember_line
+from dynograd.base import stubs
 
 __all__ = [
     "detect_anomaly",
@@ -219,17 +220,7 @@ class inference_mode(_Mode):
         MODES.grad, MODES.inference = self.previous
 
 
-class set_multithreading_enabled:
-    """PyTorch's switch for threads in backward: accepted, and without effect (backward runs on the calling thread)."""
-
-    def __init__(self, mode: bool) -> None:
-        self.mode = mode
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *error: Any) -> None:
-        pass
+set_multithreading_enabled = stubs.function("autograd.grad_mode.set_multithreading_enabled")
 
 
 class set_detect_anomaly:

@@ -7,18 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = [
-    "allow_in_graph",
-    "assume_constant_result",
-    "compile",
-    "cudagraph_mark_step_begin",
-    "disable",
-    "is_compiling",
-    "is_dynamo_compiling",
-    "is_exporting",
-    "reset",
-    "set_stance",
-]
+from dynograd.base import stubs
+
+globals().update(stubs.names("compiler"))
+
+__all__ = ["compile", *stubs.names("compiler")]
 
 
 def compile(
@@ -38,12 +31,13 @@ def compile(
     """The function or module itself, as `compile(model)`, `@compile` and `@compile(dynamic=True)`: it runs eagerly, as it is written.
 
     The options say how PyTorch translates and when it translates again; they are accepted. Shapes may change from call to call.
+    Unless `disable=True`, the first call warns that nothing is translated.
 
     Raises:
         TypeError: `model` cannot be called.
         RuntimeError: both `mode` and `options` are given.
 
-    >>> @dynograd.compile(dynamic=True)
+    >>> @dynograd.compile(disable=True)
     ... def double(x):
     ...     return 2 * x
     >>> double(tensor(3.0))
@@ -54,62 +48,9 @@ def compile(
             f"compile: either mode or options can be specified, but both can't be: got {mode=}, {options=}."
         )
     if model is None:
-        return lambda one: compile(one, mode=mode, options=options)
+        return lambda function: compile(function, disable=disable)
     if not callable(model):
         raise TypeError(f"compile: expected a function or module, got {type(model).__name__} ({model!r}).")
+    if not disable:
+        stubs.warn_once("compile")
     return model
-
-
-def is_compiling() -> bool:
-    """False: Python runs as it is."""
-    return False
-
-
-def is_dynamo_compiling() -> bool:
-    """False: Python runs as it is."""
-    return False
-
-
-def is_exporting() -> bool:
-    """False: Python runs as it is."""
-    return False
-
-
-def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """The function itself, as `@disable` and as `@disable(recursive=...)`.
-
-    >>> dynograd.compiler.disable(len)([1])
-    1
-    """
-    return (lambda one: one) if fn is None else fn
-
-
-def allow_in_graph(fn: Any) -> Any:
-    """The function itself."""
-    return fn
-
-
-def assume_constant_result(fn: Any) -> Any:
-    """The function itself."""
-    return fn
-
-
-def cudagraph_mark_step_begin() -> None:
-    """Does nothing."""
-
-
-def reset() -> None:
-    """Does nothing: there is nothing compiled to forget."""
-
-
-class set_stance:
-    """Changes nothing; also a context manager and decorator."""
-
-    def __init__(self, *stance: Any, **options: Any) -> None: ...
-
-    def __call__(self, fn: Any) -> Any:
-        return fn
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *error: object) -> None: ...

@@ -1,7 +1,8 @@
 """Import paths of PyTorch for modules that lie elsewhere: `dynograd.jit`, `dynograd.autograd.graph`, `python -m dynograd.port`.
 
 The modules behind the paths are imported when they are first named. Below `dynograd` a path is the module itself under a second name, and so
-are the modules below it; below `dynograd.autograd`, a low layer, it is a module of its own with the names of the other.
+are the modules below it; below `dynograd.autograd`, a low layer, it is a module of its own with the names of the other. `dynograd.hub` and
+its like are made of the table of `stubs` alone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 from types import CodeType, ModuleType
 from typing import Any
 
+from dynograd.base import stubs
 from dynograd.tensor.absent import absent_module
 
 __all__ = ["ALIASES", "PATHS", "install"]
@@ -31,8 +33,7 @@ PATHS = {
     "dynograd.autograd.variable": "dynograd.tensor.legacy",
 }
 _ROOMS = {
-    "compat": """_C _dynamo _inductor _utils accelerator array_api backends compiler cpu functional futures hub jit multiprocessing operators
-        types xpu""",
+    "compat": "_C _utils accelerator array_api backends compiler cpu functional futures jit multiprocessing operators types",
     "saving": "serialization",
     "tools": "convert port warming",
     "transforms": "gradcheck",
@@ -58,6 +59,18 @@ class _Faces(importlib.abc.Loader):
         module.__doc__ = real.__doc__
         module.__dict__.update({name: value for name, value in vars(real).items() if not name.startswith("__")})
         module.__dict__["__all__"] = list(real.__all__)
+
+
+class _OfStubs(importlib.abc.Loader):
+    """Makes modules of the table of `stubs`."""
+
+    def create_module(self, spec: Any) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        name = module.__name__.partition(".")[2]
+        values = stubs.names(name)
+        module.__dict__.update(values, __doc__=stubs.MODULES[name], __all__=sorted(values))
 
 
 class _SecondName(importlib.abc.InspectLoader):
@@ -103,6 +116,8 @@ class _Finder(importlib.abc.MetaPathFinder):
         if fullname in ALIASES:
             return importlib.machinery.ModuleSpec(fullname, _SecondName(ALIASES[fullname]))
         package, _, name = fullname.partition(".")
+        if package == "dynograd" and name in stubs.MODULES:
+            return importlib.machinery.ModuleSpec(fullname, _OfStubs())
         why = absent_module(name) if package == "dynograd" else None
         if why is not None:
             raise ModuleNotFoundError(f"No module named {fullname!r}: {why}", name=fullname)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from dynograd.base import stubs
+
 _python = importlib.import_module("multiprocessing")
 globals().update({name: getattr(_python, name) for name in _python.__all__})
 
@@ -36,17 +38,13 @@ def get_sharing_strategy() -> str:
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Remembers the name; tensors are copied whatever it is.
-
-    >>> dynograd.multiprocessing.set_sharing_strategy("file_system")
-    >>> dynograd.multiprocessing.get_sharing_strategy()
-    'file_system'
-    """
+    """Remembers the name and warns, once: tensors are copied whatever it is."""
     if new_strategy not in get_all_sharing_strategies():
         raise ValueError(
             f"set_sharing_strategy: expected one of {sorted(get_all_sharing_strategies())}, got {new_strategy!r}."
         )
     _strategy[0] = new_strategy
+    stubs.warn_once("multiprocessing.set_sharing_strategy")
 
 
 class ProcessExitedException(Exception):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dynograd.autograd.modes import MODES
+from dynograd.base import stubs
 from dynograd.interpreter.recorded_methods import CELLS, NOT_QUICK, NOTED, READY, STATE, Ready, note_change
 from dynograd.nn import hooks, moves, state
 from dynograd.nn.attributes import AttributeMethods, not_begun
@@ -457,8 +458,8 @@ def _addindent(s_: str, numSpaces: int) -> str:
     return s_.replace("\n", "\n" + " " * numSpaces)
 
 
-compiled_by: Callable[..., Any] = lambda function, *args, **kwargs: function  # noqa: E731
-"""What `Module.compile` hands calls to. A compiler puts itself here; without one they run as they are."""
+compiled_by: Callable[..., Any] = stubs.function("nn.Module.compile")
+"""What `Module.compile` hands calls to. A compiler puts itself here; without one they run as they are, with a warning."""
 
 _ON_REGISTRATION: dict[str, dict[int, Any]] = {
     "_parameters": _global_parameter_registration_hooks,

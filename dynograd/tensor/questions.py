@@ -70,7 +70,7 @@ def is_signed(input: Tensor) -> bool:
 
 
 def is_inference(input: Tensor) -> bool:
-    """Whether `input` was made in `inference_mode`."""
+    """False; see `Tensor.is_inference`."""
     return input.is_inference()  # type: ignore[attr-defined]
 
 

@@ -229,6 +229,7 @@ class Tensor:
         return self.device.index if self.is_cuda else -1  # type: ignore[return-value]
 
     def is_inference(self) -> bool:
+        """False: what is computed in `inference_mode` is an ordinary tensor, which may meet autograd later."""
         return False
 
     # --- autograd -------------------------------------------------------------------------------------------------------

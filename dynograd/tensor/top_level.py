@@ -7,7 +7,7 @@ import inspect
 from typing import Any
 
 from dynograd.autograd import modes
-from dynograd.base import shapes
+from dynograd.base import shapes, stubs
 from dynograd.interpreter.out_forms import write_out
 from dynograd.kernels.build import determinism
 from dynograd.tensor.inplace import write_result
@@ -185,6 +185,4 @@ def get_deterministic_debug_mode() -> int:
     return 2 * determinism.are_deterministic_algorithms_enabled()
 
 
-def set_flush_denormal(mode: bool) -> bool:
-    """False: how the processor treats denormal numbers is left as it is."""
-    return False
+set_flush_denormal = stubs.function("set_flush_denormal")

@@ -33,36 +33,10 @@ def test_version_compares_by_numbers():
         assert version > "new"
 
 
-def test_jit_gives_back_what_it_gets():
-    layer = torch.nn.Linear(2, 2)
-    for wrap in (torch.jit.script, torch.jit.freeze, torch.jit.export, torch.jit.unused, torch.jit.ignore,
-                 torch.jit.interface, torch.jit.script_if_tracing, torch.jit.optimize_for_inference):  # fmt: skip
-        assert wrap(layer) is layer
-    assert torch.jit.trace(layer, torch.zeros(1, 2)) is layer
-    assert torch.jit.trace_module(layer, {}) is layer
-    assert torch.jit.ignore(drop=True)(layer) is layer
-    assert torch.jit.annotate(list[int], layer) is layer
-    assert not torch.jit.is_scripting() and not torch.jit.is_tracing()
+def test_jit():
     assert torch.jit.wait(torch.jit.fork(max, 1, 2)) == 2
     assert torch.jit.isinstance([1], list[int]) and not torch.jit.isinstance(1, (list[int], str))
     assert torch.jit.Final[int] is not None
-    with torch.jit.optimized_execution(False):
-        pass
-
-
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: torch.jit.save(None, "f"), "jit.save: .*state_dict"),
-        (lambda: torch.jit.load("model.pt"), "jit.load: model.pt .*safetensors"),
-        (lambda: torch.hub.load("a/b", "c"), "hub.load: nothing is downloaded .asked for 'a/b'.*Clone"),
-        (lambda: torch.hub.load_state_dict_from_url("u"), "hub.load_state_dict_from_url.*Download the file yourself"),
-        (lambda: torch.hub.get_dir(), "hub.get_dir"),
-    ],
-)
-def test_refusals_name_the_way_out(call, words):
-    with pytest.raises(NotImplementedError, match=words):
-        call()
 
 
 @pytest.fixture
@@ -71,16 +45,6 @@ def alone():
     torch.distributed.init_process_group("gloo", rank=0, world_size=1)
     yield torch.distributed
     torch.distributed.destroy_process_group()
-
-
-def test_compile_gives_back_what_it_gets():
-    layer = torch.nn.Linear(2, 2)
-    assert torch.compile(layer) is layer and torch.compile(layer, mode="max-autotune", fullgraph=True) is layer
-    assert torch.compile(dynamic=True)(layer) is layer
-    with pytest.raises(TypeError, match="compile: expected a function or module, got int .3."):
-        torch.compile(3)
-    with pytest.raises(RuntimeError, match="either mode or options.*mode='a', options={}"):
-        torch.compile(layer, mode="a", options={})
 
 
 def test_a_group_of_one(alone, monkeypatch):
@@ -226,23 +190,11 @@ def test_multiprocessing():
         mp.set_sharing_strategy("x")
 
 
-def test_compiler():
-    assert not (torch.compiler.is_compiling() or torch.compiler.is_dynamo_compiling() or torch.compiler.is_exporting())
-    for wrap in (torch.compiler.disable, torch.compiler.disable(recursive=False), torch.compiler.allow_in_graph,
-                 torch.compiler.assume_constant_result, torch.compiler.set_stance("default")):  # fmt: skip
-        assert wrap(max) is max
-    assert torch.compiler.cudagraph_mark_step_begin() is None and torch.compiler.reset() is None
-    with torch.compiler.set_stance("force_eager"):
-        pass
-
-
 def test_devices():
     assert torch.accelerator.is_available() == torch.cuda.is_available()
     assert torch.accelerator.device_count() == torch.cuda.device_count()
     if not torch.cuda.is_available():
         assert torch.accelerator.current_accelerator() is None and torch.accelerator.synchronize() is None
-    assert not torch.xpu.is_available() and torch.xpu.device_count() == 0
-    assert torch.cpu.is_available() and torch.cpu.device_count() == 1 and torch.cpu.synchronize() is None
     with torch.cpu.amp.autocast(dtype=torch.bfloat16):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
     with torch.cpu.amp.autocast(False):
@@ -278,8 +230,9 @@ def test_backends():
     torch.backends.cuda.enable_flash_sdp(False)
     assert not torch.backends.cuda.flash_sdp_enabled()
     torch.backends.cuda.enable_flash_sdp(True)
-    with pytest.raises(AttributeError, match="no switch 'nothing'"):
-        torch.backends.cuda.nothing  # noqa: B018
+    with torch.backends.mkldnn.flags(enabled=False):
+        assert not torch.backends.mkldnn.enabled
+    assert torch.backends.mkldnn.enabled and not torch.backends.mkldnn.is_available()
 
 
 def test_sdpa_kernel():
@@ -399,20 +352,3 @@ def test_registered_tree_nodes():
     for known in (Span, dict):
         with pytest.raises(ValueError, match=f"{known.__name__} is already registered"):
             tree.register_pytree_node(known, None, None)
-
-
-def test_settings_of_compilers_that_are_not_there():
-    import dynograd._dynamo
-    import dynograd._inductor.config  # noqa: F401  (as programs import it)
-
-    torch._dynamo.config.cache_size_limit = 64
-    torch._dynamo.config.suppress_errors = True
-    torch._inductor.config.triton.unique_kernel_names = True
-    torch._inductor.config.coordinate_descent_tuning = True
-    assert torch._dynamo.config.cache_size_limit == 64 and torch._dynamo.config.anything_else is None
-    assert torch._inductor.config.triton.unique_kernel_names is True
-    torch._dynamo.reset()
-    assert not torch._dynamo.is_compiling()
-    x = torch.ones(2)
-    assert torch._dynamo.mark_dynamic(x, 0) is torch._dynamo.maybe_mark_dynamic(x, 0) is None
-    assert torch._dynamo.disable(max) is max and torch._dynamo.optimize("inductor")(max) is max

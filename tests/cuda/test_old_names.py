@@ -45,20 +45,6 @@ def test_a_default_type_of_gpu_tensors_without_a_gpu(nothing):
     assert torch.zeros(1).dtype == torch.float32
 
 
-@pytest.mark.parametrize(
-    "name, arguments",
-    [
-        ("current_device", ()), ("set_device", (0,)), ("get_device_name", ()), ("get_device_capability", ()),
-        ("get_device_properties", (0,)),
-    ],
-)  # fmt: skip
-def test_there_are_no_xpus(name, arguments):
-    assert not torch.xpu.is_available() and not torch.xpu.is_bf16_supported() and torch.xpu.memory_allocated() == 0
-    assert torch.xpu.manual_seed(3) is None and torch.xpu.max_memory_allocated() == 0
-    with pytest.raises(DeviceError, match=rf"xpu.{name}: there are no XPU devices here. Ask xpu.is_available\(\)"):
-        getattr(torch.xpu, name)(*arguments)
-
-
 def test_questions_in_passing(nothing):
     assert torch.cuda.nccl.version() < (2, 0) and not torch.cuda.nccl.is_available([])
     assert torch.cuda.has_half and not torch.cuda.has_magma

@@ -8,6 +8,7 @@ Parameters are read from torch's stubs (`_VariableFunctions.pyi`, `__init__.pyi`
 import ast
 import importlib
 import inspect
+import re
 import types
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 import torch
 
 import dynograd
+from dynograd.base import stubs
 
 HERE = Path(__file__).parent
 PLACES = """. Tensor nn nn.functional nn.init nn.utils nn.utils.rnn linalg fft special func autograd autograd.functional autograd.forward_ad
@@ -108,6 +110,33 @@ def test_parameters():
     assert not more, "parameters that torch takes by name"
     gone = {key: names - found.get(key, set()) for key, names in listed.items() if names - found.get(key, set())}
     assert not gone, "taken now: take them off parameters_known.txt"
+
+
+@pytest.mark.parametrize("path", [path for path in stubs.OPTIONS if path.startswith(("_dynamo", "_inductor"))])
+def test_options(path):
+    """Those of torch with its defaults; None for folders and counts of this machine."""
+    module, _, section = path.partition(".config")
+    theirs = importlib.import_module(f"torch.{module}.config")._config
+    theirs = {name: entry.default for name, entry in theirs.items() if entry.alias is None}
+    section = section.removeprefix(".")
+    start = section and f"{section}."
+    theirs = {name.removeprefix(start): value for name, value in theirs.items() if name.startswith(start)}
+    theirs = {name: value for name, value in theirs.items() if not re.search(r"^_|\.|TESTING_ONLY|TYPE_CHECKING", name)}
+    ours = dict(stubs._read(stubs.OPTIONS[path]))
+    assert set(theirs) <= set(ours)
+    differing = {
+        name for name, value in theirs.items() if ours[name] not in (value, None) and ours[name] != tuple(value)
+    }
+    assert not differing
+
+
+@pytest.mark.parametrize("path", [path for path, row in stubs.TABLE.items() if row[1] and path.count(".") == 1])
+def test_parameters_of_stubs(path):
+    """All that torch's have, unless any name is taken."""
+    module, _, name = path.partition(".")
+    ours = inspect.signature(stubs.function(path)).parameters
+    theirs = inspect.signature(getattr(importlib.import_module(f"torch.{module}"), name)).parameters
+    assert set(theirs) <= set(ours) or any(parameter.kind is parameter.VAR_KEYWORD for parameter in ours.values())
 
 
 def reasons(file):

@@ -5,44 +5,39 @@ Those for TF32 decide how GPUs multiply float32; the others are remembered and c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
+from dynograd.base import stubs
 from dynograd.kernels.build import precision
 
 __all__ = ["cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp"]
 
 
-class _Backend:
-    """A backend's switches."""
-
-    def __init__(self, available: bool = False, **switches: object) -> None:
-        self._available = available
-        self.__dict__.update(switches)
+class _Backend(stubs.Settings):
+    """A backend's switches. None of PyTorch's is in this build."""
 
     def is_available(self) -> bool:
         """Whether this backend can be used in this build."""
-        return self._available
+        return False
 
     def is_built(self) -> bool:
-        return self._available
+        return False
 
     def version(self) -> int | None:
         return None
 
-    def __getattr__(self, name: str) -> object:
-        raise AttributeError(
-            f"backends: no switch {name!r}; known are {sorted(k for k in self.__dict__ if k[0] != '_')}."
-        )
+    def flags(self, **switches: Any) -> Any:
+        """Sets switches (`enabled=`, `benchmark=`, `deterministic=`, `allow_tf32=`, ...) inside the block."""
+        return self.patch(switches)
 
 
 class _WithTF32(_Backend):
     """A backend whose products may be told to use TF32."""
 
-    def __init__(self, what: str, **switches: object) -> None:
-        super().__init__(False, **switches)
-        self._what = what
+    @property
+    def _what(self) -> str:
+        return self.__name__.rpartition(".")[2]
 
     @property
     def allow_tf32(self) -> bool:
@@ -65,46 +60,30 @@ class _WithTF32(_Backend):
         precision.set_allow_tf32(self._what, word == "tf32")
 
 
-class _CuDNN(_WithTF32):
-    """cuDNN's switches."""
-
-    @contextmanager
-    def flags(self, **switches: Any) -> Iterator[None]:
-        """Sets switches (`enabled=`, `benchmark=`, `deterministic=`, `allow_tf32=`, ...) inside the block."""
-        before = {name: getattr(self, name) for name in switches}
-        for name, value in switches.items():
-            setattr(self, name, value)
-        try:
-            yield
-        finally:
-            for name, value in before.items():
-                setattr(self, name, value)
-
-
 class _Cuda(_Backend):
-    """CUDA's switches. Those of attention are remembered; there is one implementation."""
+    """CUDA's switches."""
 
-    @contextmanager
-    def sdp_kernel(self, **switches: bool) -> Iterator[None]:
+    def sdp_kernel(self, **switches: bool) -> Any:
         """Accepts `enable_flash=`, `enable_math=`, `enable_mem_efficient=`, `enable_cudnn=` inside the block."""
-        known = ("enable_flash", "enable_math", "enable_mem_efficient", "enable_cudnn")
+        known = [f"enable_{what}" for what in _ATTENTIONS]
         for name in switches:
             if name not in known:
                 raise TypeError(f"sdp_kernel: no argument {name!r}; known are {', '.join(known)}.")
-        yield
-
-    def __getattr__(self, name: str) -> Any:
-        what, _, kind = name.partition("_sdp")
-        if kind == "_enabled" and what in ("flash", "math", "mem_efficient", "cudnn"):
-            return lambda: self.__dict__.get(f"_{what}_sdp", True)
-        if what.startswith("enable_") and name.endswith("_sdp"):
-            return lambda enabled: self.__dict__.__setitem__(f"_{what[len('enable_') :]}_sdp", bool(enabled))
-        return super().__getattr__(name)
+        return self.patch({})
 
 
-cudnn = _CuDNN("cudnn", enabled=True, benchmark=False, deterministic=False, benchmark_limit=10)
-cuda = _Cuda(matmul=_WithTF32("matmul", allow_fp16_reduced_precision_reduction=True))
-mps = _Backend()
-mkl = _Backend()
-mkldnn = _Backend(enabled=False)
-openmp = _Backend()
+def _switch(what: str) -> dict[str, Callable]:
+    """`<what>_sdp_enabled()` and `enable_<what>_sdp(enabled)`."""
+    enabled = [True]
+    return {
+        f"{what}_sdp_enabled": lambda: enabled[0],
+        f"enable_{what}_sdp": lambda value: enabled.__setitem__(0, bool(value)),
+    }
+
+
+_ATTENTIONS = ("flash", "math", "mem_efficient", "cudnn")
+stubs.settings("backends.cuda.matmul", _WithTF32)
+cudnn, cuda = stubs.settings("backends.cudnn", _WithTF32), stubs.settings("backends.cuda", _Cuda)
+for _what in _ATTENTIONS:
+    cuda.__dict__.update(_switch(_what))
+mkl, mkldnn, mps, openmp = (stubs.settings(f"backends.{_name}", _Backend) for _name in "mkl mkldnn mps openmp".split())

@@ -1,32 +1,8 @@
 """`torch.cpu`: the CPU as if it were a device that one could wait for."""
 
-from __future__ import annotations
-
-from typing import Any
-
+from dynograd.base import stubs
 from dynograd.compat.cpu import amp
 
-__all__ = ["amp", "current_device", "device_count", "is_available", "synchronize"]
+globals().update(stubs.names("cpu"))
 
-
-def is_available() -> bool:
-    """True."""
-    return True
-
-
-def device_count() -> int:
-    """1."""
-    return 1
-
-
-def current_device() -> str:
-    """Its name.
-
-    >>> dynograd.cpu.current_device()
-    'cpu'
-    """
-    return "cpu"
-
-
-def synchronize(device: Any = None) -> None:
-    """Does nothing: results on the CPU are there when a call returns."""
+__all__ = ["amp", *stubs.names("cpu")]
