@@ -131,7 +131,7 @@ def _on_one_device(family: str, name: str, function: Callable[..., Any]) -> Call
 
 
 _any_cuda_array = object.__new__(cuda_arrays.CudaArray)
-cuda_arrays._loader[0] = lambda: import_module("dynograd.kernels.build.operations_cuda")
+cuda_arrays._loader[0] = lambda: module_of("operations_cuda")
 
 
 def _take_users_kernels() -> None:

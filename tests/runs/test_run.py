@@ -80,8 +80,8 @@ def test_killed_at_many_steps_and_resumed(kills, save_every, uninterrupted, tmp_
 
 def started(folder, *options):
     """The finished process of the training program."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])}
-    command = [sys.executable, "-m", "runs_training", str(folder), *map(str, options)]
+    environment = os.environ | {"PYTHONPATH": str(TESTS.parent)}
+    command = [sys.executable, "-m", "tests.support.runs_training", str(folder), *map(str, options)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
 
 
