@@ -1,15 +1,13 @@
 """`autocast`: inside it, ops take their operands in the dtype that `policies` says.
 
-Outside it costs nothing: the ops' functions have their plain code. While some thread is inside, the functions of listed ops have other
-code, which looks at the thread's state, casts, and calls the plain one.
+Outside it costs nothing. While some thread is inside, a reader (`ops/readers.py`) sees the calls of listed ops: it looks at the thread's
+state, casts, and goes on.
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
 import threading
-import types
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -19,12 +17,9 @@ from dynograd.amp.policies import BANNED, POLICIES
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.writes import version
 from dynograd.base import dtypes
-from dynograd.base.generated_sources import run_source
 from dynograd.cuda import driver
 from dynograd.errors import user_level
-from dynograd.interpreter.recorded_methods import note_change
-from dynograd.ops.op import Op, code_below, prepare, registry, set_shortcuts_aside
-from dynograd.ragged.tensor import load_rules
+from dynograd.ops.readers import Entry, Reader
 from dynograd.tensor.tensor import Tensor
 
 __all__ = [
@@ -167,7 +162,7 @@ def set_autocast_enabled(device_type: str, enabled: bool) -> None:
     if state.enabled[device_type] != bool(enabled):
         state.enabled[device_type] = bool(enabled)
         state.any = any(state.enabled.values())
-        _count_regions(1 if enabled else -1)
+        (_casting.turn_on if enabled else _casting.turn_off)()
     if MODES.recorder is not None:
         MODES.recorder.check_casting()
 
@@ -231,92 +226,48 @@ def clear_autocast_cache() -> None:
 
 # --- ops -------------------------------------------------------------------------------------------------------------------------
 
-_lock = threading.Lock()
-_regions = [0]
-code_changed: list[
-    Callable[[list[str]], None]
-] = []  # who also puts code over ops' functions: called with the names of the ops
-code_beneath: list[Callable[[Any, Any], Any]] = []  # of a function and its code: the code that lies below theirs
-_watched: dict[str, tuple[Any, Any, Any]] = {}  # op -> function, its plain code, the code that casts
+
+class _Casting(Reader):
+    """Casts the operands of listed ops, while a thread is inside."""
+
+    name = "autocast"
+    sets_aside = tuple(POLICIES["cpu"])
+    _names = frozenset([name for listed in (*POLICIES.values(), BANNED) for name in listed])
+
+    def sees(self, entry: Entry) -> bool:
+        return entry.op is not None and entry.op.name in self._names
+
+    def call(self, entry: Entry, below: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        name = entry.op.name
+        state = STATE
+        if not state.any or state.inside_op:
+            return below(*args, **kwargs)
+        first = _first_tensor([*args, *kwargs.values()])
+        if first is None:
+            return below(*args, **kwargs)
+        device = arrays.device_of(first.array).type
+        policy = POLICIES[device].get(name) if state.enabled[device] else None
+        if policy is None:
+            if name in BANNED and device == "cuda" and state.enabled["cuda"]:
+                raise RuntimeError(BANNED[name])
+            return below(*args, **kwargs)
+        state.inside_op = True
+        try:
+            if policy == "lower":
+                wanted = state.dtypes[device]
+            elif policy == "widest":
+                wanted = _widest(_tensors([*args, *kwargs.values()]), device, state.dtypes[device])
+            else:
+                wanted = dtypes.float32
+                if policy == "around" and first.dtype in _HALF:
+                    out = below(*_cast(args, wanted, device), **_cast(kwargs, wanted, device))
+                    return _back(out, first.dtype)
+            return below(*_cast(args, wanted, device), **_cast(kwargs, wanted, device))
+        finally:
+            state.inside_op = False
 
 
-def _count_regions(change: int) -> None:
-    """While a thread is inside, the listed ops have the code that casts."""
-    with _lock:
-        before = _regions[0]
-        _regions[0] = before + change
-        if before == 0 and change > 0:
-            if not _watched:
-                _watch()
-            for function, _, casting in _watched.values():
-                function.__code__ = casting
-        elif before > 0 and _regions[0] == 0:
-            for function, plain, _ in _watched.values():
-                function.__code__ = plain
-        else:
-            return
-        set_shortcuts_aside(change, POLICIES["cpu"])
-        note_change()
-        for told in code_changed:
-            told(list(_watched))
-
-
-def _watch() -> None:
-    load_rules()
-    names = dict.fromkeys(name for listed in (*POLICIES.values(), BANNED) for name in listed)
-    for name in names:
-        for key in (name, f"{name}.public"):
-            op = registry.get(key)
-            if op is not None:
-                _watched[key] = _watch_one(name, op)
-
-
-def _watch_one(name: str, op: Op) -> tuple[Any, Any, Any]:
-    prepare(op)
-    function = inspect.unwrap(op.function)  # what decorators call: code goes between functions without a closure only
-    code = function.__code__
-    for below in code_beneath:
-        code = below(function, code)
-    plain = types.FunctionType(
-        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-    )
-    plain.__kwdefaults__ = function.__kwdefaults__
-    entry = f"__autocast_{name}"
-    text = f"def {function.__name__}(*args, **kwargs):\n    return {entry}(args, kwargs)\n"
-    made = run_source(text, f"autocast {name}", {})
-    function.__globals__[entry] = functools.partial(_cast_and_call, name, plain)
-    casting = made[function.__name__].__code__
-    code_below[casting] = code
-    return function, code, casting
-
-
-def _cast_and_call(name: str, plain: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
-    state = STATE
-    if not state.any or state.inside_op:
-        return plain(*args, **kwargs)
-    first = _first_tensor([*args, *kwargs.values()])
-    if first is None:
-        return plain(*args, **kwargs)
-    device = arrays.device_of(first.array).type
-    policy = POLICIES[device].get(name) if state.enabled[device] else None
-    if policy is None:
-        if name in BANNED and device == "cuda" and state.enabled["cuda"]:
-            raise RuntimeError(BANNED[name])
-        return plain(*args, **kwargs)
-    state.inside_op = True
-    try:
-        if policy == "lower":
-            wanted = state.dtypes[device]
-        elif policy == "widest":
-            wanted = _widest(_tensors([*args, *kwargs.values()]), device, state.dtypes[device])
-        else:
-            wanted = dtypes.float32
-            if policy == "around" and first.dtype in _HALF:
-                out = plain(*_cast(args, wanted, device), **_cast(kwargs, wanted, device))
-                return _back(out, first.dtype)
-        return plain(*_cast(args, wanted, device), **_cast(kwargs, wanted, device))
-    finally:
-        state.inside_op = False
+_casting = _Casting()
 
 
 def _tensors(values: list[Any]) -> list[Tensor]:

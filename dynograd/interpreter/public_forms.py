@@ -13,9 +13,10 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dynograd.base.generated_sources import is_unwritten, run_source, written_later
+from dynograd.base.generated_sources import run_source, written_later
 from dynograd.errors import DtypeError
 from dynograd.ops.op import Op, prepare, registry
+from dynograd.ops.readers import join
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["explained", "explained_of_tensors", "method_form", "public_form"]
@@ -72,7 +73,7 @@ def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None,
     name = entry.name
 
     def write() -> None:
-        if not is_unwritten(public.__code__):
+        if known.written:
             return
         if entry.function is function:
             prepare(entry)
@@ -92,9 +93,7 @@ def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None,
             _public=public,
         )
         source = _source(entry, into is not None, _refused_numbers(entry) if checked else ("", ""))
-        written = run_source(source, title, space, {})[name]
-        public.__defaults__, public.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
-        public.__code__ = written.__code__
+        known.give(run_source(source, title, space, {})[name])
 
     def choose(kwargs: dict[str, Any]) -> Any:
         write()
@@ -108,6 +107,7 @@ def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None,
         _parameters(entry, into is not None), __validate_parameters__=False
     )
     public.op = entry  # type: ignore[attr-defined]
+    known = join(public, f"public form of {name}", written=False)
     return public
 
 

@@ -10,16 +10,15 @@ from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter.signatures import standing_before
+from dynograd.ops.readers import CALLS
 
 __all__ = [
     "CELLS",
     "NOTED",
     "NOT_QUICK",
     "READY",
-    "STATE",
     "Cells",
     "Ready",
-    "note_change",
     "recorded_as",
     "recorded_whole",
 ]
@@ -32,23 +31,6 @@ NOT_QUICK = (
     TypeError,
     ValueError,
 )  # what quick recording raises of calls that it does not know
-
-
-class State:
-    """Of all threads: `scopes` is how many record now.
-
-    `change` is another object after what calls of modules might go by: a module got a hook, recording began, code was put over functions.
-    """
-
-    def __init__(self) -> None:
-        self.scopes, self.change = 0, object()
-
-    def note_change(self) -> None:
-        self.change = object()
-
-
-STATE = State()
-note_change = STATE.note_change
 
 
 _LINES = f"""\
@@ -92,7 +74,7 @@ class Cells(dict):
 def recorded_whole(method: Any) -> Any:
     """Decorates a method, such as `forward`, that does the same ops for all inputs of the same shapes: see `dynograd.cell`."""
     found = standing_before(
-        method, _LINES, dict(own_modes=MODES, own_state=STATE, own_method=method, own_not_quick=NOT_QUICK)
+        method, _LINES, dict(own_modes=MODES, own_state=CALLS, own_method=method, own_not_quick=NOT_QUICK)
     )
     if found is not None:
         found.recorded = method

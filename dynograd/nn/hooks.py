@@ -12,8 +12,8 @@ from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.errors import user_level
-from dynograd.interpreter.recorded_methods import note_change
 from dynograd.nn.backward_hooks import BackwardWatch
+from dynograd.ops.readers import CALLS
 from dynograd.tensor.tensor import RemovableHandle
 
 __all__ = [
@@ -72,7 +72,7 @@ class CallHooks(OrderedDict):
     def __setitem__(self, key: Any, hook: Any) -> None:
         before_change()
         super().__setitem__(key, hook)
-        note_change()
+        CALLS.note_change()
 
 
 class _Handle(RemovableHandle):
@@ -114,7 +114,7 @@ def _note_global() -> None:
     any_global.clear()
     if _global_forward_hooks or _global_forward_pre_hooks or _global_backward_hooks or _global_backward_pre_hooks:
         any_global["any"] = True
-    note_change()
+    CALLS.note_change()
 
 
 class _WithModule:

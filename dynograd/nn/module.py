@@ -11,7 +11,7 @@ from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.base import stubs
-from dynograd.interpreter.recorded_methods import CELLS, NOT_QUICK, NOTED, READY, STATE, Ready, note_change
+from dynograd.interpreter.recorded_methods import CELLS, NOT_QUICK, NOTED, READY, Ready
 from dynograd.nn import hooks, moves, state
 from dynograd.nn.attributes import AttributeMethods, not_begun
 from dynograd.nn.hooks import *  # noqa: F403
@@ -27,6 +27,7 @@ from dynograd.nn.hooks import (  # noqa: F401
 from dynograd.nn.parameter import Buffer, Parameter
 from dynograd.nn.places import note_place
 from dynograd.nn.state import _IncompatibleKeys  # noqa: F401
+from dynograd.ops.readers import CALLS
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Module"]
@@ -76,9 +77,9 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         held = self.__dict__
         try:
             ready = held["_dynograd_ready"]
-            if ready.change is not STATE.change:
+            if ready.change is not CALLS.change:
                 return self._call_anew()(*args, **kwargs)
-            if STATE.scopes and ready.quick is not None and not kwargs:
+            if CALLS.scopes and ready.quick is not None and not kwargs:
                 try:
                     owner = ready.owner
                     if (owner is self or owner is held["_parameters"]) and ready.forward is type(self).forward:
@@ -99,7 +100,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
 
     def _call_anew(self) -> Any:
         """What a call of a module goes on to that perhaps has hooks; those that have none note it."""
-        held, now = self.__dict__, STATE.change
+        held, now = self.__dict__, CALLS.change
         if self._hooked or "_compiled_call_impl" in held:
             return self._compiled_call_impl or self._call_impl
         if all([type(held[name]) is hooks.CallHooks for name in hooks.CALL_HOOKS]):
@@ -157,7 +158,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         else:
             super().__setattr__(name, value)
             if name in NOTED:
-                note_change()
+                CALLS.note_change()
 
     def __delattr__(self, name: str) -> None:
         for group in ("_parameters", "_buffers", "_modules"):
@@ -167,7 +168,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
                 return
         super().__delattr__(name)
         if name in NOTED:
-            note_change()
+            CALLS.note_change()
 
     def _need_init(self, parameters: Any, what: str) -> None:
         if parameters is None:

@@ -13,12 +13,12 @@ import functools
 import inspect
 import threading
 import types
-from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dynograd.base.generated_sources import is_unwritten, run_source, written_later
+from dynograd.base.generated_sources import run_source, written_later
+from dynograd.ops.readers import is_aside, join
 
 __all__ = ["Op", "composed", "elementwise", "op", "registry"]
 
@@ -116,10 +116,6 @@ class Op:
 
 
 registry: dict[str, Op] = {}
-# Called with an op when its function has got its code: who exchanges that code for a while (a profiler).
-when_written: list[Callable[[Op], None]] = []
-# Code that is put over that of a function (by a scope of autobatch, a profiler, autocast, ragged tensors, overrides) -> the code that it calls.
-code_below: dict[types.CodeType, types.CodeType] = {}
 _interpreter: list[Callable[[Op], tuple[str, dict[str, Any]]]] = []
 _write_shortcut: list[Callable[..., tuple[str, dict[str, Any]]]] = []
 
@@ -219,6 +215,9 @@ def composed(
         _check_new(key, function)
         registry[key] = made
         function.op = made  # type: ignore[attr-defined]
+        plain = inspect.unwrap(function)
+        if isinstance(plain, types.FunctionType):
+            join(plain, key, made)
         return function
 
     return register
@@ -300,22 +299,22 @@ def standing(
         if not _write_shortcut:
             return
         with _lock:
-            if public.__code__ is long_way:
+            if not entry.written:
                 source, used = write()
                 space.update(used)
-                _exchange(public, source, space, title)
+                written = _function_of(source, space, title)
                 if not used.get("complete"):  # the source has no defaults of its own
                     own = [one for one in taken.values() if one.default is not one.empty]
-                    public.__defaults__ = tuple([one.default for one in own if one.kind is one.POSITIONAL_OR_KEYWORD])
+                    written.__defaults__ = tuple([one.default for one in own if one.kind is one.POSITIONAL_OR_KEYWORD])
                     named = {one.name: one.default for one in own if one.kind is one.KEYWORD_ONLY}
-                    public.__kwdefaults__ = (public.__kwdefaults__ or {}) | named
-                if not always:
-                    _shortcuts[public] = public.__code__, long_way, names
-                    if _is_aside(names):
-                        public.__code__ = long_way
+                    written.__kwdefaults__ = (written.__kwdefaults__ or {}) | named
+                if always:
+                    entry.give(written)
+                else:
+                    entry.give_ways(written, names)
 
     def choose(kwargs: dict[str, Any]) -> Any:
-        if not _write_shortcut or (not always and _is_aside(names)):
+        if not _write_shortcut or (entry.written and not always and is_aside(names)):
             if "axis" in kwargs and "axis" not in taken and "dim" in taken:  # as the written code takes it
                 kwargs["dim"] = kwargs.pop("axis")
             return general
@@ -324,7 +323,7 @@ def standing(
 
     public = written_later(name, title, space, write_code, choose)
     functools.update_wrapper(public, general)
-    long_way = public.__code__
+    entry = join(public, f"{general.__module__}.{name}", written=False)
     return public
 
 
@@ -336,23 +335,7 @@ def keep(table: dict, key: Any, value: Any, most: int = 1000) -> None:
         table[key] = value
 
 
-_lock = threading.Lock()
-_aside: Counter[str] = Counter()  # op, or "" for all
-_shortcuts: dict[Any, tuple[Any, Any, Any]] = {}  # function -> its code, the code that goes the long way, its names
-
-
-def set_shortcuts_aside(change: int, names: Collection[str] = ("",)) -> None:
-    """+1: from now on calls pass through the functions of all (or these) ops, whose code somebody exchanges; -1: no longer."""
-    with _lock:
-        for name in names:
-            _aside[name] += change
-        for function, (code, long_way, own) in _shortcuts.items():
-            if not {"", *own}.isdisjoint(names):
-                function.__code__ = long_way if _is_aside(own) else code
-
-
-def _is_aside(names: tuple[str, ...]) -> bool:
-    return any([_aside[name] for name in ("", *names)])
+_lock = threading.RLock()
 
 
 def read_values(function: Function) -> Function:
@@ -382,14 +365,12 @@ def _publish(made: Op) -> Any:
     registry[made.name] = made
 
     def write() -> None:
-        if not _interpreter or (made.written is None and not is_unwritten(function.__code__)):
+        if not _interpreter or entry.written:
             return
         source, names = _interpreter[0](made)
         space.update(names)
-        _exchange(function, source, space, f"op {made.name}")
         made.written = None
-        for told in when_written:
-            told(made)
+        entry.give(_function_of(source, space, f"op {made.name}"))
 
     def choose(kwargs: dict[str, Any]) -> Any:
         if not _interpreter:
@@ -406,6 +387,7 @@ def _publish(made: Op) -> Any:
     function.op = made
     made.function = function
     made.written = write
+    entry = join(function, made.name, made, written=False)
     _add_decorators(function, made)
     return function
 
@@ -416,11 +398,10 @@ def prepare(made: Op) -> None:
         made.written()
 
 
-def _exchange(function: Any, source: str, space: dict[str, Any], title: str) -> None:
-    """Gives `function` the code of the only function in `source`."""
+def _function_of(source: str, space: dict[str, Any], title: str) -> Any:
+    """The only function that `source` defines."""
     (written,) = run_source(source, title, space, {}).values()
-    function.__defaults__, function.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
-    function.__code__ = written.__code__
+    return written
 
 
 def _add_decorators(function: Any, made: Op) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.interpreter.overriding import STATE
-from dynograd.overrides.guards import guard_everything, unguard
+from dynograd.overrides.guards import modes
 
 __all__ = ["BaseTorchFunctionMode", "TorchFunctionMode"]
 
@@ -31,13 +31,13 @@ class TorchFunctionMode:
         raise NotImplementedError(f"{type(self).__name__}: a TorchFunctionMode defines __torch_function__.")
 
     def __enter__(self) -> Any:
-        guard_everything()
+        modes.turn_on()
         STATE.modes = [*STATE.modes, self]
         return self
 
     def __exit__(self, *error: Any) -> None:
         STATE.modes = STATE.modes[:-1]
-        unguard()
+        modes.turn_off()
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Any:

@@ -1,24 +1,18 @@
 """Who is told when an op, a node of the backward pass or a user's range begins and ends.
 
-While someone listens, each op's function has other code, which tells the listeners and calls the function's own; with nobody
-listening the functions are exactly what they were, so a profiler that is off costs nothing.
+Who listens to ops is a reader (`ops/readers.py`): with nobody listening the functions are exactly what they are, so a profiler that is off
+costs nothing.
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
 import threading
-import types
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from dynograd.amp.autocasting import code_changed
 from dynograd.autograd import engine
-from dynograd.base.generated_sources import run_source
-from dynograd.interpreter.recorded_methods import note_change
-from dynograd.ops.op import Op, code_below, registry, set_shortcuts_aside, when_written
-from dynograd.ragged.tensor import load_rules
+from dynograd.ops.readers import Entry, Reader
 
 __all__ = ["Listener", "listen", "record_function", "stop_listening"]
 
@@ -35,9 +29,34 @@ class Listener(Protocol):
 
 _listeners: list[Any] = []
 _lock = threading.Lock()
-_exchanged: list[tuple[Any, Any, Any]] = []  # functions that tell now, their own code, the code that tells
-_telling: dict[Any, Any] = {}  # own code -> the code that tells
-_own: dict[Any, Any] = {}  # the other way
+
+
+class _Telling(Reader):
+    """Tells the listeners of each op."""
+
+    name = "profiler"
+    sets_aside = ("",)
+
+    def sees(self, entry: Entry) -> bool:
+        return entry.op is not None and not entry.key.endswith(".public")  # the op below has the same name
+
+    def call(self, entry: Entry, below: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        listeners = _listeners
+        if not listeners:
+            return below(*args, **kwargs)
+        named = [value for value in kwargs.values() if hasattr(value, "shape") or isinstance(value, (list, tuple))]
+        operands = (*args, *named)
+        marks = [(listener, listener.begin("op", entry.op.name, operands)) for listener in listeners]
+        result = None
+        try:
+            result = below(*args, **kwargs)
+            return result
+        finally:
+            for listener, mark in reversed(marks):
+                listener.end(mark, result)
+
+
+_telling = _Telling()
 
 
 def listen(listener: Listener) -> None:
@@ -46,14 +65,7 @@ def listen(listener: Listener) -> None:
         _listeners.append(listener)
         if len(_listeners) > 1:
             return
-        load_rules()
-        for key, op in registry.items():
-            if op.kind == "composed" or op.written is None:
-                _exchange(key, op)
-        note_change()
-        set_shortcuts_aside(+1)
-        when_written.append(_written)
-        code_changed.append(_over_other_code)
+        _telling.turn_on()
         engine.observers.append(_observe)
 
 
@@ -63,64 +75,8 @@ def stop_listening(listener: Listener) -> None:
         _listeners.remove(listener)
         if _listeners:
             return
-        when_written.remove(_written)
-        set_shortcuts_aside(-1)
-        code_changed.remove(_over_other_code)
+        _telling.turn_off()
         engine.observers.remove(_observe)
-        for function, own, telling in _exchanged:
-            if function.__code__ is telling:  # else autocast has put its own code over it since
-                function.__code__ = own
-        _exchanged.clear()
-        note_change()
-
-
-def _written(op: Op) -> None:
-    _exchange(op.name, op)
-
-
-def _over_other_code(names: list[str]) -> None:
-    """Autocast has put its code over these ops, or taken it away: they tell again, over what there is now."""
-    for key in names:
-        _exchange(key, registry[key])
-
-
-def _exchange(key: str, op: Op) -> None:
-    if key.endswith(".public"):
-        return  # the op below has the same name
-    function = inspect.unwrap(op.function)
-    if not isinstance(function, types.FunctionType) or function.__closure__:
-        return
-    found = function.__code__
-    own = _own.get(found, found)  # autocast may have put back the code that tells
-    telling = _telling.get(own)
-    if telling is None:
-        plain = types.FunctionType(own, function.__globals__, function.__name__, function.__defaults__)
-        plain.__kwdefaults__ = function.__kwdefaults__
-        entry = f"__told_{len(_telling)}"
-        text = f"def {function.__name__}(*args, **kwargs):\n    return {entry}(args, kwargs)\n"
-        made = run_source(text, f"told op {op.name}", {})
-        function.__globals__[entry] = functools.partial(_tell, op.name, plain)
-        telling = made[function.__name__].__code__
-        _telling[own], _own[telling] = telling, own
-        code_below[telling] = own
-    _exchanged.append((function, own, telling))
-    function.__code__ = telling
-
-
-def _tell(name: str, plain: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
-    listeners = _listeners
-    if not listeners:
-        return plain(*args, **kwargs)
-    named = [value for value in kwargs.values() if hasattr(value, "shape") or isinstance(value, (list, tuple))]
-    given = (*args, *named)
-    marks = [(one, one.begin("op", name, given)) for one in listeners]
-    result = None
-    try:
-        result = plain(*args, **kwargs)
-        return result
-    finally:
-        for one, mark in reversed(marks):
-            one.end(mark, result)
 
 
 def _observe(node: Any, run: Callable[[], Any]) -> Any:

@@ -7,6 +7,7 @@ rules, and anything else is run on rows of equal shape together (`groups.py`).
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from dynograd.errors import RaggedSizeError
 from dynograd.interpreter import named_outputs
 from dynograd.ops.op import Op, registry
+from dynograd.ops.readers import Entry, entry_of
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.tensor.tensor import Tensor
 
@@ -34,7 +36,6 @@ class Rule:
 
 
 RULES: dict[str, Rule] = {}
-OWN: dict[str, Callable[..., Any]] = {}  # composed functions as they were before they looked for ragged tensors
 
 
 def ragged_rule(
@@ -150,7 +151,16 @@ def results(found: Any, change: Callable[[Any], Any]) -> Any:
 
 def own_function(key: str) -> Callable[..., Any]:
     """The function of an op that does not look for ragged tensors itself."""
-    return OWN.get(key) or registry[key].function
+    function = registry[key].function
+    entry = entry_of(inspect.unwrap(function))
+    return entry.apart() if entry is not None and is_made_of_parts(entry) else function
+
+
+def is_made_of_parts(entry: Entry) -> bool:
+    """Whether it is the function of a composed op as users call it, which hands calls with ragged tensors on."""
+    if entry.op is None or entry.op.kind != "composed" or entry.function.__closure__:  # made for another function
+        return False
+    return tuple(inspect.signature(entry.function).parameters) == tuple(entry.op.signature.parameters)
 
 
 def invoke(function: Callable[..., Any], op: Op, given: dict[str, Any]) -> Any:

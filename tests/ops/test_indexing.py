@@ -4,7 +4,7 @@ import numpy
 import pytest
 
 import dynograd
-from dynograd.ops.op import set_shortcuts_aside
+from dynograd.ops.readers import set_quick_ways_aside
 from tests.ops.harness import BOOL, COMPLEX, FLOATS, INTEGERS, Row, error, generate
 
 ALL = FLOATS + INTEGERS + BOOL + COMPLEX
@@ -451,7 +451,7 @@ def test_form(name, aside):
     x = numpy.random.default_rng(3).normal(size=(3, 4, 2))
     index, wanted = expected(name, x)
     places = expected(name, numpy.arange(24).reshape(3, 4, 2))[1]
-    set_shortcuts_aside(1 if aside else 0)
+    set_quick_ways_aside(1 if aside else 0)
     try:
         for given in (tensor(x), tensor(x.transpose(2, 1, 0).copy()).permute(2, 1, 0)):
             found = given[index]
@@ -464,7 +464,7 @@ def test_form(name, aside):
             numpy.add.at(gradient, places.reshape(-1), weights.numpy().reshape(-1))
             assert (given.grad.numpy().reshape(-1) == gradient).all()
     finally:
-        set_shortcuts_aside(-1 if aside else 0)
+        set_quick_ways_aside(-1 if aside else 0)
 
 
 def test_what_stands_for_ints_gives_views():

@@ -4,7 +4,7 @@ import numpy
 import pytest
 
 import dynograd
-from dynograd.ops.op import set_shortcuts_aside
+from dynograd.ops.readers import set_quick_ways_aside
 
 CALLS = {
     "view": (lambda x: x.view(6, 4), lambda a: a.reshape(6, 4)),
@@ -46,9 +46,9 @@ STRETCHED = ("expand in front", "expand with -1", "expand_as", "broadcast_to")
 @pytest.fixture(params=[False, True], ids=["quick", "general"], autouse=True)
 def way(request):
     change = 1 if request.param else 0
-    set_shortcuts_aside(change)
+    set_quick_ways_aside(change)
     yield
-    set_shortcuts_aside(-change)
+    set_quick_ways_aside(-change)
 
 
 @pytest.mark.parametrize("layout", ["rows", "turned"])

@@ -5,7 +5,7 @@ import pytest
 
 import dynograd
 from dynograd.kernels.build import compiled_kernels
-from dynograd.ops.op import set_shortcuts_aside
+from dynograd.ops.readers import set_quick_ways_aside
 
 linalg, fft = dynograd.linalg, dynograd.fft
 
@@ -105,11 +105,11 @@ def results(call, x):
 
 def both_ways(call, *arguments):
     quick = call(*arguments)
-    set_shortcuts_aside(+1)
+    set_quick_ways_aside(+1)
     try:
         return quick, call(*arguments)
     finally:
-        set_shortcuts_aside(-1)
+        set_quick_ways_aside(-1)
 
 
 def matrix(dtype=dynograd.float32, layout="rows"):

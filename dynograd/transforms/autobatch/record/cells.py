@@ -17,13 +17,12 @@ from dynograd.interpreter.recorded_methods import (
     CELLS,
     NOT_QUICK,
     READY,
-    STATE,
     Cells,
     Ready,
-    note_change,
     recorded_whole,
 )
 from dynograd.interpreter.signatures import standing_before
+from dynograd.ops.readers import CALLS
 from dynograd.transforms.autobatch.record.cell_forms import CellForm
 from dynograd.transforms.autobatch.record.forms import casting
 from dynograd.transforms.autobatch.record.layer_calls import layer_of
@@ -62,7 +61,7 @@ def cell(body: Any) -> Any:
     if inner is not None and hasattr(body, "_parameters"):
         if type(getattr(inner, "__self__", inner)) is not Cell:
             object.__setattr__(body, "forward", Cell(inner, type(body).__name__, body).forward)
-            note_change()
+            CALLS.note_change()
         return body
     made = Cell(body, _name_of(body), None)
     if isinstance(body, types.FunctionType):
@@ -70,7 +69,7 @@ def cell(body: Any) -> Any:
         first = next(iter(body.__code__.co_varnames), None)
         if first == "self":
             return recorded_whole(body)
-    known = dict(own_modes=MODES, own_state=STATE, own_cell=made, own_body=body, own_not_quick=NOT_QUICK)
+    known = dict(own_modes=MODES, own_state=CALLS, own_cell=made, own_body=body, own_not_quick=NOT_QUICK)
     face = standing_before(body, _FUNCTION, known)
     if face is None:
 
@@ -111,7 +110,7 @@ _BOUND = """\
 
 @functools.lru_cache(maxsize=1000)
 def _bound(function: Any) -> Any:
-    return standing_before(function, _BOUND, dict(own_modes=MODES, own_state=STATE, own_not_quick=NOT_QUICK))
+    return standing_before(function, _BOUND, dict(own_modes=MODES, own_state=CALLS, own_not_quick=NOT_QUICK))
 
 
 class Cell:

@@ -11,7 +11,8 @@ from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.base.generated_sources import run_source
-from dynograd.ops.op import code_below, registry
+from dynograd.ops.op import registry
+from dynograd.ops.readers import is_read
 from dynograd.transforms.autobatch.record.pending import Lazy
 from dynograd.transforms.autobatch.record.recorder import OFTEN, Recorder
 from dynograd.transforms.autobatch.record.recording import extend
@@ -27,7 +28,7 @@ def layer_of(module: Any) -> Any:
     if name is None or not all([one in parameters for one in names]):
         return None
     op, face = registry[name], space.get(name)
-    if face is None or (face is not op.function and face.__code__ in code_below) or not (op.written or records(op)):
+    if face is None or (face is not op.function and is_read(face)) or not (op.written or records(op)):
         return None
     return MAKERS[name](module) if name in MAKERS else _maker(op, names)(parameters, space, face)
 

@@ -1,25 +1,22 @@
 """The code that ops' functions have while a scope is open: look the call up, note its operands, give a Lazy back.
 
-As everywhere the functions keep their identity and only their code is exchanged, so names imported long ago record too. Code is
-written once for each op and exchanged when the first scope of the process opens and the last one closes; other threads pass through
-to the ordinary code.
+The recorder is a reader (`ops/readers.py`) from the first scope of the process that opens to the last one that closes. Its code is written
+for each op; other threads pass through to what lies below.
 """
 
 from __future__ import annotations
 
 import gc
-import itertools
+import re
 import threading
-import types
 from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.base.generated_sources import run_source
 from dynograd.interpreter import TENSORS
-from dynograd.interpreter.recorded_methods import STATE, note_change
 from dynograd.interpreter.shared import arguments_text, signature_of
-from dynograd.ops import op as table_of_ops
-from dynograd.ops.op import Op, code_below, registry
+from dynograd.ops.op import Op
+from dynograd.ops.readers import CALLS, Entry, Reader, entry_of
 from dynograd.transforms.autobatch.record.forms import BY_ROW, frozen
 from dynograd.transforms.autobatch.record.pending import Lazy, note_view
 from dynograd.transforms.autobatch.record.recorder import OFTEN
@@ -28,35 +25,37 @@ from dynograd.transforms.autobatch.record.recording import MISS, extend, record
 __all__ = ["close", "open_", "records"]
 
 _lock = threading.Lock()
-_open = [0]
-_exchanged: dict[str, tuple[Any, Any]] = {}  # op -> (function, the code that it had)
-_codes: dict[str, tuple[Any, Any]] = {}  # op -> (the code that the written one passes through to, the recording code)
+
+
+class _Recording(Reader):
+    name = "recorder"
+    sets_aside = ("",)
+
+    def sees(self, entry: Entry) -> bool:
+        return entry.op is not None and entry.op.kind != "composed" and bool(entry.op.array_names)
+
+    def write(self, entry: Entry, below: Any, names: dict[str, Any]) -> tuple[str, list[str]]:
+        return _recording_code(entry.op, below, names)
+
+
+_recording = _Recording()
 
 
 def open_() -> None:
     """From now on ops called on a thread with a recorder are recorded."""
     with _lock:
-        _open[0] = STATE.scopes = _open[0] + 1
-        if _open[0] == 1:
-            note_change()
+        CALLS.scopes += 1
+        if CALLS.scopes == 1:
             _collect_rarely()
-            table_of_ops.set_shortcuts_aside(+1)
-            table_of_ops.when_written.append(_exchange)
-            for op in registry.values():
-                if op.kind != "composed" and op.written is None:
-                    _exchange(op)
+        _recording.turn_on()
 
 
 def close() -> None:
     with _lock:
-        _open[0] = STATE.scopes = _open[0] - 1
-        if _open[0] == 0:
+        CALLS.scopes -= 1
+        if CALLS.scopes == 0:
             _collect_as_before()
-            table_of_ops.when_written.remove(_exchange)
-            table_of_ops.set_shortcuts_aside(-1)
-            for function, code in _exchanged.values():
-                function.__code__ = code
-            _exchanged.clear()
+        _recording.turn_off()
 
 
 # Python's collector looks at all young objects after so many new ones; while calls are recorded most of them are Lazies, which are no
@@ -79,78 +78,52 @@ def _collect_as_before() -> None:
             gc.set_threshold(*found)
 
 
-def _exchange(op: Op) -> None:
-    if not op.array_names:
-        return
-    function: Any = op.function
-    code = function.__code__
-    if records(op):  # put back by somebody who had found it here (autocast, a profiler)
-        return
-    known = _codes.get(op.name)
-    if known is None or known[0] is not code:
-        known = _codes[op.name] = code, _recording_code(op, function)
-        code_below[known[1]] = code
-    _exchanged[op.name] = function, code
-    function.__code__ = known[1]
-
-
 def records(op: Op) -> bool:
-    """Whether calls of the op's function come here first."""
-    return op.function.__code__.co_filename.startswith(f"<dynograd {_TITLE}")
+    """Whether calls of the op's function are recorded while a scope is open: it has been called before."""
+    entry = entry_of(op.function)
+    return entry is not None and entry.written and _recording.times > 0
 
 
-_TITLE = "autobatch "
-_number = itertools.count().__next__
-
-
-def _recording_code(op: Op, function: Any) -> Any:
-    plain_name = f"ab_plain_{_number()}"  # of this code alone: others may have put theirs over it and under it
-    plain = types.FunctionType(function.__code__, function.__globals__, op.name, function.__defaults__)
-    plain.__kwdefaults__ = function.__kwdefaults__
-    parameters, defaults, call = signature_of(op)
+def _recording_code(op: Op, below: Any, names: dict[str, Any]) -> tuple[str, list[str]]:
+    parameters, _, call = signature_of(op)
     lines = [
-        f"def {op.name}({parameters}):",
-        "    recorder = MODES.recorder",
-        "    if recorder is None:",
-        f"        return {plain_name}({', '.join(call)})",
+        "recorder = $MODES.recorder",
+        "if recorder is None:",
+        f"    return $below({', '.join(call)})",
         *(
-            [f"    if type({op.array_names[0]}) in TENSORS:", f"        return {plain_name}({', '.join(call)})"]
+            [f"if type({op.array_names[0]}) in $TENSORS:", f"    return $below({', '.join(call)})"]
             if op.view and not op.list_name  # no work, and it must share the memory
             else []
         ),
     ]
-    space = function.__globals__
-    if op.list_name:
-        space["ab_lengths"] = _Lengths(op, space)
-        lines += [
-            f"    if type({op.list_name}) is list or type({op.list_name}) is tuple:",
-            f"        return ab_lengths[len({op.list_name})](recorder, {', '.join(op.signature.parameters)})",
-            f"    return ab_record(recorder, ab_op, {arguments_text(op)})",
-        ]
-    else:
-        lines += _lines(op, 0)
-    space.update(
-        ab_op=op,
-        ab_record=record,
-        ab_extend=extend,
-        ab_new=object.__new__,
-        ab_simple=frozenset({int, str, type(None)}),
-        ab_true=frozen(True),
-        ab_false=frozen(False),
-        ab_frozen=_frozen,
-        ab_operand=_operand,
-        ab_note_view=note_view,
-        ab_outputs=_outputs,
+    names |= dict(
+        op=op,
+        below=below,
+        record=record,
+        extend=extend,
+        new=object.__new__,
+        simple=frozenset({int, str, type(None)}),
+        true=frozen(True),
+        false=frozen(False),
+        frozen=_frozen,
+        operand=_operand,
+        note_view=note_view,
+        outputs=_outputs,
         MODES=MODES,
         Lazy=Lazy,
         TENSORS=TENSORS,
     )
-    space[plain_name] = plain
-    return _function(op, lines, defaults).__code__
-
-
-def _function(op: Op, lines: list[str], space: dict[str, Any]) -> Any:
-    return run_source("\n".join(lines) + "\n", f"{_TITLE}{op.name}", space)[op.name]
+    if op.list_name:
+        names["lengths"] = _Lengths(op, dict(names))
+        lines += [
+            f"if type({op.list_name}) is list or type({op.list_name}) is tuple:",
+            f"    return $lengths[len({op.list_name})](recorder, {', '.join(op.signature.parameters)})",
+            f"return $record(recorder, $op, {arguments_text(op)})",
+        ]
+    else:
+        lines += _lines(op, 0)
+    # The defaults are those of the function object.
+    return re.sub(r"=default_\w+", "=None", parameters), lines
 
 
 class _Lengths(dict):
@@ -166,12 +139,11 @@ class _Lengths(dict):
         lines = [
             f"def {op.name}(recorder, {', '.join(op.signature.parameters)}):",
             f"    {', '.join(_listed(op, length))}, = {op.list_name}",
-            *_lines(op, length),
+            *[f"    {line.replace('$', '')}" for line in _lines(op, length)],
         ]
-        space: dict[str, Any] = {}
-        code = _function(op, lines, space).__code__
-        made = self[length] = types.FunctionType(code, self.space, op.name)
-        return made
+        text = "\n".join(lines) + "\n"
+        function = self[length] = run_source(text, f"recorder of {op.name} with {length}", self.space, {})[op.name]
+        return function
 
 
 _MOST_WRITTEN = 16  # tensors in a list that code is written for
@@ -190,13 +162,13 @@ def _lines(op: Op, length: int) -> list[str]:
                 number = len(unpacked) // 2
                 part, row, add, base = f"ab_p{number}", f"ab_r{number}", f"ab_a{number}", f"ab_b{number}"
                 found += [
-                    f"if type({one}) is Lazy:",
+                    f"if type({one}) is $Lazy:",
                     f"    {part} = {one}.pending",
                     f"    {row} = {one}.row",
                     "else:",
                     f"    {part} = shared.get(id({one}))",
                     f"    if {part} is None:",
-                    f"        {part}, {row} = ab_operand(recorder, {one})",
+                    f"        {part}, {row} = $operand(recorder, {one})",
                 ]
                 keys.append(part)
                 unpacked += [add, base]
@@ -205,34 +177,34 @@ def _lines(op: Op, length: int) -> list[str]:
             last.append("ab_own")
             notes.append(f"ab_own({name})")
         elif op.signature.parameters[name].annotation in ("bool", bool):
-            keys.append(f"ab_true if {name} is True else ab_false if {name} is False else ab_frozen({name})")
+            keys.append(f"$true if {name} is True else $false if {name} is False else $frozen({name})")
         else:
-            keys.append(f"{name} if type({name}) in ab_simple else ab_frozen({name})")
+            keys.append(f"{name} if type({name}) in $simple else $frozen({name})")
     lines = [
-        "    shared = recorder.shared",
-        *[f"    {line}" for line in found],
-        f"    ab_key = ab_op, MODES.grad, {', '.join(f'({key})' for key in keys)}",
-        "    entry = recorder.table.get(ab_key) or ab_extend(recorder, ab_key, "
+        "shared = recorder.shared",
+        *found,
+        f"ab_key = $op, $MODES.grad, {', '.join(f'({key})' for key in keys)}",
+        "entry = recorder.table.get(ab_key) or $extend(recorder, ab_key, "
         f"{tuple([key.startswith('ab_p') for key in keys])})",
-        "    if entry is None:",
-        f"        return ab_record(recorder, ab_op, {arguments_text(op)})",
-        f"    {', '.join([*unpacked, *last])}, next_row, out = entry",
-        *[f"    {line}" for line in notes],
+        "if entry is None:",
+        f"    return $record(recorder, $op, {arguments_text(op)})",
+        f"{', '.join([*unpacked, *last])}, next_row, out = entry",
+        *notes,
     ]
     if op.outputs is None:
         lines += [
-            "    made = ab_new(Lazy)",
-            "    made.pending = out",
-            "    made.row = row = next_row()",
-            f"    if row & {OFTEN} == {OFTEN}:",
-            "        recorder.check_size()",
+            "made = $new($Lazy)",
+            "made.pending = out",
+            "made.row = row = next_row()",
+            f"if row & {OFTEN} == {OFTEN}:",
+            "    recorder.check_size()",
         ]
         if op.view:
-            lines.append(f"    ab_note_view(made, {op.array_names[0]})")
-        lines.append("    return made")
+            lines.append(f"$note_view(made, {op.array_names[0]})")
+        lines.append("return made")
     else:
         viewed = op.array_names[0] if op.view else "None"
-        lines.append(f"    return ab_outputs(out, next_row(), {viewed})")
+        lines.append(f"return $outputs(out, next_row(), {viewed})")
     return lines
 
 

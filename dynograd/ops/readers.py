@@ -1,0 +1,240 @@
+"""Readers: those who see calls before they are computed, on one stack in one declared order.
+
+A mode of `__torch_function__`, types that take functions over, autobatch's recorder, the profiler, autocast and ragged tensors are readers.
+While one is on, each function that it sees has code that asks it first. It may answer, or go on to what lies below: the next reader, and at
+last the function as it is. With no reader on, functions are as they are and a call costs nothing more. A function keeps its identity, since
+programs import it by name and use it as a key: its code is exchanged, in this file and nowhere else.
+
+A reader is on for the whole process; its code looks at the state of the thread. `ORDER` says who is asked first, whoever came first.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import threading
+import types
+from collections import Counter
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from dynograd.base.generated_sources import run_source
+
+__all__ = ["CALLS", "ORDER", "Entry", "Reader", "entry_of", "is_read", "join", "set_quick_ways_aside"]
+
+# Outermost first. The recorder stands above autocast: a recorded call notes what autocast was at, and is cast when it is run.
+ORDER = ("modes", "overrides", "profiler", "recorder", "autocast", "ragged")
+
+
+class Calls:
+    """What calls of modules go by: `change` is another object after a reader came or went, or a module got a hook; `scopes` record now."""
+
+    def __init__(self) -> None:
+        self.change, self.scopes = object(), 0
+
+    def note_change(self) -> None:
+        self.change = object()
+
+
+CALLS = Calls()
+_lock = threading.RLock()
+_number = itertools.count().__next__
+_entries: dict[types.FunctionType, Entry] = {}
+_listed: list[Entry] = []  # in the order in which they came
+_with_ways: list[Entry] = []
+_on: list[tuple[Reader, ...]] = [()]  # innermost first
+
+
+class Reader:
+    """Sees calls of functions while it is on. It may be turned on several times; it is off after as many times of `turn_off`.
+
+    `sets_aside` names the ops whose quick ways are not taken meanwhile, since a quick way computes an op without a call of its function;
+    with "" all.
+    """
+
+    name: str
+    sets_aside: Collection[str] = ()
+
+    def __init__(self) -> None:
+        self.times, self._looked = 0, 0
+        self.entries: dict[Entry, None] = {}  # in order
+
+    def sees(self, entry: Entry) -> bool:
+        """Whether the reader is asked when this function is called."""
+        raise NotImplementedError
+
+    def call(self, entry: Entry, below: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """What a call gives; `below(*args, **kwargs)` goes on."""
+        raise NotImplementedError
+
+    def write(self, entry: Entry, below: Any, names: dict[str, Any]) -> tuple[str, list[str]]:
+        """Parameters and lines of the code that asks. `$name` stands for what the code puts into `names`."""
+        names["call"] = functools.partial(self.call, entry, below)
+        return "*args, **kwargs", ["return $call(args, kwargs)"]
+
+    def turn_on(self) -> None:
+        with _lock:
+            self.times += 1
+            if self.times == 1:
+                self._change(tuple(sorted([*_on[0], self], key=lambda reader: -ORDER.index(reader.name))), 1)
+
+    def turn_off(self) -> None:
+        with _lock:
+            self.times -= 1
+            if not self.times:
+                self._change(tuple([reader for reader in _on[0] if reader is not self]), -1)
+
+    def look(self) -> None:
+        """Functions that came since then: those that it sees are its own."""
+        self.entries |= dict.fromkeys([entry for entry in _listed[self._looked :] if self.sees(entry)])
+        self._looked = len(_listed)
+
+    def see(self, entry: Entry) -> None:
+        """From now on the reader sees this function, which it did not when it looked."""
+        with _lock:
+            self.look()
+            self.entries[entry] = None
+            entry.codes = {on: code for on, code in entry.codes.items() if self not in on}
+            entry.show()
+
+    def _change(self, on: tuple[Reader, ...], change: int) -> None:
+        self.look()
+        _on[0] = on
+        for entry in self.entries:
+            entry.show()
+        if self.sets_aside:
+            set_quick_ways_aside(change, self.sets_aside)
+        CALLS.note_change()
+
+
+class Entry:
+    """A function that readers may see.
+
+    `op` is its row in the table, and `key` its name there; a function that is none has only a name. `plain` is the function without
+    readers. One that is not `written` has no code of its own yet.
+    """
+
+    __slots__ = ("codes", "function", "key", "op", "plain", "ways", "written")
+
+    def __init__(self, function: types.FunctionType, key: str, op: Any, written: bool) -> None:
+        self.function, self.key, self.op, self.written = function, key, op, written
+        self.plain = function
+        self.codes: dict[tuple[Reader, ...], types.CodeType] = {}
+        self.ways: tuple[types.CodeType, types.CodeType, Collection[str]] | None = None
+
+    def show(self) -> None:
+        """Gives the function the code for the readers that are on."""
+        if self.written:
+            code = self.codes.get(_on[0])
+            if code is None:
+                code = self.codes[_on[0]] = self._code_for(_on[0])
+            self.function.__code__ = code
+
+    def apart(self) -> types.FunctionType:
+        """The function as it is without readers, as one that no reader sees."""
+        if self.plain is self.function:
+            if not hasattr(self.function, "__signature__") and not hasattr(self.function, "__wrapped__"):
+                self.function.__signature__ = inspect.signature(self.function)  # type: ignore[attr-defined]
+            self.plain = self._with_code(self.function.__code__)
+        return self.plain
+
+    def give(self, written: Any) -> None:
+        """The function has the code and the defaults of `written` from now on, beneath readers."""
+        with _lock:
+            for function in (self.function, self.plain):
+                function.__defaults__, function.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
+            self.written = True
+            self._set_plain(written.__code__)
+
+    def give_ways(self, written: Any, names: Collection[str]) -> None:
+        """`give`, but while quick ways of one of the ops `names` are set aside the code is what it is now."""
+        with _lock:
+            self.ways = written.__code__, self.plain.__code__, names
+            _with_ways.append(self)
+            self.give(written)
+            self.choose_way()
+
+    def choose_way(self) -> None:
+        if self.ways is not None:
+            quick, long, names = self.ways
+            code = long if is_aside(names) else quick
+            if self.plain.__code__ is not code:
+                self._set_plain(code)
+
+    def _set_plain(self, code: types.CodeType) -> None:
+        before = self.plain.__code__
+        self.plain.__code__ = code
+        self.codes = {on: code if asking is before else asking for on, asking in self.codes.items()}
+        self.show()
+
+    def _code_for(self, on: tuple[Reader, ...]) -> types.CodeType:
+        readers = [reader for reader in on if reader.sees(self)]
+        below = self.apart() if readers else self.plain
+        for reader in readers:
+            below = self._with_code(self._asking(reader, below))
+        return below.__code__
+
+    def _with_code(self, code: types.CodeType) -> types.FunctionType:
+        own = self.function
+        copied = types.FunctionType(code, own.__globals__, own.__name__, own.__defaults__, own.__closure__)
+        copied.__kwdefaults__, copied.__annotations__ = own.__kwdefaults__, own.__annotations__
+        return copied
+
+    def _asking(self, reader: Reader, below: types.FunctionType) -> types.CodeType:
+        """Code that asks `reader`, for the closure that the function has, or it would not fit."""
+        names: dict[str, Any] = {}
+        parameters, lines = reader.write(self, below, names)
+        prefix = f"{reader.name}_{_number()}_"
+        self.function.__globals__.update({prefix + name: value for name, value in names.items()})
+        title = self.function.__name__ if self.function.__name__.isidentifier() else "function"
+        free = ", ".join(self.function.__code__.co_freevars)
+        text = [f"def {title}({parameters}):", *[f"    {line.replace('$', prefix)}" for line in lines]]
+        if free:
+            text.insert(1, f"    if 0: {free}")
+            text = [f"def make({free}):", *[f"    {line}" for line in text], f"    return {title}"]
+        space = run_source("\n".join(text) + "\n", f"{reader.name} before {self.key}", {})
+        asking = space["make"](*[None] * len(self.function.__code__.co_freevars)) if free else space[title]
+        return asking.__code__
+
+
+def join(function: types.FunctionType, key: str = "", op: Any = None, written: bool = True) -> Entry:
+    """Readers may see the function from now on."""
+    entry = _entries.get(function)
+    if entry is None:
+        with _lock:
+            entry = _entries[function] = Entry(function, key or function.__name__, op, written)
+            _listed.append(entry)
+            if _on[0]:
+                entry.show()
+    return entry
+
+
+def entry_of(function: Any) -> Entry | None:
+    """What is known of a function that readers may see; None: there is none."""
+    return _entries.get(function)
+
+
+def is_read(function: Any) -> bool:
+    """Whether a reader that is on sees the function."""
+    entry = _entries.get(function)
+    return entry is not None and any([reader.sees(entry) for reader in _on[0]])
+
+
+_aside: Counter[str] = Counter()  # op, or "" for all
+
+
+def set_quick_ways_aside(change: int, names: Iterable[str] = ("",)) -> None:
+    """+1: from now on calls pass through the functions of all (or these) ops; -1: no longer."""
+    names = {*names}
+    with _lock:
+        for name in names:
+            _aside[name] += change
+        for entry in _with_ways:
+            if not names.isdisjoint(("", *entry.ways[2])):  # type: ignore[index]
+                entry.choose_way()
+
+
+def is_aside(names: Iterable[str]) -> bool:
+    """Whether the quick ways of one of these ops are set aside."""
+    return any([_aside[name] for name in ("", *names)])
