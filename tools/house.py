@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 import statistics
 import subprocess
 import sys
@@ -308,7 +307,10 @@ _WALK = '''
 import json, sys
 import dynograd as torch
 
+from dynograd.base import cache_files
+
 PACKAGE = torch.__file__.rpartition("/")[0] + "/"
+FUNCTIONS = str(cache_files.folder("functions") or "") + "/"
 x, w = torch.ones(3, 4), torch.ones(4, 2, requires_grad=True)
 
 
@@ -325,7 +327,10 @@ def walk(call):
         if event == "call":
             depth += 1
             code = frame.f_code
-            frames.append((code.co_filename.removeprefix(PACKAGE), frame.f_lineno, code.co_name, depth))
+            file = code.co_filename.removeprefix(PACKAGE)
+            if file.startswith(FUNCTIONS):  # behind the name of the library's state
+                file = "written " + file.removeprefix(FUNCTIONS).partition("/")[2]
+            frames.append((file, frame.f_lineno, code.co_name, depth))
         elif event == "return":
             depth -= 1
 
@@ -363,15 +368,19 @@ json.dump({"first": first, "warm": warm, "ways": {name: to_kernel(way) for name,
 
 @cache
 def walk() -> dict:
-    """`relu(x @ w).sum().backward()` in a fresh process: the frames of its first and its third run, and the ways to the kernels."""
-    done = subprocess.run([sys.executable, "-c", _WALK], cwd=ROOT, capture_output=True, text=True, check=True)
+    """`relu(x @ w).sum().backward()` in a fresh process: the frames of its first and its third run, and the ways to the kernels.
+
+    The functions of ops are written already, by the process before.
+    """
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", _WALK], cwd=ROOT, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
 def story() -> list[str]:
     """The warm walk through dynograd, a line for each frame: how deep it stands, file, function (comprehensions left out)."""
     frames = [frame for frame in walk()["warm"] if "/numpy/" not in frame[0] and not frame[2].endswith("comp>")]
-    return [f"{'  ' * (depth - 2)}{re.sub(' [0-9a-f]{8}>', '>', file)}: {name}" for file, _, name, depth in frames]
+    return [f"{'  ' * (depth - 2)}{file}: {name}" for file, _, name, depth in frames]
 
 
 def warm_frames() -> int:

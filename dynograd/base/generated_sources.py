@@ -1,20 +1,39 @@
 """Program text that is written while the program runs: tracebacks, debuggers and `inspect` find its lines.
 
-Every such text goes through `run_source`. Its file is called `<dynograd TITLE>`; another text of the same title has its checksum there too.
+Every such text goes through `run_source` or `run_written`. What the library writes of its own ops is the same in every process:
+`run_written` leaves it, with its bytecode, in a file of the user's cache, where the next process finds it and where it can be opened. Other
+texts have a file that is called `<dynograd TITLE>`; another one of the same title has its checksum there too.
+
 `written_later` makes a function whose text is written at its first call. A debugger that steps into that call goes on in the text, as it
 does at later calls, and passes by what writes it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import importlib.util
 import linecache
+import marshal
+import os
+import shutil
 import sys
 import types
 import zlib
 from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-__all__ = ["is_unwritten", "run_source", "written_later"]
+import numpy
+
+from dynograd.base import cache_files
+
+__all__ = ["file_of", "is_unwritten", "run_source", "run_written", "written_later"]
+
+PACKAGE = Path(__file__).resolve().parent.parent
+_MAGIC = b"dynograd function 1\n"
+_GENERATIONS = 8  # versions of the library (or states of its files, for those who change it) whose texts are kept
 
 
 def run_source(source: str, title: str, names: dict[str, Any], into: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -31,9 +50,90 @@ def run_source(source: str, title: str, names: dict[str, Any], into: dict[str, A
                 linecache.cache.pop(files.pop(0), None)
     # Lines of a file without a time of change stay (`linecache.checkcache`).
     linecache.cache[file] = (len(source), None, lines, file)
+    return _run(compile(source, file, "exec"), names, into)
+
+
+def _run(code: types.CodeType, names: dict[str, Any], into: dict[str, Any] | None) -> dict[str, Any]:
     defined = names if into is None else into
-    exec(compile(source, file, "exec"), names, defined)
+    exec(code, names, defined)
     return defined
+
+
+def run_written(
+    title: str, write: Callable[[], str], names: dict[str, Any], into: dict[str, Any] | None = None, kept: bool = True
+) -> dict[str, Any]:
+    """`run_source` of the text that `write` gives, or that an earlier process has left in the cache under this title.
+
+    Args:
+        title: a path for the file ("op/relu"). No other text of the library has it, and the text depends on nothing but the files of the
+            library and the versions of Python and NumPy.
+        kept: whether that is so; the text of an op that a program adds is not left for other programs.
+    """
+    folder = _folder_of_texts() if kept else None
+    if folder is None:
+        return run_source(write(), title, names, into)
+    path = f"{folder}/{title}.py"
+    code = _left_by_another(path)
+    if code is None:
+        source = write()
+        code = compile(source, path, "exec")
+        with contextlib.suppress(OSError):
+            os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        cache_files.write_text(path, source)
+        cache_files.write(_bytecode_of(path), _MAGIC, marshal.dumps(code))
+        if not os.path.exists(path):  # a full disk
+            linecache.cache[path] = (len(source), None, source.splitlines(True), path)
+    _files[title] = path
+    return _run(code, names, into)
+
+
+_files: dict[str, str] = {}  # title -> file
+
+
+def file_of(title: str) -> str | None:
+    """The file that holds the text of this title; None where it is not run yet, or not kept."""
+    return _files.get(title)
+
+
+def _left_by_another(path: str) -> types.CodeType | None:
+    payload, _ = cache_files.read(_bytecode_of(path), _MAGIC)
+    return marshal.loads(payload) if payload is not None and os.path.exists(path) else None
+
+
+def _bytecode_of(path: str) -> str:
+    return path.removesuffix("py") + "code"
+
+
+@cache
+def _folder_of_texts() -> Path | None:
+    """The folder for texts of this library in this state, and for this Python."""
+    above = cache_files.folder("functions")
+    if above is None:
+        return None
+    folder = above / _state_of_the_library()
+    if not folder.is_dir():
+        with contextlib.suppress(OSError):  # another process clears up too, or the disk is full
+            older = sorted(above.iterdir(), key=lambda path: path.stat().st_mtime)
+            for path in older[: max(len(older) - _GENERATIONS + 1, 0)]:
+                shutil.rmtree(path, ignore_errors=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def _state_of_the_library() -> str:
+    """A word that differs where a file of the library, Python or NumPy does."""
+    parts = [str(importlib.util.MAGIC_NUMBER), numpy.__version__, str(PACKAGE)]
+    folders = [str(PACKAGE)]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    status = entry.stat()
+                    parts.append(f"{entry.path} {status.st_size} {status.st_mtime_ns}")
+                elif entry.name != "__pycache__" and entry.is_dir():
+                    folders.append(entry.path)
+    digest = hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
+    return f"{sys.implementation.cache_tag}-{digest[:16]}"
 
 
 _further_files: dict[str, list[str]] = {}  # of a title: those whose name has the checksum
@@ -50,7 +150,7 @@ def written_later(
         choose: gives what a call with these keyword arguments, which it may change, goes on to; it sees to it that the text is written.
     """
     file = _file_of(title)
-    linecache.cache[file] = (0, None, _Promise(file, write), file)  # type: ignore[assignment]
+    linecache.cache[file] = (0, None, _Promise(title, write), file)  # type: ignore[assignment]
 
     def chosen(kwargs: dict[str, Any], paused: Any) -> Any:
         try:
@@ -84,11 +184,14 @@ def _file_of(title: str) -> str:
 class _Promise(Sequence):
     """Stands in `linecache` for the lines of a text that is written when somebody looks at them."""
 
-    def __init__(self, file: str, write: Callable[[], None]) -> None:
-        self._file, self._write = file, write
+    def __init__(self, title: str, write: Callable[[], None]) -> None:
+        self._title, self._file, self._write = title, _file_of(title), write
 
     def _lines(self) -> Sequence[str]:
         self._write()
+        path = _files.get(self._title)
+        if path is not None:
+            return linecache.getlines(path)
         entry: Any = linecache.cache[self._file]
         return entry[2] if entry[2] is not self else []  # it could not be written yet
 

@@ -7,12 +7,14 @@ make a node with what the op declared to save. Anything that is not a plain Tens
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from dynograd.interpreter.dispatch import other_types
-from dynograd.interpreter.elementwise import write_elementwise
+from dynograd.interpreter.elementwise import elementwise_names, elementwise_source
 from dynograd.interpreter.history import alias_of, saved_forms, with_history
-from dynograd.interpreter.ordinary import write_op
+from dynograd.interpreter.ordinary import op_names, op_source
 from dynograd.interpreter.shared import TENSORS, named_outputs, tensor_class
 from dynograd.interpreter.shortcuts import write_shortcut
 from dynograd.ops.op import Op
@@ -30,6 +32,8 @@ __all__ = [
 ]
 
 
-def write_function(op: Op) -> tuple[str, dict[str, Any]]:
-    """Source of the op's public function, and the names it uses."""
-    return write_elementwise(op) if op.kind == "elementwise" else write_op(op)
+def write_function(op: Op) -> tuple[Callable[[], str], dict[str, Any]]:
+    """What gives the source of the op's public function, and the names it uses."""
+    if op.kind == "elementwise":
+        return partial(elementwise_source, op), elementwise_names(op)
+    return partial(op_source, op), op_names(op)

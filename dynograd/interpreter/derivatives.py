@@ -8,8 +8,8 @@ from typing import Any
 from dynograd.arrays import CudaArray
 from dynograd.autograd.nodes import Node
 from dynograd.base import dtypes
-from dynograd.base.generated_sources import run_source
-from dynograd.interpreter.fusion import backward_of
+from dynograd.base.generated_sources import run_written
+from dynograd.interpreter.fusion import backward_of, least_backward
 from dynograd.interpreter.history import GraphSaved
 from dynograd.interpreter.shared import node_classes, release_of, tuple_text
 from dynograd.ops.layout.broadcasting import convert, fit
@@ -25,15 +25,15 @@ def elementwise_saves(op: Op) -> list[str]:
     return [name for name in (*op.array_names, "output") if name in used]
 
 
-def make_elementwise_node(op: Op, saves: list[str]) -> type[Node]:
+def make_elementwise_node(op: Op) -> type[Node]:
     if op.name in node_classes:
         return node_classes[op.name]
+    saves = elementwise_saves(op)
     title = "".join(part.capitalize() for part in op.name.split("_")) + "Backward0"
     made = type(title, (Node,), {"__slots__": (*saves, "adapt"), "saved_names": tuple(saves), "op": op})
-    made.release = release_of(saves)  # type: ignore[method-assign]
-    fused, least = backward_of(op)
-    made.apply = _written(op, saves, "apply", fused, least)  # type: ignore[method-assign]
-    made.apply_graph = _written(op, saves, "apply_graph", fused, least)  # type: ignore[method-assign]
+    made.release = release_of(op, saves)  # type: ignore[method-assign]
+    made.apply = _rule(op, saves, "apply", backward_of(op))  # type: ignore[method-assign]
+    made.apply_graph = _rule(op, saves, "apply_graph")  # type: ignore[method-assign]
     node_classes[op.name] = made
     return made
 
@@ -41,10 +41,10 @@ def make_elementwise_node(op: Op, saves: list[str]) -> type[Node]:
 def masked_rules(op: Op, masked: Any) -> tuple[Any, Any]:
     """The node's `apply` and `apply_graph` with `masked(part, g)` in place of each gradient, before it is summed to its operand."""
     saves = elementwise_saves(op)
-    return tuple(_written(op, saves, title, None, 0, masked) for title in ("apply", "apply_graph"))  # type: ignore[return-value]
+    return tuple(_rule(op, saves, title, masked=masked) for title in ("apply", "apply_graph"))  # type: ignore[return-value]
 
 
-def _written(op: Op, saves: list[str], title: str, fused: Any, least: int, masked: Any = None) -> Any:
+def _rule(op: Op, saves: list[str], title: str, fused: Any = None, masked: Any = None) -> Any:
     """A rule of the node as Python, written from the texts of the derivatives."""
     space: dict[str, Any] = {one.name: one.function for one in registry.values() if one.kind != "composed"}
     space |= dict(
@@ -58,11 +58,21 @@ def _written(op: Op, saves: list[str], title: str, fused: Any, least: int, maske
         masked=masked,
     )
     space["__name__"] = op.forward.__module__
+    kind = title if masked is None else f"masked_{title}"
+    return run_written(
+        f"{kind}/{op.name}",
+        lambda: _rule_source(op, saves, title, masked is not None),
+        space,
+        kept=op.is_of_the_library,
+    )[title]
+
+
+def _rule_source(op: Op, saves: list[str], title: str, masked: bool) -> str:
     texts = op.derivative or ()
     lines = [f"def {title}(node, g):"]
-    if title == "apply" and fused is not None:
+    if title == "apply" and not masked:
         lines += [
-            f"    if type(g) is CudaArray or g.size >= {least}:",
+            f"    if type(g) is CudaArray or g.size >= {least_backward(op)}:",
             "        parts = fused(node, g)",
             "        if parts is not None:",
             "            adapt = node.adapt",
@@ -89,11 +99,11 @@ def _written(op: Op, saves: list[str], title: str, fused: Any, least: int, maske
         if text is None:
             parts.append("None")
             continue
-        part = f"({text})" if masked is None else f"masked({text}, g)"
+        part = f"masked({text}, g)" if masked else f"({text})"
         parts.append(f"{part} if edge{number} is not None else None" if len(texts) > 1 else part)
     lines += ["    if adapt is None:", f"        return ({', '.join(parts)},)"]
     lines += [f"    return finish(({', '.join(parts)},), adapt, node.edges)"]
-    return run_source("\n".join(lines) + "\n", f"{title} of {op.name}", space)[title]
+    return "\n".join(lines) + "\n"
 
 
 def _is_complex(g: Any) -> bool:

@@ -40,8 +40,9 @@ from dynograd.kernels import kernel
 from dynograd.ops.op import Op
 
 
-def write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
-    parameters, names, _ = signature_of(op)
+def elementwise_source(op: Op) -> str:
+    """The text of the op's public function."""
+    parameters, _, _ = signature_of(op)
     operands = list(op.array_names)
     statics = list(op.static_names)
     passed = "".join(f", {name}" for name in statics)
@@ -95,12 +96,20 @@ def write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
         body += ["if mode > 1:", "    show(node)"]
         lines += ["        " + line for line in body]
         lines += ["        result.node = node", "        result._requires_grad = True"]
-        names["NodeClass"] = make_elementwise_node(op, saves)
     lines.append("    return result")
-    names |= dict(
+    return "\n".join(line for line in lines if line) + "\n"
+
+
+def elementwise_names(op: Op) -> dict[str, Any]:
+    """The names that the text uses."""
+    _, names, _ = signature_of(op)
+    if op.differentiable:
+        names["NodeClass"] = make_elementwise_node(op)
+    fast = kernel("elementwise", op.name, numpy.empty(()))
+    return names | dict(
         op=op,
         fast=fast,
-        large=large_of(op, fast) if least else None,
+        large=_large_stub(op, fast),
         slow=slow_of(op),
         gpu=_gpu_stub(op),
         CudaArray=CudaArray,
@@ -120,7 +129,16 @@ def write_elementwise(op: Op) -> tuple[str, dict[str, Any]]:
         HostReadError=HostReadError,
         **names_for_all(),
     )
-    return "\n".join(line for line in lines if line) + "\n", names
+
+
+def _large_stub(op: Op, fast: Any) -> Any:
+    """The op on large arrays; at its first call it takes its own place in the op's function."""
+
+    def load(*arguments: Any) -> Any:
+        large = op.function.__globals__["large"] = large_of(op, fast)
+        return large(*arguments)
+
+    return load
 
 
 def _gpu_stub(op: Op) -> Any:

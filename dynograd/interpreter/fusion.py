@@ -24,7 +24,7 @@ from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Definition, Tree
 from dynograd.ops.op import Op, registry
 
-__all__ = ["backward_of", "definition_of", "expression", "into_of", "large_of", "least_size"]
+__all__ = ["backward_of", "definition_of", "expression", "into_of", "large_of", "least_backward", "least_size"]
 
 
 # Long formulas lie in files of their own, which are read when they are first needed: `bessel_i0e` is `i0e` in `bessel_formulas`.
@@ -183,12 +183,8 @@ def into_of(op: Op, like: Any) -> tuple[Any, int, Any]:
 
 
 def backward_of(op: Op) -> Any:
-    """(`fused(node, g)`, the number of elements from which it pays on the CPU).
-
-    `fused` gives the gradients by one kernel, in the operands' common shape; None where the texts must do it.
-    """
+    """`fused(node, g)` gives the gradients by one kernel, in the operands' common shape; None where the texts must do it."""
     texts = op.derivative or ()
-    _, whole, _ = _backward_loop(op, texts, tuple([text is not None for text in texts]))
     loops: dict[Any, Any] = {}
     on_gpu: dict[Any, Any] = {}
 
@@ -220,7 +216,14 @@ def backward_of(op: Op) -> Any:
             return None
         return [None if place is None else g if place < 0 else found[place] for place in places]
 
-    return fused, sys.maxsize if whole is None else loops_cpu.least_size(whole, native=False)
+    return fused
+
+
+def least_backward(op: Op) -> int:
+    """The number of elements from which `backward_of` pays on the CPU."""
+    texts = op.derivative or ()
+    _, whole, _ = _backward_loop(op, texts, tuple([text is not None for text in texts]))
+    return sys.maxsize if whole is None else loops_cpu.least_size(whole, native=False)
 
 
 def _fused_on_gpu(op: Op, loops: dict[Any, Any], node: Any, g: Any) -> Any:

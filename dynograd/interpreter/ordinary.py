@@ -33,8 +33,9 @@ from dynograd.kernels import kernel
 from dynograd.ops.op import Op
 
 
-def write_op(op: Op) -> tuple[str, dict[str, Any]]:
-    parameters, names, call = signature_of(op)
+def op_source(op: Op) -> str:
+    """The text of the op's public function."""
+    parameters, _, call = signature_of(op)
     required = [name for name in op.array_names if name not in op.optional_names and name != op.list_name]
     optional = [name for name in op.array_names if name in op.optional_names]
     tests = [f"type({name}) in TENSORS" for name in required]
@@ -80,8 +81,6 @@ def write_op(op: Op) -> tuple[str, dict[str, Any]]:
             ]
             lines += ["        try:", f"            out = few({', '.join(inner_call)})", "        except WRONG:"]
             lines += ["            pass", "    if out is None:"]
-            family, _, function = op.few.partition(".")
-            names["few"] = kernel(family, function, ndarray(0))
             indent = "        "
         lines += quietly_lines(f"out = forward({', '.join(inner_call)})", indent)
         lines += [
@@ -94,7 +93,6 @@ def write_op(op: Op) -> tuple[str, dict[str, Any]]:
     wants += [f"({name} is not None and {name}._requires_grad)" for name in optional]
     if op.list_name and not op.list_of_indices:
         wants.append(f"any([one._requires_grad for one in {op.list_name}])")
-    node_class = node_class_of(op)
     record = record_lines(op, required, optional, statics_text(op)) if op.differentiable and wants else []
     if op.outputs is None:
         if not isinstance(op.view, str):
@@ -120,10 +118,19 @@ def write_op(op: Op) -> tuple[str, dict[str, Any]]:
             lines.append("    node = None")
         viewed = f"{required[0]}, op, {statics_text(op)}" if op.view and required else "None, None, None"
         lines.append(f"    return outputs(out, node, {viewed})")
-    names |= dict(
+    return "\n".join(lines) + "\n"
+
+
+def op_names(op: Op) -> dict[str, Any]:
+    """The names that the text uses."""
+    _, names, _ = signature_of(op)
+    if op.few is not None:
+        family, _, function = op.few.partition(".")
+        names["few"] = kernel(family, function, ndarray(0))
+    return names | dict(
         op=op,
         forward=op.forward,
-        NodeClass=node_class,
+        NodeClass=node_class_of(op),
         all_tensors=_all_tensors,
         outputs=outputs_of(op),
         plain=plain_of(op),
@@ -133,7 +140,6 @@ def write_op(op: Op) -> tuple[str, dict[str, Any]]:
         device_failure=_device_failure,
         **names_for_all(),
     )
-    return "\n".join(lines) + "\n", names
 
 
 def view_lines(op: Op, base: str, statics: str) -> list[str]:
@@ -209,7 +215,7 @@ def node_class_of(op: Op) -> type[Node]:
     title = "".join(part.capitalize() for part in op.name.split("_")) + "Backward0"
     made = type(title, (Node,), {"__slots__": tuple(slots), "saved_names": tuple(arrays_saved), "op": op})
     made.apply, made.apply_graph = _apply_of(op), _apply_graph_of(op)  # type: ignore[method-assign]
-    made.release = release_of(arrays_saved)  # type: ignore[method-assign]
+    made.release = release_of(op, arrays_saved)  # type: ignore[method-assign]
     node_classes[op.name] = made
     return made
 

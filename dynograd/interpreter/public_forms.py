@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dynograd.base.generated_sources import run_source, written_later
+from dynograd.base.generated_sources import run_written, written_later
 from dynograd.errors import DtypeError
 from dynograd.ops.op import Op, prepare, registry
 from dynograd.ops.readers import join
@@ -92,14 +92,17 @@ def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None,
             _Answer=_Answer,
             _public=public,
         )
-        source = _source(entry, into is not None, _refused_numbers(entry) if checked else ("", ""))
-        known.give(run_source(source, title, space, {})[name])
+
+        def source() -> str:
+            return _source(entry, into is not None, _refused_numbers(entry) if checked else ("", ""))
+
+        known.give(run_written(title, source, space, {}, entry.is_of_the_library)[name])
 
     def choose(kwargs: dict[str, Any]) -> Any:
         write()
         return public
 
-    title = f"public form of {name}" if checked else f"public form of the method {name}"
+    title = f"{'public' if checked else 'method'}/{name}"
     space: dict[str, Any] = {"__name__": "dynograd"}
     public = written_later(name, title, space, write, choose)
     public.__qualname__, public.__module__, public.__doc__ = name, "dynograd", function.__doc__
@@ -107,7 +110,7 @@ def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None,
         _parameters(entry, into is not None), __validate_parameters__=False
     )
     public.op = entry  # type: ignore[attr-defined]
-    known = join(public, f"public form of {name}", written=False)
+    known = join(public, title, written=False)
     return public
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 
 from dynograd.autograd.nodes import FREED, Node
-from dynograd.base.generated_sources import run_source
+from dynograd.base.generated_sources import run_written
 from dynograd.ops.op import Op
 
 TENSORS: set[type] = set()
@@ -93,12 +93,13 @@ def edge_text(name: str) -> str:
     return f"(({name}.node or {name}) if {name}._requires_grad else None)"
 
 
-def release_of(saved_names: list[str]) -> Any:
+def release_of(op: Op, saved_names: list[str]) -> Any:
     """A node's `release`, written out for what this op saves."""
     if not saved_names:
         return None
     lines = ["def release(node):", *[f"    node.{name} = None" for name in saved_names], "    node.attrs = FREED"]
-    return run_source("\n".join(lines) + "\n", "release", {"FREED": FREED})["release"]
+    text = "\n".join(lines) + "\n"
+    return run_written(f"release/{op.name}", lambda: text, {"FREED": FREED}, kept=op.is_of_the_library)["release"]
 
 
 @cache

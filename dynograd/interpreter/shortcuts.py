@@ -13,12 +13,21 @@ from dynograd.interpreter.ordinary import node_class_of, outputs_of, record_line
 from dynograd.interpreter.shared import USUAL, tensor_class, wrap_lines
 from dynograd.interpreter.tensor_fields import tensor_fields
 from dynograd.kernels import kernel
-from dynograd.ops.op import Shortcut
+from dynograd.ops.op import Shortcut, Writing
 
 __all__ = ["parameters_of", "write_shortcut"]
 
 
-def write_shortcut(face: Callable[..., Any], cuts: tuple[Shortcut, ...]) -> tuple[str, dict[str, Any]]:
+def write_shortcut(face: Callable[..., Any], cuts: tuple[Shortcut, ...]) -> Writing:
+    """What gives the source of `face`, and its names."""
+    space = dict(inspect.unwrap(face).__globals__)  # type: ignore[attr-defined]
+    space |= dict(several=_several, general=face, CAUGHT=_CAUGHT, **names_for_all())
+    for number, cut in enumerate(cuts):
+        space |= {f"{name}_{number}" if number else name: value for name, value in _names_of(cut).items()}
+    return lambda: shortcut_source(face, cuts), space
+
+
+def shortcut_source(face: Callable[..., Any], cuts: tuple[Shortcut, ...]) -> str:
     """Source of `face` with the statements of its shortcuts, of which the first that does what it is for gives the result.
 
     Their statements make `out`, and `statics`, the other arguments of their op that describe it. Without an op, only where nothing is
@@ -34,30 +43,22 @@ def write_shortcut(face: Callable[..., Any], cuts: tuple[Shortcut, ...]) -> tupl
         f"def {face.__name__}({parameters}):",
         *(["    if axis is not None:", "        dim = axis"] if with_axis else []),
     ]
-    space = dict(inspect.unwrap(face).__globals__)  # type: ignore[attr-defined]
-    space |= dict(several=_several, general=face, CAUGHT=_CAUGHT, **names_for_all())
     before: list[str] = []
     for number, cut in enumerate(cuts):
-        head, own, names = _piece(cut, taken)
+        head, own = _piece(cut, taken)
         if number:  # the names that each has of its own
-            head, own = [
-                [re.sub(rf"\b({'|'.join(names)})\b", rf"\1_{number}", line) for line in lines] for lines in (head, own)
-            ]
-            names = {f"{name}_{number}": value for name, value in names.items()}
+            names = "|".join(_names_of(cut))
+            head, own = [[re.sub(rf"\b({names})\b", rf"\1_{number}", line) for line in lines] for lines in (head, own)]
         if cut.at_once or head != before:  # the same arrays are at hand already
             lines += head
         before = head
         lines += own
-        space |= names
     lines.append(f"    return general({call})")
-    return "\n".join(lines) + "\n", space
+    return "\n".join(lines) + "\n"
 
 
-def _piece(cut: Shortcut, taken: Any) -> tuple[list[str], list[str], dict[str, Any]]:
-    """The lines of one shortcut of a function with the parameters `taken`, and what they call `op`, `compute` and so on.
-
-    First those that lead to its arrays.
-    """
+def _piece(cut: Shortcut, taken: Any) -> tuple[list[str], list[str]]:
+    """The lines of one shortcut of a function with the parameters `taken`: those that lead to its arrays, and the others."""
     op, when, renamed = cut.op, cut.when, cut.renamed
     names = () if op is None else op.array_names
     singles = [name for name in names if op is not None and name != op.list_name]
@@ -123,6 +124,12 @@ def _piece(cut: Shortcut, taken: Any) -> tuple[list[str], list[str], dict[str, A
         inner += ["        result.node = node", "        result._requires_grad = True"] if record else []
         inner += ["    return result"]
     lines += ["            " + line for line in inner]
+    return head, lines
+
+
+def _names_of(cut: Shortcut) -> dict[str, Any]:
+    """What the lines of a shortcut call `op`, `compute` and so on."""
+    op = cut.op
     used: dict[str, Any] = dict(op=op)
     if cut.compute is not None:
         used["compute"] = _kernel_named(cut.compute)
@@ -130,7 +137,7 @@ def _piece(cut: Shortcut, taken: Any) -> tuple[list[str], list[str], dict[str, A
         used |= dict(at_once=_kernel_named(cut.at_once.partition("(")[0]), fields=tensor_fields())
     if op is not None:
         used |= dict(NodeClass=node_class_of(op), outputs=outputs_of(op))
-    return head, lines, used
+    return used
 
 
 def _kernel_named(text: str) -> Any:

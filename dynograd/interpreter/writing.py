@@ -28,7 +28,7 @@ from dynograd.kernels import kernel
 from dynograd.kernels.build.compiled_kernels import entries
 from dynograd.kernels.elementwise.loops_cpu import ONE_PASS
 from dynograd.kernels.elementwise.ufuncs import COMPOSED, FLAT
-from dynograd.ops.op import Op
+from dynograd.ops.op import Op, Writing
 
 __all__ = ["stamp_lines", "write_elementwise_into", "write_into"]
 
@@ -44,9 +44,7 @@ CASTS = frozenset(
 _DEFAULTS = {"clamp": {"min": float("-inf"), "max": float("inf")}}  # what None stands for in functions with numbers
 
 
-def write_elementwise_into(
-    general: Callable[..., Any], op: Op, target: str = "", depth: int = 1
-) -> tuple[str, dict[str, Any]]:
+def write_elementwise_into(general: Callable[..., Any], op: Op, target: str = "", depth: int = 1) -> Writing:
     """Source of the in-place form of an elementwise op, for floats of one dtype and numbers; with `target`, of the form with `out=`.
 
     Args:
@@ -128,7 +126,8 @@ def write_elementwise_into(
         *_deeper([*stamp_lines(tensor, depth, alone=alone), f"    return {tensor}"]),
         f"    return general({call})",
     ]
-    return "\n".join(lines) + "\n", names | _names() | dict(general=general)
+    text = "\n".join(lines) + "\n"
+    return lambda: text, names | _names() | dict(general=general)
 
 
 def _formula_lines(
@@ -182,7 +181,7 @@ def write_into(
     listed: str = "",
     when: str = "False",
     text: str = "pass",
-) -> tuple[str, dict[str, Any]]:
+) -> Writing:
     """Source of an in-place form by the kernel `write(array, ...)`, which says whether it has written, or only by `text` without one.
 
     Args:
@@ -269,7 +268,8 @@ def write_into(
         *_deeper([*stamp_lines(first, key="key"), f"    return {first}"]),
         f"    {give_up}",
     ]
-    return "\n".join(lines) + "\n", names | _names() | dict(general=general)
+    text = "\n".join(lines) + "\n"
+    return lambda: text, names | _names() | dict(general=general)
 
 
 def _named(general: Callable[..., Any], axis: Any, args: list[Any], **kwargs: Any) -> Any:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dynograd.base.generated_sources import run_source, written_later
+from dynograd.base.generated_sources import run_written, written_later
 from dynograd.ops.readers import is_aside, join
 
 __all__ = ["Op", "composed", "elementwise", "op", "registry"]
@@ -108,6 +108,11 @@ class Op:
             )
         self.array_names, self.optional_names, self.static_names = tuple(arrays), frozenset(optional), tuple(static)
 
+    @property
+    def is_of_the_library(self) -> bool:
+        """Whether the op is one of dynograd's own, and not of a program."""
+        return self.forward.__module__.startswith("dynograd.")
+
     def __repr__(self) -> str:
         return f"<op {self.name}>"
 
@@ -116,15 +121,18 @@ class Op:
 
 
 registry: dict[str, Op] = {}
-_interpreter: list[Callable[[Op], tuple[str, dict[str, Any]]]] = []
-_write_shortcut: list[Callable[..., tuple[str, dict[str, Any]]]] = []
+Writing = tuple[
+    Callable[[], str], dict[str, Any]
+]  # what gives the text of a function, and the names that the text uses
+_interpreter: list[Callable[[Op], Writing]] = []
+_write_shortcut: list[Callable[..., Writing]] = []
 
 
 def install(
-    write_function: Callable[[Op], tuple[str, dict[str, Any]]],
-    write_shortcut: Callable[..., tuple[str, dict[str, Any]]],
+    write_function: Callable[[Op], Writing],
+    write_shortcut: Callable[..., Writing],
 ) -> None:
-    """Installs the interpreter: for an op, the source of its public function and the names that the source uses."""
+    """Installs the interpreter: for an op, what gives the text of its public function, and the names that the text uses."""
     _interpreter[:] = [write_function]
     _write_shortcut[:] = [write_shortcut]
 
@@ -278,9 +286,10 @@ def shortcut(
 
 def standing(
     general: Function,
-    write: Callable[[], tuple[str, dict[str, Any]]],
+    write: Callable[[], Writing],
     always: bool = False,
     names: tuple[str, ...] | None = None,
+    title: str = "",
 ) -> Any:
     """A function that stands before `general` and gets the code that `write` gives when it is first called.
 
@@ -293,7 +302,8 @@ def standing(
     taken = general.__signature__.parameters  # type: ignore[attr-defined]
     space: dict[str, Any] = {"__name__": general.__module__, "general": general}
 
-    title = f"short way of {general.__module__}.{name}"
+    title = title or f"quick/{general.__module__.removeprefix('dynograd.')}.{name}"
+    kept = general.__module__.startswith("dynograd.")
 
     def write_code() -> None:
         if not _write_shortcut:
@@ -302,7 +312,7 @@ def standing(
             if not entry.written:
                 source, used = write()
                 space.update(used)
-                written = _function_of(source, space, title)
+                (written,) = run_written(title, source, space, {}, kept).values()
                 if not used.get("complete"):  # the source has no defaults of its own
                     own = [one for one in taken.values() if one.default is not one.empty]
                     written.__defaults__ = tuple([one.default for one in own if one.kind is one.POSITIONAL_OR_KEYWORD])
@@ -370,7 +380,8 @@ def _publish(made: Op) -> Any:
         source, names = _interpreter[0](made)
         space.update(names)
         made.written = None
-        entry.give(_function_of(source, space, f"op {made.name}"))
+        (written,) = run_written(title, source, space, {}, made.is_of_the_library).values()
+        entry.give(written)
 
     def choose(kwargs: dict[str, Any]) -> Any:
         if not _interpreter:
@@ -379,7 +390,8 @@ def _publish(made: Op) -> Any:
         return function
 
     space: dict[str, Any] = {"__name__": made.forward.__module__}
-    function = written_later(made.name, f"op {made.name}", space, write, choose)
+    title = f"op/{made.name}"
+    function = written_later(made.name, title, space, write, choose)
     function.__doc__ = made.forward.__doc__
     function.__module__ = made.forward.__module__
     function.__qualname__ = made.forward.__qualname__
@@ -396,12 +408,6 @@ def prepare(made: Op) -> None:
     """The op's public function has the interpreter's code from now on, called or not."""
     if made.written is not None:
         made.written()
-
-
-def _function_of(source: str, space: dict[str, Any], title: str) -> Any:
-    """The only function that `source` defines."""
-    (written,) = run_source(source, title, space, {}).values()
-    return written
 
 
 def _add_decorators(function: Any, made: Op) -> None:

@@ -21,7 +21,7 @@ from dynograd.interpreter.tensor_parts import is_silent, living_views, move_view
 from dynograd.interpreter.writing import write_elementwise_into, write_into
 from dynograd.kernels import kernel
 from dynograd.ops.layout.conversions import copied
-from dynograd.ops.op import Op, registry, standing
+from dynograd.ops.op import Op, Writing, registry, standing
 from dynograd.tensor.inplace import (
     REPEATED,
     check_writable,
@@ -75,7 +75,7 @@ def inplace_form(entry: Op, name: str) -> Any:
     slow.__name__ = slow.__qualname__ = who
     slow.__doc__ = f"In-place form of `{name}`."
     write = _writer(entry, op, name)
-    quick = slow if write is None else standing(slow, lambda: write(slow), always=True)
+    quick = slow if write is None else standing(slow, lambda: write(slow), always=True, title=f"inplace/{who}")
 
     @functools.wraps(slow)
     def guarded(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -85,10 +85,10 @@ def inplace_form(entry: Op, name: str) -> Any:
             guards[0](self)
         return quick(self, *args, **kwargs)
 
-    return guarded if write is None else standing(guarded, lambda: write(slow))
+    return guarded if write is None else standing(guarded, lambda: write(slow), title=f"inplace/{who}")
 
 
-def _writer(face: Op, op: Op | None, name: str) -> Callable[[Any], tuple[str, dict[str, Any]]] | None:
+def _writer(face: Op, op: Op | None, name: str) -> Callable[[Any], Writing] | None:
     """Writes the code that stands before the slow form; None where nothing writes into the tensor's own memory."""
     if name in WRITES:
         return lambda slow: write_into(slow, kernel("writes", name, ndarray(0)), *WRITES[name])
@@ -113,7 +113,7 @@ def quick_out(into: Any, face: Op) -> Any:
     own = face.signature.parameters.values()
     into.__name__ = op.name
     into.__signature__ = inspect.Signature([inspect.Parameter("out", inspect.Parameter.POSITIONAL_OR_KEYWORD), *own])
-    return standing(into, lambda: write_elementwise_into(into, op, "out", 2))
+    return standing(into, lambda: write_elementwise_into(into, op, "out", 2), title=f"out/{op.name}")
 
 
 # --- elementwise ops straight into memory: large arrays, several shapes, the GPU -------------------------------------------------
@@ -317,12 +317,12 @@ def with_writer(method: Any) -> Any:
     """A method that is no op, behind code that calls the kernel of writes with its name."""
     name = method.__name__
 
-    def write() -> tuple[str, dict[str, Any]]:
+    def write() -> Writing:
         if name in DRAWS:
             return write_into(method, None, "", "", "", DRAWS[name])
         return write_into(method, kernel("writes", name[:-1], ndarray(0)), *_WRITERS[name])
 
-    return standing(method, write)
+    return standing(method, write, title=f"inplace/{name}")
 
 
 def install_inplace(table: dict[str, Op]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
+import os
 import subprocess
 import sys
 import traceback
@@ -13,7 +14,8 @@ from pathlib import Path
 import pytest
 
 import dynograd
-from dynograd.base.generated_sources import is_unwritten, run_source, written_later
+from dynograd.base import cache_files, generated_sources
+from dynograd.base.generated_sources import is_unwritten, run_source, run_written, written_later
 
 PACKAGE = Path(dynograd.__file__).parent
 DIVISION = "def ratio(one, two):\n    return one / two\n"
@@ -49,6 +51,108 @@ def test_names_are_globals_and_what_is_defined_may_go_elsewhere():
     names = {"two": 2}
     defined = run_source("def doubled(x):\n    return two * x\n", "test of names", names, {})
     assert list(defined) == ["doubled"] and defined["doubled"](4) == 8 and "doubled" not in names
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """A cache that nobody has used, for this test alone."""
+    monkeypatch.setenv("DYNOGRAD_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache_files, "_folders", {})
+    generated_sources._folder_of_texts.cache_clear()
+    yield tmp_path / "functions"
+    generated_sources._folder_of_texts.cache_clear()
+
+
+def kept(title: str, text: str = DIVISION) -> tuple:
+    """The function of a text that is kept, and how often the text was written."""
+    writings = []
+
+    def write() -> str:
+        writings.append(1)
+        return text
+
+    return run_written(title, write, {}, {})["ratio"], len(writings)
+
+
+def test_a_text_is_left_in_a_file_for_the_next_process(cache):
+    first, count = kept("test/left")
+    assert count == 1 and first(1, 2) == 0.5
+    path = Path(first.__code__.co_filename)
+    assert path.read_text() == DIVISION and path.name == "left.py" and cache in path.parents
+    again, count = kept("test/left", "this is not read")
+    assert count == 0 and again(3, 4) == 0.75 and inspect.getsource(again) == DIVISION
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "empty", "gone", "no text"])
+def test_a_damaged_file_is_written_again(cache, damage):
+    function, _ = kept("test/damaged")
+    text = Path(function.__code__.co_filename)
+    bytecode = text.with_suffix(".code")
+    whole = bytecode.read_bytes()
+    if damage == "gone":
+        bytecode.unlink()
+    elif damage == "no text":
+        text.unlink()
+    else:
+        changed = whole[:-1] + bytes([whole[-1] ^ 1])
+        bytecode.write_bytes({"cut": whole[:-3], "changed": changed, "empty": b""}[damage])
+    again, count = kept("test/damaged")
+    assert count == 1 and again(1, 2) == 0.5 and bytecode.read_bytes() == whole and text.read_text() == DIVISION
+
+
+def test_a_full_disk_costs_the_file_and_not_the_program(cache, monkeypatch):
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cache_files.tempfile, "mkstemp", full)
+    function, count = kept("test/full")
+    assert count == 1 and function(1, 2) == 0.5 and inspect.getsource(function) == DIVISION
+    assert not Path(function.__code__.co_filename).exists()
+
+
+def test_texts_of_older_states_of_the_library_are_cleared_up(cache):
+    for number in range(12):
+        (cache / f"older-{number}").mkdir(parents=True)
+        os.utime(cache / f"older-{number}", (number, number))
+    kept("test/new")
+    assert sorted(path.name for path in cache.glob("older-*")) == sorted(f"older-{number}" for number in range(5, 12))
+
+
+def test_texts_of_a_program_are_not_left_for_others(cache):
+    function = run_written("test/own", lambda: DIVISION, {}, {}, kept=False)["ratio"]
+    assert function.__code__.co_filename == "<dynograd test/own>" and not cache.exists()
+
+
+EVERY_FUNCTION = """
+import linecache
+import sys
+
+import dynograd
+from dynograd.base import generated_sources
+from dynograd.ops import readers
+
+texts, differ, as_it_is = {}, [], generated_sources.run_written
+
+def run(title, write, names, into=None, kept=True):
+    text = write()
+    if kept and texts.setdefault(title, text) != text:
+        differ.append(title)
+    return generated_sources.run_source(text, title, names, into)
+
+for module in list(sys.modules.values()):
+    if getattr(module, "run_written", None) is as_it_is:
+        module.run_written = run
+for entry in list(readers._listed):
+    if not entry.written:
+        len(linecache.getlines(entry.function.__code__.co_filename))
+print(len(texts), differ)
+"""
+
+
+def test_a_title_has_one_text():
+    done = subprocess.run([sys.executable, "-c", EVERY_FUNCTION], capture_output=True, text=True, check=True)
+    count, _, differ = done.stdout.strip().partition(" ")
+    assert int(count) > 1500 and differ == "[]"
 
 
 def later(title: str) -> tuple:
@@ -135,7 +239,7 @@ for name, call in CALLS.items():
 def test_a_step_into_an_op_lands_in_its_text():
     """At the first call in a process as later: no stop in what writes the text, and each stop with a line of it."""
     run = subprocess.run([sys.executable, "-c", STEPS], capture_output=True, text=True, check=True)
-    calls = run.stdout.split("call of ")[1:]
+    calls, folder = run.stdout.split("call of ")[1:], cache_files.folder("functions")
     assert len(calls) == 16
     for call in calls:
         name, _, shown = call.partition("\n")
@@ -144,7 +248,7 @@ def test_a_step_into_an_op_lands_in_its_text():
         reached = 0
         for stop in stops[1:3]:  # behind the line of the call itself
             where = lines[stop].removeprefix("(Pdb) ")
-            assert where.startswith("> <dynograd ") and where.endswith(f"){name}()"), call
+            assert where.startswith(("> <dynograd ", f"> {folder}")) and where.endswith(f"){name}()"), call
             assert lines[stop + 1].removeprefix("-> ").strip(), call
         for stop in stops[1:]:
             reached += not lines[stop + 1].startswith("-> def ")

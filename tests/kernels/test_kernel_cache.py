@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import dynograd
+from dynograd.base import cache_files
 from dynograd.kernels.build import kernel_cache
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("DYNOGRAD_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(kernel_cache, "_folders", {})
+    monkeypatch.setattr(cache_files, "_folders", {})
     monkeypatch.setattr(kernel_cache, "_counts", dict.fromkeys(kernel_cache._counts, 0))
     return tmp_path / "kernels"
 

@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
-import stat
-import tempfile
-import warnings
 from pathlib import Path
+
+from dynograd.base import cache_files
 
 __all__ = ["clear", "digest_of", "folder", "note_compiled", "read", "statistics", "write"]
 
 _MAGIC = b"dynograd kernel 1\n"
 _counts = {"compiled": 0, "loaded": 0, "damaged": 0}
-_folders: dict[str, Path | None] = {}
 
 
 def statistics() -> dict[str, int]:
@@ -54,10 +51,7 @@ def digest_of(*parts: str | bytes) -> str:
 
 def folder() -> Path | None:
     """Where entries lie, made if need be; None when the cache is off."""
-    wanted = _wanted_folder()
-    if wanted not in _folders:
-        _folders[wanted] = _usable(Path(wanted)) if wanted else None
-    return _folders[wanted]
+    return cache_files.folder("kernels")
 
 
 def read(name: str) -> bytes | None:
@@ -65,18 +59,12 @@ def read(name: str) -> bytes | None:
     where = folder()
     if where is None:
         return None
-    entry = where / f"{name}.kernel"
-    try:
-        text = entry.read_bytes()
-    except OSError:
-        return None
-    head = len(_MAGIC) + 32
-    payload = text[head:]
-    if text[: len(_MAGIC)] == _MAGIC and hashlib.sha256(payload).digest() == text[len(_MAGIC) : head]:
+    payload, is_there = cache_files.read(where / f"{name}.kernel", _MAGIC)
+    if payload is not None:
         _counts["loaded"] += 1
-        return payload
-    discard(name)
-    return None
+    elif is_there:
+        discard(name)
+    return payload
 
 
 def discard(name: str) -> None:
@@ -93,58 +81,9 @@ def write(name: str, payload: bytes) -> None:
     where = folder()
     if where is None:
         return
-    temporary = None
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=name[:12], suffix=".part", dir=where)
-        with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
-        os.replace(temporary, where / f"{name}.kernel")
-    except OSError:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
+    cache_files.write(where / f"{name}.kernel", _MAGIC, payload)
 
 
 def note_compiled() -> None:
     """Counts a kernel that had to be compiled."""
     _counts["compiled"] += 1
-
-
-def _wanted_folder() -> str:
-    if os.environ.get("DYNOGRAD_CACHE", "1").lower() in ("0", "off", "false", "no"):
-        return ""
-    chosen = os.environ.get("DYNOGRAD_CACHE_DIR")
-    if chosen:
-        return os.path.join(chosen, "kernels")
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(base, "dynograd", "kernels")
-
-
-def _usable(where: Path) -> Path | None:
-    try:
-        where.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = where.stat()
-    except OSError as error:
-        _warn(where, f"cannot be made ({error.strerror or error})")
-        return None
-    if hasattr(os, "geteuid"):
-        if found.st_uid != os.geteuid():
-            _warn(where, f"belongs to user {found.st_uid}, not to you ({os.geteuid()})")
-            return None
-        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            mode = stat.S_IMODE(found.st_mode)
-            _warn(where, f"can be written by others (mode {mode:o}; chmod 700 mends it)")
-            return None
-    if not os.access(where, os.W_OK | os.X_OK):
-        _warn(where, "cannot be written")
-        return None
-    return where
-
-
-def _warn(where: Path, why: str) -> None:
-    warnings.warn(
-        f"dynograd: the folder for compiled kernels, {where}, {why}. Kernels are compiled anew in each process. "
-        f"Name a folder of your own in DYNOGRAD_CACHE_DIR, or set DYNOGRAD_CACHE=0 to silence this.",
-        RuntimeWarning,
-        stacklevel=2,
-    )

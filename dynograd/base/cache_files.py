@@ -1,0 +1,106 @@
+"""Files that a process leaves for the next one: compiled kernels, and the text of functions with its bytecode.
+
+What is read is run, so a folder must belong to the user alone, and every file carries a digest of its contents: what is damaged counts as
+not there. The folders are in `$DYNOGRAD_CACHE_DIR`, or `dynograd` in `$XDG_CACHE_HOME` or `~/.cache`; `DYNOGRAD_CACHE=0` turns them off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import tempfile
+import warnings
+from pathlib import Path
+
+__all__ = ["folder", "read", "write", "write_text"]
+
+_DIGEST = 32  # bytes
+_folders: dict[str, Path | None] = {}
+
+
+def folder(kind: str) -> Path | None:
+    """Where files of a kind ("kernels", "functions") lie, made if need be; None when they are off, or the folder is not fit.
+
+    That of kernels says so in a warning, once; the other stands beside it and is not fit for the same reason.
+    """
+    place = _place_of(kind)
+    if place not in _folders:
+        _folders[place] = _usable(Path(place), warn=kind == "kernels") if place else None
+    return _folders[place]
+
+
+def read(path: str | Path, magic: bytes) -> tuple[bytes | None, bool]:
+    """(the contents of the file, whether it is there): None where there is none, or a damaged one."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError:
+        return None, False
+    head = len(magic) + _DIGEST
+    payload = data[head:]
+    if data[: len(magic)] == magic and hashlib.sha256(payload).digest() == data[len(magic) : head]:
+        return payload, True
+    return None, True
+
+
+def write(path: str | Path, magic: bytes, payload: bytes) -> None:
+    """Leaves `payload`, whole or not at all. A full or read-only disk costs the file, not the program."""
+    _write(path, magic + hashlib.sha256(payload).digest() + payload)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Leaves a text for people to open."""
+    _write(path, text.encode())
+
+
+def _write(path: str | Path, data: bytes) -> None:
+    temporary = None
+    folder, name = os.path.split(path)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=name[:12], suffix=".part", dir=folder)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except OSError:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+
+
+def _place_of(kind: str) -> str:
+    if os.environ.get("DYNOGRAD_CACHE", "1").lower() in ("0", "off", "false", "no"):
+        return ""
+    chosen = os.environ.get("DYNOGRAD_CACHE_DIR")
+    if chosen:
+        return os.path.join(chosen, kind)
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "dynograd", kind)
+
+
+def _usable(place: Path, warn: bool) -> Path | None:
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = place.stat()
+    except OSError as error:
+        return _unfit(place, f"cannot be made ({error.strerror or error})", warn)
+    if hasattr(os, "geteuid"):
+        if status.st_uid != os.geteuid():
+            return _unfit(place, f"belongs to user {status.st_uid}, not to you ({os.geteuid()})", warn)
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            mode = stat.S_IMODE(status.st_mode)
+            return _unfit(place, f"can be written by others (mode {mode:o}; chmod 700 mends it)", warn)
+    if not os.access(place, os.W_OK | os.X_OK):
+        return _unfit(place, "cannot be written", warn)
+    return place
+
+
+def _unfit(place: Path, why: str, warn: bool) -> None:
+    if warn:
+        warnings.warn(
+            f"dynograd: the folder for compiled kernels, {place}, {why}. Kernels are compiled anew in each process. "
+            f"Name a folder of your own in DYNOGRAD_CACHE_DIR, or set DYNOGRAD_CACHE=0 to silence this.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
