@@ -49,7 +49,7 @@ ndarray = numpy.ndarray
 array_types: set[type] = {numpy.ndarray, CudaArray, MetaArray}
 _backends: dict[type, str] = {numpy.ndarray: "cpu", numpy.generic: "cpu", CudaArray: "cuda", MetaArray: "meta"}
 _number_types = (bool, int, float, complex)
-_scalar_types = (numpy.generic, *_number_types)
+SCALARS = (numpy.generic, *_number_types)
 
 
 FLOATING_WARNINGS = (RuntimeWarning, FloatingPointError)
@@ -99,7 +99,7 @@ def outline(array: Any) -> Any:
 
 def as_result(value: Any) -> Any:
     """What a kernel returned, as an array: NumPy gives scalars where a result has no dimensions."""
-    return numpy.asarray(value) if isinstance(value, _scalar_types) else value
+    return numpy.asarray(value) if isinstance(value, SCALARS) else value
 
 
 def device_of(array: Any) -> devices.device:

@@ -66,7 +66,8 @@ def run_backward(
             _visit(order, grads, retain_graph, create_graph)
             task.edges = frozenset(leaves)
             del seen, order, roots
-            task.settle()  # leaves have hooks, too
+            if grads:
+                task.settle()  # leaves have hooks, too
             for leaf in leaves:
                 g = grads.pop(leaf, None)
                 if g is not None:
@@ -142,7 +143,12 @@ def _visit(
             if observer is not None:
                 found = observer(node, g, create_graph)
             else:
-                found = node.apply_graph(g) if create_graph else node.apply(g)
+                if create_graph:
+                    found = node.apply_graph(g)
+                elif (rule := node.rule) is not None:
+                    found = rule(g, node, *node.attrs)
+                else:
+                    found = node.apply(g)
         except arrays.FLOATING_WARNINGS:
             rule = node.apply_graph if create_graph else node.apply
             found = arrays.quietly(rule, g) if observer is None else arrays.quietly(observer, node, g, create_graph)
@@ -164,8 +170,13 @@ def _visit(
             else:
                 grads[edge] = _sum(held, part)
         found = part = held = None  # what went into `.grad` need not live through the next rule
-        if not retain_graph and node.release is not None:
-            node.release()
+        if not retain_graph:
+            if node.drops:
+                for name in node.drops:
+                    setattr(node, name, None)
+                node.attrs = FREED
+            elif node.release is not None:
+                node.release()
 
 
 # Called as `observer(node, run)` in place of `run()`, the node's rule: profilers.

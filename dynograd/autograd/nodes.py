@@ -49,11 +49,16 @@ class Node:
     __slots__ = ("__weakref__", "attrs", "edges", "hooks", "seq")
     saved_names: tuple[str, ...] = ()
     op: Any = None
+    asked = asked
 
     edges: tuple[Any, ...]
     seq: int
     hooks: Hooks | None
     attrs: Any
+
+    def __init_subclass__(cls) -> None:
+        if "apply" in vars(cls):
+            cls.rule = None
 
     def apply(self, g: Any) -> Any:
         """Gradients of the inputs, as arrays, from the gradient `g` of the output."""
@@ -63,8 +68,12 @@ class Node:
         """The same on tensors, recording the tape."""
         raise NotImplementedError
 
+    rule: Any = None
+    """What `apply` calls as `rule(g, node, *attrs)`, if it does no more than that; a class with another `apply` has none."""
+    drops: tuple[str, ...] = ()
+    """The names of what was saved and is dropped after the first backward, so that a second one through here is an error."""
     release: Any = None
-    """Drops what was saved, so that a second backward through here is an error; None when nothing is saved."""
+    """A method that drops it, for nodes that do more than that."""
 
     def needs(self, position: int) -> bool:
         """Whether the array argument at `position` needs a gradient in the running pass."""

@@ -80,23 +80,9 @@ def _place_of(kind: str) -> str:
 
 
 def _usable(place: Path, warn: bool) -> Path | None:
-    try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = place.stat()
-    except OSError as error:
-        return _unfit(place, f"cannot be made ({error.strerror or error})", warn)
-    if hasattr(os, "geteuid"):
-        if status.st_uid != os.geteuid():
-            return _unfit(place, f"belongs to user {status.st_uid}, not to you ({os.geteuid()})", warn)
-        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            mode = stat.S_IMODE(status.st_mode)
-            return _unfit(place, f"can be written by others (mode {mode:o}; chmod 700 mends it)", warn)
-    if not os.access(place, os.W_OK | os.X_OK):
-        return _unfit(place, "cannot be written", warn)
-    return place
-
-
-def _unfit(place: Path, why: str, warn: bool) -> None:
+    why = _unfitness(place)
+    if why is None:
+        return place
     if warn:
         warnings.warn(
             f"dynograd: the folder for compiled kernels, {place}, {why}. Kernels are compiled anew in each process. "
@@ -104,3 +90,20 @@ def _unfit(place: Path, why: str, warn: bool) -> None:
             RuntimeWarning,
             stacklevel=3,
         )
+    return None
+
+
+def _unfitness(place: Path) -> str | None:
+    """Why nothing may be read or written there; None where it may. The folder is made."""
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = place.stat()
+    except OSError as error:
+        return f"cannot be made ({error.strerror or error})"
+    if hasattr(os, "geteuid"):
+        if status.st_uid != os.geteuid():
+            return f"belongs to user {status.st_uid}, not to you ({os.geteuid()})"
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            mode = stat.S_IMODE(status.st_mode)
+            return f"can be written by others (mode {mode:o}; chmod 700 mends it)"
+    return None if os.access(place, os.W_OK | os.X_OK) else "cannot be written"

@@ -20,7 +20,7 @@ import shutil
 import sys
 import types
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -60,33 +60,49 @@ def _run(code: types.CodeType, names: dict[str, Any], into: dict[str, Any] | Non
 
 
 def run_written(
-    title: str, write: Callable[[], str], names: dict[str, Any], into: dict[str, Any] | None = None, kept: bool = True
+    title: str,
+    parts: Mapping[str, Callable[[], str]],
+    part: str,
+    names: dict[str, Any],
+    into: dict[str, Any] | None = None,
+    kept: bool = True,
 ) -> dict[str, Any]:
-    """`run_source` of the text that `write` gives, or that an earlier process has left in the cache under this title.
+    """`run_source` of one part of the texts that `parts` give, or that an earlier process has left in the cache under this title.
 
     Args:
-        title: a path for the file ("op/relu"). No other text of the library has it, and the text depends on nothing but the files of the
-            library and the versions of Python and NumPy.
+        title: a path for the file, in which the parts stand one after the other ("op/relu"). No other texts of the library have it, and
+            the texts depend on nothing but the files of the library and the versions of Python and NumPy.
         kept: whether that is so; the text of an op that a program adds is not left for other programs.
     """
     folder = _folder_of_texts() if kept else None
     if folder is None:
-        return run_source(write(), title, names, into)
-    path = f"{folder}/{title}.py"
-    code = _left_by_another(path)
-    if code is None:
-        source = write()
-        code = compile(source, path, "exec")
-        with contextlib.suppress(OSError):
-            os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-        cache_files.write_text(path, source)
-        cache_files.write(_bytecode_of(path), _MAGIC, marshal.dumps(code))
-        if not os.path.exists(path):  # a full disk
-            linecache.cache[path] = (len(source), None, source.splitlines(True), path)
-    _files[title] = path
-    return _run(code, names, into)
+        return run_source(parts[part](), title if part == next(iter(parts)) else f"{title} {part}", names, into)
+    codes = _codes.get(title)
+    if codes is None:
+        path = _files[title] = f"{folder}/{title}.py"
+        codes = _codes[title] = _left_by_another(path) or _written(
+            path, {part: write() for part, write in parts.items()}
+        )
+    return _run(codes[part], names, into)
 
 
+def _written(path: str, texts: dict[str, str]) -> dict[str, types.CodeType]:
+    """The code of texts that stand one after the other in a new file."""
+    codes, lines = {}, 0
+    for part, text in texts.items():
+        codes[part] = compile("\n" * lines + text, path, "exec")
+        lines += text.count("\n") + 2
+    source = "\n\n".join(texts.values())
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    cache_files.write_text(path, source)
+    cache_files.write(_bytecode_of(path), _MAGIC, marshal.dumps(codes))
+    if not os.path.exists(path):  # a full disk
+        linecache.cache[path] = (len(source), None, source.splitlines(True), path)
+    return codes
+
+
+_codes: dict[str, dict[str, types.CodeType]] = {}  # title -> the code of each part
 _files: dict[str, str] = {}  # title -> file
 
 
@@ -95,7 +111,7 @@ def file_of(title: str) -> str | None:
     return _files.get(title)
 
 
-def _left_by_another(path: str) -> types.CodeType | None:
+def _left_by_another(path: str) -> dict[str, types.CodeType] | None:
     payload, _ = cache_files.read(_bytecode_of(path), _MAGIC)
     return marshal.loads(payload) if payload is not None and os.path.exists(path) else None
 

@@ -7,17 +7,16 @@ make a node with what the op declared to save. Anything that is not a plain Tens
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from dynograd.interpreter.dispatch import other_types
-from dynograd.interpreter.elementwise import elementwise_names, elementwise_source
+from dynograd.interpreter.elementwise import elementwise_names, elementwise_texts
 from dynograd.interpreter.history import alias_of, saved_forms, with_history
 from dynograd.interpreter.ordinary import op_names, op_source
 from dynograd.interpreter.shared import TENSORS, named_outputs, tensor_class
 from dynograd.interpreter.shortcuts import write_shortcut
-from dynograd.ops.op import Op
+from dynograd.ops.op import Op, Writing
 
 __all__ = [
     "TENSORS",
@@ -32,8 +31,8 @@ __all__ = [
 ]
 
 
-def write_function(op: Op) -> tuple[Callable[[], str], dict[str, Any]]:
-    """What gives the source of the op's public function, and the names it uses."""
+def write_function(op: Op) -> Writing:
+    """What gives the texts of the op's public function and of its node, and the names that the function uses."""
     if op.kind == "elementwise":
-        return partial(elementwise_source, op), elementwise_names(op)
-    return partial(op_source, op), op_names(op)
+        return elementwise_texts(op), elementwise_names(op)
+    return {"function": partial(op_source, op)}, op_names(op)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from dynograd.arrays import CudaArray
+from dynograd.arrays import CudaArray, ndarray
 from dynograd.autograd.nodes import Node
 from dynograd.base import dtypes
 from dynograd.base.generated_sources import run_written
 from dynograd.interpreter.fusion import backward_of, least_backward
 from dynograd.interpreter.history import GraphSaved
-from dynograd.interpreter.shared import node_classes, release_of, tuple_text
+from dynograd.interpreter.shared import node_classes, tuple_text
+from dynograd.kernels import kernel
 from dynograd.ops.layout.broadcasting import convert, fit
 from dynograd.ops.op import Op, registry
 
@@ -20,31 +25,41 @@ _HALVES = (dtypes.float16.num, dtypes.bfloat16.num)
 
 
 def elementwise_saves(op: Op) -> list[str]:
-    texts = " ".join(text for text in op.derivative if text)  # type: ignore[union-attr]
+    texts = " ".join(text for text in op.derivative or () if text)
     used = set(_names.findall(texts))
     return [name for name in (*op.array_names, "output") if name in used]
 
 
-def make_elementwise_node(op: Op) -> type[Node]:
+def rule_texts(op: Op, masked: bool = False) -> dict[str, Callable[[], str]]:
+    """What gives the texts of the node's rules."""
+    if not op.differentiable:
+        return {}
+    return {rule: partial(_rule_source, op, rule, masked) for rule in ("apply", "apply_graph")}
+
+
+def make_elementwise_node(op: Op, texts: dict[str, Callable[[], str]]) -> type[Node]:
+    """The node's class; the rules are among `texts`."""
     if op.name in node_classes:
         return node_classes[op.name]
     saves = elementwise_saves(op)
     title = "".join(part.capitalize() for part in op.name.split("_")) + "Backward0"
-    made = type(title, (Node,), {"__slots__": (*saves, "adapt"), "saved_names": tuple(saves), "op": op})
-    made.release = release_of(op, saves)  # type: ignore[method-assign]
-    made.apply = _rule(op, saves, "apply", backward_of(op))  # type: ignore[method-assign]
-    made.apply_graph = _rule(op, saves, "apply_graph")  # type: ignore[method-assign]
+    made = type(
+        title, (Node,), {"__slots__": (*saves, "adapt"), "saved_names": tuple(saves), "drops": tuple(saves), "op": op}
+    )
+    made.apply = _rule(op, f"op/{op.name}", texts, "apply", fused=backward_of(op))  # type: ignore[method-assign]
+    made.apply_graph = _rule(op, f"op/{op.name}", texts, "apply_graph")  # type: ignore[method-assign]
     node_classes[op.name] = made
     return made
 
 
 def masked_rules(op: Op, masked: Any) -> tuple[Any, Any]:
     """The node's `apply` and `apply_graph` with `masked(part, g)` in place of each gradient, before it is summed to its operand."""
-    saves = elementwise_saves(op)
-    return tuple(_rule(op, saves, title, masked=masked) for title in ("apply", "apply_graph"))  # type: ignore[return-value]
+    texts = rule_texts(op, True)
+    title = f"masked/{op.name}"
+    return _rule(op, title, texts, "apply", masked=masked), _rule(op, title, texts, "apply_graph", masked=masked)
 
 
-def _rule(op: Op, saves: list[str], title: str, fused: Any = None, masked: Any = None) -> Any:
+def _rule(op: Op, title: str, texts: dict[str, Callable[[], str]], rule: str, **names: Any) -> Any:
     """A rule of the node as Python, written from the texts of the derivatives."""
     space: dict[str, Any] = {one.name: one.function for one in registry.values() if one.kind != "composed"}
     space |= dict(
@@ -54,20 +69,18 @@ def _rule(op: Op, saves: list[str], title: str, fused: Any = None, masked: Any =
         is_half=_is_half,
         widened=_widened,
         CudaArray=CudaArray,
-        fused=fused,
-        masked=masked,
+        ndarray=ndarray,
+        **names,
     )
+    if rule == "apply":
+        called = [_op_called(op, text) for text in op.derivative or ()]
+        space |= {f"kernel_{name}": kernel("elementwise", name, ndarray(0)) for name in called if name is not None}
     space["__name__"] = op.forward.__module__
-    kind = title if masked is None else f"masked_{title}"
-    return run_written(
-        f"{kind}/{op.name}",
-        lambda: _rule_source(op, saves, title, masked is not None),
-        space,
-        kept=op.is_of_the_library,
-    )[title]
+    return run_written(title, texts, rule, space, kept=op.is_of_the_library)[rule]
 
 
-def _rule_source(op: Op, saves: list[str], title: str, masked: bool) -> str:
+def _rule_source(op: Op, title: str, masked: bool) -> str:
+    saves = elementwise_saves(op)
     texts = op.derivative or ()
     lines = [f"def {title}(node, g):"]
     if title == "apply" and not masked:
@@ -94,16 +107,42 @@ def _rule_source(op: Op, saves: list[str], title: str, masked: bool) -> str:
     ]
     lines += ["        elif is_half(g):", "            g = widened(g)"]
     lines += [f"            {name} = widened({name})" for name in saves]
-    parts = []
-    for number, text in enumerate(texts):
-        if text is None:
-            parts.append("None")
-            continue
-        part = f"masked({text}, g)" if masked else f"({text})"
-        parts.append(f"{part} if edge{number} is not None else None" if len(texts) > 1 else part)
-    lines += ["    if adapt is None:", f"        return ({', '.join(parts)},)"]
-    lines += [f"    return finish(({', '.join(parts)},), adapt, node.edges)"]
+    kernels = [_op_called(op, text) for text in texts]
+    if title == "apply" and not masked and any(kernels) and least_backward(op) < sys.maxsize:
+        calls = [f"kernel_{text}" if name else text for text, name in zip(texts, kernels, strict=True)]
+        lines += ["    if adapt is None and type(g) is ndarray:", f"        return ({_parts(calls)},)"]
+    parts = _parts([f"masked({text}, g)" if masked and text is not None else text for text in texts])
+    lines += [
+        "    if adapt is None:",
+        f"        return ({parts},)",
+        f"    return finish(({parts},), adapt, node.edges)",
+    ]
     return "\n".join(lines) + "\n"
+
+
+def _parts(texts: Sequence[str | None]) -> str:
+    """The gradients, without those that nobody needs."""
+    if len(texts) == 1:
+        return str(texts[0])
+    return ", ".join(
+        [
+            "None" if text is None else f"({text}) if edge{number} is not None else None"
+            for number, text in enumerate(texts)
+        ]
+    )
+
+
+def _op_called(op: Op, text: str | None) -> str | None:
+    """The op that a derivative is on what was saved and `g`, all of one dtype here: rules on arrays call its kernel at once."""
+    tree = ast.parse(text, mode="eval").body if text is not None else None
+    if not isinstance(tree, ast.Call) or not all([isinstance(argument, ast.Name) for argument in tree.args]):
+        return None
+    arguments = {argument.id for argument in tree.args if isinstance(argument, ast.Name)}
+    name = tree.func.id if isinstance(tree.func, ast.Name) else ""
+    called = registry.get(name)
+    if called is None or called.kind != "elementwise" or called.promote != "arithmetic" or called.static_names:
+        return None
+    return None if arguments & set(op.static_names) else name
 
 
 def _is_complex(g: Any) -> bool:

@@ -72,6 +72,13 @@ def other_types(op: Op, args: tuple) -> Any:
     return plain_of(op)(op.forward(**given))
 
 
+def in_place(op: Op, target: Any, statics: tuple) -> Any:
+    """The method `name_` of the op, for a call with `inplace=True`."""
+    if not isinstance(target, tensor_class[0]):
+        _operand(op, op.array_names[0], target, True)
+    return getattr(target, f"{op.name}_")(*statics)
+
+
 def _operand(op: Op, name: str, value: Any, has_tensor: bool) -> Any:
     cls = tensor_class[0]
     if isinstance(value, cls):
@@ -110,12 +117,15 @@ def names_for_all() -> dict[str, Any]:
         F64=F64,
         ndarray=ndarray,
         as_result=as_result,
+        asarray=numpy.asarray,
+        SCALARS=arrays.SCALARS,
         outline=_outline,
         quietly=quietly,
         FLOATING_WARNINGS=FLOATING_WARNINGS,
         next_seq=next_seq,
         show=show,
         other_types=other_types,
+        in_place=in_place,
         link_view=link_view,
         enlist=enlist,
         watching=watching,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy
@@ -10,7 +12,7 @@ from numpy import array as array_of_number
 
 from dynograd.arrays.cuda_arrays import CudaArray, HostReadError
 from dynograd.base.dtypes import get_default_dtype
-from dynograd.interpreter.derivatives import elementwise_saves, make_elementwise_node
+from dynograd.interpreter.derivatives import elementwise_saves, make_elementwise_node, rule_texts
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.fusion import large_of, least_size
 from dynograd.interpreter.promotion import (
@@ -25,6 +27,7 @@ from dynograd.interpreter.promotion import (
     whole_of,
 )
 from dynograd.interpreter.shared import (
+    ARRAY_LINES,
     C64,
     I64,
     arguments_text,
@@ -38,6 +41,11 @@ from dynograd.interpreter.shared import (
 )
 from dynograd.kernels import kernel
 from dynograd.ops.op import Op
+
+
+def elementwise_texts(op: Op) -> dict[str, Callable[[], str]]:
+    """What gives the texts of the op's public function and of its node."""
+    return {"function": partial(elementwise_source, op), **rule_texts(op)}
 
 
 def elementwise_source(op: Op) -> str:
@@ -74,7 +82,7 @@ def elementwise_source(op: Op) -> str:
         ]
     else:
         lines += _wide_lines(op, operands, statics, passed, least, with_complex)
-    lines += ["    if type(out) is not ndarray:", "        out = as_result(out)"]
+    lines += ARRAY_LINES
     lines += wrap_lines("out", "result")
     if op.differentiable:
         saves = elementwise_saves(op)
@@ -104,7 +112,7 @@ def elementwise_names(op: Op) -> dict[str, Any]:
     """The names that the text uses."""
     _, names, _ = signature_of(op)
     if op.differentiable:
-        names["NodeClass"] = make_elementwise_node(op)
+        names["NodeClass"] = make_elementwise_node(op, elementwise_texts(op))
     fast = kernel("elementwise", op.name, numpy.empty(()))
     return names | dict(
         op=op,

@@ -14,6 +14,7 @@ from dynograd.base import dtypes
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.history import GraphSaved, through_decomposition
 from dynograd.interpreter.shared import (
+    ARRAY_LINES,
     TENSORS,
     arguments_text,
     edge_text,
@@ -21,7 +22,6 @@ from dynograd.interpreter.shared import (
     node_classes,
     plain_of,
     quietly_lines,
-    release_of,
     signature_of,
     static_lines,
     statics_text,
@@ -49,7 +49,7 @@ def op_source(op: Op) -> str:
         lines += [
             f"    if not ({' and '.join(tests) or 'True'}):",
             f"        if {' and '.join(raw_tests) or 'False'}:",
-            f"            return plain(forward({', '.join(call)}))",
+            f"            return {_plain(op, call)}",
             f"        return other_types(op, {arguments_text(op)})",
         ]
     else:
@@ -96,7 +96,7 @@ def op_source(op: Op) -> str:
     record = record_lines(op, required, optional, statics_text(op)) if op.differentiable and wants else []
     if op.outputs is None:
         if not isinstance(op.view, str):
-            lines += ["    if type(out) is not ndarray:", "        out = as_result(out)"]
+            lines += ARRAY_LINES
         lines += wrap_lines("out", "result")
         if op.view and required:
             lines += [
@@ -140,6 +140,12 @@ def op_names(op: Op) -> dict[str, Any]:
         device_failure=_device_failure,
         **names_for_all(),
     )
+
+
+def _plain(op: Op, call: list[str]) -> str:
+    """The op on raw arrays."""
+    text = f"forward({', '.join(call)})"
+    return text if op.outputs is None and not op.extras else f"plain({text})"
 
 
 def view_lines(op: Op, base: str, statics: str) -> list[str]:
@@ -213,9 +219,15 @@ def node_class_of(op: Op) -> type[Node]:
     described = [save.replace(".", "_") for save in op.saves if "." in save and not save.startswith("output.")]
     slots = [*arrays_saved, *described] + (["outputs_like"] if op.outputs is not None else [])
     title = "".join(part.capitalize() for part in op.name.split("_")) + "Backward0"
-    made = type(title, (Node,), {"__slots__": tuple(slots), "saved_names": tuple(arrays_saved), "op": op})
+    made = type(
+        title,
+        (Node,),
+        {"__slots__": tuple(slots), "saved_names": tuple(arrays_saved), "drops": tuple(arrays_saved), "op": op},
+    )
     made.apply, made.apply_graph = _apply_of(op), _apply_graph_of(op)  # type: ignore[method-assign]
-    made.release = release_of(op, arrays_saved)  # type: ignore[method-assign]
+    rule = op.fast_backward_rule or op.backward_rule
+    if rule is not None and not op.list_name and op.outputs is None:
+        made.rule = staticmethod(rule)
     node_classes[op.name] = made
     return made
 

@@ -96,7 +96,7 @@ def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None,
         def source() -> str:
             return _source(entry, into is not None, _refused_numbers(entry) if checked else ("", ""))
 
-        known.give(run_written(title, source, space, {}, entry.is_of_the_library)[name])
+        known.give(run_written(title, {"function": source}, "function", space, {}, entry.is_of_the_library)[name])
 
     def choose(kwargs: dict[str, Any]) -> Any:
         write()
@@ -159,7 +159,7 @@ def explained_of_tensors(functions: dict[str, Any]) -> dict[str, Any]:
 
 def _parameters(entry: Op, has_out: bool) -> list[inspect.Parameter]:
     """The op's parameters, then `out` and the other names that it takes."""
-    given = list(entry.signature.parameters.values())
+    given = list(entry.public_signature.parameters.values())
     extra = [_KINDS("out", _KINDS.KEYWORD_ONLY, default=None, annotation="Any")] if has_out else []
     extra += [
         _KINDS(alias, _KINDS.KEYWORD_ONLY, default=None, annotation="Any") for alias in _other_names(entry).values()
@@ -170,14 +170,14 @@ def _parameters(entry: Op, has_out: bool) -> list[inspect.Parameter]:
 
 def _other_names(entry: Op) -> dict[str, str]:
     """Parameter -> its other name, for those that the op does not take itself."""
-    names = entry.signature.parameters
+    names = entry.public_signature.parameters
     known = ALIASES | ALIASES_OF.get(entry.name, {})
     return {name: alias for name, alias in known.items() if name in names and alias not in names}
 
 
 def _source(entry: Op, has_out: bool, refused: tuple[str, str]) -> str:
     """The code: other names, missing arguments, numbers where PyTorch takes none, `out`, then the op."""
-    name, signature, aliases = entry.name, entry.signature, _other_names(entry)
+    name, signature, aliases = entry.name, entry.public_signature, _other_names(entry)
     parameters: list[str] = []
     call: list[str] = []
     positional: list[str] = []

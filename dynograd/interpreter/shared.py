@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy
 
-from dynograd.autograd.nodes import FREED, Node
-from dynograd.base.generated_sources import run_written
+from dynograd.autograd.nodes import Node
 from dynograd.ops.op import Op
 
 TENSORS: set[type] = set()
@@ -23,7 +22,7 @@ tensor_class: list[Any] = [None]
 def signature_of(op: Op) -> tuple[str, dict[str, Any], list[str]]:
     """The parameter list as text, its default values, and the call `a, b, c=c` that passes every parameter on."""
     parts, defaults, call, keyword_only = [], {}, [], False
-    for parameter in op.signature.parameters.values():
+    for parameter in op.public_signature.parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
             parts.append("*")
             keyword_only = True
@@ -65,8 +64,10 @@ _CHECKED = {"bool": "truth_value", "int": "whole_number"}
 
 
 def static_lines(op: Op) -> list[str]:
-    """Arguments that are said to be whole numbers or truth values are that, whoever calls."""
+    """What the kinds of arguments ask for (see `ops/argument_kinds.py`): those that are no operands are what they are said to be."""
     lines = []
+    if op.has_inplace_argument:
+        lines += ["    if inplace:", f"        return in_place(op, {op.array_names[0]}, {statics_text(op)})"]
     for name in op.static_names:
         kind, _, optional = str(op.signature.parameters[name].annotation).replace(" ", "").partition("|")
         if kind in USUAL and optional in ("", "None"):
@@ -75,6 +76,8 @@ def static_lines(op: Op) -> list[str]:
                 f"    if {none}not ({USUAL[kind].format(name)}):",
                 f"        {name} = {_CHECKED[kind]}(op.name, '{name}', {name})",
             ]
+        elif kind == "Real":
+            lines += [f"    if type({name}) is not float:", f"        {name} = float({name})"]
     return lines
 
 
@@ -89,17 +92,12 @@ def wrap_lines(array: str, name: str) -> list[str]:
     ]
 
 
+# NumPy gives numbers where a result has no dims.
+ARRAY_LINES = ["    if type(out) is not ndarray and isinstance(out, SCALARS):", "        out = asarray(out)"]
+
+
 def edge_text(name: str) -> str:
     return f"(({name}.node or {name}) if {name}._requires_grad else None)"
-
-
-def release_of(op: Op, saved_names: list[str]) -> Any:
-    """A node's `release`, written out for what this op saves."""
-    if not saved_names:
-        return None
-    lines = ["def release(node):", *[f"    node.{name} = None" for name in saved_names], "    node.attrs = FREED"]
-    text = "\n".join(lines) + "\n"
-    return run_written(f"release/{op.name}", lambda: text, {"FREED": FREED}, kept=op.is_of_the_library)["release"]
 
 
 @cache

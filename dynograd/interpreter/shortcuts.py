@@ -10,7 +10,7 @@ from typing import Any
 from dynograd.arrays import FLOATING_WARNINGS, ndarray
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.ordinary import node_class_of, outputs_of, record_lines, view_lines
-from dynograd.interpreter.shared import USUAL, tensor_class, wrap_lines
+from dynograd.interpreter.shared import ARRAY_LINES, USUAL, tensor_class, wrap_lines
 from dynograd.interpreter.tensor_fields import tensor_fields
 from dynograd.kernels import kernel
 from dynograd.ops.op import Shortcut, Writing
@@ -24,7 +24,7 @@ def write_shortcut(face: Callable[..., Any], cuts: tuple[Shortcut, ...]) -> Writ
     space |= dict(several=_several, general=face, CAUGHT=_CAUGHT, **names_for_all())
     for number, cut in enumerate(cuts):
         space |= {f"{name}_{number}" if number else name: value for name, value in _names_of(cut).items()}
-    return lambda: shortcut_source(face, cuts), space
+    return {"function": lambda: shortcut_source(face, cuts)}, space
 
 
 def shortcut_source(face: Callable[..., Any], cuts: tuple[Shortcut, ...]) -> str:
@@ -115,9 +115,8 @@ def _piece(cut: Shortcut, taken: Any) -> tuple[list[str], list[str]]:
     else:
         inner = []
         if not viewed:
-            inner.append("    if type(out) is not ndarray:")
-            inner += ["        if type(out) is list:", "            return several(out)"] if op is None else []
-            inner.append("        out = as_result(out)")
+            inner += ["    if type(out) is list:", "        return several(out)"] if op is None else []
+            inner += ARRAY_LINES
         inner += wrap_lines("out", "result")
         inner += view_lines(op, name, "statics") if viewed and op is not None else []
         inner += record

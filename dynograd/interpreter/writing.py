@@ -127,7 +127,7 @@ def write_elementwise_into(general: Callable[..., Any], op: Op, target: str = ""
         f"    return general({call})",
     ]
     text = "\n".join(lines) + "\n"
-    return lambda: text, names | _names() | dict(general=general)
+    return {"function": lambda: text}, names | _names() | dict(general=general)
 
 
 def _formula_lines(
@@ -269,7 +269,7 @@ def write_into(
         f"    {give_up}",
     ]
     text = "\n".join(lines) + "\n"
-    return lambda: text, names | _names() | dict(general=general)
+    return {"function": lambda: text}, names | _names() | dict(general=general)
 
 
 def _named(general: Callable[..., Any], axis: Any, args: list[Any], **kwargs: Any) -> Any:

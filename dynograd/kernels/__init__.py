@@ -14,11 +14,13 @@ from os import listdir, scandir
 from types import ModuleType
 from typing import Any
 
-from dynograd.arrays import backend_of, copy, cuda_arrays, meta_arrays
+from numpy import generic
+
+from dynograd.arrays import backend_of, copy, cuda_arrays, meta_arrays, ndarray
 from dynograd.base.devices import cpu, device
 from dynograd.cuda import driver
 
-__all__ = ["kernel", "module_of"]
+__all__ = ["KernelOfType", "kernel", "module_of"]
 
 _rooms: dict[str, str] = {}  # the folder of each module
 _found: dict[tuple[str, str, type], Callable[..., Any]] = {}
@@ -44,6 +46,18 @@ def kernel(family: str, name: str, like: Any) -> Callable[..., Any]:
         if chosen is not None:  # a stand-in for an array, without values
             return chosen(family, name)
         return _load(family, name, type(like), backend_of(like))
+
+
+class KernelOfType(dict[type, Callable[..., Any]]):
+    """`kernel` of one family and name by the type of the array, `SPREAD[type(g)](g, ...)`: for what is called most, one look-up."""
+
+    def __init__(self, family: str, name: str) -> None:
+        self.family, self.name = family, name
+
+    def __missing__(self, kind: type) -> Callable[..., Any]:
+        like = kind(0) if issubclass(kind, (ndarray, generic)) else object.__new__(kind)
+        function = self[kind] = kernel(self.family, self.name, like)
+        return function
 
 
 def module_of(stem: str) -> ModuleType:

@@ -43,6 +43,7 @@ class Op:
         "formula",
         "forward",
         "function",
+        "has_inplace_argument",
         "inplace",
         "jvp_rule",
         "kind",
@@ -54,6 +55,7 @@ class Op:
         "optional_names",
         "outputs",
         "promote",
+        "public_signature",
         "saves",
         "signature",
         "static_names",
@@ -65,7 +67,9 @@ class Op:
     kind: str  # "op", "elementwise" or "composed"
     forward: Function
     function: Function
-    signature: inspect.Signature
+    signature: inspect.Signature  # what forward, rules and readers see
+    public_signature: inspect.Signature  # that of the function
+    has_inplace_argument: bool
     array_names: tuple[str, ...]
     optional_names: frozenset[str]
     list_name: str | None
@@ -88,7 +92,11 @@ class Op:
         self._read_signature()
 
     def _read_signature(self) -> None:
-        self.signature = inspect.signature(self.forward)
+        self.public_signature = inspect.signature(self.forward)
+        parameters = list(self.public_signature.parameters.values())
+        seen = [parameter for parameter in parameters if parameter.annotation != "Inplace"]
+        self.has_inplace_argument = len(seen) < len(parameters)
+        self.signature = self.public_signature.replace(parameters=seen)
         arrays, optional, static = [], set(), []
         self.list_name, self.list_of_indices = None, False
         for parameter in self.signature.parameters.values():
@@ -121,9 +129,8 @@ class Op:
 
 
 registry: dict[str, Op] = {}
-Writing = tuple[
-    Callable[[], str], dict[str, Any]
-]  # what gives the text of a function, and the names that the text uses
+# What gives the texts that stand in one file (that of the function comes first), and the names that the function uses.
+Writing = tuple[dict[str, Callable[[], str]], dict[str, Any]]
 _interpreter: list[Callable[[Op], Writing]] = []
 _write_shortcut: list[Callable[..., Writing]] = []
 
@@ -312,7 +319,7 @@ def standing(
             if not entry.written:
                 source, used = write()
                 space.update(used)
-                (written,) = run_written(title, source, space, {}, kept).values()
+                (written,) = run_written(title, source, "function", space, {}, kept).values()
                 if not used.get("complete"):  # the source has no defaults of its own
                     own = [one for one in taken.values() if one.default is not one.empty]
                     written.__defaults__ = tuple([one.default for one in own if one.kind is one.POSITIONAL_OR_KEYWORD])
@@ -323,7 +330,7 @@ def standing(
                 else:
                     entry.give_ways(written, names)
 
-    def choose(kwargs: dict[str, Any]) -> Any:
+    def choose(kwargs: dict[str, Any]) -> Function:
         if not _write_shortcut or (entry.written and not always and is_aside(names)):
             if "axis" in kwargs and "axis" not in taken and "dim" in taken:  # as the written code takes it
                 kwargs["dim"] = kwargs.pop("axis")
@@ -380,10 +387,10 @@ def _publish(made: Op) -> Any:
         source, names = _interpreter[0](made)
         space.update(names)
         made.written = None
-        (written,) = run_written(title, source, space, {}, made.is_of_the_library).values()
+        (written,) = run_written(title, source, "function", space, {}, made.is_of_the_library).values()
         entry.give(written)
 
-    def choose(kwargs: dict[str, Any]) -> Any:
+    def choose(kwargs: dict[str, Any]) -> Function:
         if not _interpreter:
             return made.forward
         write()
@@ -395,7 +402,7 @@ def _publish(made: Op) -> Any:
     function.__doc__ = made.forward.__doc__
     function.__module__ = made.forward.__module__
     function.__qualname__ = made.forward.__qualname__
-    function.__signature__ = made.signature
+    function.__signature__ = made.public_signature
     function.op = made
     made.function = function
     made.written = write

@@ -231,7 +231,7 @@ def set_quick_ways_aside(change: int, names: Iterable[str] = ("",)) -> None:
         for name in names:
             _aside[name] += change
         for entry in _with_ways:
-            if not names.isdisjoint(("", *entry.ways[2])):  # type: ignore[index]
+            if entry.ways is not None and not names.isdisjoint(("", *entry.ways[2])):
                 entry.choose_way()
 
 

@@ -59,7 +59,7 @@ def install() -> None:
     _intercepting.turn_on()
 
 
-def intercept(function: Any, handler: Callable[[dict[str, Any]], Any]) -> Any:
+def intercept(function: Any, handler: Callable[[dict[str, Any]], Any]) -> Callable[..., Any]:
     """From now on `function` hands calls with ragged tensors to `handler`, arguments by name; gives its plain form."""
     _intercepting.handlers[function] = handler
     return _seen(function)
@@ -71,7 +71,7 @@ def intercept_sizes(function: Any, handler: Callable[[dict[str, Any]], Any]) -> 
     _seen(function)
 
 
-def _seen(function: Any) -> Any:
+def _seen(function: Any) -> Callable[..., Any]:
     entry = join(function)
     _intercepting.see(entry)
     return entry.apart()

@@ -6,7 +6,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy
+
 from dynograd import arrays
+from dynograd.arrays import ndarray
 from dynograd.autograd.engine import run_backward
 from dynograd.errors import GradientError
 from dynograd.interpreter import TENSORS
@@ -14,6 +17,8 @@ from dynograd.kernels import kernel
 from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["backward", "grad"]
+
+_ONE = numpy.ones(())  # the gradient of a loss, in its dtype
 
 
 def backward(
@@ -31,6 +36,17 @@ def backward(
     >>> x.grad
     tensor([3., 3.])
     """
+    if type(tensors) in TENSORS and grad_tensors is None and grad_variables is None and inputs is None:
+        array = tensors.array
+        if (
+            not create_graph
+            and type(array) is ndarray
+            and not array.ndim
+            and array.dtype.kind in "fV"
+            and tensors._requires_grad
+        ):
+            run_backward([(tensors.node or tensors, _ONE.astype(array.dtype))], retain_graph=bool(retain_graph))
+            return
     seeds = grad_tensors if grad_tensors is not None else grad_variables
     _settle(tensors)
     if any([_has_rows(one) for one in _listed(tensors)]):

@@ -25,13 +25,14 @@ from dynograd.base.dtypes import BY_NUM
 from dynograd.base.shapes import SIZES, Size
 from dynograd.errors import DeviceError, DtypeError, GradientError
 from dynograd.interpreter.tensor_parts import SILENT, Meta, RemovableHandle, full_meta, node_hooks, view_of
-from dynograd.kernels import kernel
+from dynograd.kernels import KernelOfType, kernel
 from dynograd.ops.op import install, registry
 from dynograd.tensor import printing
 
 __all__ = ["Tensor", "is_tensor"]
 
 when_derived: list[Any] = []  # called with each new subclass
+_ADD_INTO = KernelOfType("gradients", "add_into")
 _adding = threading.Lock()  # several threads may send gradients to one leaf
 _LARGE = 1 << 18  # bytes
 
@@ -435,10 +436,12 @@ class Tensor:
             or (type(meta) is Meta and (meta.hooks or meta.after_accumulate))
         ):
             return False
-        if type(part) not in arrays.array_types or held.is_sparse or held.array.shape != part.shape:
+        if type(part) not in arrays.array_types or (type(held) is not Tensor and held.is_sparse):
+            return False
+        if held.array.shape != part.shape:
             return False
         with _adding:
-            kernel("gradients", "add_into", held.array)(held.array, part)
+            _ADD_INTO[type(held.array)](held.array, part)
         return True
 
     def accumulate_grad(self, g: Any) -> None:

@@ -18,12 +18,20 @@ class _OfThread(threading.local):
 
 _of_thread = _OfThread()
 _everywhere = False
-_used = False  # nobody pays for a mode that nobody has used
+
+
+class Uses:
+    """Nobody pays for a mode that nobody has used: kernels that are called most ask `USES.batch_invariant` first."""
+
+    batch_invariant = False
+
+
+USES = Uses()
 
 
 def batch_invariant() -> bool:
     """Whether the mode is on for the calling thread: what kernels ask."""
-    return _used and is_batch_invariant()
+    return USES.batch_invariant and is_batch_invariant()
 
 
 def is_batch_invariant() -> bool:
@@ -54,14 +62,14 @@ class use_batch_invariant:
     """
 
     def __init__(self, mode: bool = True) -> None:
-        global _everywhere, _used
+        global _everywhere
         if not isinstance(mode, bool):
             raise TypeError(f"use_batch_invariant: expected True or False, got {type(mode).__name__} {mode!r}.")
         self.mode = mode
         self._everywhere_before: bool | None = _everywhere
         self._before: list[bool | None] = []
         _everywhere = mode
-        _used = True
+        USES.batch_invariant = True
 
     def __enter__(self) -> None:
         global _everywhere

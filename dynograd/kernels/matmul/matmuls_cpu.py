@@ -14,7 +14,7 @@ import numpy
 
 from dynograd.arrays import buffers
 from dynograd.kernels.build import blas, threads
-from dynograd.kernels.build.batch_invariance import batch_invariant
+from dynograd.kernels.build.batch_invariance import USES, batch_invariant
 
 __all__ = ["few_product", "few_products", "linear_forward", "matmul_forward"]
 
@@ -36,8 +36,10 @@ def matmul_forward(input: Any, other: Any) -> Any:
         rows, inner = input.shape
         columns = other.shape[1]
         work = rows * inner * columns
-        if work < _SMALL and (work <= _SMALL_WITH_VECTOR or (rows > 1 and columns > 1)) and not batch_invariant():
-            return numpy.dot(input, other)
+        if work < _SMALL and (work <= _SMALL_WITH_VECTOR or (rows > 1 and columns > 1)):
+            if USES.batch_invariant and batch_invariant():
+                return _product(input, other, None)
+            return input.dot(other)  # the method: numpy.dot asks other types first, in Python
         return _product(input, other, None)
     if rank == 1 or other_rank == 1:
         if input.size <= _SMALL_WITH_VECTOR >= other.size and not batch_invariant():
@@ -56,13 +58,13 @@ def matmul_forward(input: Any, other: Any) -> Any:
 
 def few_product(input: Any, other: Any) -> Any:
     """What NumPy multiplies at once: small float matrices and vectors; None leaves others to `matmul_forward`."""
-    if input.dtype is not other.dtype or input.dtype.char not in "fd" or batch_invariant():
+    if input.dtype is not other.dtype or input.dtype.char not in "fd" or (USES.batch_invariant and batch_invariant()):
         return None
     rank, size = input.ndim, input.size
     if other.ndim == 1:
         if not 0 < rank < 3 or size > _SMALL_WITH_VECTOR or other.size > _SMALL_WITH_VECTOR:
             return None
-        return numpy.dot(input, other) if rank == 2 else numpy.dot(input, other, numpy.empty((), input.dtype))
+        return input.dot(other) if rank == 2 else input.dot(other, numpy.empty((), input.dtype))
     if rank == 3 == other.ndim:
         return few_products(input, other)
     if rank != 2 or other.ndim != 2:
@@ -70,7 +72,7 @@ def few_product(input: Any, other: Any) -> Any:
     columns = other.shape[1]
     work = size * columns
     if work < _SMALL and (work <= _SMALL_WITH_VECTOR or (len(input) > 1 and columns > 1)):
-        return numpy.dot(input, other)
+        return input.dot(other)
     return None
 
 
@@ -100,7 +102,7 @@ def linear_forward(input: Any, weight: Any, bias: Any) -> Any:
     work = input.size * features
     if input.ndim == 2 and work < _SMALL and not batch_invariant():
         if work <= _SMALL_WITH_VECTOR or (features > 1 and input.shape[0] > 1):
-            out = numpy.dot(input, weight.T)
+            out = input.dot(weight.T)
             if bias is not None:
                 if bias.ndim > 1 or (bias.ndim and bias.shape[0] != features):
                     return out + bias

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from dynograd.arrays import buffers
-from dynograd.kernels.build.batch_invariance import batch_invariant
+from dynograd.kernels.build.batch_invariance import USES, batch_invariant
 from dynograd.kernels.layout.casts_cpu import to_float
 from dynograd.kernels.layout.copies_cpu import contiguous
 from dynograd.kernels.reduce.blocks_cpu import LARGE, reduced, suits
@@ -66,7 +66,12 @@ def sum(input: Any, dim: Any, keepdim: bool) -> Any:
     if found is not None:
         return found
     kind = input.dtype
-    if input.size < LARGE and kind.kind == "f" and kind.num != _HALF and not batch_invariant():
+    if (
+        input.size < LARGE
+        and kind.kind == "f"
+        and kind.num != _HALF
+        and not (USES.batch_invariant and batch_invariant())
+    ):
         found = _add_reduce(input, dim, None, None, keepdim)
         return found if dim is None or input.flags.c_contiguous else contiguous(found)
     if kind.num == _HALF or kind.kind == "V":

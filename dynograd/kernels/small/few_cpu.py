@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy
 
-from dynograd.kernels.build.batch_invariance import batch_invariant
+from dynograd.kernels.build.batch_invariance import USES, batch_invariant
 from dynograd.kernels.build.compiled_kernels import often_called
 
 __all__ = [
@@ -35,7 +35,9 @@ _empty, _multiply = numpy.empty, numpy.multiply
 
 def sum(input: Any, dim: Any, keepdim: bool) -> Any:
     """Of a matrix or vector, or of everything."""
-    if input.dtype.char not in "fdl" or input.size > _MOST or not input.flags.c_contiguous or batch_invariant():
+    if input.dtype.char not in "fdl" or input.size > _MOST or not input.flags.c_contiguous:
+        return None
+    if USES.batch_invariant and batch_invariant():
         return None
     rank = input.ndim
     if dim is not None and rank != 2:

@@ -11,6 +11,7 @@ from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.shapes import normalize_dim
 from dynograd.errors import DtypeError, ShapeError
+from dynograd.ops.argument_kinds import Inplace, Real
 from dynograd.ops.elementwise.exponentials import sigmoid
 from dynograd.ops.layout.splits import narrow
 from dynograd.ops.layout.views import reshaped
@@ -35,9 +36,13 @@ _SELU_ALPHA = 1.6732632423543772848170429916717
 _SELU_SCALE = 1.0507009873554804934193349852946
 
 
-@elementwise(name="relu", formula="max(input, 0)", derivative="gate(g, output)", inplace=True)
-def positive_part(input: Array) -> Array:
-    """`input` where it is above 0, 0 elsewhere."""
+@elementwise(formula="max(input, 0)", derivative="gate(g, output)", method=True, inplace=True)
+def relu(input: Array, inplace: Inplace = False) -> Array:
+    """`input` where it is above 0, 0 elsewhere; NaN stays. The gradient at 0 is 0.
+
+    >>> dynograd.relu(tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
 
 
 @elementwise(formula="other <= 0 ? 0 : input", derivative=("gate(g, other)", None))
@@ -45,37 +50,18 @@ def gate(input: Array, other: Array) -> Array:
     """`input` where `other` is above 0 or NaN, 0 elsewhere: the backward of relu."""
 
 
-@composed(covers="relu", method=True)
-def relu(input: Any, inplace: bool = False) -> Any:
-    """`input` where it is above 0, 0 elsewhere; NaN stays. The gradient at 0 is 0.
-
-    >>> dynograd.relu(tensor([-1.0, 2.0]))
-    tensor([0., 2.])
-    """
-    return input.relu_() if inplace else positive_part(input)
-
-
 @elementwise(
-    name="leaky_relu",
     formula="input > 0 ? input : input * negative_slope",
     derivative="where(input > 0, g, g * negative_slope)",
     promote="float",
     inplace=True,
 )
-def leaky_part(input: Array, negative_slope: float) -> Array:
-    """`input` where it is above 0, `input * negative_slope` elsewhere."""
-
-
-@composed(covers="leaky_relu")
-def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
+def leaky_relu(input: Array, negative_slope: Real = 0.01, inplace: Inplace = False) -> Array:
     """`input` where it is above 0, `input * negative_slope` elsewhere.
 
     >>> dynograd.nn.functional.leaky_relu(tensor([-1.0, 2.0]), 0.1)
     tensor([-0.1000,  2.0000])
     """
-    if inplace:
-        return input.leaky_relu_(negative_slope)
-    return leaky_part(input, float(negative_slope))
 
 
 @elementwise(
@@ -202,8 +188,12 @@ def gelu(input: Any, approximate: str = "none") -> Any:
     promote="float",
     inplace=True,
 )
-def sigmoid_weighted(input: Array) -> Array:
-    """`input * sigmoid(input)`."""
+def silu(input: Array, inplace: Inplace = False) -> Array:
+    """`input * sigmoid(input)`, also called swish.
+
+    >>> dynograd.nn.functional.silu(tensor([-1.0, 2.0]))
+    tensor([-0.2689,  1.7616])
+    """
 
 
 @elementwise(
@@ -217,18 +207,7 @@ def silu_backward(input: Array, other: Array) -> Array:
     """`input` times the slope of silu at `other`."""
 
 
-@composed(covers="silu")
-def silu(input: Any, inplace: bool = False) -> Any:
-    """`input * sigmoid(input)`, also called swish.
-
-    >>> dynograd.nn.functional.silu(tensor([-1.0, 2.0]))
-    tensor([-0.2689,  1.7616])
-    """
-    return input.silu_() if inplace else sigmoid_weighted(input)
-
-
 @elementwise(
-    name="mish",
     formula=(  # tanh(log(1 + e)) is n / (n + 2) with n = e (e + 2)
         "input > 20 ? input : input * (exp(input) * (exp(input) + 2)) / (exp(input) * (exp(input) + 2) + 2)"
     ),
@@ -237,12 +216,7 @@ def silu(input: Any, inplace: bool = False) -> Any:
     promote="float",
     inplace=True,
 )
-def softplus_weighted(input: Array) -> Array:
-    """`input * tanh(softplus(input))`."""
-
-
-@composed(covers="mish")
-def mish(input: Any, inplace: bool = False) -> Any:
+def mish(input: Array, inplace: Inplace = False) -> Array:
     """`input * tanh(softplus(input))`.
 
     Source: Misra, Mish: A Self Regularized Non-Monotonic Activation Function, 2019 (arXiv:1908.08681).
@@ -250,7 +224,6 @@ def mish(input: Any, inplace: bool = False) -> Any:
     >>> dynograd.nn.functional.mish(tensor([-1.0, 2.0]))
     tensor([-0.3034,  1.9440])
     """
-    return input.mish_() if inplace else softplus_weighted(input)
 
 
 @elementwise(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.arrays import Array
+from dynograd.ops.argument_kinds import Inplace
 from dynograd.ops.elementwise.arithmetic import abs
 from dynograd.ops.elementwise.exponentials import tanh
 from dynograd.ops.op import composed, elementwise
@@ -61,39 +62,26 @@ def relu6(input: Any, inplace: bool = False) -> Any:
 
 
 @elementwise(
-    name="hardsigmoid",
     formula="min(max(input + 3, 0), 6) / 6",
     derivative="where((input > -3) & (input < 3), g / 6, 0.0)",
     promote="float",
     inplace=True,
 )
-def straight_sigmoid(input: Array) -> Array:
-    """`(input + 3) / 6` between 0 and 1."""
-
-
-@composed(covers="hardsigmoid")
-def hardsigmoid(input: Any, inplace: bool = False) -> Any:
+def hardsigmoid(input: Array, inplace: Inplace = False) -> Array:
     """`(input + 3) / 6` between 0 and 1: a sigmoid of three straight pieces.
 
     >>> dynograd.nn.functional.hardsigmoid(tensor([-4.0, 0.0, 4.0]))
     tensor([0.0000, 0.5000, 1.0000])
     """
-    return input.hardsigmoid_() if inplace else straight_sigmoid(input)
 
 
 @elementwise(
-    name="hardswish",
     formula="input * min(max(input + 3, 0), 6) / 6",
     derivative="where(input <= -3, 0.0, where(input >= 3, g, g * (input / 3 + 0.5)))",
     promote="float",
     inplace=True,
 )
-def straight_silu(input: Array) -> Array:
-    """`input * hardsigmoid(input)`."""
-
-
-@composed(covers="hardswish")
-def hardswish(input: Any, inplace: bool = False) -> Any:
+def hardswish(input: Array, inplace: Inplace = False) -> Array:
     """`input * hardsigmoid(input)`.
 
     Source: Howard and others, Searching for MobileNetV3, 2019 (arXiv:1905.02244).
@@ -101,7 +89,6 @@ def hardswish(input: Any, inplace: bool = False) -> Any:
     >>> dynograd.nn.functional.hardswish(tensor([-4.0, 1.0, 4.0]))
     tensor([-0.0000, 0.6667, 4.0000])
     """
-    return input.hardswish_() if inplace else straight_silu(input)
 
 
 @elementwise(

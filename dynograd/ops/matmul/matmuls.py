@@ -9,7 +9,7 @@ from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.shapes import broadcast_shapes, check_fits
 from dynograd.errors import DtypeError, ShapeError, refusal
-from dynograd.kernels import kernel
+from dynograd.kernels import KernelOfType, kernel
 from dynograd.ops.elementwise.arithmetic import conj
 from dynograd.ops.layout.broadcasting import convert, sum_to
 from dynograd.ops.layout.views import permuted, reshaped
@@ -109,6 +109,22 @@ def matmul_backward(g: Any, saved: Any) -> Any:
             g_y = sum_to(matmul(_adjoint(rows), g), tuple(columns.shape))
         g_y = reshaped(g_y, tuple(y.shape))
     return g_x, g_y
+
+
+_PRODUCT = KernelOfType("matmuls", "matmul_forward")
+
+
+@matmul.fast_backward
+def matmul_fast_backward(g: Any, saved: Any) -> Any:
+    x, y = saved.input, saved.other
+    if x.ndim != 2 or y.ndim != 2 or g.dtype.kind == "c":
+        return matmul_backward(g, saved)
+    multiply, all_edges = _PRODUCT[type(g)], saved.asked.edges is None
+    of_x, of_y = saved.edges
+    return (
+        multiply(g, y.transpose(1, 0)) if of_x is not None and (all_edges or saved.needs(0)) else None,
+        multiply(x.transpose(1, 0), g) if of_y is not None and (all_edges or saved.needs(1)) else None,
+    )
 
 
 @composed(method=True)

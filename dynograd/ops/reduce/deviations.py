@@ -79,7 +79,7 @@ def _through_distance(g: Any, x: Any, dim: Any, correction: float, keepdim: bool
 _ALONG = """
     place = dim if dim is None or dim >= 0 else dim + input.ndim
     out = compute(input, place, 1, keepdim)
-    out = out if type(out) is ndarray else as_result(out)
+    out = out if type(out) is ndarray else asarray(out)
     statics = place, 1, keepdim
 """
 _PLAIN = f"{PLAIN} and unbiased is None and correction is None and input.dtype.kind == 'f'"

@@ -12,7 +12,7 @@ from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.shapes import as_shape, normalize_dims, sizes_by_name
 from dynograd.errors import DtypeError, ShapeError
-from dynograd.kernels import kernel
+from dynograd.kernels import KernelOfType, kernel
 from dynograd.ops.elementwise.choices import where
 from dynograd.ops.index.indexing import get_basic
 from dynograd.ops.index.indices import FULL
@@ -35,7 +35,7 @@ def reduced_dims(who: str, dim: Any, rank: int) -> Any:
 ALONG = """
     place = dim if dim is None or dim >= 0 else dim + input.ndim
     out = compute(input, place, keepdim)
-    out = out if type(out) is ndarray else as_result(out)
+    out = out if type(out) is ndarray else asarray(out)
     statics = place, keepdim
 """
 USUAL = "axis is None and keepdims is None and type(keepdim) is bool and input.dtype.num < 256"
@@ -73,9 +73,12 @@ def sum_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
     return (stretch(kept(g, shape, dim, keepdim), shape),)
 
 
+_SPREAD = KernelOfType("reductions", "spread")
+
+
 @sum_dims.fast_backward
 def sum_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
-    return (kernel("reductions", "spread", g)(g, saved.input_shape, dim, keepdim),)
+    return (_SPREAD[type(g)](g, saved.input_shape, dim, keepdim),)
 
 
 @composed(covers="sum", method=True)

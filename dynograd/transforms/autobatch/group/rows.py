@@ -300,10 +300,10 @@ def keep_saved(nodes: list[Any]) -> None:
     """What these nodes have saved is not dropped by the first backward: examples with losses of their own share them."""
     for node in nodes:
         cls = type(node)
-        if cls.release is not None:
+        if cls.release is not None or cls.drops:
             kept = _kept.get(cls)
             if kept is None:
-                kept = _kept[cls] = type(cls.__name__, (cls,), {"__slots__": (), "release": None})
+                kept = _kept[cls] = type(cls.__name__, (cls,), {"__slots__": (), "release": None, "drops": ()})
             node.__class__ = kept
 
 

@@ -88,7 +88,7 @@ def _recording_code(op: Op, below: Any, names: dict[str, Any]) -> tuple[str, lis
     parameters, _, call = signature_of(op)
     lines = [
         "recorder = $MODES.recorder",
-        "if recorder is None:",
+        f"if recorder is None{' or inplace' * op.has_inplace_argument}:",
         f"    return $below({', '.join(call)})",
         *(
             [f"if type({op.array_names[0]}) in $TENSORS:", f"    return $below({', '.join(call)})"]
