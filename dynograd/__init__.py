@@ -25,6 +25,7 @@ from dynograd.base import memory_formats as _memory_formats  # noqa: E402
 from dynograd.compat import einops_support as _einops_support  # noqa: E402
 from dynograd.compat import import_paths as _import_paths  # noqa: E402
 from dynograd.interpreter import out_forms as _out_forms  # noqa: E402
+from dynograd.interpreter import override_protocol as _override_protocol  # noqa: E402
 from dynograd.interpreter import overriding as _overriding  # noqa: E402
 from dynograd.interpreter import public_forms as _public_forms  # noqa: E402
 from dynograd.interpreter import tensor_parts as _tensor_parts  # noqa: E402
@@ -148,7 +149,7 @@ def _imported_when_called(module: str, name: str) -> Any:
     return call
 
 
-_overriding.when_first.append(_imported_when_called("dynograd.overrides.guards", "begin"))
+_override_protocol.when_first.append(_imported_when_called("dynograd.overrides.guards", "begin"))
 _ops.namespace.append(functools.partial(_imported_when_called("dynograd.library", "place_of"), sys.modules[__name__]))
 _overriding.public_function.append(_imported_when_called("dynograd.overrides.tables", "public_function_of"))
 for _name in ("gradcheck", "gradgradcheck"):
@@ -207,7 +208,7 @@ _LAZY_NAMES |= dict.fromkeys(("GradScaler", "autocast", "clear_autocast_cache"),
 _LAZY_NAMES |= dict.fromkeys("get_autocast_cpu_dtype set_autocast_cpu_dtype get_autocast_gpu_dtype".split(), "amp")
 _LAZY_NAMES |= dict.fromkeys("set_autocast_gpu_dtype is_autocast_cpu_enabled set_autocast_cpu_enabled".split(), "amp")
 _LAZY_NAMES |= {"binomial": "distributions.draws", "poisson": "distributions.draws", "conv_tbc": "nn.functional"}
-_LAZY_NAMES |= dict.fromkeys(("DisableTorchFunction", "DisableTorchFunctionSubclass"), "interpreter.overriding")
+_LAZY_NAMES |= dict.fromkeys(("DisableTorchFunction", "DisableTorchFunctionSubclass"), "interpreter.override_protocol")
 _LAZY_NAMES |= {"OutOfMemoryError": "cuda", "Future": "compat.futures"}
 _LAZY_NAMES |= {"Stream": "compat.accelerator", "Event": "compat.accelerator"}
 for _name in ("autocast_enabled", "autocast_dtype", "autocast_cache_enabled"):

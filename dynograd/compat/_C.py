@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.compat.operators.registry import below_autograd as _AutoDispatchBelowAutograd
-from dynograd.interpreter.overriding import DisableTorchFunction, DisableTorchFunctionSubclass
-from dynograd.interpreter.overriding import disabled_torch_function as _disabled_torch_function_impl
+from dynograd.interpreter.override_protocol import DisableTorchFunction, DisableTorchFunctionSubclass
+from dynograd.interpreter.override_protocol import disabled_torch_function as _disabled_torch_function_impl
 
 __all__ = [
     "DisableTorchFunction",

@@ -15,6 +15,7 @@ from typing import Any
 
 from dynograd.base.generated_sources import run_written, written_later
 from dynograd.errors import DtypeError
+from dynograd.interpreter.override_protocol import ORDINARY, answer_of_foreign
 from dynograd.ops.op import Op, prepare, registry
 from dynograd.ops.readers import join
 from dynograd.tensor.tensor import Tensor
@@ -89,7 +90,8 @@ def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None,
             _MISSING=_MISSING,
             _missing=_missing,
             _explained=_explained,
-            _Answer=_Answer,
+            _ORDINARY=ORDINARY,
+            _answer_of_foreign=answer_of_foreign,
             _public=public,
         )
 
@@ -130,17 +132,20 @@ def explained(function: Any) -> Any:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        for argument in args:
+            if type(argument) not in ORDINARY:
+                answer = answer_of_foreign(call, args, kwargs)
+                if answer is not NotImplemented:
+                    return answer
         try:
             return function(*args, **kwargs)
         except Exception as error:
             for name, alias in ALIASES.items():
                 if alias in kwargs and name in names and alias not in names:
                     return call(*args, **{name if one == alias else one: value for one, value in kwargs.items()})
-            told = _explained(error, function.__name__, names, args, kwargs, function)
+            told = _explained(error, function.__name__, names, args, kwargs)
             if told is None:
                 raise
-            if isinstance(told, _Answer):
-                return told.value
             raise told from told.__cause__
 
     return call
@@ -226,6 +231,15 @@ def _source(entry: Op, has_out: bool, refused: tuple[str, str]) -> str:
             f"    if {' or '.join([f'{one} is _MISSING' for one in required])}:",
             f"        raise _missing({name!r}, {listed})",
         ]
+    operands = _operands(entry)
+    if operands:
+        everything = f"({''.join(name + ', ' for name in positional)}), {{{', '.join(keywords)}}}"
+        lines += [
+            f"    if {' or '.join([f'type({operand}) not in _ORDINARY' for operand in operands])}:",
+            f"        answer = _answer_of_foreign(_public, {everything})",
+            "        if answer is not NotImplemented:",
+            "            return answer",
+        ]
     test, error = refused
     if test:
         lines += [f"    if {test}:", f"        raise {error}"]
@@ -239,14 +253,22 @@ def _source(entry: Op, has_out: bool, refused: tuple[str, str]) -> str:
     if has_out:
         run = ["if out is None:", *[f"    {line}" for line in run], f"return _into(out, {', '.join(call)})"]
     lines += ["    try:", *[f"        {line}" for line in run], "    except Exception as error:"]
-    lines += [f"        told = _explained(error, {name!r}, {list(signature.parameters)!r}, {packed}, _public)"]
-    lines += ["        if told is None:", "            raise"]
-    lines += [
-        "        if type(told) is _Answer:",
-        "            return told.value",
-        "        raise told from told.__cause__",
-    ]
+    lines += [f"        told = _explained(error, {name!r}, {list(signature.parameters)!r}, {packed})"]
+    lines += ["        if told is None:", "            raise", "        raise told from told.__cause__"]
     return "\n".join(lines) + "\n"
+
+
+def _operands(entry: Op) -> list[str]:
+    """The parameters that may be of a type that takes functions over: operands of ops, what composed functions cannot do without."""
+    if entry.kind != "composed":
+        return [name for name in entry.array_names if name != entry.list_name]
+    return [
+        parameter.name
+        for parameter in entry.public_signature.parameters.values()
+        if parameter.kind is _KINDS.POSITIONAL_OR_KEYWORD
+        and (parameter.default is parameter.empty or parameter.name == "other")
+        and str(parameter.annotation) == "Any"
+    ]
 
 
 def _refused_numbers(entry: Op) -> tuple[str, str]:
@@ -307,29 +329,11 @@ def _not_a_tensor(who: str, name: str, value: Any) -> TypeError:
     )
 
 
-class _Answer:
-    """What a function gives in the place of an error: an argument's type has taken the call over."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-taken_over: list[
-    Callable[[Any, tuple, dict[str, Any]], Any]
-] = []  # who knows of such types; NotImplemented: none is there
-
-
-def _explained(
-    error: Exception, who: str, names: list[str], args: tuple, kwargs: dict[str, Any], function: Any
-) -> Exception | _Answer | None:
+def _explained(error: Exception, who: str, names: list[str], args: tuple, kwargs: dict[str, Any]) -> Exception | None:
     """What to raise for an error from underneath an op: it names the op and the arguments. None: the error says enough itself.
 
     It has a cause only where that says more.
     """
-    for asked in taken_over:
-        result = asked(function, args, kwargs)
-        if result is not NotImplemented:
-            return _Answer(result)
     given = dict(zip(names, args)) | kwargs
     if len(args) > len(names):  # def f(*tensors)
         given[names[0]] = args

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from dynograd.interpreter.overriding import disabled_torch_function
+from dynograd.interpreter.override_protocol import disabled_torch_function
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Buffer", "Parameter"]

@@ -355,20 +355,6 @@ def keep(table: dict, key: Any, value: Any, most: int = 1000) -> None:
 _lock = threading.RLock()
 
 
-def read_values(function: Function) -> Function:
-    """Marks a composed op that reads values of its arguments: arguments without (a batch's) may run it once per example."""
-
-    @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        for one in (*args, *kwargs.values()):
-            handler = getattr(type(one), "__dynograd_in_turn__", None)
-            if handler is not None:
-                return handler(function, args, kwargs)
-        return function(*args, **kwargs)
-
-    return called
-
-
 def _check_new(key: str, function: Function) -> None:
     """One name, one op. The same file imported again (after an error in a later one) may register its ops again."""
     held = registry.get(key)

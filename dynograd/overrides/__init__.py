@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dynograd.errors import user_level
-from dynograd.interpreter.overriding import STATE, dispatch, is_overriding, keeps_type, name_of, overriding_among
+from dynograd.interpreter.override_protocol import STATE, dispatch, is_overriding, name_of, overriding_among
+from dynograd.interpreter.overriding import keeps_type
 from dynograd.overrides.modes import BaseTorchFunctionMode, TorchFunctionMode
 from dynograd.overrides.tables import SPACES, functions_of, methods, module_of, properties
 from dynograd.tensor.tensor import Tensor

@@ -9,7 +9,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-from dynograd.interpreter.overriding import OVERRIDING, STATE, dispatch, overriding_among
+from dynograd.interpreter.override_protocol import OVERRIDING, STATE, dispatch, overriding_among
 from dynograd.ops.op import Op, registry
 from dynograd.ops.readers import Entry, Reader, join
 from dynograd.overrides.tables import SPACES, functions_of, methods, properties, public_function_of

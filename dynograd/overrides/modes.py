@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.interpreter.overriding import STATE
+from dynograd.interpreter.override_protocol import STATE
 from dynograd.overrides.guards import modes
 
 __all__ = ["BaseTorchFunctionMode", "TorchFunctionMode"]

@@ -8,12 +8,14 @@ import inspect
 import types
 from typing import Any
 
-from dynograd.interpreter.overriding import OverridingTensor, fill_overriding, known_names
+from dynograd.interpreter.override_protocol import known_names
+from dynograd.interpreter.overriding import OverridingTensor, fill_overriding
 from dynograd.ops.op import Op
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["SPACES", "functions_of", "methods", "module_of", "properties", "public_function_of"]
 
+_METHODS = "dynograd.Tensor."
 SPACES = ("", "nn.functional", "linalg", "fft", "special")
 # First parameters that are tensors.
 _TENSORS = frozenset(
@@ -45,7 +47,8 @@ def functions_of(space: str, of_tensors: bool = False) -> dict[str, Any]:
             continue
         found[name] = function
         if space or name.partition("_")[0] not in SPACES:  # linalg_norm is known as linalg.norm
-            known_names.setdefault(function, f"{module.__name__}.{name}")
+            if known_names.get(function, _METHODS).startswith(_METHODS):  # a method too
+                known_names[function] = f"{module.__name__}.{name}"
     return found
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from dynograd.base import dtypes
 from dynograd.base.shapes import check_whole
+from dynograd.base.values import read_values
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.interpreter.out_forms import write_out
 from dynograd.ops.index.lookups import bincount, searchsorted
 from dynograd.ops.layout.joins import stack
-from dynograd.ops.op import read_values
 from dynograd.tensor.creation import linspace, zeros
 from dynograd.tensor.tensor import Tensor
 

@@ -10,6 +10,7 @@ import copyreg
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from dynograd import arrays, interpreter
@@ -31,7 +32,9 @@ from dynograd.tensor import printing
 
 __all__ = ["Tensor", "is_tensor"]
 
-when_derived: list[Any] = []  # called with each new subclass
+# (bases, namespace) -> the bases that a subclass gets, and who is told of it when it is there: `__torch_function__`.
+choose_bases: list[Callable[[tuple[type, ...], dict[str, Any]], tuple[type, ...]]] = []
+when_derived: list[Callable[[type], Any]] = []
 _ADD_INTO = KernelOfType("gradients", "add_into")
 _adding = threading.Lock()  # several threads may send gradients to one leaf
 _LARGE = 1 << 18  # bytes
@@ -47,7 +50,16 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock)
 
 
-class Tensor:
+class TensorType(type):
+    """The type of Tensor and its subclasses, whose bases are chosen when they are made."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> TensorType:
+        for choose in choose_bases:
+            bases = choose(bases, namespace)
+        return super().__new__(mcs, name, bases, namespace, **options)
+
+
+class Tensor(metaclass=TensorType):
     """A multi-dimensional array that can remember how it was computed.
 
     Make one with `dynograd.tensor(data)`, `zeros`, `randn` and the like. With `requires_grad=True` every op on it is recorded

@@ -16,7 +16,7 @@ from dynograd import ops
 from dynograd.amp import autocast, is_autocast_enabled
 from dynograd.autograd.modes import MODES
 from dynograd.compat.operators.schemas import Schema
-from dynograd.interpreter.overriding import OVERRIDING, STATE, dispatch, overriding_among
+from dynograd.interpreter.override_protocol import OVERRIDING, STATE, dispatch, overriding_among
 from dynograd.tensor.custom_function import Function
 from dynograd.tensor.tensor import Tensor
 

@@ -15,6 +15,7 @@ from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.random_streams import default_generator
+from dynograd.base.values import differs_by_example
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.attention.attentions import _masked_softmax, _shared_heads
@@ -290,7 +291,7 @@ def varlen_attention(
 
 def _in_a_batch(*values: Any) -> bool:
     """Whether `vmap` has another one of these for each example."""
-    return any([hasattr(type(one), "__dynograd_in_turn__") for one in values])
+    return any([differs_by_example(one) for one in values])
 
 
 def _window(window: tuple[int, int] | None, causal: bool) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.random_streams import default_generator, drawn, takers
 from dynograd.base.shapes import check_tensor
+from dynograd.base.values import differs_by_example
 from dynograd.errors import ShapeError, user_level
 from dynograd.kernels import kernel
 from dynograd.ops.op import composed, op
@@ -276,7 +277,7 @@ def _alpha_parts(input: Any, mask_shape: tuple[int, ...], p: float) -> tuple[Any
 
 def _is_batch(input: Any) -> bool:
     """Whether masks may have to differ from example to example: the op for dropout knows."""
-    return hasattr(type(input), "__dynograd_in_turn__")
+    return differs_by_example(input)
 
 
 def _key(kind: str, shape: tuple[int, ...]) -> tuple[int, int]:

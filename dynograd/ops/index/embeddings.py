@@ -12,12 +12,13 @@ from dynograd import arrays
 from dynograd.arrays import Array, ndarray
 from dynograd.base import dtypes
 from dynograd.base.shapes import check_whole
+from dynograd.base.values import read_values
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.index.indexing import get_advanced
 from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op, read_values, shortcut
+from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.reduce.deferred_sums import deferred
 
 __all__ = ["embedding", "embedding_bag"]

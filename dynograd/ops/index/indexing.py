@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from dynograd import arrays
 from dynograd.arrays import Array, IndexArrays, ndarray
 from dynograd.base import dtypes
+from dynograd.base.values import has_values
 from dynograd.errors import DtypeError, ShapeError, refusal
 from dynograd.kernels import kernel
 from dynograd.ops.index.indices import FULL, check_range, parse
@@ -288,7 +289,7 @@ def _plain_number(one: Any) -> int | None:
     if getattr(array, "ndim", 1):
         return None
     kind = array.dtype
-    if kind.kind not in "iu" or (kind.num == _UINT8 and type(array) is ndarray) or hasattr(one, "__dynograd_op__"):
+    if kind.kind not in "iu" or (kind.num == _UINT8 and type(array) is ndarray) or not has_values(one):
         return None
     return array.item() if type(array) is ndarray else one.__index__()
 
@@ -305,12 +306,12 @@ def _index_array(one: Any) -> Any:
     """The int64 or bool array of a plain tensor, an array, a range or a list of ints; None for others."""
     kind = type(one)
     array = getattr(one, "array", None)
-    if type(array) is ndarray and array.dtype.num == _INT64 and array.ndim and not hasattr(kind, "__dynograd_op__"):
+    if type(array) is ndarray and array.dtype.num == _INT64 and array.ndim and has_values(one):
         return array
     if kind is list or kind is range:
         return arrays.from_python(one, None) if {*map(type, one)} in _LISTED else None
     array = getattr(one, "array", one)
-    if type(array) is not ndarray or not array.ndim or hasattr(kind, "__dynograd_op__"):
+    if type(array) is not ndarray or not array.ndim or not has_values(one):
         return None
     number = array.dtype.num
     if number in (_INT64, _BOOL):

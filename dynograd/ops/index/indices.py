@@ -8,6 +8,7 @@ from typing import Any
 from dynograd import arrays
 from dynograd.base import dtypes
 from dynograd.base.shapes import broadcast_shapes
+from dynograd.base.values import has_values
 from dynograd.errors import IndexRangeError, ShapeError, user_level
 from dynograd.kernels import kernel
 from dynograd.ops.layout.broadcasting import convert
@@ -123,7 +124,7 @@ def _entry(who: str, one: Any) -> Any:
             one = convert(one, dtypes.bool)
         return _Flag(bool(one)) if one.ndim == 0 else one
     if kind.kind in "iu":
-        return one.__index__() if one.ndim == 0 and not hasattr(type(one), "__dynograd_op__") else one
+        return one.__index__() if one.ndim == 0 and has_values(one) else one
     if one.shape == (0,):
         return convert(one, dtypes.int64)
     raise IndexError(

@@ -9,6 +9,7 @@ from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.shapes import normalize_dim
+from dynograd.base.values import read_values
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.choices import places as _places
@@ -16,7 +17,7 @@ from dynograd.ops.index.indexing import get_advanced
 from dynograd.ops.layout.paddings import pad_constant
 from dynograd.ops.layout.splits import unbind
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op, read_values, shortcut
+from dynograd.ops.op import composed, op, shortcut
 
 __all__ = [
     "argwhere",

@@ -9,6 +9,7 @@ from dynograd import arrays
 from dynograd.arrays import literals
 from dynograd.base import dtypes
 from dynograd.base.shapes import broadcast_shapes, normalize_dim
+from dynograd.base.values import read_values
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.choices import where
@@ -19,7 +20,7 @@ from dynograd.ops.index.scatters import scatter_reduce
 from dynograd.ops.layout.broadcasting import convert, stretch
 from dynograd.ops.layout.conversions import clone, laid_out
 from dynograd.ops.layout.views import ravel, reshaped
-from dynograd.ops.op import composed, read_values, shortcut
+from dynograd.ops.op import composed, shortcut
 
 __all__ = ["index_add", "index_copy", "index_fill", "index_select", "masked_scatter", "masked_select", "put", "take"]
 

@@ -11,6 +11,7 @@ from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.shapes import check_fits, check_whole
+from dynograd.base.values import has_values
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.activations import logsigmoid
@@ -96,7 +97,7 @@ def class_likelihood_decomposition(input: Any, target: Any, weight: Any, ignore_
 def _picked_loss(logarithms: Any, target: Any, weight: Any, ignore_index: int, smoothing: float, reduction: str) -> Any:
     """-logarithms[target], smoothed, weighted and reduced, in terms of other ops."""
     dim = min(1, len(logarithms.shape) - 1)
-    other = hasattr(type(target), "__dynograd_op__")
+    other = not has_values(target)
     labels = target if other else getattr(target, "array", target)
     counted = labels != ignore_index
     labels = labels * counted

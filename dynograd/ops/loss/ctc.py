@@ -11,6 +11,7 @@ from typing import Any
 from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.base import dtypes
+from dynograd.base.values import has_values, read_values
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.choices import choose
@@ -21,7 +22,7 @@ from dynograd.ops.layout.broadcasting import convert, stretch
 from dynograd.ops.layout.paddings import pad_constant
 from dynograd.ops.layout.views import permuted, reshaped
 from dynograd.ops.loss.losses import reduced, reduction_of
-from dynograd.ops.op import composed, op, read_values
+from dynograd.ops.op import composed, op
 from dynograd.ops.precisions import check_floating, narrowed, widened
 from dynograd.ops.recurrent.recurrences import _alive
 from dynograd.ops.reduce.reductions import sum_dims
@@ -73,7 +74,7 @@ def ctc_decomposition(
         same = get_basic(targets, needed[0]) == get_basic(targets, needed[1])
         stay = pad_constant(convert(same, _kind_of(log_probs)) * _LOWEST, ((0, 0), (1, 0)), _LOWEST)
     for t in range(1, steps):
-        now = get_basic(alive, (t,)) if hasattr(type(alive), "__dynograd_op__") else alive[t]
+        now = get_basic(alive, (t,)) if not has_values(alive) else alive[t]
         moved_blanks = blanks
         if width:
             before = pad_constant(labels, ((0, 0), (1, 0)), _LOWEST)
@@ -195,7 +196,7 @@ def _lengths(name: str, given: Any, count: int, place: Any) -> Any:
         raise ShapeError(
             f"ctc_loss: {name} must be of size batch_size: expected {count} lengths, one for each sequence, got {array.size}."
         )
-    if hasattr(type(given), "__dynograd_op__"):
+    if not has_values(given):
         return convert(reshaped(given, (count,)), dtypes.int64)
     return arrays.to_device(arrays.cast(array.reshape((count,)), dtypes.int64), place)
 

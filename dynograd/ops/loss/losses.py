@@ -10,6 +10,7 @@ from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.shapes import broadcast_shapes, check_tensor
+from dynograd.base.values import has_values
 from dynograd.errors import DtypeError, ShapeError, user_level
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.arithmetic import abs, square
@@ -288,7 +289,7 @@ def gaussian_nll_loss(
         if (values < 0).any():
             raise ValueError(f"gaussian_nll_loss: var has negative entry/entries: the smallest is {values.min()}.")
         if (values < eps).any():
-            if hasattr(type(var), "__dynograd_op__"):
+            if not has_values(var):
                 values = var.detach()
             lift = choose(values < eps, eps - values, 0.0)
             var = var + (

@@ -7,6 +7,7 @@ from typing import Any
 from dynograd import arrays
 from dynograd.base import dtypes
 from dynograd.base.shapes import broadcast_shapes, check_fits
+from dynograd.base.values import has_values, read_values
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.activations import logsigmoid
@@ -17,7 +18,7 @@ from dynograd.ops.index.indexing import get_advanced
 from dynograd.ops.index.scatters import gathered
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.loss.losses import reduced, reduction_of, same_shape
-from dynograd.ops.op import composed, read_values
+from dynograd.ops.op import composed
 from dynograd.ops.reduce.reductions import sum_dims
 from dynograd.ops.reduce.similarities import pairwise_distance
 
@@ -213,7 +214,7 @@ def multi_margin_loss(
         )
     own = gathered(scores, 1, labels.reshape((-1, 1)))
     short = clamp_min(scores - own + margin, 0.0)
-    if hasattr(type(labels), "__dynograd_op__"):
+    if not has_values(labels):
         named = labels.reshape((-1, 1)) == arrays.from_python(list(range(classes)), None)
     else:
         named = kernel("masks", "class_mask", labels)(labels, classes)
@@ -269,7 +270,7 @@ def _rows(who: str, input: Any, target: Any, least: int) -> tuple[Any, Any]:
     classes = shape[-1] if shape else 1
     if not arrays.checked_later(labels, lambda known: _check_classes(who, known, least, classes, shape)):
         _check_classes(who, labels, least, classes, shape)
-    if hasattr(type(target), "__dynograd_op__"):
+    if not has_values(target):
         labels = target
     if len(shape) == 2:
         return input, labels

@@ -10,6 +10,7 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.arrays import Array
+from dynograd.base.values import has_values
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.activations import relu
@@ -257,7 +258,7 @@ def _projected(input: Any, weight: Any, bias: Any, lengths: Any) -> Any:
 def _alive(lengths: Any, steps: int) -> Any:
     """(T, B, 1): whether a row still runs in a step."""
     array = getattr(lengths, "array", lengths)
-    if hasattr(type(lengths), "__dynograd_op__"):
+    if not has_values(lengths):
         return (reshaped(lengths, (1, -1)) > arrays.from_python(list(range(steps)), None).reshape((-1, 1))).reshape(
             (steps, -1, 1)
         )

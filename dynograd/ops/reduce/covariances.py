@@ -6,6 +6,7 @@ from typing import Any
 
 from dynograd.base import dtypes
 from dynograd.base.shapes import whole_number
+from dynograd.base.values import differs_by_example
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.ops.elementwise.arithmetic import conj
 from dynograd.ops.elementwise.choices import clamp
@@ -79,7 +80,7 @@ def _weights(count: int, fweights: Any, aweights: Any) -> Any:
             raise DtypeError(
                 f"cov: expected {name} to have {'an integral' if whole else 'a floating point'} dtype, got {kind}."
             )
-        in_a_batch = hasattr(type(one), "__dynograd_in_turn__")  # of vmap: another value for each example
+        in_a_batch = differs_by_example(one)  # of vmap: another value for each example
         if count and not in_a_batch and bool((one < 0).any()):
             raise ShapeError(f"cov: {name} cannot be negative, the least is {one.min().item()}.")
     if fweights is None or aweights is None:

@@ -45,7 +45,7 @@ _STATES = (
     ("dynograd.tensor.graphs", "_state"),
     ("dynograd.amp.autocasting", "STATE"),
     ("dynograd.kernels.build.batch_invariance", "_of_thread"),
-    ("dynograd.interpreter.overriding", "STATE"),
+    ("dynograd.interpreter.override_protocol", "STATE"),
     ("dynograd.transforms.batching.batched", "_active"),
     ("dynograd.transforms.duals", "_active"),
     ("dynograd.transforms.forward_ad", "_levels"),

@@ -1,0 +1,36 @@
+"""Whether the values of a tensor can be looked at. Composed ops ask, where what they do depends on values (a check, a length).
+
+A tensor may stand for several (an example of vmap), for rows of different lengths, or for what is still to come; its type then says so.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["differs_by_example", "has_values", "read_values"]
+
+
+def has_values(tensor: Any) -> bool:
+    """Whether it is a tensor, array or number whose values are there, and not of a type that takes ops over."""
+    return not hasattr(type(tensor), "__dynograd_op__")
+
+
+def differs_by_example(tensor: Any) -> bool:
+    """Whether it stands for another tensor in each example of a running vmap."""
+    return hasattr(type(tensor), "__dynograd_in_turn__")
+
+
+def read_values(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a composed op that reads values of its arguments: with one that differs by example it may run once for each."""
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        for argument in (*args, *kwargs.values()):
+            handler = getattr(type(argument), "__dynograd_in_turn__", None)
+            if handler is not None:
+                return handler(function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return called
