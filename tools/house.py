@@ -140,8 +140,8 @@ def lines_of_code_in_strings() -> int:
     total = 0
     for _, node in _nodes("kernels", outside=True):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "shortcut":
-            texts = [node.args[1]] if len(node.args) > 1 else []
-            texts += [keyword.value for keyword in node.keywords if keyword.arg in ("when", "compute", "text")]
+            texts = [*node.args[1:], *[key.value for key in node.keywords if key.arg in ("at_once", "at_once_when")]]
+            texts = [text for text in texts if not isinstance(text, ast.Name)]  # a function
         elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in ("WRITES", "_WRITERS", "DRAWS"):
             texts = list(ast.walk(node.value))  # type: ignore[arg-type]
         else:

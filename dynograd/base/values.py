@@ -9,7 +9,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["differs_by_example", "has_values", "read_values"]
+__all__ = ["TENSORS", "differs_by_example", "has_values", "read_values"]
+
+TENSORS: set[type] = set()
+"""Types of tensors that are what they show: an array, and its history. `Tensor`, and subclasses of it that take no ops over."""
 
 
 def has_values(tensor: Any) -> bool:

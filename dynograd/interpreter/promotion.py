@@ -139,7 +139,7 @@ def computes_on(op: Op, fast: Any, kind: Any) -> bool:
         return False
     try:
         quietly(fast, *[numpy.ones(1, kind) for _ in op.array_names], *[1] * len(op.static_names))
-    except Exception:
+    except (DtypeError, TypeError):
         return False
     return True
 

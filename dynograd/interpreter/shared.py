@@ -9,9 +9,9 @@ from typing import Any
 import numpy
 
 from dynograd.autograd.nodes import Node
+from dynograd.base.values import TENSORS as TENSORS
 from dynograd.ops.op import Op
 
-TENSORS: set[type] = set()
 NUMBERS = {int, float}
 C64, C128 = numpy.dtype(numpy.complex64), numpy.dtype(numpy.complex128)
 F32, F64, I64 = numpy.dtype(numpy.float32), numpy.dtype(numpy.float64), numpy.dtype(numpy.int64)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +23,7 @@ __all__ = ["parameters_of", "write_shortcut"]
 def write_shortcut(face: Callable[..., Any], cuts: tuple[Shortcut, ...]) -> Writing:
     """What gives the source of `face`, and its names."""
     space = dict(inspect.unwrap(face).__globals__)  # type: ignore[attr-defined]
-    space |= dict(several=_several, general=face, CAUGHT=_CAUGHT, **names_for_all())
+    space |= dict(several=_several, general=face, **names_for_all())
     for number, cut in enumerate(cuts):
         space |= {f"{name}_{number}" if number else name: value for name, value in _names_of(cut).items()}
     return {"function": lambda: shortcut_source(face, cuts)}, space
@@ -30,8 +32,8 @@ def write_shortcut(face: Callable[..., Any], cuts: tuple[Shortcut, ...]) -> Writ
 def shortcut_source(face: Callable[..., Any], cuts: tuple[Shortcut, ...]) -> str:
     """Source of `face` with the statements of its shortcuts, of which the first that does what it is for gives the result.
 
-    Their statements make `out`, and `statics`, the other arguments of their op that describe it. Without an op, only where nothing is
-    recorded. One counts where nothing was raised and, if the op makes views, `out` shares the memory of the input. Where none does,
+    Their lines make `out`, and `statics`, the other arguments of their op that describe it. Without an op, only where nothing is
+    recorded. One counts where it gives a result and, if the op makes views, that shares the memory of the input. Where none does,
     `face` itself is called.
     """
     parameters, call = parameters_of(face)
@@ -59,15 +61,13 @@ def shortcut_source(face: Callable[..., Any], cuts: tuple[Shortcut, ...]) -> str
 
 def _piece(cut: Shortcut, taken: Any) -> tuple[list[str], list[str]]:
     """The lines of one shortcut of a function with the parameters `taken`: those that lead to its arrays, and the others."""
-    op, when, renamed = cut.op, cut.when, cut.renamed
+    op, renamed = cut.op, cut.renamed
     names = () if op is None else op.array_names
     singles = [name for name in names if op is not None and name != op.list_name]
     given = [name for name in singles if renamed.get(name, name) in taken]
     tensors = [*given, *cut.beside.split()]
     listed = None if op is None or op.list_of_indices else op.list_name
     raw = {name: f"{name}_array" for name in (*names, *tensors)}
-    statements = _with_arrays(cut.text, raw).strip().split("\n")
-    indent = " " * 20
     several = op is not None and op.outputs is not None  # views by construction if they are views
     viewed = op is not None and op.view and not several
     name = tensors[0] if tensors else ""
@@ -83,21 +83,21 @@ def _piece(cut: Shortcut, taken: Any) -> tuple[list[str], list[str]]:
         of_cpu.append(f"not (({' or '.join([f'{one}._requires_grad' for one in tensors])}) and MODES.grad)")
     head = [
         *[f"    {one} = {other}" for one, other in renamed.items()],
-        *(_at_once_lines(cut.at_once, listed, when) if cut.at_once and listed else []),
+        *(_at_once_lines(cut, listed) if cut.at_once and listed else []),
         f"    if {' and '.join(plain)}:",
         *[f"        {raw[one]} = {one}.array" for one in tensors],
         *(_gather_lines(listed, raw[listed]) if listed else []),
         f"        if {' and '.join(of_cpu)}:",
     ]
+    indent = " " * (20 if usual else 16)
     lines = [
-        "            made = None",
+        "            out = None",
         "            try:",
-        f"                if {' and '.join([*usual, _with_arrays(when, raw)])}:",
-        *[indent + line.strip() for line in statements],
-        f"{indent}made = {'out.base' if viewed else 'out'}",
-        "            except CAUGHT:",
-        "                pass",
-        f"            if made is not None{f' and (made is {raw[name]} or made is {raw[name]}.base)' if viewed else ''}:",
+        *([f"                if {' and '.join(usual)}:"] if usual else []),
+        *[indent + line for line in inlined(cut.way, raw, op is not None)],
+        "            except MISSES:",
+        "                out = None",
+        f"            if out is not None{_is_view(raw[name]) if viewed else ''}:",
     ]
     record = []
     if op is not None and op.differentiable:
@@ -126,10 +126,70 @@ def _piece(cut: Shortcut, taken: Any) -> tuple[list[str], list[str]]:
     return head, lines
 
 
+def _is_view(array: str) -> str:
+    return f" and (base := out.base) is not None and (base is {array} or base is {array}.base)"
+
+
+def inlined(way: Callable[..., Any], raw: dict[str, str], with_statics: bool) -> list[str]:
+    """The lines of a quick way on the arrays `raw`, which set `out` and `statics` where it returns.
+
+    Raises:
+        AssertionError: it returns from the middle, or gives a parameter another value.
+    """
+    (function,) = ast.parse(textwrap.dedent(inspect.getsource(way))).body
+    assert isinstance(function, ast.FunctionDef)
+    body = [line for line in function.body if not (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))]
+    if isinstance(body[-1], ast.Return) and getattr(body[-1].value, "value", 0) is None:
+        del body[-1]  # nothing was computed
+    if not body:
+        return ["pass"]
+    parameters = {parameter.arg for parameter in function.args.args}
+    for node in ast.walk(ast.Module(body, [])):
+        assert not (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in parameters), way
+    assert _returns_at_the_end(body), f"{way.__name__}: a return stands in the middle"
+    changed = _Inlining(raw, with_statics).visit(ast.Module(body, []))
+    return ast.unparse(ast.fix_missing_locations(changed)).split("\n")
+
+
+def _returns_at_the_end(body: list[ast.stmt]) -> bool:
+    for line in body[:-1]:
+        if any([isinstance(node, ast.Return) for node in ast.walk(line)]):
+            return False
+    last = body[-1]
+    if isinstance(last, ast.If):
+        return _returns_at_the_end(last.body) and (not last.orelse or _returns_at_the_end(last.orelse))
+    return isinstance(last, ast.Return) or not any([isinstance(node, ast.Return) for node in ast.walk(last)])
+
+
+class _Inlining(ast.NodeTransformer):
+    """Arrays for the tensors' names, and assignments for returns."""
+
+    def __init__(self, raw: dict[str, str], with_statics: bool) -> None:
+        self.raw, self.with_statics = raw, with_statics
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        node.id = self.raw.get(node.id, node.id)
+        return node
+
+    def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
+        value = self.visit(node.value) if node.value is not None else ast.Constant(None)
+        if not self.with_statics or not isinstance(value, ast.Tuple):
+            return [ast.Assign([ast.Name("out", ast.Store())], value)]
+        out, statics, *others = value.elts
+        pair = ast.Tuple([ast.Name("out", ast.Store()), ast.Name("statics", ast.Store())], ast.Store())
+        lines: list[ast.stmt] = [ast.Assign([pair], ast.Tuple([out, statics], ast.Load()))]
+        for operands in others:
+            assert isinstance(operands, ast.Dict)
+            for name, operand in zip(operands.keys, operands.values, strict=True):
+                assert isinstance(name, ast.Constant) and isinstance(name.value, str)
+                lines.append(ast.Assign([ast.Name(self.raw[name.value], ast.Store())], operand))
+        return lines
+
+
 def _names_of(cut: Shortcut) -> dict[str, Any]:
     """What the lines of a shortcut call `op`, `compute` and so on."""
     op = cut.op
-    used: dict[str, Any] = dict(op=op)
+    used: dict[str, Any] = dict(op=op, MISSES=(*cut.misses, *FLOATING_WARNINGS))
     if cut.compute is not None:
         used["compute"] = _kernel_named(cut.compute)
     if cut.at_once:
@@ -142,9 +202,6 @@ def _names_of(cut: Shortcut) -> dict[str, Any]:
 def _kernel_named(text: str) -> Any:
     family, _, function = text.partition(".")
     return kernel(family, function, ndarray(0))
-
-
-_CAUGHT = (TypeError, ValueError, LookupError, OverflowError, BufferError, AttributeError, *FLOATING_WARNINGS)
 
 
 def _several(arrays: list[Any]) -> tuple[Any, ...]:
@@ -164,26 +221,19 @@ def _gather_lines(listed: str, raw: str) -> list[str]:
     ]
 
 
-def _at_once_lines(at_once: str, listed: str, when: str) -> list[str]:
+def _at_once_lines(cut: Shortcut, listed: str) -> list[str]:
     """The result of the tensors in a list at once, where nothing is recorded."""
-    _, _, arguments = at_once.partition("(")
-    when_of_list = when.replace(f"{listed}[0].", f"{listed}[0].array.")
+    _, _, arguments = cut.at_once.partition("(")
     return [
         f"    if fields and (type({listed}) is list or type({listed}) is tuple):",
         "        try:",
-        f"            out = at_once({arguments} if {when_of_list} else None",
-        "        except CAUGHT:",
+        f"            out = at_once({arguments} if {cut.at_once_when} else None",
+        "        except MISSES:",
         "            out = None",
         "        if out is not None:",
         *["        " + line for line in wrap_lines("out", "result")],
         "            return result",
     ]
-
-
-def _with_arrays(text: str, raw: dict[str, str]) -> str:
-    for name, array in raw.items():
-        text = re.sub(rf"(?<![.\w]){name}\b", array, text)
-    return text
 
 
 def parameters_of(face: Callable[..., Any]) -> tuple[str, str]:

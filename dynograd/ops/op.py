@@ -243,40 +243,49 @@ class Shortcut:
     """How a function computes its result itself: the arguments of `shortcut`."""
 
     op: Op | None
-    text: str
-    when: str
+    way: Function
+    misses: tuple[type[Exception], ...]
     beside: str
     compute: str | None
     at_once: str
+    at_once_when: str
     raw: bool
     renamed: dict[str, str]
 
 
 def shortcut(
     op_function: Any,
-    text: str,
-    when: str = "True",
+    way: Function,
     *,
+    misses: tuple[type[Exception], ...] = (),
     beside: str = "",
     compute: str | None = None,
     at_once: str = "",
+    at_once_when: str = "True",
     raw: bool = False,
     **renamed: str,
 ) -> Callable[[Function], Any]:
-    """Lets a function that ends in the op `op_function` compute its result itself, in the usual case that `when` describes.
+    """Lets a function that ends in the op `op_function` compute its result itself, in the usual case.
 
-    With None for the op, where nothing is recorded; `beside` then names the tensors, and `out` may be a list of arrays. `raw`: what comes
-    back is no tensor but `out` itself.
+    With None for the op, where nothing is recorded; `beside` then names the tensors, and the result may be a list of arrays. `raw`: what
+    comes back is no tensor but the result itself.
 
-    `text` are statements on the arrays that bear the inputs' names: they set `out` and `statics`, the op's other arguments (and
-    its list of index arrays, if it takes one), and may call the kernel `compute` ("family.name"). `beside` names parameters that
-    are tensors too; `values="source"` says that the function calls `source` what is `values` in the text. `at_once` is for an op of a
-    list: a call that makes the result of the tensors in it themselves, at the addresses `fields`, or None, as where one requires grad.
-    Where the text raises or leaves `out` None, or `out` of a view op is no view, or an input is no plain tensor on the CPU, the next
-    shortcut is tried, if the function has several, and then the function itself is called.
+    Args:
+        way: a function on arrays that bear the inputs' names, with any other of the function's parameters that it needs, and `compute`
+            first if it calls that kernel of the CPU ("family.name"). It gives the result and the op's other arguments, and, if the op
+            has operands that the function has not, a dict of those; or the result alone, without an op. None: this is not its case. Its
+            lines become lines of the function that is written, so a `return` stands where the function ends.
+        misses: the errors that say the same; another one is a fault and surfaces.
+        beside: parameters that are tensors too.
+        at_once: for an op of a list, a call that makes the result of the tensors in it themselves, at the addresses `fields`, or None,
+            as where one requires grad; `at_once_when` says when it is asked.
+        renamed: `values="source"` says that the function calls `source` what is `values` in `way`.
+
+    Where the result of a view op is no view, or an input is no plain tensor on the CPU, the next shortcut is tried, if the function has
+    several, and then the function itself is called.
     """
     op = None if op_function is None else op_function.op
-    cut = Shortcut(op, text, when, beside, compute, at_once, raw, renamed)
+    cut = Shortcut(op, way, misses, beside, compute, at_once, at_once_when, raw, renamed)
 
     def shorten(function: Any) -> Any:
         owner, general, others = getattr(function, "shortcuts", (None, function, ()))

@@ -64,14 +64,14 @@ def where_of(input: Any, condition: Any, other: Any) -> Any:
     return choose(condition, input, other)
 
 
+def _quick_masked_fill(compute: Any, input: Any, mask: Any, value: Any) -> object:
+    if input.size < 4096 and mask.shape == input.shape and type(value) in (int, float):
+        return compute(input, mask, value)
+    return None
+
+
 @composed(method=True, inplace=True)
-@shortcut(
-    None,
-    "out = compute(input, mask, value)",
-    when="input.size < 4096 and mask.shape == input.shape and type(value) in (int, float)",
-    beside="input mask",
-    compute="writes.mask_filled",
-)
+@shortcut(None, _quick_masked_fill, compute="writes.mask_filled", beside="input mask")
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """`value` where `mask` is true, `input` elsewhere, in `input`'s dtype.
 

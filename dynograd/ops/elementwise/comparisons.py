@@ -232,8 +232,12 @@ def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, e
     return _truth(all(isclose(input, other, rtol, atol, equal_nan)))
 
 
+def _quick_equal(compute: Any, input: Any, other: Any) -> object:
+    return compute(input, other)
+
+
 @composed(method=True)
-@shortcut(None, "out = compute(input, other)", beside="input other", compute="few.equal", raw=True)
+@shortcut(None, _quick_equal, compute="few.equal", beside="input other", raw=True)
 def equal(input: Any, other: Any) -> bool:
     """Whether shapes and all elements are equal.
 

@@ -46,16 +46,14 @@ def from_parts_backward(g: Any, saved: Any) -> Any:
     return real(g), imag(g)
 
 
+def _quick_complex(compute: Any, real: Any, imag: Any) -> tuple | None:
+    if real.dtype.char in "fd" and real.dtype is imag.dtype and real.shape == imag.shape:
+        return compute(real, imag), ()
+    return None
+
+
 @composed(covers="complex")
-@shortcut(
-    from_parts,
-    """
-    out = compute(real, imag)
-    statics = ()
-    """,
-    when="real.dtype.char in 'fd' and real.dtype is imag.dtype and real.shape == imag.shape",
-    compute="complexes.from_parts",
-)
+@shortcut(from_parts, _quick_complex, compute="complexes.from_parts")
 def complex(real: Any, imag: Any) -> Any:
     """The complex numbers with these real and imaginary parts, which broadcast.
 
@@ -91,15 +89,21 @@ def _two_parts(who: str, one: Any, two: Any) -> tuple[Any, Any]:
     return tuple([part if tuple(part.shape) == shape else stretch(part, shape) for part in (one, two)])  # type: ignore[return-value]
 
 
+def _quick_polar(compute: Any, abs: Any, angle: Any) -> object:
+    if (
+        abs.shape == angle.shape
+        and abs.dtype is angle.dtype
+        and abs.dtype.char in "fd"
+        and abs.size <= 4096
+        and abs.flags.c_contiguous
+        and angle.flags.c_contiguous
+    ):
+        return compute(abs, angle)
+    return None
+
+
 @composed()
-@shortcut(
-    None,
-    "out = compute(abs, angle)",
-    when="abs.shape == angle.shape and abs.dtype is angle.dtype and abs.dtype.char in 'fd' and abs.size <= 4096 "
-    "and abs.flags.c_contiguous and angle.flags.c_contiguous",
-    beside="abs angle",
-    compute="complexes.polar",
-)
+@shortcut(None, _quick_polar, compute="complexes.polar", beside="abs angle")
 def polar(abs: Any, angle: Any) -> Any:
     """The complex numbers with these sizes and angles.
 
@@ -140,14 +144,12 @@ _NUMBERS = {part.char: number for part, number in _PAIRS}
 _PARTS = {number.char: part for part, number in _PAIRS}
 
 
+def _quick_view_as_real(input: Any) -> tuple | None:
+    return input[..., None].view(_PARTS[input.dtype.char]), ()
+
+
 @composed(covers="view_as_real", method=False)
-@shortcut(
-    pairs_of,
-    """
-    out = input[..., None].view(_PARTS[input.dtype.char])
-    statics = ()
-    """,
-)
+@shortcut(pairs_of, _quick_view_as_real, misses=(KeyError,))
 def view_as_real(input: Any) -> Any:
     """A view of a complex tensor as pairs (real, imaginary) along a new last dim.
 
@@ -162,15 +164,14 @@ def view_as_real(input: Any) -> Any:
     return pairs_of(input)
 
 
+def _quick_view_as_complex(input: Any) -> tuple | None:
+    if input.flags.c_contiguous:
+        return input.view(_NUMBERS[input.dtype.char])[..., 0] if input.shape[-1] == 2 else None, ()
+    return None
+
+
 @composed(covers="view_as_complex", method=False)
-@shortcut(
-    numbers_of,
-    """
-    out = input.view(_NUMBERS[input.dtype.char])[..., 0] if input.shape[-1] == 2 else None
-    statics = ()
-    """,
-    when="input.flags.c_contiguous",
-)
+@shortcut(numbers_of, _quick_view_as_complex, misses=(KeyError, IndexError))
 def view_as_complex(input: Any) -> Any:
     """A view of pairs (real, imaginary) along the last dim as complex numbers.
 
@@ -265,15 +266,21 @@ def angle(input: Any) -> Any:
 # --- conjugation ---------------------------------------------------------------------------------------------------------
 
 
+def _quick_conj_physical(input: Any) -> object:
+    if input.dtype.kind == "c" and input.size <= 4096:
+        return input.conj()
+    return None
+
+
 @composed(method=True, inplace=True)
-@shortcut(None, "out = input.conj()", when="input.dtype.kind == 'c' and input.size <= 4096", beside="input")
+@shortcut(None, _quick_conj_physical, beside="input")
 def conj_physical(input: Any) -> Any:
     """The complex conjugate in new memory; real tensors come back as they are."""
     return conjugated(input) if is_complex_array(input) else input
 
 
 @composed(covers="conj", method=True)
-@shortcut(None, "out = input.conj()", when="input.dtype.kind == 'c' and input.size <= 4096", beside="input")
+@shortcut(None, _quick_conj_physical, beside="input")
 def conj(input: Any) -> Any:
     """The complex conjugate, in new memory; real tensors come back as they are.
 

@@ -184,16 +184,15 @@ def _at_least_one(who: str, dims: tuple[int, ...]) -> None:
 # --- along one dim -------------------------------------------------------------------------------------------------------
 
 
+def _quick_fft_fft(compute: Any, input: Any, n: Any, dim: Any, norm: Any) -> tuple | None:
+    if n is None and norm is None and dim == -1 and input.ndim and input.size and input.dtype.char in "fdFD":
+        statics = ((input.ndim - 1,), "backward", False)
+        return compute(input, *statics), statics
+    return None
+
+
 @composed()
-@shortcut(
-    complex_transform,
-    """
-    statics = ((input.ndim - 1,), 'backward', False)
-    out = compute(input, *statics)
-    """,
-    when="n is None and norm is None and dim == -1 and input.ndim and input.size and input.dtype.char in 'fdFD'",
-    compute="ffts.complex_transform",
-)
+@shortcut(complex_transform, _quick_fft_fft, compute="ffts.complex_transform")
 def fft_fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The Fourier transform along `dim`: `output[k] = sum_j input[j] exp(-2 pi i j k / n)`.
 
@@ -211,16 +210,15 @@ def fft_fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = 
     return complex_transform(_resized(input, (place,), (count,)), (place,), _norm("fft", norm), False)
 
 
+def _quick_fft_ifft(compute: Any, input: Any, n: Any, dim: Any, norm: Any) -> tuple | None:
+    if n is None and norm is None and dim == -1 and input.ndim and input.size and input.dtype.char in "FD":
+        statics = ((input.ndim - 1,), "backward", True)
+        return compute(input, *statics), statics
+    return None
+
+
 @composed()
-@shortcut(
-    complex_transform,
-    """
-    statics = ((input.ndim - 1,), 'backward', True)
-    out = compute(input, *statics)
-    """,
-    when="n is None and norm is None and dim == -1 and input.ndim and input.size and input.dtype.char in 'FD'",
-    compute="ffts.complex_transform",
-)
+@shortcut(complex_transform, _quick_fft_ifft, compute="ffts.complex_transform")
 def fft_ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The inverse of `fft`; its norm "backward" divides by n.
 
@@ -231,16 +229,15 @@ def fft_ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None =
     return complex_transform(_resized(_checked("ifft", input), (place,), (count,)), (place,), _norm("ifft", norm), True)
 
 
+def _quick_fft_rfft(compute: Any, input: Any, n: Any, dim: Any, norm: Any) -> tuple | None:
+    if n is None and norm is None and dim == -1 and input.ndim and input.size and input.dtype.char in "fd":
+        statics = ((input.ndim - 1,), "backward")
+        return compute(input, *statics), statics
+    return None
+
+
 @composed()
-@shortcut(
-    half_transform,
-    """
-    statics = ((input.ndim - 1,), 'backward')
-    out = compute(input, *statics)
-    """,
-    when="n is None and norm is None and dim == -1 and input.ndim and input.size and input.dtype.char in 'fd'",
-    compute="ffts.half_transform",
-)
+@shortcut(half_transform, _quick_fft_rfft, compute="ffts.half_transform")
 def fft_rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The first n // 2 + 1 numbers of the `fft` of a real tensor; the others are their conjugates.
 
@@ -255,16 +252,15 @@ def fft_rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None =
     return half_transform(_resized(input, (place,), (count,)), (place,), _norm("rfft", norm))
 
 
+def _quick_fft_irfft(compute: Any, input: Any, n: Any, dim: Any, norm: Any) -> tuple | None:
+    if n is None and norm is None and dim == -1 and input.ndim and input.shape[-1] > 1 and input.dtype.char in "FD":
+        statics = (2 * (input.shape[-1] - 1), (input.ndim - 1,), "backward")
+        return compute(input, *statics), statics
+    return None
+
+
 @composed()
-@shortcut(
-    from_half,
-    """
-    statics = (2 * (input.shape[-1] - 1), (input.ndim - 1,), 'backward')
-    out = compute(input, *statics)
-    """,
-    when="n is None and norm is None and dim == -1 and input.ndim and input.shape[-1] > 1 and input.dtype.char in 'FD'",
-    compute="ffts.from_half",
-)
+@shortcut(from_half, _quick_fft_irfft, compute="ffts.from_half")
 def fft_irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The inverse of `rfft`: `n` real numbers, by default 2 * (size - 1) (give `n` for odd ones).
 

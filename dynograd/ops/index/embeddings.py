@@ -84,18 +84,22 @@ def collect_jvp(tangents: Any, saved: Any, rows: Any, padding_idx: Any) -> Any:
     return collect(tangents[0], saved.indices, rows, padding_idx)
 
 
+def _quick_embedding(
+    compute: Any, indices: Any, weight: Any, padding_idx: Any, max_norm: Any, scale_grad_by_freq: Any, sparse: Any
+) -> tuple | None:
+    if (
+        indices.dtype.num == _INT64
+        and weight.ndim == 2
+        and max_norm is None
+        and padding_idx is None
+        and not (sparse or scale_grad_by_freq)
+    ):
+        return compute(weight, indices, 0, False), (padding_idx, False)
+    return None
+
+
 @composed(covers="embedding")
-@shortcut(
-    lookup,
-    """
-    out = compute(weight, indices, 0, False)
-    statics = (padding_idx, False)
-    """,
-    when="indices.dtype.num == _INT64 and weight.ndim == 2 and max_norm is None and padding_idx is None "
-    "and not (sparse or scale_grad_by_freq)",
-    compute="scatters.take",
-    indices="input",
-)
+@shortcut(lookup, _quick_embedding, compute="scatters.take", misses=(IndexError,), indices="input")
 def embedding(
     input: Any,
     weight: Any,

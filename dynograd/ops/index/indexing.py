@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from dynograd import arrays
 from dynograd.arrays import Array, IndexArrays, ndarray
 from dynograd.base import dtypes
-from dynograd.base.values import has_values
+from dynograd.base.values import TENSORS, has_values
 from dynograd.errors import DtypeError, ShapeError, refusal
 from dynograd.kernels import kernel
 from dynograd.ops.index.indices import FULL, check_range, parse
@@ -132,39 +132,55 @@ def _beside(like: Any, indices: list) -> list:
 # --- x[index] ----------------------------------------------------------------------------------------------------------------
 
 
+def _quick_getitem_by_get_basic(input: Any, index: Any) -> tuple | None:
+    if (
+        type(index) is int
+        or (
+            type(index) is slice
+            and type(index.start) in _PLAIN
+            and type(index.stop) in _PLAIN
+            and (index.step is None or (type(index.step) is int and index.step > 0))
+        )
+        or (ready := _plain_index(index))
+    ):
+        if type(index) is int:
+            ready = (index, Ellipsis)
+        elif type(index) is slice:
+            ready = (index,)
+        return input[ready], (ready,)
+    return None
+
+
+def _quick_getitem_by_get_advanced(compute: Any, input: Any, index: Any) -> tuple | None:
+    if (
+        type(index) in TENSORS
+        and index.array.dtype.num == _INT64
+        and index.array.ndim
+        and input.ndim
+        and type(index.array) is ndarray
+    ):
+        return compute(input, [index.array], (0,)), ((0,),), {"indices": [index.array]}
+    elif type(index) not in TENSORS and (entries := _index_arrays(index, input.ndim, TENSORS)):
+        indices, template = entries
+        return compute(input, indices, template), (template,), {"indices": indices}
+    return None
+
+
+def _quick_getitem_by_values(compute: Any, input: Any, index: Any) -> object:
+    if (entries := _read(input.shape, index)) and entries[2]:
+        basic, indices, template = entries
+        index_arrays = [getattr(entry, "array", entry) for entry in indices]
+        return compute(input if basic is None else input[basic], index_arrays, template)
+    return None
+
+
 @composed(method="__getitem__")
+@shortcut(get_basic, _quick_getitem_by_get_basic, misses=(IndexError, ValueError))
 @shortcut(
-    get_basic,
-    """
-    if type(index) is int: ready = index, Ellipsis
-    elif type(index) is slice: ready = (index,)
-    statics = (ready,)
-    out = input[ready]
-    """,
-    when="type(index) is int or type(index) is slice and type(index.start) in _PLAIN and type(index.stop) in _PLAIN"
-    " and (index.step is None or type(index.step) is int and index.step > 0) or (ready := _plain_index(index))",
+    get_advanced, _quick_getitem_by_get_advanced, compute="indexing.index_forward", misses=(IndexError, ValueError)
 )
 @shortcut(
-    get_advanced,
-    """
-    indices, template = ([index.array], (0,)) if type(index) is Tensor else found
-    statics = (template,)
-    out = compute(input, indices, template)
-    """,
-    when="type(index) is Tensor and index.array.dtype.num == _INT64 and index.array.ndim and input.ndim"
-    " and type(index.array) is ndarray or (found := _index_arrays(index, input.ndim, TENSORS))",
-    compute="indexing.index_forward",
-)
-@shortcut(
-    None,
-    """
-    basic, indices, template = found
-    indices = [getattr(one, "array", one) for one in indices]
-    out = compute(input if basic is None else input[basic], indices, template)
-    """,
-    when="(found := _read(input.shape, index)) and found[2]",
-    beside="input",
-    compute="indexing.index_forward",
+    None, _quick_getitem_by_values, compute="indexing.index_forward", misses=(IndexError, ValueError), beside="input"
 )
 def getitem(input: Any, index: Any) -> Any:
     """`input[index]`.
@@ -418,19 +434,21 @@ def assign_at(array: Any, ready: Advanced, value: Any) -> None:
         raise _value_error("setitem", target, ready.indices, ready.template, value.shape) from None
 
 
+def _quick_index_put(compute: Any, input: Any, entries: Any, values: Any, accumulate: Any) -> tuple | None:
+    if (
+        input.size < 4096
+        and (places := _index_arrays(tuple(entries), input.ndim, TENSORS))
+        and len(places[0]) == len(places[1])
+        and values.ndim <= input.ndim - len(places[1]) + places[0][0].ndim
+    ):
+        there, template = places
+        return compute(input, there, values, accumulate is True), (template, accumulate is True), {"indices": there}
+    return None
+
+
 @composed(method=True, inplace=True)
 @shortcut(
-    put_advanced,
-    """
-    there, template = found
-    out = compute(input, there, values, accumulate is True)
-    statics = template, accumulate is True
-    indices = there
-    """,
-    when="input.size < 4096 and (found := _index_arrays(tuple(entries), input.ndim, TENSORS)) and len(found[0]) == len(found[1])"
-    " and values.ndim <= input.ndim - len(found[1]) + found[0][0].ndim",
-    compute="writes.index_was_put",
-    entries="indices",
+    put_advanced, _quick_index_put, compute="writes.index_was_put", misses=(IndexError, ValueError), entries="indices"
 )
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """A copy of `input` with `values` (broadcast) written at `input[indices]`, or added there when `accumulate`.

@@ -41,8 +41,12 @@ def positions(input: Array) -> Array:
     return kernel("lookups", "nonzero", input)(input)
 
 
+def _quick_nonzero(compute: Any, input: Any, as_tuple: Any) -> object:
+    return compute(input, as_tuple)
+
+
 @composed(covers="nonzero", method=True)
-@shortcut(None, "out = compute(input, as_tuple)", beside="input", compute="lookups.nonzero_few")
+@shortcut(None, _quick_nonzero, compute="lookups.nonzero_few", beside="input")
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """The positions of the nonzero elements, in row-major order: (N, ndim) int64, or with `as_tuple` one vector per dim.
 
@@ -60,8 +64,12 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
 _places.append(nonzero)
 
 
+def _quick_argwhere(compute: Any, input: Any) -> object:
+    return compute(input, False)
+
+
 @composed(method=True)
-@shortcut(None, "out = compute(input, False)", beside="input", compute="lookups.nonzero_few")
+@shortcut(None, _quick_argwhere, compute="lookups.nonzero_few", beside="input")
 def argwhere(input: Any) -> Any:
     """The positions of the nonzero elements: (N, ndim) int64."""
     return positions(input)
@@ -73,8 +81,12 @@ def classes_as_bits(input: Array, num_classes: int) -> Array:
     return kernel("lookups", "one_hot", input)(input, num_classes)
 
 
+def _quick_one_hot(compute: Any, tensor: Any, num_classes: Any) -> object:
+    return compute(tensor, num_classes)
+
+
 @composed(covers="one_hot")
-@shortcut(None, "out = compute(tensor, num_classes)", beside="tensor", compute="lookups.one_hot_few")
+@shortcut(None, _quick_one_hot, compute="lookups.one_hot_few", beside="tensor")
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     """int64 with a new last dim, 1 at the class that `tensor` names and 0 elsewhere.
 
@@ -129,14 +141,21 @@ def counted_backward(g: Any, saved: Any, minlength: Any) -> Any:
     return None, get_advanced(g, [saved.input], (0,)) if saved.needs(1) else None
 
 
+def _quick_bincount(compute: Any, input: Any, weights: Any, minlength: Any) -> object:
+    if (
+        weights is None
+        and type(minlength) is int
+        and minlength >= 0
+        and input.ndim == 1
+        and input.dtype is _INT64
+        and input.size < 4096
+    ):
+        return compute(input, None, minlength)
+    return None
+
+
 @composed(covers="bincount", method=True)
-@shortcut(
-    None,
-    "out = compute(input, None, minlength)",
-    when="weights is None and type(minlength) is int and minlength >= 0 and input.ndim == 1 and input.dtype is _INT64 and input.size < 4096",
-    beside="input",
-    compute="lookups.bincount",
-)
+@shortcut(None, _quick_bincount, compute="lookups.bincount", misses=(ValueError,), beside="input")
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each of 0, 1, 2, ... occurs in a vector, or the sum of its `weights` (through which gradients flow).
 
@@ -212,14 +231,14 @@ def distinct(
     return kernel("lookups", "unique", input)(input, dim, wants_inverse)
 
 
+def _quick_unique(compute: Any, input: Any, return_inverse: Any, return_counts: Any, dim: Any) -> object:
+    if return_inverse is False and return_counts is False and dim is None:
+        return compute(input)
+    return None
+
+
 @composed(covers="unique", method=True)
-@shortcut(
-    None,
-    "out = compute(input)",
-    when="return_inverse is False and return_counts is False and dim is None",
-    beside="input",
-    compute="few.distinct",
-)
+@shortcut(None, _quick_unique, compute="few.distinct", beside="input")
 def unique(
     input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
@@ -277,17 +296,16 @@ def inserted_at(sorted_sequence: Array, input: Array, sorter: Array | None, righ
     )
 
 
-_PLAIN = "out_int32 is False and type(right) is bool"
+def _quick_searchsorted(
+    compute: Any, sorted_sequence: Any, input: Any, out_int32: Any, right: Any, side: Any, sorter: Any
+) -> object:
+    if out_int32 is False and type(right) is bool and side is None and sorter is None and sorted_sequence.ndim == 1:
+        return compute(sorted_sequence, input, "right" if right else "left", None, _INT64)
+    return None
 
 
 @composed(covers="searchsorted")
-@shortcut(
-    None,
-    "out = compute(sorted_sequence, input, 'right' if right else 'left', None, _INT64)",
-    when=f"{_PLAIN} and side is None and sorter is None and sorted_sequence.ndim == 1",
-    beside="sorted_sequence input",
-    compute="lookups.searchsorted",
-)
+@shortcut(None, _quick_searchsorted, compute="lookups.searchsorted", beside="sorted_sequence input")
 def searchsorted(
     sorted_sequence: Any,
     input: Any,
@@ -335,14 +353,14 @@ def searchsorted(
     return inserted_at(sorted_sequence, input, sorter, bool(right or side == "right"), bool(out_int32))
 
 
+def _quick_bucketize(compute: Any, input: Any, boundaries: Any, out_int32: Any, right: Any) -> object:
+    if out_int32 is False and type(right) is bool and boundaries.ndim == 1:
+        return compute(boundaries, input, "right" if right else "left", None, _INT64)
+    return None
+
+
 @composed()
-@shortcut(
-    None,
-    "out = compute(boundaries, input, 'right' if right else 'left', None, _INT64)",
-    when=f"{_PLAIN} and boundaries.ndim == 1",
-    beside="input boundaries",
-    compute="lookups.searchsorted",
-)
+@shortcut(None, _quick_bucketize, compute="lookups.searchsorted", beside="input boundaries")
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
     """The number of the bucket between ascending `boundaries` that each value falls into.
 

@@ -30,19 +30,15 @@ _INT64 = dtypes.int64.num
 _NUMBER = arrays.zeros((), dtypes.float32)  # what a number is in records of the array beside it
 
 
+def _quick_index_select(compute: Any, input: Any, dim: Any, index: Any) -> tuple | None:
+    if index.ndim == 1 and index.dtype.num == _INT64 and type(dim) is int and -input.ndim <= dim < input.ndim:
+        place = dim if dim >= 0 else dim + input.ndim
+        return compute(input, index, place, False), (_ALONG[place],), {"indices": [index]}
+    return None
+
+
 @composed(method=True)
-@shortcut(
-    get_advanced,
-    """
-    place = dim if dim >= 0 else dim + input.ndim
-    out = compute(input, index, place, False)
-    indices = [index]
-    statics = (_ALONG[place],)
-    """,
-    when="index.ndim == 1 and index.dtype.num == _INT64 and type(dim) is int and -input.ndim <= dim < input.ndim",
-    beside="index",
-    compute="scatters.take",
-)
+@shortcut(get_advanced, _quick_index_select, compute="scatters.take", misses=(IndexError,), beside="index")
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """A copy of the slices of `input` at `index` along `dim`.
 
@@ -122,23 +118,16 @@ def _slices_fit(who: str, input: Any, place: int, index: Any, source: Any) -> An
     )
 
 
-_WRITTEN = """
-    place = dim if dim >= 0 else dim + input.ndim
-    out = compute(input, place, index, values)
-    indices = [index]
-    statics = _ALONG[place], {accumulate}
-"""
-_SMALL = "input.size < 4096"
+def _quick_index_add(compute: Any, input: Any, dim: Any, index: Any, values: Any, alpha: Any) -> tuple | None:
+    if input.size < 4096 and alpha == 1:
+        place = dim if dim >= 0 else dim + input.ndim
+        return compute(input, place, index, values), (_ALONG[place], True), {"indices": [index]}
+    return None
 
 
 @composed(method=True, inplace=True)
 @shortcut(
-    put_advanced,
-    _WRITTEN.format(accumulate=True),
-    when=_SMALL + " and alpha == 1",
-    beside="index",
-    compute="writes.index_added",
-    values="source",
+    put_advanced, _quick_index_add, compute="writes.index_added", misses=(IndexError,), beside="index", values="source"
 )
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """A copy of `input` with `alpha` times the slices of `source` added at `index` along `dim`.
@@ -152,13 +141,20 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
     return _put("index_add", input, dim, index, source if alpha == 1 else source * alpha, True)
 
 
+def _quick_index_copy(compute: Any, input: Any, dim: Any, index: Any, values: Any) -> tuple | None:
+    if input.size < 4096:
+        place = dim if dim >= 0 else dim + input.ndim
+        return compute(input, place, index, values), (_ALONG[place], False), {"indices": [index]}
+    return None
+
+
 @composed(method=True, inplace=True)
 @shortcut(
     put_advanced,
-    _WRITTEN.format(accumulate=False),
-    when=_SMALL,
-    beside="index",
+    _quick_index_copy,
     compute="writes.index_copied",
+    misses=(IndexError,),
+    beside="index",
     values="source",
 )
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
@@ -173,20 +169,15 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     return _put("index_copy", input, dim, index, source, False)
 
 
+def _quick_index_fill(compute: Any, input: Any, dim: Any, index: Any, value: Any) -> tuple | None:
+    if input.size < 4096 and type(value) in (int, float):
+        place = dim if dim >= 0 else dim + input.ndim
+        return compute(input, place, index, value), (_ALONG[place], False), {"values": _NUMBER, "indices": [index]}
+    return None
+
+
 @composed(method=True, inplace=True)
-@shortcut(
-    put_advanced,
-    """
-    place = dim if dim >= 0 else dim + input.ndim
-    out = compute(input, place, index, value)
-    values = _NUMBER
-    indices = [index]
-    statics = _ALONG[place], False
-    """,
-    when=_SMALL + " and type(value) in (int, float)",
-    beside="index",
-    compute="writes.index_filled",
-)
+@shortcut(put_advanced, _quick_index_fill, compute="writes.index_filled", misses=(IndexError,), beside="index")
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """A copy of `input` with `value` (a number or 0-d tensor) in the slices at `index` along `dim`.
 
@@ -297,16 +288,14 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
 # --- flat positions ----------------------------------------------------------------------------------------------------------
 
 
+def _quick_take(compute: Any, input: Any, index: Any) -> object:
+    if index.dtype.num == _INT64 and index.ndim:
+        return compute(input.reshape(-1), [index], (0,))
+    return None
+
+
 @composed(method=True)
-@shortcut(
-    None,
-    """
-    out = compute(input.reshape(-1), [index], (0,))
-    """,
-    when="index.dtype.num == _INT64 and index.ndim",
-    beside="input index",
-    compute="indexing.index_forward",
-)
+@shortcut(None, _quick_take, compute="indexing.index_forward", misses=(IndexError,), beside="input index")
 def take(input: Any, index: Any) -> Any:
     """The elements of `input`, seen as flat, at `index`, in the shape of `index`; negative ones count from the end.
 

@@ -47,17 +47,15 @@ def spread_backward(g: Any, saved: Any, dim: Any, shape: Any) -> Any:
     return (gathered(g, dim, saved.index), None)
 
 
+def _quick_gather(compute: Any, input: Any, dim: Any, index: Any) -> tuple | None:
+    if input.ndim == 2 == index.ndim:
+        place = dim if dim >= 0 else dim + 2
+        return compute(input, place, index), (place,)
+    return None
+
+
 @composed(covers="gather", method=True)
-@shortcut(
-    gathered,
-    """
-    place = dim if dim >= 0 else dim + 2
-    out = compute(input, place, index)
-    statics = (place,)
-    """,
-    when="input.ndim == 2 == index.ndim",
-    compute="scatters.gather_few",
-)
+@shortcut(gathered, _quick_gather, compute="scatters.gather_few", misses=(IndexError,))
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
     """`output[i][j][k] = input[i][index[i][j][k]][k]` for `dim=1`: picks along `dim`, in the shape of `index`.
 
@@ -208,31 +206,33 @@ def write_number_jvp(tangents: Any, saved: Any, dim: Any, value: Any) -> Any:
     return written(tangents[0], dim, saved.index, None)
 
 
-_SMALL = "input.size < 4096 and index.ndim == input.ndim"
+def _quick_scatter_by_written(
+    compute: Any, input: Any, dim: Any, index: Any, src: Any, value: Any, reduce: Any
+) -> tuple | None:
+    if input.size < 4096 and index.ndim == input.ndim and reduce is None and value is None:
+        place = dim if dim >= 0 else dim + input.ndim
+        return compute(input, place, index, src), (place,)
+    return None
+
+
+def _quick_scatter_by_write_number(
+    compute: Any, input: Any, dim: Any, index: Any, number: Any, value: Any, reduce: Any
+) -> tuple | None:
+    if (
+        input.size < 4096
+        and index.ndim == input.ndim
+        and reduce is None
+        and value is None
+        and type(number) in (int, float)
+    ):
+        place = dim if dim >= 0 else dim + input.ndim
+        return compute(input, place, index, number), (place, number)
+    return None
 
 
 @composed(covers="scatter", method=True)
-@shortcut(
-    written,
-    """
-    place = dim if dim >= 0 else dim + input.ndim
-    out = compute(input, place, index, src)
-    statics = (place,)
-    """,
-    when=_SMALL + " and reduce is None and value is None",
-    compute="writes.scattered",
-)
-@shortcut(
-    write_number,
-    """
-    place = dim if dim >= 0 else dim + input.ndim
-    out = compute(input, place, index, number)
-    statics = place, number
-    """,
-    when=_SMALL + " and reduce is None and value is None and type(number) in (int, float)",
-    compute="writes.scattered",
-    number="src",
-)
+@shortcut(written, _quick_scatter_by_written, compute="writes.scattered", misses=(IndexError,))
+@shortcut(write_number, _quick_scatter_by_write_number, compute="writes.scattered", misses=(IndexError,), number="src")
 def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
     """A copy of `input` with `output[i][index[i][j]] = src[i][j]` (for `dim=1`): the inverse of `gather`.
 
@@ -309,17 +309,15 @@ def _scattered(who: str, function: Any, input: Any, dim: int, index: Any, src: A
         raise (own and refusal(_check_index, who, input, dim, index)) or error from None
 
 
+def _quick_scatter_add(compute: Any, input: Any, dim: Any, index: Any, src: Any) -> tuple | None:
+    if input.size < 4096 and index.ndim == input.ndim:
+        place = dim if dim >= 0 else dim + input.ndim
+        return compute(input, place, index, src), (place,)
+    return None
+
+
 @composed(covers="scatter_add", method=True)
-@shortcut(
-    added,
-    """
-    place = dim if dim >= 0 else dim + input.ndim
-    out = compute(input, place, index, src)
-    statics = (place,)
-    """,
-    when=_SMALL,
-    compute="writes.scatter_added",
-)
+@shortcut(added, _quick_scatter_add, compute="writes.scatter_added", misses=(IndexError,))
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """A copy of `input` with `output[i][index[i][j]] += src[i][j]` (for `dim=1`).
 
@@ -377,25 +375,27 @@ def ones_of(input: Array) -> Array:
     return arrays.ones_like(input)
 
 
-_REDUCED = """
-    place = dim if dim >= 0 else dim + input.ndim
-    out = compute(input, place, index, src, reduce)
-"""
+def _quick_scatter_reduce_by_reduced(
+    compute: Any, input: Any, dim: Any, index: Any, src: Any, reduce: Any, include_self: Any
+) -> tuple | None:
+    if input.size < 4096 and index.ndim == input.ndim and include_self is True and reduce in ("prod", "amax", "amin"):
+        place = dim if dim >= 0 else dim + input.ndim
+        return compute(input, place, index, src, reduce), (place, reduce, True)
+    return None
+
+
+def _quick_scatter_reduce_by_added(
+    compute: Any, input: Any, dim: Any, index: Any, src: Any, reduce: Any, include_self: Any
+) -> tuple | None:
+    if input.size < 4096 and index.ndim == input.ndim and include_self is True and reduce == "sum":
+        place = dim if dim >= 0 else dim + input.ndim
+        return compute(input, place, index, src, reduce), (place,)
+    return None
 
 
 @composed(covers="scatter_reduce", method=True)
-@shortcut(
-    reduced,
-    _REDUCED + "statics = place, reduce, True",
-    when=_SMALL + " and include_self is True and reduce in ('prod', 'amax', 'amin')",
-    compute="writes.scatter_reduced",
-)
-@shortcut(
-    added,
-    _REDUCED + "statics = (place,)",
-    when=_SMALL + " and include_self is True and reduce == 'sum'",
-    compute="writes.scatter_reduced",
-)
+@shortcut(reduced, _quick_scatter_reduce_by_reduced, compute="writes.scatter_reduced", misses=(IndexError,))
+@shortcut(added, _quick_scatter_reduce_by_added, compute="writes.scatter_reduced", misses=(IndexError,))
 def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
     """A copy of `input` in which each place named by `index` holds the reduction of the elements of `src` that go there.
 

@@ -48,22 +48,15 @@ def _gathered(tangent: Any, saved: Any, dim: int) -> Any:
     return gathered(tangent, dim, saved.output[1]) if saved.input_shape else tangent
 
 
-_USUAL = (
-    "type(dim) is int and -input.ndim <= dim < input.ndim and input.dtype.kind in 'fiub' and input.flags.c_contiguous"
-)
+def _quick_sort(compute: Any, input: Any, dim: Any, descending: Any) -> tuple | None:
+    if type(dim) is int and -input.ndim <= dim < input.ndim and input.dtype.kind in "fiub" and input.flags.c_contiguous:
+        place = dim if dim >= 0 else dim + input.ndim
+        return compute(input, place, bool(descending)), (place, bool(descending))
+    return None
 
 
 @composed(covers="sort", method=True)
-@shortcut(
-    sort_along,
-    """
-    place = dim if dim >= 0 else dim + input.ndim
-    out = compute(input, place, bool(descending))
-    statics = place, bool(descending)
-    """,
-    when=_USUAL,
-    compute="sorting.sort",
-)
+@shortcut(sort_along, _quick_sort, compute="sorting.sort")
 def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """The elements in order along `dim`, as (values, indices).
 
@@ -89,16 +82,7 @@ def argsort_along(input: Array, dim: int, descending: bool) -> Array:
 
 
 @composed(covers="argsort", method=True)
-@shortcut(
-    argsort_along,
-    """
-    place = dim if dim >= 0 else dim + input.ndim
-    out = compute(input, place, bool(descending))
-    statics = place, bool(descending)
-    """,
-    when=_USUAL,
-    compute="sorting.argsort",
-)
+@shortcut(argsort_along, _quick_sort, compute="sorting.argsort")
 def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """The indices that sort `input` along `dim`; equals keep their order.
 
@@ -136,17 +120,22 @@ def topk_jvp(tangents: Any, saved: Any, k: Any, dim: Any, largest: Any, sorted: 
     return _gathered(tangents[0], saved, dim), None
 
 
+def _quick_topk(compute: Any, input: Any, k: Any, dim: Any, largest: Any, sorted: Any) -> tuple | None:
+    if (
+        type(dim) is int
+        and -input.ndim <= dim < input.ndim
+        and input.dtype.kind in "fiub"
+        and input.flags.c_contiguous
+        and type(k) is int
+        and 0 <= k <= input.shape[dim]
+    ):
+        place = dim if dim >= 0 else dim + input.ndim
+        return compute(input, k, place, bool(largest), bool(sorted)), (k, place, bool(largest), bool(sorted))
+    return None
+
+
 @composed(covers="topk", method=True)
-@shortcut(
-    topk_along,
-    """
-    place = dim if dim >= 0 else dim + input.ndim
-    out = compute(input, k, place, bool(largest), bool(sorted))
-    statics = k, place, bool(largest), bool(sorted)
-    """,
-    when=_USUAL + " and type(k) is int and 0 <= k <= input.shape[dim]",
-    compute="sorting.topk",
-)
+@shortcut(topk_along, _quick_topk, compute="sorting.topk")
 def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The `k` largest elements along `dim`, as (values, indices). Of equals those with the lowest index are taken.
 

@@ -78,15 +78,15 @@ _STRETCHED: dict[Any, tuple[tuple, tuple[int, ...]]] = {}
 """(shape, sizes, dtype) -> arguments of `stretch`, strides of the view of a row-major array."""
 
 
+def _quick_expand(input: Any, sizes: Any, size: Any) -> tuple | None:
+    if input.flags.c_contiguous and size is None:
+        statics, strides = _STRETCHED[input.shape, sizes, (kind := input.dtype)]
+        return ndarray(statics[0], kind, input, 0, strides), statics
+    return None
+
+
 @composed(covers="expand", method=True)
-@shortcut(
-    stretch,
-    """
-    statics, strides = _STRETCHED[input.shape, sizes, (kind := input.dtype)]
-    out = ndarray(statics[0], kind, input, 0, strides)
-    """,
-    when="input.flags.c_contiguous and size is None",
-)
+@shortcut(stretch, _quick_expand, misses=(KeyError, TypeError))
 def expand(input: Any, *sizes: Any, size: Any = None, implicit: bool = False) -> Any:
     """A view of `input` with dims of size 1 stretched to `sizes`; -1 keeps a size, new dims may be added in front.
 
@@ -146,29 +146,29 @@ def _expand_error(shape: Any, wanted: Any, position: int) -> Exception:
     )
 
 
+def _quick_expand_as(input: Any, other: Any) -> tuple | None:
+    if input.flags.c_contiguous:
+        statics, strides = _STRETCHED[input.shape, (other.array.shape,), (kind := input.dtype)]
+        return ndarray(statics[0], kind, input, 0, strides), statics
+    return None
+
+
 @composed(method=True)
-@shortcut(
-    stretch,
-    """
-    statics, strides = _STRETCHED[input.shape, (other.array.shape,), (kind := input.dtype)]
-    out = ndarray(statics[0], kind, input, 0, strides)
-    """,
-    when="input.flags.c_contiguous",
-)
+@shortcut(stretch, _quick_expand_as, misses=(KeyError, TypeError))
 def expand_as(input: Any, other: Any) -> Any:
     """`input` expanded to the shape of `other`."""
     return expand(input, tuple(other.shape))
 
 
+def _quick_broadcast_to(input: Any, size: Any) -> tuple | None:
+    if input.flags.c_contiguous:
+        statics, strides = _STRETCHED[input.shape, (size,), (kind := input.dtype)]
+        return ndarray(statics[0], kind, input, 0, strides), statics
+    return None
+
+
 @composed()
-@shortcut(
-    stretch,
-    """
-    statics, strides = _STRETCHED[input.shape, (size,), (kind := input.dtype)]
-    out = ndarray(statics[0], kind, input, 0, strides)
-    """,
-    when="input.flags.c_contiguous",
-)
+@shortcut(stretch, _quick_broadcast_to, misses=(KeyError, TypeError))
 def broadcast_to(input: Any, size: Any) -> Any:
     """A view of `input` stretched to the sizes `size`, as `expand` makes it; the method is `expand` itself, and takes several numbers too.
 

@@ -99,15 +99,21 @@ def _cat_carefully(tensors: Any, dim: int) -> Any:
     return kernel("joins", "cat", first)(kept, place)
 
 
+def _quick_cat(compute: Any, tensors: Any, dim: Any, axis: Any) -> tuple | None:
+    if axis is None and type(dim) is int:
+        return compute(tensors, dim), (dim,)
+    return None
+
+
+# Of lists that are empty or mixed, and of arrays in the place of tensors: what the functions stand for knows better.
+_MISSES = (AttributeError, LookupError, TypeError, ValueError)
 _at_once = shortcut(
     joined,
-    """
-    out = compute(tensors, dim)
-    statics = (dim,)
-    """,
-    when="axis is None and type(dim) is int",
+    _quick_cat,
     compute="joins.cat_few",
+    misses=_MISSES,
     at_once="joins.joined_few(tensors, fields, dim, tensors[0].array)",
+    at_once_when="axis is None and type(dim) is int",
 )
 
 
@@ -169,16 +175,20 @@ def stacked_backward(g: Any, saved: Any, dim: Any) -> Any:
     )
 
 
+def _quick_stack(compute: Any, tensors: Any, dim: Any) -> tuple | None:
+    if type(dim) is int:
+        return compute(tensors, dim), (dim,)
+    return None
+
+
 @composed(covers="stack")
 @shortcut(
     stacked,
-    """
-    out = compute(tensors, dim)
-    statics = (dim,)
-    """,
-    when="type(dim) is int",
+    _quick_stack,
     compute="joins.stack_few",
+    misses=_MISSES,
     at_once="joins.stacked_few(tensors, fields, dim, tensors[0].array)",
+    at_once_when="type(dim) is int",
 )
 def stack(tensors: Any, dim: int = 0) -> Any:
     """Tensors of one shape beside each other along a new dim.
@@ -193,36 +203,60 @@ def stack(tensors: Any, dim: int = 0) -> Any:
     return stacked(tensors, dim)
 
 
-def _joined_at(place: int, rank: int) -> Any:
+def _nothing_of_lists(tensors: Any) -> tuple | None:
+    """What is recorded of `stacked` is recorded as `cat`, as in PyTorch."""
+    return None
+
+
+def _quick_vstack(compute: Any, tensors: Any) -> tuple | None:
+    if tensors[0].ndim > 1:
+        return compute(tensors, 0), (0,)
+    return None
+
+
+def _quick_column_stack(compute: Any, tensors: Any) -> tuple | None:
+    if tensors[0].ndim > 1:
+        return compute(tensors, 1), (1,)
+    return None
+
+
+def _quick_dstack(compute: Any, tensors: Any) -> tuple | None:
+    if tensors[0].ndim > 2:
+        return compute(tensors, 2), (2,)
+    return None
+
+
+def _joined_at(way: Any, place: int, rank: int) -> Any:
     """The shortcuts of joining along `place` what has more than `rank` dims, and beside each other, as `stack` does, what has `rank`."""
     joining = shortcut(
         joined,
-        f"""
-        out = compute(tensors, {place})
-        statics = ({place},)
-        """,
-        when=f"tensors[0].ndim > {rank}",
+        way,
         compute="joins.cat_few",
+        misses=_MISSES,
         at_once=f"joins.joined_few(tensors, fields, {place}, tensors[0].array)",
+        at_once_when=f"tensors[0].array.ndim > {rank}",
     )
     stacking = shortcut(
         stacked,
-        "out, statics = None, ()",  # what is recorded is recorded as `cat`, as in PyTorch
-        when=f"tensors[0].ndim == {rank}",
+        _nothing_of_lists,
+        misses=_MISSES,
         at_once=f"joins.stacked_few(tensors, fields, {place}, tensors[0].array)",
+        at_once_when=f"tensors[0].array.ndim == {rank}",
     )
     return lambda function: joining(stacking(function))
+
+
+def _quick_hstack(compute: Any, tensors: Any) -> tuple | None:
+    place = 0 if tensors[0].ndim == 1 else 1
+    return compute(tensors, place), (place,)
 
 
 @composed()
 @shortcut(
     joined,
-    """
-    place = 0 if tensors[0].ndim == 1 else 1
-    out = compute(tensors, place)
-    statics = (place,)
-    """,
+    _quick_hstack,
     compute="joins.cat_few",
+    misses=_MISSES,
     at_once="joins.joined_few(tensors, fields, 0 if (first := tensors[0].array).ndim == 1 else 1, first)",
 )
 def hstack(tensors: Any) -> Any:
@@ -236,7 +270,7 @@ def hstack(tensors: Any) -> Any:
 
 
 @composed()
-@_joined_at(0, 1)
+@_joined_at(_quick_vstack, 0, 1)
 def vstack(tensors: Any) -> Any:
     """Joined on top of each other: along the first dim; 1-d tensors are rows.
 
@@ -254,14 +288,14 @@ def row_stack(tensors: Any) -> Any:
 
 
 @composed()
-@_joined_at(2, 2)
+@_joined_at(_quick_dstack, 2, 2)
 def dstack(tensors: Any) -> Any:
     """Joined along the third dim, which 1-d and 2-d tensors get first."""
     return joined(_grown("dstack", tensors, atleast_3d), 2)
 
 
 @composed()
-@_joined_at(1, 1)
+@_joined_at(_quick_column_stack, 1, 1)
 def column_stack(tensors: Any) -> Any:
     """Joined side by side, with 0-d and 1-d tensors as columns.
 

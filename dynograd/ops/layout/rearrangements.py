@@ -28,18 +28,16 @@ def flipped_backward(g: Any, saved: Any, dims: Any) -> Any:
     return (flipped(g, dims),)
 
 
+def _quick_flip(compute: Any, input: Any, order: Any, dims: Any) -> tuple | None:
+    if len(order) == 1 and type(order[0]) is int and -input.ndim <= order[0] < input.ndim and dims is None:
+        (dim,) = order
+        place = dim if dim >= 0 else dim + input.ndim
+        return compute(input, place), ((place,),)
+    return None
+
+
 @composed(covers="flip", method=True)
-@shortcut(
-    flipped,
-    """
-    (dim,) = order
-    place = dim if dim >= 0 else dim + input.ndim
-    out = compute(input, place)
-    statics = ((place,),)
-    """,
-    when="len(order) == 1 and type(order[0]) is int and -input.ndim <= order[0] < input.ndim and dims is None",
-    compute="rearrangements.flip_few",
-)
+@shortcut(flipped, _quick_flip, compute="rearrangements.flip_few")
 def flip(input: Any, *order: Any, dims: Any = None) -> Any:
     """A copy with the order of the elements along `dims` reversed.
 
@@ -83,17 +81,15 @@ def rolled_backward(g: Any, saved: Any, shifts: Any, dims: Any) -> Any:
     return (rolled(g, tuple([-shift for shift in shifts]), dims),)
 
 
+def _quick_roll(compute: Any, input: Any, shifts: Any, dims: Any) -> tuple | None:
+    if type(shifts) is int and type(dims) is int and -input.ndim <= dims < input.ndim:
+        place = dims if dims >= 0 else dims + input.ndim
+        return compute(input, shifts, place), ((shifts,), (place,))
+    return None
+
+
 @composed(covers="roll", method=True)
-@shortcut(
-    rolled,
-    """
-    place = dims if dims >= 0 else dims + input.ndim
-    out = compute(input, shifts, place)
-    statics = (shifts,), (place,)
-    """,
-    when="type(shifts) is int and type(dims) is int and -input.ndim <= dims < input.ndim",
-    compute="rearrangements.roll_few",
-)
+@shortcut(rolled, _quick_roll, compute="rearrangements.roll_few")
 def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     """A copy moved by `shifts` along `dims`; what falls off one end comes back at the other. Without `dims`, over all elements.
 

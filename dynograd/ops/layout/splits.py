@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from itertools import accumulate, islice  # noqa: F401 - the shortcut's text uses it
+from itertools import accumulate, islice
 from typing import Any
 
 from dynograd import arrays
@@ -52,15 +52,14 @@ _FRONT: dict[tuple[int, int], tuple[tuple[int], tuple[int, ...] | None]] = {
 """(rank, dim) -> arguments of `unbound`, the order of the dims that puts `dim` in front."""
 
 
-@composed(covers="unbind", method=True)
-@shortcut(
-    unbound,
-    """
+def _quick_unbind(input: Any, dim: Any) -> tuple | None:
     statics, order = _FRONT[input.ndim, dim]
     rows = input.transpose(order) if order else input
-    out = [*islice(rows, len(rows))]  # without the IndexError at the end, which takes 0.4 us
-    """,
-)
+    return [*islice(rows, len(rows))], statics
+
+
+@composed(covers="unbind", method=True)
+@shortcut(unbound, _quick_unbind, misses=(LookupError, TypeError))
 def unbind(input: Any, dim: int = 0) -> Any:
     """The slices along `dim`, as a tuple of views with that dim removed.
 
@@ -150,18 +149,15 @@ def _check_has_dims(who: str, shape: tuple[int, ...]) -> None:
 
 _CHUNKS: dict[Any, tuple[Any, list[tuple]]] = {}  # (shape, chunks, dim) -> arguments of `split_with_sizes`, indices
 _SECTIONS: dict[Any, tuple[Any, list[tuple]]] = {}  # the same for `tensor_split`
-_EQUAL_CHUNKS = """
+
+
+def _quick_chunk(input: Any, chunks: Any, dim: Any) -> tuple | None:
     statics, parts = _CHUNKS[input.shape, chunks, dim]
-    out = [input[part] for part in parts]
-"""
-_EQUAL_SECTIONS = """
-    statics, parts = _SECTIONS[input.shape, indices_or_sections, dim]
-    out = [input[part] for part in parts]
-"""
+    return [input[part] for part in parts], statics
 
 
 @composed(method=True)
-@shortcut(split_with_sizes, _EQUAL_CHUNKS)
+@shortcut(split_with_sizes, _quick_chunk, misses=(LookupError, TypeError))
 def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
     """At most `chunks` views of equal size along `dim`; the last may be smaller.
 
@@ -201,10 +197,15 @@ unsafe_split = _unsafe("split", lambda input, split_size, dim=0: split(input, sp
 unsafe_split_with_sizes = _unsafe("split_with_sizes", split_with_sizes)
 
 
+def _quick_tensor_split(input: Any, indices_or_sections: Any, dim: Any) -> tuple | None:
+    if type(indices_or_sections) is int or type(indices_or_sections) is tuple:
+        statics, parts = _SECTIONS[input.shape, indices_or_sections, dim]
+        return [input[part] for part in parts], statics
+    return None
+
+
 @composed(method=True)
-@shortcut(
-    split_with_sizes, _EQUAL_SECTIONS, when="type(indices_or_sections) is int or type(indices_or_sections) is tuple"
-)
+@shortcut(split_with_sizes, _quick_tensor_split, misses=(LookupError, TypeError))
 def tensor_split(
     input: Any,
     indices_or_sections: Any = None,
@@ -252,14 +253,15 @@ def _in_sections(input: Any, cuts: Any, dim: int, place: int, sizes: tuple[int, 
 
 
 _EVEN: dict[Any, tuple[Any, list[tuple]]] = {}  # (name, shape, what was given) -> as in `_SECTIONS`
-_EVEN_PARTS = """
-    statics, parts = _EVEN["{name}", input.shape, indices_or_sections]
-    out = [input[part] for part in parts]
-"""
+
+
+def _quick_hsplit(input: Any, indices_or_sections: Any) -> tuple | None:
+    statics, parts = _EVEN["hsplit", input.shape, indices_or_sections]
+    return [input[part] for part in parts], statics
 
 
 @composed(method=True)
-@shortcut(split_with_sizes, _EVEN_PARTS.format(name="hsplit"))
+@shortcut(split_with_sizes, _quick_hsplit, misses=(LookupError, TypeError))
 def hsplit(input: Any, *indices_or_sections: Any, indices: Any = None, sections: Any = None) -> Any:
     """Splits along the second dim (the first of a vector) into equal parts, or at the given indices.
 
@@ -269,15 +271,25 @@ def hsplit(input: Any, *indices_or_sections: Any, indices: Any = None, sections:
     return _even_split("hsplit", input, indices_or_sections or _cuts(indices, sections), 1 if input.ndim > 1 else 0, 1)
 
 
+def _quick_vsplit(input: Any, indices_or_sections: Any) -> tuple | None:
+    statics, parts = _EVEN["vsplit", input.shape, indices_or_sections]
+    return [input[part] for part in parts], statics
+
+
 @composed(method=True)
-@shortcut(split_with_sizes, _EVEN_PARTS.format(name="vsplit"))
+@shortcut(split_with_sizes, _quick_vsplit, misses=(LookupError, TypeError))
 def vsplit(input: Any, *indices_or_sections: Any, indices: Any = None, sections: Any = None) -> Any:
     """Splits along the first dim of a matrix into equal parts, or at the given indices."""
     return _even_split("vsplit", input, indices_or_sections or _cuts(indices, sections), 0, 2)
 
 
+def _quick_dsplit(input: Any, indices_or_sections: Any) -> tuple | None:
+    statics, parts = _EVEN["dsplit", input.shape, indices_or_sections]
+    return [input[part] for part in parts], statics
+
+
 @composed(method=True)
-@shortcut(split_with_sizes, _EVEN_PARTS.format(name="dsplit"))
+@shortcut(split_with_sizes, _quick_dsplit, misses=(LookupError, TypeError))
 def dsplit(input: Any, *indices_or_sections: Any, indices: Any = None, sections: Any = None) -> Any:
     """Splits along the third dim into equal parts, or at the given indices."""
     return _even_split("dsplit", input, indices_or_sections or _cuts(indices, sections), 2, 3)
@@ -342,15 +354,15 @@ def narrow(input: Any, dim: Any = None, start: Any = None, length: Any = None, *
     return get_basic(input, (*(FULL,) * place, slice(first, first + length.__index__())))
 
 
+def _quick_select(input: Any, dim: Any, index: Any, axis: Any) -> tuple | None:
+    if axis is None and type(dim) is int is type(index) and -input.ndim <= dim < input.ndim:
+        statics = ((*_LEAD[dim if dim >= 0 else dim + input.ndim], index, ...),)
+        return input[statics[0]], statics
+    return None
+
+
 @composed(method=True)
-@shortcut(
-    get_basic,
-    """
-    statics = ((*_LEAD[dim if dim >= 0 else dim + input.ndim], index, ...),)
-    out = input[statics[0]]
-    """,
-    when="axis is None and type(dim) is int is type(index) and -input.ndim <= dim < input.ndim",
-)
+@shortcut(get_basic, _quick_select, misses=(LookupError, TypeError))
 def select(input: Any, dim: Any = None, index: Any = None, *, axis: Any = None) -> Any:
     """The view at `index` along `dim`, with that dim removed.
 

@@ -40,15 +40,14 @@ def fill_diagonal_of_backward(g: Any, saved: Any, shape: Any, offset: Any, dim1:
     return (diagonal_view(g, offset, dim1, dim2),)
 
 
-@composed(covers="diagonal", method=True)
-@shortcut(
-    diagonal_view,
-    """
+def _quick_diagonal(input: Any, offset: Any, dim1: Any, dim2: Any) -> tuple | None:
     out = input.diagonal(offset, dim1, dim2)
-    out.setflags(input.base is None or input.flags.writeable)  # by position: NumPy takes 0.3 us for a keyword
-    statics = (offset, dim1, dim2)
-    """,
-)
+    out.setflags(input.base is None or input.flags.writeable)
+    return out, (offset, dim1, dim2)
+
+
+@composed(covers="diagonal", method=True)
+@shortcut(diagonal_view, _quick_diagonal, misses=(ValueError,))
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """A view of the diagonal of two dims, which becomes the last dim.
 
@@ -141,15 +140,15 @@ _WINDOWS: dict[Any, tuple[tuple, tuple[int, ...], tuple[int, ...]]] = {}
 """(shape, dimension, size, step, bytes of an element) -> arguments of the op; shape and strides of a row-major array's view."""
 
 
+def _quick_unfold(input: Any, dimension: Any, size: Any, step: Any) -> tuple | None:
+    if input.flags.c_contiguous:
+        statics, shape, strides = _WINDOWS[input.shape, dimension, size, step, input.itemsize]
+        return ndarray(shape, input.dtype, input, 0, strides), statics
+    return None
+
+
 @composed(covers="unfold", method=True)
-@shortcut(
-    windows,
-    """
-    statics, shape, strides = _WINDOWS[input.shape, dimension, size, step, input.itemsize]
-    out = ndarray(shape, input.dtype, input, 0, strides)
-    """,
-    when="input.flags.c_contiguous",
-)
+@shortcut(windows, _quick_unfold, misses=(KeyError, TypeError))
 def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
     """A view of the windows of `size` elements along `dimension`, `step` apart; the elements of a window are a new last dim.
 
@@ -208,15 +207,15 @@ _STRIDED: dict[int, dict[Any, dict[Any, tuple[tuple, tuple[int, ...], int]]]] = 
 """Bytes of an element -> size -> (stride, storage_offset) -> arguments of the op; strides and offset in bytes."""
 
 
+def _quick_as_strided(input: Any, size: Any, stride: Any, storage_offset: Any) -> tuple | None:
+    if storage_offset is None or input.base is None:
+        statics, strides, start = _STRIDED[input.itemsize][size][stride, storage_offset]
+        return ndarray(size, input.dtype, input, start, strides), statics
+    return None
+
+
 @composed(covers="as_strided", method=True)
-@shortcut(
-    strided_view,
-    """
-    statics, strides, start = _STRIDED[input.itemsize][size][stride, storage_offset]
-    out = ndarray(size, input.dtype, input, start, strides)
-    """,
-    when="storage_offset is None or input.base is None",
-)
+@shortcut(strided_view, _quick_as_strided, misses=(KeyError, TypeError))
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """A view of `input`'s memory with the given size and strides (both in elements), whatever `input`'s own shape is.
 

@@ -26,14 +26,14 @@ def swapdims(input: Any, dim0: int, dim1: int) -> Any:
     return transpose(input, dim0, dim1)
 
 
-_SWAPPED = """
-    out = input.transpose()
-    statics = ((1, 0),)
-"""
+def _quick_t(input: Any) -> tuple | None:
+    if input.ndim == 2:
+        return input.transpose(), ((1, 0),)
+    return None
 
 
 @composed(method=True)
-@shortcut(permuted, _SWAPPED, when="input.ndim == 2")
+@shortcut(permuted, _quick_t)
 def t(input: Any) -> Any:
     """The transpose of a matrix; tensors of fewer dims come back as they are.
 
@@ -53,14 +53,13 @@ def t(input: Any) -> Any:
 _MOVES: dict[Any, tuple] = {}  # (rank, source, destination) -> the arguments of `permuted`
 
 
-@composed(method=True)
-@shortcut(
-    permuted,
-    """
+def _quick_movedim(input: Any, source: Any, destination: Any) -> tuple | None:
     statics = _MOVES[input.ndim, source, destination]
-    out = input.transpose(*statics)
-    """,
-)
+    return input.transpose(*statics), statics
+
+
+@composed(method=True)
+@shortcut(permuted, _quick_movedim, misses=(KeyError, TypeError))
 def movedim(input: Any, source: Any, destination: Any) -> Any:
     """A view with the dims `source` (an int or several) moved to the places `destination`; the others keep their order.
 
@@ -101,7 +100,7 @@ def moveaxis(input: Any, source: Any, destination: Any) -> Any:
     return movedim(input, source, destination)
 
 
-@shortcut(permuted, _SWAPPED, when="input.ndim == 2")
+@shortcut(permuted, _quick_t)
 def _reversed_dims(input: Any) -> Any:
     """The tensor with its dims in reverse order; for a matrix, its transpose."""
     rank = getattr(input, "array", input).ndim
@@ -117,20 +116,27 @@ def _reversed_dims(input: Any) -> Any:
 
 
 _LAST_TWO = {rank: ((*range(rank - 2), rank - 1, rank - 2),) for rank in range(2, 9)}
-_SWAPPED_LAST = """
+
+
+def _quick_matrix_transpose(input: Any) -> tuple | None:
     statics = _LAST_TWO[input.ndim]
-    out = input.transpose(*statics)
-"""
+    return input.transpose(*statics), statics
 
 
-@shortcut(permuted, _SWAPPED_LAST)
+@shortcut(permuted, _quick_matrix_transpose, misses=(KeyError,))
 def _matrix_transpose(input: Any) -> Any:
     """The tensor with its last two dims exchanged."""
     _check_matrix("mT", input)
     return transpose(input, -2, -1)
 
 
-@shortcut(permuted, _SWAPPED, when="input.ndim == 2 and input.dtype.kind != 'c'")
+def _quick_adjoint(input: Any) -> tuple | None:
+    if input.ndim == 2 and input.dtype.kind != "c":
+        return input.transpose(), ((1, 0),)
+    return None
+
+
+@shortcut(permuted, _quick_adjoint)
 def _adjoint(input: Any) -> Any:
     """The conjugate transpose of a matrix."""
     if input.ndim != 2:
@@ -140,7 +146,14 @@ def _adjoint(input: Any) -> Any:
     return _conjugated(permuted(input, (1, 0)))
 
 
-@shortcut(permuted, _SWAPPED_LAST, when="input.dtype.kind != 'c'")
+def _quick_matrix_adjoint(input: Any) -> tuple | None:
+    if input.dtype.kind != "c":
+        statics = _LAST_TWO[input.ndim]
+        return input.transpose(*statics), statics
+    return None
+
+
+@shortcut(permuted, _quick_matrix_adjoint, misses=(KeyError,))
 def _matrix_adjoint(input: Any) -> Any:
     """The tensor with its last two dims exchanged, conjugated."""
     _check_matrix("mH", input)
@@ -160,7 +173,7 @@ def _check_matrix(who: str, input: Any) -> None:
 
 
 @composed(method=True)
-@shortcut(permuted, _SWAPPED_LAST, when="input.dtype.kind != 'c'")
+@shortcut(permuted, _quick_matrix_adjoint, misses=(KeyError,))
 def adjoint(input: Any) -> Any:
     """The tensor with its last two dims exchanged, conjugated: `.mH`."""
     return _matrix_adjoint(input)

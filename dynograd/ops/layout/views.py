@@ -52,15 +52,18 @@ def view_as_dtype(input: Array, dtype: Any) -> Array:
     return kernel("views", "view_as_dtype", input)(input, dtype.numpy)
 
 
-_SIZES = """
-    out = input.reshape(*sizes)
-    statics = (found := out.shape,)
-    if found != sizes and -1 not in sizes and found != sizes[0] and -1 not in sizes[0]: raise ValueError
-"""
+def _quick_reshape(input: Any, sizes: Any, shape: Any) -> tuple | None:
+    if shape is None and (input.size < 8192 or input.flags.c_contiguous):
+        out = input.reshape(*sizes)
+        shape_of_out = out.shape
+        if shape_of_out != sizes and -1 not in sizes and shape_of_out != sizes[0] and -1 not in sizes[0]:
+            raise ValueError
+        return out, (shape_of_out,)
+    return None
 
 
 @composed(method=True)
-@shortcut(reshaped, _SIZES, when="shape is None and (input.size < 8192 or input.flags.c_contiguous)")
+@shortcut(reshaped, _quick_reshape, misses=(TypeError, ValueError))
 def reshape(input: Any, *sizes: Any, shape: Any = None) -> Any:
     """The same elements in row-major order under another shape; one size may be -1. A view where memory allows.
 
@@ -77,16 +80,25 @@ def reshape(input: Any, *sizes: Any, shape: Any = None) -> Any:
         raise refusal(_check_reshape, "reshape", input, wanted) or error from None
 
 
+def _quick_view_by_reshaped(input: Any, sizes: Any, size: Any, dtype: Any) -> tuple | None:
+    if dtype is None and size is None and type(sizes[0]) is not _DTYPE:
+        out = input.reshape(*sizes)
+        shape_of_out = out.shape
+        if shape_of_out != sizes and -1 not in sizes and shape_of_out != sizes[0] and -1 not in sizes[0]:
+            raise ValueError
+        return out, (shape_of_out,)
+    return None
+
+
+def _quick_view_by_view_as_dtype(input: Any, sizes: Any, size: Any, dtype: Any) -> tuple | None:
+    if size is None and dtype is None and input.itemsize == (kind := sizes[0]).itemsize:
+        return input.getfield(kind.numpy), (kind,)  # quicker than NumPy's `view`
+    return None
+
+
 @composed(covers="view", method=True)
-@shortcut(reshaped, _SIZES, when="dtype is None and size is None and type(sizes[0]) is not _DTYPE")
-@shortcut(
-    view_as_dtype,
-    """
-    out = input.getfield(kind.numpy)  # quicker than NumPy's `view`
-    statics = (kind,)
-    """,
-    when="size is None and dtype is None and input.itemsize == (kind := sizes[0]).itemsize",
-)
+@shortcut(reshaped, _quick_view_by_reshaped, misses=(AttributeError, IndexError, TypeError, ValueError))
+@shortcut(view_as_dtype, _quick_view_by_view_as_dtype, misses=(AttributeError, IndexError, TypeError, ValueError))
 def view(input: Any, *sizes: Any, size: Any = None, dtype: Any = None) -> Any:
     """The same memory under another shape; one size may be -1. `view(dtype)` reads the same bytes as another dtype.
 
@@ -160,28 +172,27 @@ def _viewed_as(input: Any, dtype: dtypes.dtype) -> Any:
     return view_as_dtype(input, dtype)
 
 
-@composed(method=True)
-@shortcut(
-    reshaped,
-    """
+def _quick_view_as(input: Any, other: Any) -> tuple | None:
     out = input.reshape(other.array.shape)
-    statics = (out.shape,)
-    """,
-)
+    return out, (out.shape,)
+
+
+@composed(method=True)
+@shortcut(reshaped, _quick_view_as, misses=(AttributeError, ValueError))
 def view_as(input: Any, other: Any) -> Any:
     """`input.view` of the shape of `other`."""
     return view(input, tuple(other.shape))
 
 
+def _quick_reshape_as(input: Any, other: Any) -> tuple | None:
+    if input.size < 8192 or input.flags.c_contiguous:
+        out = input.reshape(other.array.shape)
+        return out, (out.shape,)
+    return None
+
+
 @composed(method=True)
-@shortcut(
-    reshaped,
-    """
-    out = input.reshape(other.array.shape)
-    statics = (out.shape,)
-    """,
-    when="input.size < 8192 or input.flags.c_contiguous",
-)
+@shortcut(reshaped, _quick_reshape_as, misses=(AttributeError, ValueError))
 def reshape_as(input: Any, other: Any) -> Any:
     """`input` reshaped to the shape of `other`."""
     return reshape(input, tuple(other.shape))
@@ -190,15 +201,16 @@ def reshape_as(input: Any, other: Any) -> Any:
 _FLATTENED: dict[Any, tuple] = {}  # (shape, start_dim, end_dim) -> the arguments of `reshaped`
 
 
+def _quick_flatten(input: Any, start_dim: Any, end_dim: Any) -> tuple | None:
+    if (statics := _FLATTENED.get((input.shape, start_dim, end_dim))) and (
+        input.size < 8192 or input.flags.c_contiguous
+    ):
+        return input.reshape(*statics), statics
+    return None
+
+
 @composed(method=True)
-@shortcut(
-    reshaped,
-    """
-    out = input.reshape(*statics)
-    """,
-    when="(statics := _FLATTENED.get((input.shape, start_dim, end_dim)))"
-    " and (input.size < 8192 or input.flags.c_contiguous)",
-)
+@shortcut(reshaped, _quick_flatten, misses=(TypeError,))
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Joins the dims from `start_dim` to `end_dim` into one; a 0-d tensor gets one dim.
 
@@ -226,15 +238,15 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     return reshaped(input, made)
 
 
+def _quick_ravel(input: Any) -> tuple | None:
+    if input.size < 8192 or input.flags.c_contiguous:
+        out = input.reshape(-1)
+        return out, (out.shape,)
+    return None
+
+
 @composed(method=True)
-@shortcut(
-    reshaped,
-    """
-    out = input.reshape(-1)
-    statics = (out.shape,)
-    """,
-    when="input.size < 8192 or input.flags.c_contiguous",
-)
+@shortcut(reshaped, _quick_ravel)
 def ravel(input: Any) -> Any:
     """All elements in row-major order, as one dim."""
     return reshaped(input, (prod(getattr(input, "array", input).shape),))
@@ -243,14 +255,13 @@ def ravel(input: Any) -> Any:
 _UNFLATTENED: dict[Any, tuple] = {}  # (shape, dim, sizes) -> the arguments of `reshaped`
 
 
-@composed(method=True)
-@shortcut(
-    reshaped,
-    """
+def _quick_unflatten(input: Any, dim: Any, sizes: Any) -> tuple | None:
     statics = _UNFLATTENED[input.shape, dim, sizes]
-    out = input.reshape(*statics)
-    """,
-)
+    return input.reshape(*statics), statics
+
+
+@composed(method=True)
+@shortcut(reshaped, _quick_unflatten, misses=(KeyError, TypeError))
 def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     """Splits one dim into several; one of `sizes` may be -1.
 
@@ -280,18 +291,22 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     return reshaped(input, made)
 
 
+def _quick_squeeze(input: Any, dim: Any, axis: Any) -> tuple | None:
+    if axis is None and (dim is None or type(dim) is int or (type(dim) is tuple and dim)):
+        if dim is None:
+            out = input.squeeze()
+        elif type(dim) is tuple:
+            out = input.squeeze(tuple([place for place in dim if input.shape[place] == 1]))
+        else:
+            out = input.squeeze(dim) if input.shape[dim] == 1 else input
+        if out is input:
+            out = input[...]
+        return out, (out.shape,)
+    return None
+
+
 @composed(method=True)
-@shortcut(
-    reshaped,
-    """
-    if dim is None: out = input.squeeze()
-    elif type(dim) is tuple: out = input.squeeze(tuple([one for one in dim if input.shape[one] == 1]))
-    else: out = input.squeeze(dim) if input.shape[dim] == 1 else input
-    if out is input: out = input[...]
-    statics = (out.shape,)
-    """,
-    when="axis is None and (dim is None or type(dim) is int or type(dim) is tuple and dim)",
-)
+@shortcut(reshaped, _quick_squeeze, misses=(IndexError, TypeError, ValueError))
 def squeeze(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
     """A view without the dims of size 1: all of them, or those among `dim` (others stay as they are).
 
@@ -317,15 +332,15 @@ _NEW_DIM = {
 }
 
 
+def _quick_unsqueeze(input: Any, dim: Any) -> tuple | None:
+    if type(dim) is int:
+        out = input[_NEW_DIM[dim]]
+        return out, (out.shape,)
+    return None
+
+
 @composed(method=True)
-@shortcut(
-    reshaped,
-    """
-    out = input[_NEW_DIM[dim]]
-    statics = (out.shape,)
-    """,
-    when="type(dim) is int",
-)
+@shortcut(reshaped, _quick_unsqueeze, misses=(LookupError,))
 def unsqueeze(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
     """A view with a new dim of size 1 at `dim`.
 
@@ -359,14 +374,13 @@ _ORDERS: dict[Any, tuple[int, ...]] = {}  # (rank, the order as it was given) ->
 _EXCHANGES: dict[Any, tuple] = {}  # (rank, dim0, dim1) -> the arguments of `permuted`
 
 
-@composed(covers="permute", method=True)
-@shortcut(
-    permuted,
-    """
+def _quick_permute(input: Any, order: Any, dims: Any) -> tuple | None:
     statics = (_ORDERS[input.ndim, order if dims is None else dims],)
-    out = input.transpose(*statics)
-    """,
-)
+    return input.transpose(*statics), statics
+
+
+@composed(covers="permute", method=True)
+@shortcut(permuted, _quick_permute, misses=(KeyError, TypeError))
 def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     """A view with the dims in another order; every dim is named once.
 
@@ -392,15 +406,15 @@ def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     return permuted(input, places)
 
 
+def _quick_transpose(input: Any, dim0: Any, dim1: Any) -> tuple | None:
+    if type(dim0) is int is type(dim1):
+        statics = _EXCHANGES[input.ndim, dim0, dim1]
+        return input.transpose(*statics), statics
+    return None
+
+
 @composed(method=True)
-@shortcut(
-    permuted,
-    """
-    statics = _EXCHANGES[input.ndim, dim0, dim1]
-    out = input.transpose(*statics)
-    """,
-    when="type(dim0) is int is type(dim1)",
-)
+@shortcut(permuted, _quick_transpose, misses=(KeyError,))
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
     """A view with two dims exchanged.
 

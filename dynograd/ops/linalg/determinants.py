@@ -59,16 +59,14 @@ def _without(A: Any, place: int, dim: int) -> Any:
     return cat([get_basic(A, before), get_basic(A, after)], dim)
 
 
+def _quick_linalg_det(compute: Any, A: Any) -> tuple | None:
+    if A.ndim > 1 and A.shape[-1] == A.shape[-2] and A.dtype.char in "fdFD":
+        return compute(A), ()
+    return None
+
+
 @composed(covers="linalg_det")
-@shortcut(
-    determinants,
-    """
-    out = compute(A)
-    statics = ()
-    """,
-    when="A.ndim > 1 and A.shape[-1] == A.shape[-2] and A.dtype.char in 'fdFD'",
-    compute="linear_algebra.determinant",
-)
+@shortcut(determinants, _quick_linalg_det, compute="linear_algebra.determinant")
 def linalg_det(A: Any) -> Any:
     """The determinant of each matrix; singular ones have their gradient, too.
 

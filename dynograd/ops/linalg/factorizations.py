@@ -87,20 +87,15 @@ def _square_qr_backward(q: Any, r: Any, g_q: Any, g_r: Any) -> Any:
     return adjoint_of(triangular_solutions(r, adjoint_of(inner), True, False))
 
 
-_MATRICES = "input.ndim > 1 and input.dtype.char in 'fdFD'"
+def _quick_linalg_qr(compute: Any, input: Any, mode: Any) -> tuple | None:
+    if (mode == "reduced" or mode == "complete") and input.ndim > 1 and input.dtype.char in "fdFD":
+        statics = (mode == "complete",)
+        return compute(input, *statics), statics
+    return None
 
 
 @composed(covers="linalg_qr")
-@shortcut(
-    orthogonal_factors,
-    """
-    statics = (mode == 'complete',)
-    out = compute(input, *statics)
-    """,
-    when=f"(mode == 'reduced' or mode == 'complete') and {_MATRICES}",
-    compute="linear_algebra.qr",
-    input="A",
-)
+@shortcut(orthogonal_factors, _quick_linalg_qr, compute="linear_algebra.qr", input="A")
 def linalg_qr(A: Any, mode: str = "reduced") -> Any:
     """(Q, R) with `A = Q @ R`: orthonormal columns and an upper triangle.
 
@@ -198,18 +193,16 @@ def singular_triples_backward(g: Any, saved: Any, full: Any) -> Any:
     return (found,)
 
 
+def _quick_linalg_svd(compute: Any, input: Any, full_matrices: Any) -> tuple | None:
+    if type(full_matrices) is bool and input.ndim > 1 and input.dtype.char in "fdFD":
+        statics = (full_matrices,)
+        out = compute(input, full_matrices)
+        return out if type(out) is tuple else None, statics
+    return None
+
+
 @composed(covers="linalg_svd")
-@shortcut(
-    singular_triples,
-    """
-    statics = (full_matrices,)
-    out = compute(input, full_matrices)
-    out = out if type(out) is tuple else None
-    """,
-    when=f"type(full_matrices) is bool and {_MATRICES}",
-    compute="linear_algebra.svd",
-    input="A",
-)
+@shortcut(singular_triples, _quick_linalg_svd, compute="linear_algebra.svd", input="A")
 def linalg_svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> Any:
     """(U, S, Vh) with `A = U @ diag(S) @ Vh`: orthonormal columns, singular values in descending order, orthonormal rows.
 
@@ -291,17 +284,20 @@ def _upper(UPLO: str) -> bool:
     return UPLO in "Uu"
 
 
+def _quick_linalg_eigh(compute: Any, input: Any, UPLO: Any) -> tuple | None:
+    if (
+        (UPLO == "L" or UPLO == "U")
+        and input.ndim > 1
+        and input.dtype.char in "fdFD"
+        and input.shape[-1] == input.shape[-2]
+    ):
+        statics = (UPLO == "U",)
+        return compute(input, *statics), statics
+    return None
+
+
 @composed(covers="linalg_eigh")
-@shortcut(
-    hermitian_pairs,
-    """
-    statics = (UPLO == 'U',)
-    out = compute(input, *statics)
-    """,
-    when=f"(UPLO == 'L' or UPLO == 'U') and {_MATRICES} and input.shape[-1] == input.shape[-2]",
-    compute="linear_algebra.eigh",
-    input="A",
-)
+@shortcut(hermitian_pairs, _quick_linalg_eigh, compute="linear_algebra.eigh", input="A")
 def linalg_eigh(A: Any, UPLO: str = "L") -> Any:
     """(eigenvalues in ascending order, eigenvectors) of Hermitian matrices, of which one triangle is read.
 

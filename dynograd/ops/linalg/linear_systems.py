@@ -102,11 +102,14 @@ def linalg_inv_ex(A: Any, *, check_errors: bool = False) -> Any:
     return inverses(A, bool(check_errors))
 
 
-_SQUARE = "A.ndim > 1 and A.shape[-1] == A.shape[-2] and A.dtype.char in 'fdFD'"
+def _quick_linalg_inv(compute: Any, A: Any) -> object:
+    if A.ndim > 1 and A.shape[-1] == A.shape[-2] and A.dtype.char in "fdFD":
+        return compute(A)
+    return None
 
 
 @composed()
-@shortcut(None, "out = compute(A)", _SQUARE, beside="A", compute="linear_algebra.inverse_at_once")
+@shortcut(None, _quick_linalg_inv, compute="linear_algebra.inverse_at_once", beside="A")
 def linalg_inv(A: Any) -> Any:
     """The inverse of each matrix.
 
@@ -173,14 +176,22 @@ def _batched(input: Any, batch: tuple[int, ...]) -> Any:
     return input if tuple(input.shape) == shape else stretch(input, shape)
 
 
+def _quick_linalg_solve(compute: Any, A: Any, B: Any, left: Any) -> object:
+    if (
+        left is True
+        and A.ndim == B.ndim
+        and A.shape[:-1] == B.shape[:-1]
+        and A.dtype is B.dtype
+        and A.ndim > 1
+        and A.shape[-1] == A.shape[-2]
+        and A.dtype.char in "fdFD"
+    ):
+        return compute(A, B)
+    return None
+
+
 @composed()
-@shortcut(
-    None,
-    "out = compute(A, B)",
-    f"left is True and A.ndim == B.ndim and A.shape[:-1] == B.shape[:-1] and A.dtype is B.dtype and {_SQUARE}",
-    beside="A B",
-    compute="linear_algebra.solve_at_once",
-)
+@shortcut(None, _quick_linalg_solve, compute="linear_algebra.solve_at_once", beside="A B")
 def linalg_solve(A: Any, B: Any, *, left: bool = True) -> Any:
     """X with `A @ X = B` (`X @ A = B` unless `left`); batches broadcast.
 
@@ -297,10 +308,14 @@ def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = Fals
     return type(found)(adjoint_of(found[0]), found[1]) if upper else found
 
 
+def _quick_linalg_cholesky(compute: Any, A: Any, upper: Any) -> object:
+    if upper is False and A.ndim > 1 and A.shape[-1] == A.shape[-2] and A.dtype.char in "fdFD":
+        return compute(A)
+    return None
+
+
 @composed()
-@shortcut(
-    None, "out = compute(A)", f"upper is False and {_SQUARE}", beside="A", compute="linear_algebra.factor_at_once"
-)
+@shortcut(None, _quick_linalg_cholesky, compute="linear_algebra.factor_at_once", beside="A")
 def linalg_cholesky(A: Any, *, upper: bool = False) -> Any:
     """The lower triangle L with `L @ L.mH = A` (or the upper one), of Hermitian positive definite matrices.
 

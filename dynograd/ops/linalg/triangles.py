@@ -30,15 +30,12 @@ def lower_part_backward(g: Any, saved: Any, diagonal: Any) -> Any:
     return (lower_part(g, diagonal),)
 
 
+def _quick_tril(compute: Any, input: Any, diagonal: Any) -> tuple | None:
+    return compute(input, diagonal), (diagonal,)
+
+
 @composed(covers="tril", method=True)
-@shortcut(
-    lower_part,
-    """
-    out = compute(input, diagonal)
-    statics = (diagonal,)
-    """,
-    compute="triangles.tril_few",
-)
+@shortcut(lower_part, _quick_tril, compute="triangles.tril_few")
 def tril(input: Any, diagonal: int = 0) -> Any:
     """The lower triangle of the last two dims, zeros elsewhere.
 
@@ -67,14 +64,7 @@ def upper_part_backward(g: Any, saved: Any, diagonal: Any) -> Any:
 
 
 @composed(covers="triu", method=True)
-@shortcut(
-    upper_part,
-    """
-    out = compute(input, diagonal)
-    statics = (diagonal,)
-    """,
-    compute="triangles.triu_few",
-)
+@shortcut(upper_part, _quick_tril, compute="triangles.triu_few")
 def triu(input: Any, diagonal: int = 0) -> Any:
     """The upper triangle of the last two dims, zeros elsewhere.
 

@@ -141,17 +141,14 @@ def mm(input: Any, mat2: Any, out_dtype: Any = None) -> Any:
     return matmul(input, mat2)
 
 
+def _quick_bmm(compute: Any, input: Any, other: Any, out_dtype: Any) -> tuple | None:
+    if out_dtype is None:
+        return compute(input, other), ()
+    return None
+
+
 @composed(method=True)
-@shortcut(
-    matmul,
-    """
-    out = compute(input, other)
-    statics = ()
-    """,
-    when="out_dtype is None",
-    compute="matmuls.few_products",
-    other="mat2",
-)
+@shortcut(matmul, _quick_bmm, compute="matmuls.few_products", misses=(ValueError,), other="mat2")
 def bmm(input: Any, mat2: Any, out_dtype: Any = None) -> Any:
     """The products of two batches of matrices, (B, N, M) with (B, M, P); `out_dtype` as in `mm`.
 

@@ -12,14 +12,19 @@ from dynograd.ops.op import composed, shortcut
 __all__ = ["kron", "outer"]
 
 
+def _quick_outer(compute: Any, input: Any, vec2: Any) -> object:
+    if (
+        input.ndim == 1 == vec2.ndim
+        and input.dtype is vec2.dtype
+        and input.dtype.char in "fdl"
+        and input.size * vec2.size <= 65536
+    ):
+        return compute(input, vec2)
+    return None
+
+
 @composed(method=True)
-@shortcut(
-    None,
-    "out = compute(input, vec2)",
-    when="input.ndim == 1 == vec2.ndim and input.dtype is vec2.dtype and input.dtype.char in 'fdl' and input.size * vec2.size <= 65536",
-    beside="input vec2",
-    compute="few.outer",
-)
+@shortcut(None, _quick_outer, compute="few.outer", beside="input vec2")
 def outer(input: Any, vec2: Any) -> Any:
     """The matrix of `input[i] * vec2[j]`.
 

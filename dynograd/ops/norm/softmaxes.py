@@ -68,20 +68,21 @@ def log_softmax_jvp(tangents: Any, saved: Any, dim: Any) -> Any:
     return way - sum_dims(exp(saved.output) * way, (dim,), True)
 
 
-_USUAL = "type(dim) is int and -input.ndim <= dim < input.ndim and dtype is None and _stacklevel == 3 and input.dtype.char in 'efd'"
+def _quick_softmax(compute: Any, input: Any, dim: Any, _stacklevel: Any, dtype: Any) -> tuple | None:
+    if (
+        type(dim) is int
+        and -input.ndim <= dim < input.ndim
+        and dtype is None
+        and _stacklevel == 3
+        and input.dtype.char in "efd"
+    ):
+        place = dim if dim >= 0 else dim + input.ndim
+        return compute(input, place), (place,)
+    return None
 
 
 @composed(covers="softmax", method=True)
-@shortcut(
-    softmax_over,
-    """
-    place = dim if dim >= 0 else dim + input.ndim
-    out = compute(input, place)
-    statics = (place,)
-    """,
-    when=_USUAL,
-    compute="softmaxes.softmax_forward",
-)
+@shortcut(softmax_over, _quick_softmax, compute="softmaxes.softmax_forward")
 def softmax(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None) -> Any:
     """`exp(input)`, scaled to sum to 1 along `dim`.
 
@@ -103,16 +104,7 @@ def softmax(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None
 
 
 @composed(covers="log_softmax", method=True)
-@shortcut(
-    log_softmax_over,
-    """
-    place = dim if dim >= 0 else dim + input.ndim
-    out = compute(input, place)
-    statics = (place,)
-    """,
-    when=_USUAL,
-    compute="softmaxes.log_softmax_forward",
-)
+@shortcut(log_softmax_over, _quick_softmax, compute="softmaxes.log_softmax_forward")
 def log_softmax(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None) -> Any:
     """The logarithm of `softmax`, computed without overflow.
 

@@ -11,7 +11,7 @@ from dynograd.errors import DtypeError, user_level
 from dynograd.kernels import kernel
 from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.reduce.norms import absolute_power
-from dynograd.ops.reduce.reductions import PLAIN, count_of, kept, mean_dims, reduced_dims
+from dynograd.ops.reduce.reductions import count_of, kept, mean_dims, reduced_dims
 
 __all__ = ["std", "std_mean", "var", "var_mean"]
 
@@ -76,18 +76,27 @@ def _through_distance(g: Any, x: Any, dim: Any, correction: float, keepdim: bool
     return kept(g, shape, dim, keepdim) * (x - mean_dims(x, dim, True))
 
 
-_ALONG = """
-    place = dim if dim is None or dim >= 0 else dim + input.ndim
-    out = compute(input, place, 1, keepdim)
-    out = out if type(out) is ndarray else asarray(out)
-    statics = place, 1, keepdim
-"""
-_PLAIN = f"{PLAIN} and unbiased is None and correction is None and input.dtype.kind == 'f'"
-_PLAIN += " and (input.size if dim is None else input.shape[dim]) > 1"
+def _quick_var(
+    compute: Any, input: Any, dim: Any, unbiased: Any, keepdim: Any, correction: Any, axis: Any, keepdims: Any
+) -> tuple | None:
+    if (
+        axis is None
+        and keepdims is None
+        and type(keepdim) is bool
+        and input.dtype.num < 256
+        and (dim is None or (type(dim) is int and -input.ndim <= dim < input.ndim))
+        and unbiased is None
+        and correction is None
+        and input.dtype.kind == "f"
+        and (input.size if dim is None else input.shape[dim]) > 1
+    ):
+        place = dim if dim is None or dim >= 0 else dim + input.ndim
+        return compute(input, place, 1, keepdim), (place, 1, keepdim)
+    return None
 
 
 @composed(covers="var", method=True)
-@shortcut(var_dims, _ALONG, _PLAIN, compute="deviations.var_forward")
+@shortcut(var_dims, _quick_var, compute="deviations.var_forward")
 def var(
     input: Any,
     dim: Any = None,
@@ -114,7 +123,7 @@ def var(
 
 
 @composed(covers="std", method=True)
-@shortcut(std_dims, _ALONG, _PLAIN, compute="deviations.std_forward")
+@shortcut(std_dims, _quick_var, compute="deviations.std_forward")
 def std(
     input: Any,
     dim: Any = None,

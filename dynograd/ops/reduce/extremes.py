@@ -18,7 +18,7 @@ from dynograd.ops.elementwise.arithmetic import maximum, minimum
 from dynograd.ops.index.scatters import gathered, spread
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import composed, op, shortcut
-from dynograd.ops.reduce.reductions import ALONG, ONE_DIM, PLAIN, USUAL, kept, reduced_dims
+from dynograd.ops.reduce.reductions import kept, reduced_dims
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 
@@ -51,8 +51,23 @@ def tie_shares(input: Array, output: Array, dim: Any, keepdim: bool) -> Array:
     return kernel("extremes", "tie_shares", input)(input, output, dim, keepdim)
 
 
+def _quick_amax(compute: Any, input: Any, dim: Any, keepdim: Any, axis: Any, keepdims: Any) -> tuple | None:
+    if (
+        axis is None
+        and keepdims is None
+        and type(keepdim) is bool
+        and input.dtype.num < 256
+        and input.size
+        and type(dim) is int
+        and -input.ndim <= dim < input.ndim
+    ):
+        place = dim if dim is None or dim >= 0 else dim + input.ndim
+        return compute(input, place, keepdim), (place, keepdim)
+    return None
+
+
 @composed(covers="amax", method=True)
-@shortcut(amax_dims, ALONG, f"{USUAL} and input.size and {ONE_DIM}", compute="extremes.amax")
+@shortcut(amax_dims, _quick_amax, compute="extremes.amax")
 def amax(input: Any, dim: Any = (), keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
     """The largest element over `dim` (an int or several; () for all). Elements that tie share the gradient evenly.
 
@@ -67,7 +82,7 @@ def amax(input: Any, dim: Any = (), keepdim: bool = False, *, axis: Any = None, 
 
 
 @composed(covers="amin", method=True)
-@shortcut(amin_dims, ALONG, f"{USUAL} and input.size and {ONE_DIM}", compute="extremes.amin")
+@shortcut(amin_dims, _quick_amax, compute="extremes.amin")
 def amin(input: Any, dim: Any = (), keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
     """The smallest element over `dim` (an int or several; () for all). Elements that tie share the gradient evenly.
 
@@ -156,18 +171,46 @@ def max_jvp(tangents: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
     return picked(tangents[0], saved.output[1], saved.input_shape, dim, keepdim), None
 
 
-_ALONG = """
-    place = dim if dim >= 0 else dim + input.ndim
-    out = compute(input, place, keepdim)
-    statics = place, keepdim
-"""
-_ORDERED = f"{USUAL} and other is None and input.size and input.dtype.kind in 'fiub'"
-_ONE, _ALL = f"{_ORDERED} and {ONE_DIM}", f"{_ORDERED} and dim is None"
+def _quick_max_by_max_along(
+    compute: Any, input: Any, dim: Any, keepdim: Any, other: Any, axis: Any, keepdims: Any
+) -> tuple | None:
+    if (
+        axis is None
+        and keepdims is None
+        and type(keepdim) is bool
+        and input.dtype.num < 256
+        and other is None
+        and input.size
+        and input.dtype.kind in "fiub"
+        and type(dim) is int
+        and -input.ndim <= dim < input.ndim
+    ):
+        place = dim if dim >= 0 else dim + input.ndim
+        return compute(input, place, keepdim), (place, keepdim)
+    return None
+
+
+def _quick_max_by_amax_dims(
+    compute: Any, input: Any, dim: Any, keepdim: Any, other: Any, axis: Any, keepdims: Any
+) -> tuple | None:
+    if (
+        axis is None
+        and keepdims is None
+        and type(keepdim) is bool
+        and input.dtype.num < 256
+        and other is None
+        and input.size
+        and input.dtype.kind in "fiub"
+        and dim is None
+    ):
+        place = dim if dim is None or dim >= 0 else dim + input.ndim
+        return compute(input, place, keepdim), (place, keepdim)
+    return None
 
 
 @composed(covers="max", method=True)
-@shortcut(max_along, _ALONG, _ONE, compute="extremes.max_along")
-@shortcut(amax_dims, ALONG, _ALL, compute="extremes.amax")
+@shortcut(max_along, _quick_max_by_max_along, compute="extremes.max_along")
+@shortcut(amax_dims, _quick_max_by_amax_dims, compute="extremes.amax")
 def max(
     input: Any,
     dim: Any = None,
@@ -195,8 +238,8 @@ def max(
 
 
 @composed(covers="min", method=True)
-@shortcut(min_along, _ALONG, _ONE, compute="extremes.min_along")
-@shortcut(amin_dims, ALONG, _ALL, compute="extremes.amin")
+@shortcut(min_along, _quick_max_by_max_along, compute="extremes.min_along")
+@shortcut(amin_dims, _quick_max_by_amax_dims, compute="extremes.amin")
 def min(
     input: Any,
     dim: Any = None,
@@ -255,8 +298,23 @@ def argmin_along(input: Array, dim: int | None, keepdim: bool) -> Array:
     return kernel("extremes", "argmin", input)(input, dim, keepdim)
 
 
+def _quick_argmax(compute: Any, input: Any, dim: Any, keepdim: Any, axis: Any, keepdims: Any) -> tuple | None:
+    if (
+        axis is None
+        and keepdims is None
+        and type(keepdim) is bool
+        and input.dtype.num < 256
+        and (dim is None or (type(dim) is int and -input.ndim <= dim < input.ndim))
+        and input.size
+        and input.dtype.kind in "fiub"
+    ):
+        place = dim if dim is None or dim >= 0 else dim + input.ndim
+        return compute(input, place, keepdim), (place, keepdim)
+    return None
+
+
 @composed(covers="argmax", method=True)
-@shortcut(argmax_along, ALONG, PLAIN + " and input.size and input.dtype.kind in 'fiub'", compute="extremes.argmax")
+@shortcut(argmax_along, _quick_argmax, compute="extremes.argmax")
 def argmax(
     input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None
 ) -> Any:
@@ -270,7 +328,7 @@ def argmax(
 
 
 @composed(covers="argmin", method=True)
-@shortcut(argmin_along, ALONG, PLAIN + " and input.size and input.dtype.kind in 'fiub'", compute="extremes.argmin")
+@shortcut(argmin_along, _quick_argmax, compute="extremes.argmin")
 def argmin(
     input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None
 ) -> Any:

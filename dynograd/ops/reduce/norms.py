@@ -93,16 +93,21 @@ def vector_norm(
     return norm_dims(input, p, dims, bool(keepdim))
 
 
+def _quick_norm(compute: Any, input: Any, p: Any, dim: Any, keepdim: Any, dtype: Any) -> tuple | None:
+    if (
+        type(p) is str
+        and p == "fro"
+        and dim is None
+        and keepdim is False
+        and dtype is None
+        and input.dtype.char in "fd"
+    ):
+        return compute(input, 2, None, False), (2, None, False)
+    return None
+
+
 @composed(method=True)
-@shortcut(
-    norm_dims,
-    """
-    out = compute(input, 2, None, False)
-    statics = (2, None, False)
-    """,
-    when="type(p) is str and p == 'fro' and dim is None and keepdim is False and dtype is None and input.dtype.char in 'fd'",
-    compute="norms.vector_norm_forward",
-)
+@shortcut(norm_dims, _quick_norm, compute="norms.vector_norm_forward")
 def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """The p-norm of all elements, or over `dim` (an int or several), taken as one vector.
 
@@ -175,15 +180,24 @@ _DIRECT, _PRODUCT = "donot_use_mm_for_euclid_dist", "use_mm_for_euclid_dist"
 _IF_NECESSARY = "use_mm_for_euclid_dist_if_necessary"
 
 
+def _quick_cdist(compute: Any, x1: Any, x2: Any, p: Any, compute_mode: Any) -> object:
+    if (
+        type(p) in (int, float)
+        and p == 2
+        and type(compute_mode) is str
+        and compute_mode == _IF_NECESSARY
+        and x1.ndim == 2 == x2.ndim
+        and x1.dtype is x2.dtype
+        and x1.dtype.char in "fd"
+        and len(x1) <= 25 >= len(x2)
+        and 0 < x1.shape[1] == x2.shape[1] <= 256
+    ):
+        return compute(x1, x2)
+    return None
+
+
 @composed()
-@shortcut(
-    None,
-    "out = compute(x1, x2)",
-    when="type(p) in (int, float) and p == 2 and type(compute_mode) is str and compute_mode == _IF_NECESSARY and x1.ndim == 2 == x2.ndim "
-    "and x1.dtype is x2.dtype and x1.dtype.char in 'fd' and len(x1) <= 25 >= len(x2) and 0 < x1.shape[1] == x2.shape[1] <= 256",
-    beside="x1 x2",
-    compute="norms.distances",
-)
+@shortcut(None, _quick_cdist, compute="norms.distances", beside="x1 x2")
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = _IF_NECESSARY) -> Any:
     """The p-norm distance between each row of `x1` and each row of `x2`.
 

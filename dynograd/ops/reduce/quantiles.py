@@ -53,16 +53,14 @@ def median_of_all_backward(g: Any, saved: Any, ignore_nan: Any) -> Any:
     return (g * tie_shares(saved.input, saved.output, None, False),)
 
 
+def _quick_median(compute: Any, input: Any, dim: Any, keepdim: Any) -> tuple | None:
+    if dim is None and input.size and input.dtype.kind in "fiu" and type(keepdim) is bool:
+        return compute(input, False), (False,)
+    return None
+
+
 @composed(covers="median", method=True)
-@shortcut(
-    median_of_all,
-    """
-    out = compute(input, False)
-    statics = (False,)
-    """,
-    when="dim is None and input.size and input.dtype.kind in 'fiu' and type(keepdim) is bool",
-    compute="quantiles.median_of_all",
-)
+@shortcut(median_of_all, _quick_median, compute="quantiles.median_of_all")
 def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of all elements, or along `dim` as (values, indices). Of two in the middle, the lower; NaN wins.
 

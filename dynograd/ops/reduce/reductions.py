@@ -31,18 +31,6 @@ def reduced_dims(who: str, dim: Any, rank: int) -> Any:
     return normalize_dims(who, dim, rank)
 
 
-# Shortcuts: the kernel of a reduction over all dims or one, with plain arguments.
-ALONG = """
-    place = dim if dim is None or dim >= 0 else dim + input.ndim
-    out = compute(input, place, keepdim)
-    out = out if type(out) is ndarray else asarray(out)
-    statics = place, keepdim
-"""
-USUAL = "axis is None and keepdims is None and type(keepdim) is bool and input.dtype.num < 256"
-ONE_DIM = "type(dim) is int and -input.ndim <= dim < input.ndim"
-PLAIN = f"{USUAL} and (dim is None or ({ONE_DIM}))"
-
-
 def kept(reduced: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
     """A result of a reduction over `shape` with the reduced dims put back as size 1."""
     if keepdim or dim is None:
@@ -81,8 +69,22 @@ def sum_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
     return (_SPREAD[type(g)](g, saved.input_shape, dim, keepdim),)
 
 
+def _quick_sum(compute: Any, input: Any, dim: Any, keepdim: Any, dtype: Any, axis: Any, keepdims: Any) -> tuple | None:
+    if (
+        axis is None
+        and keepdims is None
+        and type(keepdim) is bool
+        and input.dtype.num < 256
+        and (dim is None or (type(dim) is int and -input.ndim <= dim < input.ndim))
+        and dtype is None
+    ):
+        place = dim if dim is None or dim >= 0 else dim + input.ndim
+        return compute(input, place, keepdim), (place, keepdim)
+    return None
+
+
 @composed(covers="sum", method=True)
-@shortcut(sum_dims, ALONG, PLAIN + " and dtype is None", compute="reductions.sum")
+@shortcut(sum_dims, _quick_sum, compute="reductions.sum")
 def sum(
     input: Any,
     dim: Any = None,
@@ -139,8 +141,23 @@ def count_of(shape: tuple[int, ...], dim: Any) -> int:
     return count
 
 
+def _quick_mean(compute: Any, input: Any, dim: Any, keepdim: Any, dtype: Any, axis: Any, keepdims: Any) -> tuple | None:
+    if (
+        axis is None
+        and keepdims is None
+        and type(keepdim) is bool
+        and input.dtype.num < 256
+        and (dim is None or (type(dim) is int and -input.ndim <= dim < input.ndim))
+        and dtype is None
+        and input.dtype.kind == "f"
+    ):
+        place = dim if dim is None or dim >= 0 else dim + input.ndim
+        return compute(input, place, keepdim), (place, keepdim)
+    return None
+
+
 @composed(covers="mean", method=True)
-@shortcut(mean_dims, ALONG, PLAIN + " and dtype is None and input.dtype.kind == 'f'", compute="reductions.mean_forward")
+@shortcut(mean_dims, _quick_mean, compute="reductions.mean_forward")
 def mean(
     input: Any,
     dim: Any = None,
@@ -292,7 +309,7 @@ def prod_by_halves(input: Any, dim: Any, keepdim: bool) -> Any:
 
 
 @composed(covers="prod", method=True)
-@shortcut(prod_dims, ALONG, PLAIN + " and dtype is None", compute="reductions.prod_forward")
+@shortcut(prod_dims, _quick_sum, compute="reductions.prod_forward")
 def prod(
     input: Any,
     dim: Any = None,
@@ -339,8 +356,21 @@ def all_dims(input: Array, dim: Any, keepdim: bool) -> Array:
     return kernel("reductions", "all", input)(input, dim, keepdim)
 
 
+def _quick_any(compute: Any, input: Any, dim: Any, keepdim: Any, axis: Any, keepdims: Any) -> tuple | None:
+    if (
+        axis is None
+        and keepdims is None
+        and type(keepdim) is bool
+        and input.dtype.num < 256
+        and (dim is None or (type(dim) is int and -input.ndim <= dim < input.ndim))
+    ):
+        place = dim if dim is None or dim >= 0 else dim + input.ndim
+        return compute(input, place, keepdim), (place, keepdim)
+    return None
+
+
 @composed(covers="any", method=True)
-@shortcut(any_dims, ALONG, PLAIN, compute="reductions.any")
+@shortcut(any_dims, _quick_any, compute="reductions.any")
 def any(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
     """Whether any element, of all or over `dim`, is not zero (NaN is not); False where there are none. uint8 stays uint8.
 
@@ -354,7 +384,7 @@ def any(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None,
 
 
 @composed(covers="all", method=True)
-@shortcut(all_dims, ALONG, PLAIN, compute="reductions.all")
+@shortcut(all_dims, _quick_any, compute="reductions.all")
 def all(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
     """Whether all elements, or all over `dim`, are not zero (NaN is not); True where there are none. uint8 stays uint8.
 

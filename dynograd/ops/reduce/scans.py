@@ -62,17 +62,21 @@ def sum_so_far_backward(g: Any, saved: Any, dim: Any, reverse: Any) -> Any:
     return (sum_so_far(g, dim, not reverse),)
 
 
+def _quick_cumsum(compute: Any, input: Any, dim: Any, dtype: Any, axis: Any) -> tuple | None:
+    if (
+        type(dim) is int
+        and -input.ndim <= dim < input.ndim
+        and dtype is None
+        and axis is None
+        and input.dtype.char in "fdl"
+    ):
+        place = dim if dim >= 0 else dim + input.ndim
+        return compute(input, place, False), (place, False)
+    return None
+
+
 @composed(covers="cumsum", method=True, inplace=True)
-@shortcut(
-    sum_so_far,
-    """
-    place = dim if dim >= 0 else dim + input.ndim
-    out = compute(input, place, False)
-    statics = place, False
-    """,
-    when="type(dim) is int and -input.ndim <= dim < input.ndim and dtype is None and axis is None and input.dtype.char in 'fdl'",
-    compute="scans.cumsum",
-)
+@shortcut(sum_so_far, _quick_cumsum, compute="scans.cumsum")
 def cumsum(input: Any, dim: Any = None, *, dtype: Any = None, axis: Any = None) -> Any:
     """The sum of the elements up to and with each place of `dim`. Booleans and integers sum in int64.
 
