@@ -7,7 +7,7 @@ A backend's file is imported on the first use of one of its kernels. Each folder
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from inspect import signature
 from os import listdir, scandir
@@ -22,7 +22,6 @@ from dynograd.cuda import driver
 
 __all__ = ["KernelOfType", "kernel", "module_of"]
 
-_rooms: dict[str, str] = {}  # the folder of each module
 _found: dict[tuple[str, str, type], Callable[..., Any]] = {}
 # The slot of the table of ops, for backends that make their elementwise kernels of formulas: `forward(name)`, `backward(name)`
 # give (operands, statics, trees, truths, promotion) or None; `names()`.
@@ -66,15 +65,22 @@ def module_of(stem: str) -> ModuleType:
     Raises:
         ModuleNotFoundError: there is none.
     """
-    if not _rooms:
-        for room in scandir(__path__[0]):
-            if room.is_dir():
-                _rooms.update(
-                    {file.removesuffix(".py"): room.name for file in listdir(room.path) if file.endswith(".py")}
-                )
-    if stem not in _rooms:
+    rooms = _rooms()
+    if stem not in rooms:
         raise ModuleNotFoundError(f"kernels: there is no {stem}.py", name=f"dynograd.kernels.{stem}")
-    return import_module(f"dynograd.kernels.{_rooms[stem]}.{stem}")
+    return import_module(f"dynograd.kernels.{rooms[stem]}.{stem}")
+
+
+@cache
+def _rooms() -> dict[str, str]:
+    """The folder of each module."""
+    return {
+        file.removesuffix(".py"): room.name
+        for room in scandir(__path__[0])
+        if room.is_dir()
+        for file in listdir(room.path)
+        if file.endswith(".py")
+    }
 
 
 def _without_values(family: str, name: str) -> Callable[..., Any]:

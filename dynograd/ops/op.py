@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import threading
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -322,22 +321,20 @@ def standing(
     kept = general.__module__.startswith("dynograd.")
 
     def write_code() -> None:
-        if not _write_shortcut:
+        if not _write_shortcut or entry.written:
             return
-        with _lock:
-            if not entry.written:
-                source, used = write()
-                space.update(used)
-                (written,) = run_written(title, source, "function", space, {}, kept).values()
-                if not used.get("complete"):  # the source has no defaults of its own
-                    own = [one for one in taken.values() if one.default is not one.empty]
-                    written.__defaults__ = tuple([one.default for one in own if one.kind is one.POSITIONAL_OR_KEYWORD])
-                    named = {one.name: one.default for one in own if one.kind is one.KEYWORD_ONLY}
-                    written.__kwdefaults__ = (written.__kwdefaults__ or {}) | named
-                if always:
-                    entry.give(written)
-                else:
-                    entry.give_ways(written, names)
+        source, used = write()
+        space.update(used)
+        (written,) = run_written(title, source, "function", space, {}, kept).values()
+        if not used.get("complete"):  # the source has no defaults of its own
+            own = [one for one in taken.values() if one.default is not one.empty]
+            written.__defaults__ = tuple([one.default for one in own if one.kind is one.POSITIONAL_OR_KEYWORD])
+            named = {one.name: one.default for one in own if one.kind is one.KEYWORD_ONLY}
+            written.__kwdefaults__ = (written.__kwdefaults__ or {}) | named
+        if always:
+            entry.give(written)
+        else:
+            entry.give_ways(written, names)
 
     def choose(kwargs: dict[str, Any]) -> Function:
         if not _write_shortcut or (entry.written and not always and is_aside(names)):
@@ -359,9 +356,6 @@ def keep(table: dict, key: Any, value: Any, most: int = 1000) -> None:
         table.clear()
     with contextlib.suppress(TypeError):
         table[key] = value
-
-
-_lock = threading.RLock()
 
 
 def _check_new(key: str, function: Function) -> None:

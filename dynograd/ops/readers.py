@@ -123,9 +123,9 @@ class Entry:
         self.codes: dict[tuple[Reader, ...], types.CodeType] = {}
         self.ways: tuple[types.CodeType, types.CodeType, Collection[str]] | None = None
 
-    def show(self) -> None:
+    def show(self, also_unwritten: bool = False) -> None:
         """Gives the function the code for the readers that are on."""
-        if self.written:
+        if self.written or also_unwritten:
             code = self.codes.get(_on[0])
             if code is None:
                 code = self.codes[_on[0]] = self._code_for(_on[0])
@@ -140,20 +140,25 @@ class Entry:
         return self.plain
 
     def give(self, written: Any) -> None:
-        """The function has the code and the defaults of `written` from now on, beneath readers."""
+        """The function has the code and the defaults of `written` from now on, beneath readers. The first of several threads gives it."""
         with _lock:
-            for function in (self.function, self.plain):
-                function.__defaults__, function.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
-            self.written = True
-            self._set_plain(written.__code__)
+            if not self.written:
+                self._give(written)
+
+    def _give(self, written: Any) -> None:
+        for function in (self.function, self.plain):
+            function.__defaults__, function.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
+        self._set_plain(written.__code__)
+        self.written = True  # last: a thread that is told so calls the function
 
     def give_ways(self, written: Any, names: Collection[str]) -> None:
         """`give`, but while quick ways of one of the ops `names` are set aside the code is what it is now."""
         with _lock:
-            self.ways = written.__code__, self.plain.__code__, names
-            _with_ways.append(self)
-            self.give(written)
-            self.choose_way()
+            if not self.written:
+                self.ways = written.__code__, self.plain.__code__, names
+                _with_ways.append(self)
+                self._give(written)
+                self.choose_way()
 
     def choose_way(self) -> None:
         if self.ways is not None:
@@ -166,7 +171,7 @@ class Entry:
         before = self.plain.__code__
         self.plain.__code__ = code
         self.codes = {on: code if asking is before else asking for on, asking in self.codes.items()}
-        self.show()
+        self.show(also_unwritten=True)
 
     def _code_for(self, on: tuple[Reader, ...]) -> types.CodeType:
         readers = [reader for reader in on if reader.sees(self)]
