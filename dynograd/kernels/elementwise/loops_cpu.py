@@ -427,11 +427,16 @@ def _overlaps(operands: Any, out: Any) -> bool:
     return any([x is not out and numpy.may_share_memory(x, out) for x in operands])
 
 
+_SIGN = formulas.parse("x > 0 ? 1 : x < 0 ? -1 : 0")
+
+
 def _with_choices(tree: Tree, statics: tuple[str, ...]) -> Tree:
-    """The tree with maxima and minima of something and a number as choices: one comparison instead of two for NaN."""
+    """The tree with signs as choices, and maxima and minima of something and a number: one comparison instead of two for NaN."""
     if tree.head in ("name", "number"):
         return tree
     parts = [_with_choices(part, statics) for part in tree.parts]
+    if tree.head == "sign":
+        return formulas.substitute(_SIGN, {"x": parts[0]})
     if tree.head in ("max", "min"):
         left, right = parts
         if right.head == "number" or (right.head == "name" and right.parts[0] in statics):
@@ -452,10 +457,10 @@ def _powers(trees: tuple[Tree, ...]) -> list[Tree]:
     return found
 
 
-def ufunc(name: str, text: str, operands: str, kinds: str, result: str, numbers: str = "") -> Any:
+def ufunc(
+    name: str, tree: Tree, operands: tuple[str, ...], kinds: str, result: str, numbers: tuple[str, ...] = ()
+) -> Any:
     """The NumPy ufunc of a formula for one combination of dtypes (`generator_numba.ufunc`); loads Numba."""
     from dynograd.kernels.formula import generator_numba
 
-    return generator_numba.ufunc(
-        name, formulas.parse(text), tuple(operands.split()), kinds, result, tuple(numbers.split())
-    )
+    return generator_numba.ufunc(name, _with_choices(tree, numbers), operands, kinds, result, numbers)

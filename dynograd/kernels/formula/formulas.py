@@ -160,21 +160,20 @@ class _Reader:
         self.text, self.tokens, self.place = text, [], 0
         at = 0
         while text[at:].strip():
-            found = _TOKEN.match(text, at)
-            if found is None:
+            token = _TOKEN.match(text, at)
+            if token is None:
                 raise ValueError(f"formula {text!r}: cannot read {text[at:].strip()[:12]!r}.")
-            self.tokens.append(found.group().strip())
-            at = found.end()
+            self.tokens.append(token.group().strip())
+            at = token.end()
+        self.tokens.append("")
+        self.now = self.tokens[0]
 
-    @property
-    def now(self) -> str:
-        return self.tokens[self.place] if self.place < len(self.tokens) else ""
-
-    def take(self, wanted: str = "") -> str:
+    def take(self, expected: str = "") -> str:
         token = self.now
-        if wanted and token != wanted:
-            raise self.error(f"expected {wanted!r}, got {token or 'the end'!r}")
+        if expected and token != expected:
+            raise self.error(f"expected {expected!r}, got {token or 'the end'!r}")
         self.place += 1
+        self.now = self.tokens[self.place] if token else ""
         return token
 
     def error(self, what: str) -> ValueError:
@@ -261,29 +260,30 @@ def is_truth(tree: Tree, truths: Iterable[str] = ()) -> bool:
 
 def names_in(*trees: Tree) -> set[str]:
     """The names that occur."""
-    return {one.parts[0] for tree in trees for one in _walk(tree) if one.head == "name"}
+    return {node.parts[0] for tree in trees for node in _nodes(tree) if node.head == "name"}
 
 
 def functions_in(*trees: Tree) -> set[str]:
     """The operators and functions that occur."""
-    return {one.head for tree in trees for one in _walk(tree) if one.head not in ("name", "number")}
+    return {node.head for tree in trees for node in _nodes(tree) if node.head not in ("name", "number")}
 
 
 def operations(*trees: Tree) -> int:
     """How many operations the trees have, equal ones counted once."""
-    return len({one for tree in trees for one in _walk(tree) if one.head not in ("name", "number")})
+    return len({node for tree in trees for node in _nodes(tree) if node.head not in ("name", "number")})
 
 
-def _walk(tree: Tree) -> Iterable[Tree]:
-    seen: set[Tree] = set()
+def _nodes(tree: Tree) -> set[Tree]:
+    """The tree and its parts, equal ones once."""
+    nodes: set[Tree] = set()
     waiting = [tree]
     while waiting:
-        one = waiting.pop()
-        if one not in seen:
-            seen.add(one)
-            yield one
-            if one.head not in ("name", "number"):
-                waiting += one.parts
+        node = waiting.pop()
+        if node not in nodes:
+            nodes.add(node)
+            if node.head not in ("name", "number"):
+                waiting += node.parts
+    return nodes
 
 
 def _rebuilt(tree: Tree, change: Callable[[Tree], Tree], done: dict[Tree, Tree]) -> Tree:
