@@ -15,6 +15,7 @@ from dynograd.arrays import buffers
 from dynograd.kernels.attention.attentions_tasks import Tasks, dense_tasks, ragged_tasks
 from dynograd.kernels.build import threads
 from dynograd.kernels.build.batch_invariance import batch_invariant
+from dynograd.kernels.build.sizes import TILED_PRODUCTS
 
 __all__ = [
     "attention_backward",
@@ -26,8 +27,6 @@ __all__ = [
     "ragged_attention_forward",
 ]
 
-# Below so many multiplications a head is computed by other ops: nobody waits for Numba on a toy.
-_LEAST = 1 << 14
 _PER_OPERATION = 6  # a fused multiplication in a tile takes about a sixth of a simple elementwise operation
 _FLOATS = (numpy.dtype(numpy.float32), numpy.dtype(numpy.float64))
 _loops: list[Any] = []
@@ -44,7 +43,7 @@ def attends_in_tiles(query: Any, key: Any, value: Any) -> bool:
     if 0 in lead or 0 in (*query.shape[-2:], *key.shape[-2:], value.shape[-1]):
         return False
     # in batch-invariant mode tiny heads too: beside longer sequences they would be computed here
-    return batch_invariant() or query.shape[-2] * key.shape[-2] * (query.shape[-1] + value.shape[-1]) >= _LEAST
+    return batch_invariant() or query.shape[-2] * key.shape[-2] * (query.shape[-1] + value.shape[-1]) >= TILED_PRODUCTS
 
 
 def attends_ragged(query: Any, values: int, window: tuple[int, int], ends: bool) -> bool:

@@ -21,8 +21,8 @@ from dynograd.kernels.build import kernel_cache
 
 __all__ = ["Tuned", "shape_class", "tuned"]
 
-_ROUNDS = 5
-_FIRST = 0
+_ROUNDS = 5  # of measuring, after one that compiles: the middle one counts
+_FIRST = 0  # the configuration that is taken where nothing can be measured
 
 
 def shape_class(size: int) -> int:

@@ -42,7 +42,7 @@ __all__ = ["conv_forward", "conv_input_gradient", "conv_weight_gradient"]
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _FEW_CHANNELS = 16  # below, taps and channels make one run: a tensor core takes 16 numbers at a time
 _plans: dict[Any, Any] = {}
-_MOST_PLANS = 20000
+_MOST_PLANS = 20000  # kept at a time: shapes that never come again would fill the memory
 _float32, _float64 = numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy
 
+from dynograd.kernels.build.sizes import COMPILED_PASS, UFUNC
 from dynograd.kernels.elementwise.formulas_cpu import kernel_of_formula
-from dynograd.kernels.elementwise.ufuncs import COMPOSED, FLAT, SMALL, number, select
+from dynograd.kernels.elementwise.ufuncs import FLAT, number, select
 from dynograd.kernels.elementwise.ufuncs import gate as gate
 
 
@@ -139,7 +140,7 @@ def _number(value: Any, like: Any) -> Any:
 def lerp(input: Any, end: Any, weight: Any) -> Any:
     """Counted from the nearer end, so that weights 0 and 1 give `input` and `end` exactly."""
     if weight.ndim == 0:
-        if input.size >= COMPOSED and input.shape == end.shape:
+        if input.size >= UFUNC and input.shape == end.shape:
             function = FLAT["lerp"][input.dtype.char]
             if function is not None:
                 return function(input, end, weight)
@@ -157,16 +158,13 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
 # --- signs and special values ------------------------------------------------------------------------------------------------
 
 
-_FEW_SIGNS = 2048  # elements; more are compared with 0 twice
-
-
 def sign(input: Any) -> Any:
     """0 for NaN, as in PyTorch."""
     if input.dtype.kind != "f":
         return input.copy() if input.dtype.kind == "b" else numpy.sign(input)
-    if input.size >= COMPOSED and (function := FLAT["sign"][input.dtype.char]) is not None:
+    if input.size >= UFUNC and (function := FLAT["sign"][input.dtype.char]) is not None:
         return function(input)
-    if input.size <= _FEW_SIGNS and input.ndim:
+    if input.ndim:
         made = numpy.sign(input)
         flat = made.reshape(-1)
         sizes = flat.dot(flat)
@@ -207,12 +205,12 @@ def sinc(input: Any) -> Any:
 
 def clamp(input: Any, min: Any, max: Any) -> Any:
     """`max` wins where the two cross; NaN stays, and a NaN bound makes everything NaN."""
-    if input.size >= COMPOSED and min == min and max == max:
+    if input.size >= UFUNC and min == min and max == max:
         function = FLAT["clamp"][char := input.dtype.char]
         if function is not None:
             low = -numpy.inf if min is None else min
             return function(input, number(low, char), number(numpy.inf if max is None else max, char))
-    if input.size < SMALL:
+    if input.size < COMPILED_PASS:
         found = input if min is None else numpy.maximum(input, _bound(min, input.dtype))
         return found if max is None else numpy.minimum(found, _bound(max, input.dtype))
     limits = (

@@ -12,17 +12,8 @@ import numpy
 
 from dynograd import kernels
 from dynograd.base.generated_sources import run_source
-from dynograd.kernels.elementwise.ufuncs import (
-    COMPOSED,
-    FLAT,
-    SMALL,
-    VECTORISED,
-    ByType,
-    compiled,
-    number,
-    select,
-    without_repeats,
-)
+from dynograd.kernels.build.sizes import COMPILED_PASS, UFUNC
+from dynograd.kernels.elementwise.ufuncs import FLAT, VECTORISED, ByType, compiled, number, select, without_repeats
 from dynograd.kernels.formula import formulas_numpy
 
 __all__ = ["between", "kernel_of_formula"]
@@ -45,7 +36,7 @@ def kernel_of_formula(name: str) -> Any:
     if name in FLAT:
         shapes = " == ".join([f"{text}.shape" for text in operands])
         same = f" and {shapes}" if len(operands) > 1 else ""
-        first = f"    if {operands[0]}.size >= {COMPOSED}{same} and (ufunc := flat[kind := {kind}]) is not None:\n"
+        first = f"    if {operands[0]}.size >= {UFUNC}{same} and (ufunc := flat[kind := {kind}]) is not None:\n"
         first += f"        return ufunc({arguments})\n"
     elif name in VECTORISED:
         unit = [f"without_repeats({operands[0]})", *operands[1:]] if len(operands) > 1 else operands
@@ -89,7 +80,7 @@ def _compared(value: float, kind: str) -> Any:
 
 def between(input: Any, low: Any, high: Any) -> Any:
     """`input` between two numbers of its dtype, of which the upper one wins."""
-    if input.size < SMALL:
+    if input.size < COMPILED_PASS:
         return numpy.minimum(numpy.maximum(input, low), high)
     ufunc = FLAT["clamp"][input.dtype.char]
     # Where neither bound is NaN; at a bound of 0 the sign of zeros is as above.

@@ -14,19 +14,18 @@ import numpy
 
 from dynograd.arrays import buffers
 from dynograd.kernels.build import threads
+from dynograd.kernels.build.sizes import (
+    LOOP_OF_ONE_PASS,
+    LOOP_OF_PASSES,
+    LOOP_OF_PASSES_WITH_EXPONENTIALS,
+    LOOP_OF_TWO_PASSES,
+    LOOP_WITH_EXPONENTIALS,
+)
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Tree
 
 __all__ = ["Loop", "least_size", "quotients_fit", "ufunc", "uses_libm"]
 
-# Elements from which a generated kernel beats NumPy (measured, Zen 4, 2 threads). What NumPy does in one pass at memory speed
-# gains only by threads, whose start and the planning cost 9 us; exponentials and the like from a quarter of that; two passes of NumPy (0.8 us each at 4096)
-# pay for planning and calling (3 us) at 16k, more of them sooner, exponentials among several passes at once.
-ONE_PASS = 3 << 16
-TWO_PASSES = 1 << 14
-TRANSCENDENTAL = 1 << 14
-COMPOSED = 1 << 12
-COMPOSED_TRANSCENDENTAL = 1 << 9
 # A simple operation on an element in cache takes half of the time that `threads.GRAIN` supposes.
 _PER_ELEMENT = 2
 
@@ -393,11 +392,11 @@ def least_size(loop: Loop, native: bool) -> int:
     """The number of elements from which the loop is faster than NumPy; `native`: NumPy has a function for it."""
     costly = loop.functions & (_VECTOR | _SCALAR | _BY_LIBM)
     if native:
-        return TRANSCENDENTAL if costly else ONE_PASS
+        return LOOP_WITH_EXPONENTIALS if costly else LOOP_OF_ONE_PASS
     if costly:
-        return COMPOSED_TRANSCENDENTAL
+        return LOOP_OF_PASSES_WITH_EXPONENTIALS
     passes = formulas.operations(*loop.trees)
-    return ONE_PASS if passes < 2 else TWO_PASSES if passes < 3 else COMPOSED
+    return LOOP_OF_ONE_PASS if passes < 2 else LOOP_OF_TWO_PASSES if passes < 3 else LOOP_OF_PASSES
 
 
 def quotients_fit(operands: Any) -> bool:

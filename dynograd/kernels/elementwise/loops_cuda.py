@@ -27,10 +27,11 @@ from dynograd.kernels.formula.formulas_triton import assignments_and_results
 
 __all__ = ["Call", "CudaLoop", "block_of", "compute_type", "triton_type"]
 
-_BLOCK = 1024
+_BLOCK = 1024  # elements of a program, 8 for each thread of Triton's 4 warps
 # Long series and sines in float64: more than one element for a thread does not fit its registers.
-_HEAVY = frozenset({"lgamma", "digamma", "polygamma", "spherical_bessel", "zeta"})
 _HEAVY_BLOCK = 128
+_HEAVY = frozenset({"lgamma", "digamma", "polygamma", "spherical_bessel", "zeta"})
+# Left when neighbours are taken together; each has a stride for every operand.
 _MOST_DIMS = 6
 _TRITON = {
     "float16": "float16", "bfloat16": "bfloat16", "float32": "float32", "float64": "float64", "bool": "int1",

@@ -8,14 +8,13 @@ import numpy
 
 from dynograd import kernels
 from dynograd.errors import DtypeError
+from dynograd.kernels.build.sizes import COMPILED_PASS, SPREAD, UFUNC
 from dynograd.kernels.elementwise import loops_cpu
 from dynograd.kernels.formula import formulas
 
 __all__ = [
-    "COMPOSED",
     "FLAT",
     "KEPT",
-    "SMALL",
     "VECTORISED",
     "ByType",
     "compiled",
@@ -24,11 +23,6 @@ __all__ = [
     "select",
     "without_repeats",
 ]
-
-# Below these sizes NumPy's own functions do: a small program should not have to load Numba for a mask.
-SMALL = 2048
-# The same where a compiled function takes half of the time at 1000 elements: NumPy needs several passes, or branches.
-COMPOSED = 512
 
 # Operands that these ops take as arrays without dims, like static numbers.
 _NUMBERS = {"lerp": ("weight",)}
@@ -69,7 +63,7 @@ class ByType(dict):
         return ufunc
 
 
-# Ops that are one compiled pass from COMPOSED elements on, where their arrays have one shape; and how many operands and statics they have.
+# Ops that are one compiled pass from UFUNC elements on, where their arrays have one shape; and how many operands and statics they have.
 FLAT = {
     name: ByType(name, count) for name, count in dict(relu=1, sign=1, clamp=3, addcmul=4, addcdiv=4, lerp=3).items()
 }
@@ -87,19 +81,16 @@ def number(value: Any, char: str) -> Any:
     return array
 
 
-_SPREAD = 4096  # elements from which it pays to write operands out over the common shape
-
-
 def select(condition: Any, input: Any, other: Any) -> Any:
     """`numpy.where` for operands of one dtype; for a million elements and a random mask 0.1 ms instead of 4 ms (AMD EPYC).
 
     NumPy branches for each element; this moves bits without a branch, so the result does not depend on which one runs.
     """
-    if (condition.size < COMPOSED and input.size < COMPOSED and other.size < COMPOSED) or input.dtype.itemsize > 8:
+    if (condition.size < UFUNC and input.size < UFUNC and other.size < UFUNC) or input.dtype.itemsize > 8:
         return numpy.where(condition, input, other)
     letter = input.dtype.char
     if condition.shape != input.shape or input.shape != other.shape:
-        if condition.size < _SPREAD and input.size < _SPREAD and other.size < _SPREAD:
+        if condition.size < SPREAD and input.size < SPREAD and other.size < SPREAD:
             return numpy.where(condition, input, other)
         shape = numpy.broadcast(condition, input, other).shape
         condition, input, other = _spread(condition, shape), _spread(input, shape), _spread(other, shape)
@@ -115,7 +106,7 @@ def gate(input: Any, other: Any) -> Any:
     kinds = input.dtype.char * 2
     ufunc = _ufuncs.get(("gate", kinds))
     if ufunc is None:
-        if input.size < SMALL or input.dtype.kind != "f":
+        if input.size < COMPILED_PASS or input.dtype.kind != "f":
             return numpy.where(other <= 0, input.dtype.type(0), input)
         ufunc = compiled("gate", kinds)
     return ufunc(without_repeats(input), other)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.errors import refusal
+from dynograd.kernels.build.sizes import COMPILED_PASS, LARGE
 from dynograd.kernels.index.scatters_cpu import (
     add_slices,
     joined_places,
@@ -39,9 +40,7 @@ __all__ = [
 
 _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 _max = np.maximum.reduce
-LARGE = 1 << 15
 _FULL = slice(None)
-SMALL = 2048  # elements of which NumPy picks some before it is worked out whether a kernel would be quicker
 
 
 def basic_fill(g, shape, index):
@@ -79,7 +78,7 @@ def index_forward(x, indices, template):
     if len(indices) == 1:
         index, dim = indices[0], len(template) - 1
         if index.dtype.kind != "b":
-            if x.size < SMALL and index.size < 64:
+            if x.size < COMPILED_PASS and index.size < 64:
                 return x.take(index, dim)
             if x.flags.c_contiguous:
                 return take(x, index, dim)

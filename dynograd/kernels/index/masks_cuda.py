@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 _BOOL = numpy.dtype(numpy.bool_)
-_BLOCK = 1024
+_BLOCK = 1024  # elements of a program, 8 for each thread of Triton's 4 warps
 
 
 def length_mask(steps: int, lengths: Any) -> Any:

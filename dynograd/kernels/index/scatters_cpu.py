@@ -14,6 +14,7 @@ import numpy as np
 from dynograd.arrays import buffers
 from dynograd.kernels.build import threads
 from dynograd.kernels.build.compiled_kernels import compiled_for
+from dynograd.kernels.build.sizes import COMPILED_PASS, COMPILED_ROWS, LARGE, ROW_COPIES
 from dynograd.kernels.index.places_cpu import joined_places, limits, true_places, wrapped
 from dynograd.kernels.layout.copies_cpu import bits, contiguous, copied, zeros
 
@@ -38,12 +39,7 @@ __all__ = [
     "write_slices",
 ]
 
-# Below these many elements NumPy is quick enough not to load Numba for it; np.add.at is slow from the start.
-COMPILED_SIZE = 2048
-COMPILED_SIZE_OF_ADDING = 256
-_LARGE_INDEX = 1 << 15
 _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
-_LARGE_ROWS = 1 << 17  # NumPy copies rows as fast as one thread of ours, so they wait until the second pays
 _NEAR = 1 << 20  # bytes that stay in the second-level cache
 _PICKED = frozenset("fdlq")
 _SUMMED = frozenset("fdlq") - ({"l"} if np.dtype("l").itemsize == 4 else set())
@@ -60,7 +56,7 @@ def take(x, index, dim, negative=True):
 
     Raises IndexError for an index outside `dim`.
     """
-    if x.size < COMPILED_SIZE and 0 < index.size <= 16:
+    if x.size < COMPILED_PASS and 0 < index.size <= 16:
         if not negative and min(index.tolist() if index.ndim == 1 else index.reshape(-1).tolist()) < 0:
             raise IndexError("an index is negative")
         return x.take(index, dim)
@@ -68,11 +64,11 @@ def take(x, index, dim, negative=True):
     inner = prod(x.shape[dim + 1 :])
     outer = prod(x.shape[:dim])
     elements = outer * inner * index.size
-    if elements < (COMPILED_SIZE if inner == 1 else _LARGE_ROWS) or not size or x.itemsize > 8:
+    if elements < (COMPILED_PASS if inner == 1 else ROW_COPIES) or not size or x.itemsize > 8:
         if not negative and index.size and int(_min(index, None)) < 0:
             raise IndexError("an index is negative")
         return x.take(index, dim)
-    if x.ndim == 1 and index.size >= _LARGE_INDEX:
+    if x.ndim == 1 and index.size >= LARGE:
         found = _picked_along(contiguous(x), contiguous(index, np.int64).reshape(-1), 0)
         if found is not None:
             return found.reshape(index.shape)
@@ -112,7 +108,7 @@ def add_slices(out, dim, index, src, low=None):
     size, count = out.shape[dim], index.size
     elements = outer * inner * count
     low = -size if low is None else low
-    if elements < COMPILED_SIZE_OF_ADDING or out.dtype.char not in _SUMMED:
+    if elements < COMPILED_ROWS or out.dtype.char not in _SUMMED:
         _check(index, low, size)
         np.add.at(out, (*(slice(None),) * dim, index), src)
         return
@@ -129,7 +125,7 @@ def add_slices(out, dim, index, src, low=None):
     flat, source = out.reshape(size, inner), source.reshape(count, inner)
     alone = elements < 4 * threads.GRAIN or threads.parts(elements) == 1
     some = index[:: 1 + count // 256]
-    if inner < 16 and elements >= _LARGE_INDEX:
+    if inner < 16 and elements >= LARGE:
         reach = min(size, 2 * int(some.max()) + 1) if some.min() >= 0 else size  # a guess that no index is beyond
         if count >= 8 * reach:
             sums = zeros((4, reach, inner), out.dtype)
@@ -182,7 +178,7 @@ def gather(x, dim, index):
 
     Raises IndexError for an index outside `dim`.
     """
-    if index.size >= COMPILED_SIZE and _suits_numba(x, dim, index) and x.itemsize <= 8:
+    if index.size >= COMPILED_PASS and _suits_numba(x, dim, index) and x.itemsize <= 8:
         one = _one_for_all(index, dim)
         if one is not None:
             return take(x, one, dim, False)
@@ -215,7 +211,7 @@ def _picked_along(x, index, dim):
 
 def gather_few(x, dim, index):
     """`gather` from a matrix at few int64 indices; None where they are not, or one is outside."""
-    if index.dtype is _INT64 and index.size < COMPILED_SIZE and x.dtype.char in _PICKED:
+    if index.dtype is _INT64 and index.size < COMPILED_PASS and x.dtype.char in _PICKED:
         kernels = compiled_for(index.size) if x.flags.c_contiguous and index.flags.c_contiguous else None
         if kernels is not None:
             result = _empty(index.shape, x.dtype)
@@ -243,7 +239,7 @@ def scatter(x, dim, index, src):
 
 def write_along(out, dim, index, src):
     """`scatter` into `out` itself, which is row-major; when it raises, some may have been written."""
-    if index.size >= COMPILED_SIZE and out.itemsize <= 8 and _suits_numba(out, dim, index):
+    if index.size >= COMPILED_PASS and out.itemsize <= 8 and _suits_numba(out, dim, index):
         from dynograd.kernels.index import scatters_numba
 
         if out.size == out.shape[dim] and index.size == index.shape[dim]:
@@ -282,7 +278,7 @@ def write_slices(out, dim, index, src):
     """
     shape, size, count = out.shape, out.shape[dim], index.size
     outer, inner = prod(shape[:dim]), prod(shape[dim + 1 :])
-    if outer == 1 or outer * inner * count < COMPILED_SIZE or out.itemsize > 8 or not out.flags.c_contiguous:
+    if outer == 1 or outer * inner * count < COMPILED_PASS or out.itemsize > 8 or not out.flags.c_contiguous:
         return False
     if not np.ndim(src):
         source = np.full((1, count, inner), src, out.dtype)
@@ -315,7 +311,7 @@ def scatter_add(x, dim, index, src):
 def add_along(result, dim, index, src):
     """`scatter_add` into `result` itself, which is row-major; when it raises, some may have been added."""
     kind = result.dtype
-    if index.size < COMPILED_SIZE_OF_ADDING or kind.char not in _SUMMED or not _suits_numba(result, dim, index):
+    if index.size < COMPILED_ROWS or kind.char not in _SUMMED or not _suits_numba(result, dim, index):
         _check(index, 0, result.shape[dim])
         np.add.at(result.reshape(-1), _places(result.shape, dim, index).reshape(-1), _flat(src, kind))
         return
@@ -360,14 +356,14 @@ def scatter_reduce(x, dim, index, src, reduce, include_self):
     """
     kind = _sum_dtype(x)
     result = copied(x) if kind == x.dtype else x.astype(kind, order="C")
-    if index.size >= COMPILED_SIZE_OF_ADDING and result.dtype.char in _SUMMED and _suits_numba(result, dim, index):
+    if index.size >= COMPILED_ROWS and result.dtype.char in _SUMMED and _suits_numba(result, dim, index):
         from dynograd.kernels.index.scatters_numba import reduce_along, write_along
 
         source = contiguous(src, result.dtype)
         made, places, given = [_in_three(array, dim) for array in (result, _whole(index), source)]
         count, work = places.shape[0] * -(-places.shape[2] // 16), 2 * index.size
         outside = np.zeros(1, np.int64)
-        if made.size == made.shape[1] and index.size >= max(_LARGE_INDEX, 16 * made.size) and include_self:
+        if made.size == made.shape[1] and index.size >= max(LARGE, 16 * made.size) and include_self:
             _reduce_in_blocks(made, places, given, reduce, outside)
         else:
             if not include_self:

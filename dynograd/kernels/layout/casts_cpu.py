@@ -6,17 +6,17 @@ from typing import Any
 
 from dynograd.arrays import buffers
 from dynograd.kernels.build import threads
+from dynograd.kernels.build.sizes import CASTS
 from dynograd.kernels.layout.copies_cpu import bits
 
 __all__ = ["to_float"]
 
-_LEAST = 1 << 12  # elements; as many as there are in a vector must be there
 _NUMBERS = frozenset("fdilqB?")
 
 
 def to_float(array: Any, dtype: Any) -> Any:
     """A new array in a floating dtype; None where NumPy does it as quickly."""
-    if array.size < _LEAST or not array.flags.c_contiguous:
+    if array.size < CASTS or not array.flags.c_contiguous:
         return None
     source, target = (_kind(one) for one in (array.dtype, dtype))
     if source in _NUMBERS and source != target and target in "fd" and threads.parts(array.size) > 1:

@@ -34,7 +34,7 @@ __all__ = [
     "uniform",
 ]
 
-_BLOCK = 256
+_BLOCK = 256  # counters of a program, each of which gives several numbers
 _INT64, _FLOAT64 = numpy.dtype(numpy.int64), numpy.dtype(numpy.float64)
 
 

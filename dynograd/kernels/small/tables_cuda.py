@@ -33,8 +33,8 @@ __all__ = [
 ]
 
 COLUMNS, ADDRESSES, SIZE, NEW = 8, 6, 6, 7
-_BLOCK = 1024
-_KEPT = 64
+_BLOCK = 1024  # elements of a program, 8 for each thread of Triton's 4 warps
+_KEPT = 64  # at a time: those of the parameters of some models
 _plain_kinds = frozenset(["float32", "float64", "float16", "bfloat16"])
 _tables: dict[tuple[Any, ...], Table] = {}
 allocator.forgetters.append(_tables.clear)

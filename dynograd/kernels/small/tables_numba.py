@@ -25,15 +25,15 @@ __all__ = [
 ]
 __all__ += ["bound_blocks", "square_blocks"]
 
-BLOCK = 1024
+BLOCK = 1024  # elements: see the top
 # Columns. An optimizer's rows: its parameter, gradient and states; what it needs besides.
 PARAMETER, GRADIENT, STATE, OTHER_STATE, THIRD_STATE, STEP, STEP_SIZE, NEW, OBJECT, SIZE, FIRST = range(11)
-COLUMNS = 11
+COLUMNS = FIRST + 1
 
 # Positions in `object_fields.FIELDS`.
 _TYPE, _DATA, _NDIM, _SHAPE, _DTYPE, _FLAGS, _ITEMS, _ARRAY_TYPE, _NONE = range(9)
-_CONTIGUOUS_AND_ALIGNED = 0x101
-_WRITEABLE = 0x400
+_CONTIGUOUS_AND_ALIGNED = 0x101  # bits of NumPy's flags: NPY_ARRAY_C_CONTIGUOUS and NPY_ARRAY_ALIGNED
+_WRITEABLE = 0x400  # NPY_ARRAY_WRITEABLE
 
 
 @intrinsic
