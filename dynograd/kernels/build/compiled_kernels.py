@@ -104,14 +104,14 @@ def _never(*arguments: Any) -> bool:
 entries = _Entries()
 
 
-def in_shape(made: Any, shape: tuple[int, ...]) -> Any:
+def in_shape(array: Any, shape: tuple[int, ...]) -> Any:
     """A new array that nobody else has, in another shape: still the owner of its memory, where `reshape` gives a view.
 
     The backward pass takes an owner for `.grad` as it is, and copies a view.
     """
-    if made.shape == shape:
-        return made
-    if made.base is not None:
-        return made.reshape(shape) if not buffers.is_leased(made) else numpy.ndarray(shape, made.dtype, made.base)
-    made.resize(shape, refcheck=False)
-    return made
+    if array.shape == shape:
+        return array
+    if array.base is not None:
+        return array.reshape(shape) if not buffers.is_leased(array) else numpy.ndarray(shape, array.dtype, array.base)
+    array.resize(shape, refcheck=False)
+    return array

@@ -45,19 +45,19 @@ def clear() -> int:
 
 def digest_of(*parts: str | bytes) -> str:
     """A name for an entry whose machine code depends on `parts`."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
-        found.update(len(data).to_bytes(8, "little") + data)
-    return found.hexdigest()[:40]
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()[:40]
 
 
 def folder() -> Path | None:
     """Where entries lie, made if need be; None when the cache is off."""
-    wanted = _wanted_folder()
-    if wanted not in _folders:
-        _folders[wanted] = _usable(Path(wanted)) if wanted else None
-    return _folders[wanted]
+    chosen_folder = _wanted_folder()
+    if chosen_folder not in _folders:
+        _folders[chosen_folder] = _usable(Path(chosen_folder)) if chosen_folder else None
+    return _folders[chosen_folder]
 
 
 def read(name: str) -> bytes | None:
@@ -123,16 +123,16 @@ def _wanted_folder() -> str:
 def _usable(where: Path) -> Path | None:
     try:
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = where.stat()
+        status = where.stat()
     except OSError as error:
         _warn(where, f"cannot be made ({error.strerror or error})")
         return None
     if hasattr(os, "geteuid"):
-        if found.st_uid != os.geteuid():
-            _warn(where, f"belongs to user {found.st_uid}, not to you ({os.geteuid()})")
+        if status.st_uid != os.geteuid():
+            _warn(where, f"belongs to user {status.st_uid}, not to you ({os.geteuid()})")
             return None
-        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            mode = stat.S_IMODE(found.st_mode)
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            mode = stat.S_IMODE(status.st_mode)
             _warn(where, f"can be written by others (mode {mode:o}; chmod 700 mends it)")
             return None
     if not os.access(where, os.W_OK | os.X_OK):

@@ -39,8 +39,8 @@ def complex_logaddexp(input: Any, other: Any) -> Any:
     swap = other.real > input.real
     large, small = numpy.where(swap, other, input), numpy.where(swap, input, other)
     nothing = large.real == -numpy.inf
-    made = large + numpy.log1p(numpy.exp(numpy.where(nothing, 0, small - large)))
-    return numpy.where(nothing, large, made)
+    sums = large + numpy.log1p(numpy.exp(numpy.where(nothing, 0, small - large)))
+    return numpy.where(nothing, large, sums)
 
 
 # The same.
@@ -112,8 +112,8 @@ def _divisor(who: str, input: Any, other: Any) -> Any:
 def pow(input: Any, other: Any) -> Any:
     if other.dtype.kind == "i" and (other < 0).any():
         # 1 / input**-other, rounded towards zero.
-        found = numpy.power(input, numpy.abs(other))
-        return numpy.where(other < 0, numpy.where(numpy.abs(found) == 1, found, found.dtype.type(0)), found)
+        power = numpy.power(input, numpy.abs(other))
+        return numpy.where(other < 0, numpy.where(numpy.abs(power) == 1, power, power.dtype.type(0)), power)
     return numpy.power(input, other) if other.dtype.kind != "b" else input | ~other
 
 
@@ -165,12 +165,12 @@ def sign(input: Any) -> Any:
     if input.size >= UFUNC and (function := FLAT["sign"][input.dtype.char]) is not None:
         return function(input)
     if input.ndim:
-        made = numpy.sign(input)
-        flat = made.reshape(-1)
+        signs = numpy.sign(input)
+        flat = signs.reshape(-1)
         sizes = flat.dot(flat)
         if sizes != sizes:
-            made[made != made] = 0
-        return made
+            signs[signs != signs] = 0
+        return signs
     return numpy.subtract(input > 0, input < 0, dtype=input.dtype)
 
 
@@ -211,8 +211,8 @@ def clamp(input: Any, min: Any, max: Any) -> Any:
             low = -numpy.inf if min is None else min
             return function(input, number(low, char), number(numpy.inf if max is None else max, char))
     if input.size < COMPILED_PASS:
-        found = input if min is None else numpy.maximum(input, _bound(min, input.dtype))
-        return found if max is None else numpy.minimum(found, _bound(max, input.dtype))
+        bounded = input if min is None else numpy.maximum(input, _bound(min, input.dtype))
+        return bounded if max is None else numpy.minimum(bounded, _bound(max, input.dtype))
     limits = (
         (-numpy.inf, numpy.inf)
         if input.dtype.kind == "f"
@@ -225,15 +225,15 @@ def clamp(input: Any, min: Any, max: Any) -> Any:
 def _bound(value: Any, kind: Any) -> Any:
     """A bound in the dtype; one outside the range of an integer dtype is as good as the range's own."""
     key = (value, kind.char)
-    found = _bounds.get(key)
-    if found is None:
+    bound = _bounds.get(key)
+    if bound is None:
         if kind.kind in "iu":
             limits = numpy.iinfo(kind)
             value = limits.min if value < limits.min else limits.max if value > limits.max else value
-        found = numpy.asarray(value).astype(kind)
+        bound = numpy.asarray(value).astype(kind)
         if len(_bounds) < 100 and value:  # 0.0 and -0.0 are one key
-            _bounds[key] = found
-    return found
+            _bounds[key] = bound
+    return bound
 
 
 _bounds: dict[tuple, Any] = {}

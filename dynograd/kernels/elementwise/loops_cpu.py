@@ -112,19 +112,19 @@ class Loop:
 
     def supports(self, kind: Any) -> bool:
         """Whether there is scalar code for arrays of this dtype. In float64, functions are libm's."""
-        found = self._supported.get(kind.char)
-        if found is None:
+        supported = self._supported.get(kind.char)
+        if supported is None:
             if kind.name in _FLOATS:
                 known = _SIMPLE | _VECTOR | _SCALAR
                 if kind.name == "float64":
                     known |= _BY_LIBM
                 elif self.checked:
                     known |= _QUOTIENTS
-                found = self.functions <= known or self._special is not None
+                supported = self.functions <= known or self._special is not None
             else:
-                found = kind.kind in "iu" and not self.statics and self.functions <= _WHOLE
-            self._supported[kind.char] = found
-        return found
+                supported = kind.kind in "iu" and not self.statics and self.functions <= _WHOLE
+            self._supported[kind.char] = supported
+        return supported
 
     def with_statics(self, values: tuple[Any, ...]) -> Loop | None:
         """The loop for these values of the statics where they decide the code; None when there is none."""
@@ -139,12 +139,12 @@ class Loop:
     def _specialised(self, values: tuple[Any, ...]) -> Loop | None:
         numbers = {text: formulas.number(float(value)) for text, value in zip(self.statics, values, strict=True)}
         trees = tuple(formulas.substitute(tree, numbers) for tree in self.trees)
-        made = Loop(self.name, self.operands, (), trees, self.truths)
-        for one in _powers(made.trees):
-            if one.parts[1].head != "number" or one.parts[1].parts[0] not in _EXPONENTS:
+        loop = Loop(self.name, self.operands, (), trees, self.truths)
+        for power in _powers(loop.trees):
+            if power.parts[1].head != "number" or power.parts[1].parts[0] not in _EXPONENTS:
                 return None
-        made.functions -= {"**"}
-        return made
+        loop.functions -= {"**"}
+        return loop
 
     def __call__(self, operands: Any, statics: tuple[Any, ...] = (), out: Any = None) -> Any:
         """The results in a list, new arrays or (one) `out`, which may be one of the operands; None when no kernel fits."""
@@ -168,7 +168,7 @@ class Loop:
         if out is None:
             kinds = _ALL_ROWS[len(operands)]
             results = [_new(shape, size, result or kind) for result in self._results]
-            arguments = [one.ravel() for one in results]
+            arguments = [result.ravel() for result in results]
             for x in operands:
                 arguments += (x.ravel(), _ROW, 0)
         else:
@@ -204,10 +204,10 @@ class Loop:
             kernel(*arguments, *statics, columns, inner, total, count=rows, work=work)
 
     def _through_copy(self, operands: Any, statics: tuple, kind: Any, out: Any) -> Any:
-        found = self._planned(operands, statics, kind, None)
-        if out.shape != found[0].shape:
-            raise ValueError(f"{self.name}: result of shape {found[0].shape} into an array of shape {out.shape}")
-        numpy.copyto(out, found[0])
+        results = self._planned(operands, statics, kind, None)
+        if out.shape != results[0].shape:
+            raise ValueError(f"{self.name}: result of shape {results[0].shape} into an array of shape {out.shape}")
+        numpy.copyto(out, results[0])
         return [out]
 
     # --- arrays that are not simply flat -------------------------------------------------------------------------------------
@@ -338,9 +338,9 @@ def _spread(x: Any, plan: _Plan) -> Any:
 
 
 def _written_out(x: Any, plan: _Plan) -> Any:
-    made = buffers.empty(plan.moved, x.dtype)
-    numpy.copyto(made, _spread(x, plan))
-    return made.ravel()
+    copy = buffers.empty(plan.moved, x.dtype)
+    numpy.copyto(copy, _spread(x, plan))
+    return copy.ravel()
 
 
 def _tiled(x: Any, plan: _Plan) -> Any:
@@ -361,11 +361,11 @@ def _flat(x: Any, plan: _Plan) -> Any:
 
 
 def _row_major(counts: list[int]) -> list[int]:
-    found, step = [], 1
+    strides, step = [], 1
     for count in reversed(counts):
-        found.append(step)
+        strides.append(step)
         step *= count
-    return found[::-1]
+    return strides[::-1]
 
 
 def _collapsed(counts: list[int], strides: list[Any]) -> tuple[list[int], list[Any]]:
@@ -445,15 +445,15 @@ def _with_choices(tree: Tree, statics: tuple[str, ...]) -> Tree:
 
 
 def _powers(trees: tuple[Tree, ...]) -> list[Tree]:
-    found, waiting = [], list(trees)
+    powers, waiting = [], list(trees)
     while waiting:
-        one = waiting.pop()
-        if one.head in ("name", "number"):
+        tree = waiting.pop()
+        if tree.head in ("name", "number"):
             continue
-        if one.head == "**":
-            found.append(one)
-        waiting += one.parts
-    return found
+        if tree.head == "**":
+            powers.append(tree)
+        waiting += tree.parts
+    return powers
 
 
 def ufunc(

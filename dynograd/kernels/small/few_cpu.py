@@ -118,14 +118,14 @@ def differences(x1: Any, x2: Any) -> Any:
     return out
 
 
-def outer(one: Any, two: Any) -> Any:
+def outer(x: Any, y: Any) -> Any:
     """The products of each element of a vector with each of another."""
-    if one.dtype.char not in "fdl" or not (one.flags.c_contiguous and two.flags.c_contiguous):
-        return _multiply(one.reshape(-1, 1), two)
+    if x.dtype.char not in "fdl" or not (x.flags.c_contiguous and y.flags.c_contiguous):
+        return _multiply(x.reshape(-1, 1), y)
     if (kernels := often_called()) is None:
-        return _multiply(one.reshape(-1, 1), two)
-    out = _empty((one.size, two.size), one.dtype)
-    kernels["few.outer"](one, two, out)
+        return _multiply(x.reshape(-1, 1), y)
+    out = _empty((x.size, y.size), x.dtype)
+    kernels["few.outer"](x, y, out)
     return out
 
 

@@ -103,11 +103,11 @@ def _fits(item, fields, dtype):
 
 
 @compiled
-def _same_shape(one, other, fields):
-    ndim = _half_at(one + fields[_NDIM])
+def _same_shape(mine, other, fields):
+    ndim = _half_at(mine + fields[_NDIM])
     if _half_at(other + fields[_NDIM]) != ndim:
         return False
-    sizes, others = _word_at(one + fields[_SHAPE]), _word_at(other + fields[_SHAPE])
+    sizes, others = _word_at(mine + fields[_SHAPE]), _word_at(other + fields[_SHAPE])
     same = True
     for dim in range(ndim):
         same &= _word_at(sizes + 8 * dim) == _word_at(others + 8 * dim)
