@@ -347,7 +347,7 @@ def to_kernel(call):
     call()
     call()
     frames = walk(call)
-    depths = [depth for file, _, _, depth in frames if file.startswith("kernels/")]
+    depths = [depth for file, _, _, depth in frames if file.startswith(("kernels/", "<dynograd kernel "))]
     return (depths[0] if depths else max(depth for *_, depth in frames) + 1) - 2
 
 

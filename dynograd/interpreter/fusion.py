@@ -18,6 +18,7 @@ from dynograd.arrays import CudaArray, buffers, ndarray, quietly
 from dynograd.interpreter.shared import F32, F64
 from dynograd.kernels import kernel, module_of
 from dynograd.kernels.build.batch_invariance import batch_invariant
+from dynograd.kernels.build.sizes import LOOP_OF_ONE_PASS
 from dynograd.kernels.elementwise import loops_cpu, ufuncs
 from dynograd.kernels.elementwise.loops_cpu import Loop
 from dynograd.kernels.formula import formulas
@@ -112,7 +113,7 @@ def large_of(op: Op, fast: Any) -> Any:
     def large(*arguments: Any) -> Any:
         operands = arguments[:count]
         kind = operands[-1].dtype
-        if flat and operands[0].size < loops_cpu.ONE_PASS:  # one pass too, and sooner begun
+        if flat and operands[0].size < LOOP_OF_ONE_PASS:  # one pass too, and sooner begun
             shape = operands[0].shape
             if all([one.shape == shape or not one.ndim for one in operands]):
                 return fast(*arguments)

@@ -26,8 +26,8 @@ from dynograd.interpreter.shared import I64, TENSORS
 from dynograd.interpreter.shortcuts import parameters_of
 from dynograd.kernels import kernel
 from dynograd.kernels.build.compiled_kernels import entries
-from dynograd.kernels.elementwise.loops_cpu import ONE_PASS
-from dynograd.kernels.elementwise.ufuncs import COMPOSED, FLAT
+from dynograd.kernels.build.sizes import LOOP_OF_ONE_PASS, UFUNC
+from dynograd.kernels.elementwise.ufuncs import FLAT
 from dynograd.ops.op import Op, Writing
 
 __all__ = ["stamp_lines", "write_elementwise_into", "write_into"]
@@ -67,7 +67,7 @@ def write_elementwise_into(general: Callable[..., Any], op: Op, target: str = ""
     if not native:
         fast = kernel("elementwise", op.name, like)
         small = least_size(op, fast) or sys.maxsize
-        least = max(small, ONE_PASS) if flat is not None else small
+        least = max(small, LOOP_OF_ONE_PASS) if flat is not None else small
     names: dict[str, Any] = dict(
         fast=fast, flat=flat, scalar=scalar_of, scalars32=scalars32, scalars64=scalars64, whole=whole_of
     )
@@ -147,7 +147,7 @@ def _formula_lines(
             [*[f"{name}_array.shape == shape" for name in others], *[f"{name} == {name}" for name in numbers]]
         )
         lines += ["    shape = array.shape"] if others else []
-        lines += [f"    if {COMPOSED} <= array.size < {ONE_PASS}{' and ' * bool(same)}{same}:"]
+        lines += [f"    if {UFUNC} <= array.size < {LOOP_OF_ONE_PASS}{' and ' * bool(same)}{same}:"]
         for name in numbers:
             lines += [f"        number = {values[name]}", *_scalar_lines(f"{name}_array", "number", "        ")]
         given = ", ".join([operands, *[f"{name}_array" for name in numbers]])

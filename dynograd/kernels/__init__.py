@@ -85,14 +85,14 @@ def _rooms() -> dict[str, str]:
 
 def _without_values(family: str, name: str) -> Callable[..., Any]:
     """A kernel that makes arrays, for the device "meta": random ones are not drawn."""
-    found = kernel(family, name, 0)
-    taken = signature(found)
+    function = kernel(family, name, 0)
+    taken = signature(function)
 
     def made(*args: Any, **kwargs: Any) -> Any:
-        given = taken.bind(*args, **kwargs).arguments
-        if family == "random" and {"shape", "dtype"} <= set(given):
-            return meta_arrays.empty(given["shape"], given["dtype"])
-        return meta_arrays.like(found(*args, **kwargs))
+        bound = taken.bind(*args, **kwargs).arguments
+        if family == "random" and {"shape", "dtype"} <= set(bound):
+            return meta_arrays.empty(bound["shape"], bound["dtype"])
+        return meta_arrays.like(function(*args, **kwargs))
 
     return made
 
@@ -103,8 +103,8 @@ def _load(family: str, name: str, array_type: type, backend: str) -> Callable[..
             return copy
         if family != "elementwise":
             raise meta_arrays.no_values(name)
-        made = _found[family, name, array_type] = meta_arrays.elementwise(kernel(family, name, 0))
-        return made
+        function = _found[family, name, array_type] = meta_arrays.elementwise(kernel(family, name, 0))
+        return function
     if backend == "cuda":
         from dynograd.kernels.build.through_host_cuda import FAMILIES, through_host
 
@@ -134,11 +134,11 @@ def _on_one_device(family: str, name: str, function: Callable[..., Any]) -> Call
     of_complex: list[Callable[..., Any]] = []
 
     def checked(*args: Any, **kwargs: Any) -> Any:
-        for one in args:
-            if type(one) is cuda_arrays.ndarray:
+        for argument in args:
+            if type(argument) is cuda_arrays.ndarray:
                 raise cuda_arrays.mixed_devices(name, *args)
-            if type(one) is list and any([type(each) is cuda_arrays.ndarray for each in one]):
-                raise cuda_arrays.mixed_devices(name, *one)
+            if type(argument) is list and any([type(each) is cuda_arrays.ndarray for each in argument]):
+                raise cuda_arrays.mixed_devices(name, *argument)
         try:
             return function(*args, **kwargs)
         except NoComplexKernelError:

@@ -225,7 +225,7 @@ def test_one_kernel_serves_all_sizes():
 
 class TestUfunc:
     def test_layouts(self):
-        made = loops_cpu.ufunc("soft_step", "x > 0 ? x * y : exp(x)", "x y", "ff", "f")
+        made = loops_cpu.ufunc("soft_step", parse("x > 0 ? x * y : exp(x)"), ("x", "y"), "ff", "f")
         x, y = arrays_of([(70, 90)] * 2)
         for a, b in ((x, y), (x.T, y.T), (x[:, ::2], y[:, ::2]), (x, y[0]), (x, y[:, :1]), (x[0, 0], y[0, 0])):
             numpy.testing.assert_allclose(made(a, b), numpy.where(a > 0, a * b, numpy.exp(a)), rtol=1e-6)
@@ -234,14 +234,14 @@ class TestUfunc:
         from dynograd.kernels.formula import generator_numba
 
         monkeypatch.setattr(generator_numba, "_compiled_loop", lambda source, name: None)
-        made = loops_cpu.ufunc("choice", "c ? x : y", "c x y", "?ff", "f")
+        made = loops_cpu.ufunc("choice", parse("c ? x : y"), ("c", "x", "y"), "?ff", "f")
         x, y = arrays_of([(70,)] * 2)
         numpy.testing.assert_array_equal(made(x > 0, x, y), numpy.where(x > 0, x, y))
 
     def test_is_cached_as_kernels_are(self):
-        loops_cpu.ufunc("cached_once", "x * 3 + 1", "x", "f", "f")
+        loops_cpu.ufunc("cached_once", parse("x * 3 + 1"), ("x",), "f", "f")
         before = kernel_cache.statistics()
-        loops_cpu.ufunc("cached_once", "x * 3 + 1", "x", "f", "f")
+        loops_cpu.ufunc("cached_once", parse("x * 3 + 1"), ("x",), "f", "f")
         after = kernel_cache.statistics()
         if kernel_cache.folder() is not None:
             assert after["compiled"] == before["compiled"] and after["loaded"] == before["loaded"] + 1

@@ -7,8 +7,8 @@ import pytest
 
 import dynograd
 from dynograd.arrays import buffers
+from dynograd.kernels.build.sizes import LOOP_OF_ONE_PASS, UFUNC
 from dynograd.kernels.elementwise import elementwise_cpu, ufuncs
-from dynograd.kernels.elementwise.loops_cpu import ONE_PASS
 
 SPECIAL = [numpy.nan, numpy.inf, -numpy.inf, 0.0, -0.0, 1e30, -1e30]
 
@@ -37,7 +37,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
-@pytest.mark.parametrize("size", [7, ufuncs.COMPOSED - 1, ufuncs.COMPOSED, 3000, ONE_PASS + 5])
+@pytest.mark.parametrize("size", [7, UFUNC - 1, UFUNC, 3000, LOOP_OF_ONE_PASS + 5])
 @pytest.mark.parametrize(("name", "count", "numbers", "keyword", "reference"), ROWS)
 def test_functions_and_in_place_forms_agree(name, count, numbers, keyword, reference, size, kind):
     arrays = [values(size, seed, kind) for seed in range(count)]
@@ -87,7 +87,7 @@ def test_minus_zero_is_a_number_of_its_own():
     assert not numpy.signbit(zeros.addcmul(zeros + 1, zeros + 1, value=0.0).numpy()).any()
 
 
-@pytest.mark.parametrize("size", [0, 1, 600, ONE_PASS])
+@pytest.mark.parametrize("size", [0, 1, 600, LOOP_OF_ONE_PASS])
 def test_int64_tensors_beside_ints(size):
     array = numpy.arange(size, dtype="int64")
     x = dynograd.tensor(array)
@@ -126,7 +126,7 @@ def test_select_moves_the_bits_of_every_dtype():
         numpy.testing.assert_array_equal(found, numpy.where(mask, one, two))
 
 
-@pytest.mark.parametrize("size", [7, 600, ONE_PASS])
+@pytest.mark.parametrize("size", [7, 600, LOOP_OF_ONE_PASS])
 @pytest.mark.parametrize("bounds", [(numpy.nan, 1.0), (-1.0, numpy.nan), (numpy.nan, None)])
 def test_nan_bounds_make_everything_nan(size, bounds):
     x = dynograd.ones(size)
@@ -137,7 +137,7 @@ QUOTIENTS = [("fmod", numpy.fmod), ("remainder", numpy.remainder), ("floor_divid
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
-@pytest.mark.parametrize("size", [1000, 20000, ONE_PASS])
+@pytest.mark.parametrize("size", [1000, 20000, LOOP_OF_ONE_PASS])
 @pytest.mark.parametrize(("name", "reference"), QUOTIENTS)
 def test_remainders_are_exact(name, reference, size, kind):
     random = numpy.random.default_rng(0)

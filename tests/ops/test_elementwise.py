@@ -30,7 +30,7 @@ STATICS = {
     "exponent": 3, "nan": 0.5, "posinf": 3.0, "neginf": -3.0, "n": 1, "min": -0.5, "max": 0.7, "value": 0.5,
     "min_val": -0.5, "max_val": 0.7, "lambd": 0.5,
 }  # fmt: skip
-LARGE = 200_000  # above loops_cpu.ONE_PASS
+LARGE = 200_000  # above sizes.LOOP_OF_ONE_PASS
 
 
 def large_ops():

@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 import dynograd
-from dynograd.kernels.elementwise import loops_cpu, ufuncs
+from dynograd.kernels.build import sizes
 from dynograd.ops.op import registry
 from tests.support.special_values import FLOATS, STATICS, differences, operands_of, results_of, told
 
@@ -17,12 +17,12 @@ SIZES = sorted(
     {
         size + 1
         for size in (
-            ufuncs.COMPOSED,
-            ufuncs.SMALL,
-            loops_cpu.COMPOSED,
-            loops_cpu.TWO_PASSES,
-            loops_cpu.TRANSCENDENTAL,
-            loops_cpu.ONE_PASS,
+            sizes.UFUNC,
+            sizes.COMPILED_PASS,
+            sizes.LOOP_OF_PASSES,
+            sizes.LOOP_OF_TWO_PASSES,
+            sizes.LOOP_WITH_EXPONENTIALS,
+            sizes.LOOP_OF_ONE_PASS,
         )
     }
 )

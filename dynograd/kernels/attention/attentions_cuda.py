@@ -34,8 +34,8 @@ __all__ = [
 ]
 
 _KINDS = ("float32", "float16", "bfloat16")
-_WIDEST = 256
-_MOST_PLANS = 20000
+_WIDEST = 256  # features of a head: wider tiles have no room in shared memory
+_MOST_PLANS = 20000  # kept at a time: shapes that never come again would fill the memory
 _plans: dict[Any, Any] = {}
 _float32 = numpy.dtype(numpy.float32)
 

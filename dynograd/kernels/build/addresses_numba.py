@@ -60,8 +60,8 @@ pointer8, pointer32, pointer64 = (make_pointer(scalar) for scalar in (types.uint
 def address_of(function, kinds):
     """Where the machine code of a compiled function without result lies, for arguments of these Numba types."""
     function.compile(kinds)
-    made = function.overloads[kinds]
-    return made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
+    overload = function.overloads[kinds]
+    return overload.library.get_pointer_to_function(overload.fndesc.llvm_func_name)
 
 
 @intrinsic

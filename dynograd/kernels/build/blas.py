@@ -128,9 +128,9 @@ def _candidates() -> list[str]:
         os.path.join(around, os.pardir, "numpy.libs", "*openblas*"),
         os.path.join(around, ".dylibs", "*openblas*"),
     )
-    found = [path for pattern in patterns for path in sorted(glob.glob(pattern))]
+    libraries = [path for pattern in patterns for path in sorted(glob.glob(pattern))]
     if sys.platform == "linux":
         with contextlib.suppress(OSError), open("/proc/self/maps") as maps:
             mapped = {line.split()[-1] for line in maps if "/" in line}
-        found += sorted(path for path in mapped if "blas" in os.path.basename(path).lower())
-    return found
+        libraries += sorted(path for path in mapped if "blas" in os.path.basename(path).lower())
+    return libraries

@@ -115,9 +115,9 @@ def _gemm_by_loops(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, bet
         for column in range(n):
             total = result[row * ldc + column] * beta if beta != 0 else result.dtype.type(0)
             for inner in range(k):
-                one = left[inner * lda + row] if transpose_a else left[row * lda + inner]
+                factor = left[inner * lda + row] if transpose_a else left[row * lda + inner]
                 other = right[column * ldb + inner] if transpose_b else right[inner * ldb + column]
-                total += alpha * one * other
+                total += alpha * factor * other
             result[row * ldc + column] = total
 
 

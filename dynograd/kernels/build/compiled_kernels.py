@@ -2,7 +2,8 @@
 
 Loading Numba costs 0.2 to 0.5 s, a small array in NumPy some 10 us. So small arrays are NumPy's at first; once compiled kernels
 are loaded, because a larger array came or after `SMALL_CALLS` small ones, or in batch-invariant mode, they take all sizes. That
-depends on what the program did before, never on time.
+depends on what the program did before, never on time: the same program gives the same bits each time that it runs, but a softmax or a norm
+of few float32 numbers may round its last bits otherwise before and after that point (`use_batch_invariant` keeps to one way).
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import numpy
 from dynograd.arrays import buffers
 from dynograd.kernels import module_of
 from dynograd.kernels.build.batch_invariance import batch_invariant
+from dynograd.kernels.build.sizes import COMPILED_ROWS
 from dynograd.kernels.small.object_fields import FIELDS
 
 __all__ = ["compiled_for", "entries", "in_shape", "leave_few_to_numpy", "often_called"]
 
-COMPILED_SIZE = 256
-SMALL_CALLS = 2048
+SMALL_CALLS = 2048  # at 10 to 150 us instead of 3 to 50: together about what loading Numba costs
 
 _small_calls = _few_calls = 0
 
@@ -38,7 +39,9 @@ class _Kernels(dict[str, Callable[..., Any]]):
             programs = import_module("dynograd.kernels.rows.row_formulas").PROGRAMS
             rows, layout = (name[: -len("_inner")], "_inner") if name.endswith("_inner") else (name, "")
             program = import_module("dynograd.kernels.rows.row_programs").RowProgram(rows, programs[rows])
-            self[name] = getattr(import_module("dynograd.kernels.rows.row_programs_numba"), f"runner{layout}_of")(program)
+            self[name] = getattr(import_module("dynograd.kernels.rows.row_programs_numba"), f"runner{layout}_of")(
+                program
+            )
         return self[name]
 
 
@@ -51,7 +54,7 @@ def compiled_for(size: int) -> _Kernels | None:
     global _few_calls, _loaded, _small_calls
     if _loaded is not None:
         return _loaded
-    if size < COMPILED_SIZE and "dynograd.kernels.build.compiling_numba" not in sys.modules and not batch_invariant():
+    if size < COMPILED_ROWS and "dynograd.kernels.build.compiling_numba" not in sys.modules and not batch_invariant():
         _small_calls += 1
         if _small_calls <= SMALL_CALLS:
             return None
@@ -61,7 +64,7 @@ def compiled_for(size: int) -> _Kernels | None:
 
 
 def often_called() -> _Kernels | None:
-    """The compiled kernels of few elements, for whom asks many times; None until then. They give the bits that NumPy gives."""
+    """The compiled kernels of few elements, after `SMALL_CALLS` calls; None until then. They give the bits that NumPy gives."""
     global _few_calls
     if _few_calls < SMALL_CALLS:
         _few_calls += 1
@@ -91,8 +94,8 @@ class _Entries(dict[str, Callable[..., bool]]):
         elif often_called() is None:
             return _never
         else:
-            made = _kernels[name]
-            self[name] = import_module("dynograd.kernels.small.objects_numba").called_directly(made)
+            kernel = _kernels[name]
+            self[name] = import_module("dynograd.kernels.small.objects_numba").called_directly(kernel)
         return self[name]
 
 
@@ -103,14 +106,14 @@ def _never(*arguments: Any) -> bool:
 entries = _Entries()
 
 
-def in_shape(made: Any, shape: tuple[int, ...]) -> Any:
+def in_shape(array: Any, shape: tuple[int, ...]) -> Any:
     """A new array that nobody else has, in another shape: still the owner of its memory, where `reshape` gives a view.
 
     The backward pass takes an owner for `.grad` as it is, and copies a view.
     """
-    if made.shape == shape:
-        return made
-    if made.base is not None:
-        return made.reshape(shape) if not buffers.is_leased(made) else numpy.ndarray(shape, made.dtype, made.base)
-    made.resize(shape, refcheck=False)
-    return made
+    if array.shape == shape:
+        return array
+    if array.base is not None:
+        return array.reshape(shape) if not buffers.is_leased(array) else numpy.ndarray(shape, array.dtype, array.base)
+    array.resize(shape, refcheck=False)
+    return array

@@ -84,15 +84,15 @@ def compile_triton(
     )
     try:
         name = kernel_cache.digest_of(
-            _ABI, triton.__version__, function.cache_key, signature, repr([type(one) for one in constants.values()]),
+            _ABI, triton.__version__, function.cache_key, signature, repr([type(constant) for constant in constants.values()]),
             target_name(capability),
         )  # fmt: skip
-        found = _read(name)
-        if found is None:
+        binary = _read(name)
+        if binary is None:
             with _lock:
-                found = _through_triton(function, types, aligned, constants, num_warps, num_stages, capability, exact)
-            _write(name, found)
-        return found
+                binary = _through_triton(function, types, aligned, constants, num_warps, num_stages, capability, exact)
+            _write(name, binary)
+        return binary
     except Exception as error:
         raise _failed(function, signature, capability, error) from error
 
@@ -112,12 +112,12 @@ def compile_simt(function: Any, types: tuple[str, ...], threads: int, capability
         name = kernel_cache.digest_of(
             _ABI, numba_cuda.__version__, function.__qualname__, _stamp_of(function), signature, target_name(capability)
         )
-        found = _read(name)
-        if found is None:
+        binary = _read(name)
+        if binary is None:
             with _lock:
-                found = _through_numba(function, types, threads, capability)
-            _write(name, found)
-        return found
+                binary = _through_numba(function, types, threads, capability)
+            _write(name, binary)
+        return binary
     except Exception as error:
         raise _failed(function, signature, capability, error) from error
 
@@ -180,20 +180,20 @@ def _through_triton(
     said: list[str] = []
     with _quiet_triton(said):
         try:
-            made = triton.compile(source, target=target, options=options)
+            binary = triton.compile(source, target=target, options=options)
         except Exception as error:
             notes = "\n".join(said)
             if notes and notes not in str(error):
                 raise _Refused(f"{error}\n{notes}") from error
             raise
-    facts = made.metadata
-    _check_parameters(made.asm["ptx"], facts.name, len(types) + SCRATCH_WORDS)
+    facts = binary.metadata
+    _check_parameters(binary.asm["ptx"], facts.name, len(types) + SCRATCH_WORDS)
     if getattr(facts, "profile_scratch_size", 0) or getattr(facts, "launch_cooperative_grid", False):
         raise _Refused("kernels with a profile or a cooperative grid are not supported")
     registers, spills = _resources("\n".join(said))
     cluster = getattr(facts, "num_ctas", 1)
     return Binary(
-        made.asm["cubin"], facts.name, facts.num_warps * 32, facts.shared, facts.global_scratch_size,
+        binary.asm["cubin"], facts.name, facts.num_warps * 32, facts.shared, facts.global_scratch_size,
         facts.global_scratch_align, cluster, registers, spills,
     )  # fmt: skip
 
@@ -287,24 +287,24 @@ def _assemble(ptx: str, capability: tuple[int, int]) -> tuple[bytes, str]:
 # --- what both say ------------------------------------------------------------------------------------------------------------
 
 
-def _check_parameters(ptx: str, entry: str, wanted: int) -> None:
+def _check_parameters(ptx: str, entry: str, expected: int) -> None:
     """The launch fills as many words as the machine code reads; that Triton adds two is its private matter, so it is checked."""
     head = re.search(rf"\.entry\s+{re.escape(entry)}\s*\((.*?)\)", ptx, re.DOTALL)
-    found = len(re.findall(r"\.param\b", head[1])) if head is not None else -1
-    if found != wanted:
+    count = len(re.findall(r"\.param\b", head[1])) if head is not None else -1
+    if count != expected:
         raise _Refused(
-            f"its machine code reads {found} parameters where {wanted} are passed: "
+            f"its machine code reads {count} parameters where {expected} are passed: "
             f"this release of the compiler ({_versions()}) is not supported."
         )
 
 
 def _versions() -> str:
-    found = [f"{name} {sys.modules[name].__version__}" for name in ("triton", "numba_cuda") if name in sys.modules]
-    return ", ".join(found)
+    versions = [f"{name} {sys.modules[name].__version__}" for name in ("triton", "numba_cuda") if name in sys.modules]
+    return ", ".join(versions)
 
 
 def _resources(report: str) -> tuple[int, int]:
     """(registers, bytes of spill stores and loads) from what `ptxas -v` prints."""
-    registers = [int(one) for one in re.findall(r"Used (\d+) registers", report)]
-    spills = [int(one) for one in re.findall(r"(\d+) bytes spill (?:stores|loads)", report)]
+    registers = [int(text) for text in re.findall(r"Used (\d+) registers", report)]
+    spills = [int(text) for text in re.findall(r"(\d+) bytes spill (?:stores|loads)", report)]
     return max(registers, default=0), sum(spills)

@@ -64,8 +64,8 @@ def compiled(
         key: what else the machine code depends on, where `function` has values in its closure.
     """
     if function is None:
-        return lambda one: compiled(
-            one,
+        return lambda decorated: compiled(
+            decorated,
             noalias=noalias,
             in_order=in_order,
             exact=exact,
@@ -85,13 +85,13 @@ def compiled(
         options["forceinline"] = True
     if parallel:
         options["parallel"] = True
-    made = njit(**options)(function)
+    kernel = njit(**options)(function)
     _attach(
-        made,
+        kernel,
         noalias,
         f"{noalias} {'exact' if exact else sorted(flags)} {inline} {parallel} {key}" + " gil" * (not nogil),
     )
-    return made
+    return kernel
 
 
 def chunked(
@@ -108,7 +108,7 @@ def chunked(
     kernels that call `blas_numba.gemm`, so that BLAS adds no threads of its own.
     """
     if function is None:
-        return lambda one: Chunked(one, noalias=noalias, exact=exact, blas=blas, key=key)
+        return lambda decorated: Chunked(decorated, noalias=noalias, exact=exact, blas=blas, key=key)
     return Chunked(function, noalias=noalias, exact=exact, blas=blas, key=key)
 
 
@@ -160,11 +160,11 @@ class Chunked:
             num_threads = parts
         turn = drivers_numba.turns
         if turn is None:
-            found = launch(self._table, *arguments, count, parts, num_threads)
+            known = launch(self._table, *arguments, count, parts, num_threads)
         else:
             with turn:
-                found = launch(self._table, *arguments, count, parts, num_threads)
-        if not found:
+                known = launch(self._table, *arguments, count, parts, num_threads)
+        if not known:
             if self._learn(arguments):
                 self._run(arguments, count, parts)
             else:
@@ -237,14 +237,14 @@ class _KernelCache:
         return kernel_cache.digest_of(*parts, repr(codegen.magic_tuple()), blas.library_name())
 
 
-def _attach(made: Any, noalias: bool, options: str) -> None:
+def _attach(kernel: Any, noalias: bool, options: str) -> None:
     """Gives a dispatcher our cache and flags; it stays a plain one where this Numba has no place for them."""
-    made.dynograd_key = options
+    kernel.dynograd_key = options
     try:
-        made._cache = _KernelCache(made.py_func, options)
+        kernel._cache = _KernelCache(kernel.py_func, options)
         if noalias:
-            inner = made._compiler
-            made._compiler = _NoAliasCompiler(
+            inner = kernel._compiler
+            kernel._compiler = _NoAliasCompiler(
                 inner.py_func, inner.targetdescr, inner.targetoptions, inner.locals, inner.pipeline_class
             )
     except (AttributeError, TypeError):

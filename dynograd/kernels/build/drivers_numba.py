@@ -42,8 +42,8 @@ def address_of(function: Any, kinds: tuple[Any, ...]) -> int:
     """Where the machine code of a compiled function for these argument types lies; 0 where this Numba does not tell."""
     try:
         function.compile(kinds)
-        made = function.overloads[kinds]
-        return int(made.library.get_pointer_to_function(made.fndesc.llvm_func_name))
+        overload = function.overloads[kinds]
+        return int(overload.library.get_pointer_to_function(overload.fndesc.llvm_func_name))
     except (AttributeError, KeyError):
         return 0
 
@@ -104,7 +104,9 @@ def _run(context, address, arguments, count, parts, num_threads):
             cgutils.alloca_once_value(builder, value) for value in (ir.Constant(_BYTES, None), parts, _WORD(1))
         )
         pointers = (worker, args, dims, steps, block)
-        builder.call(run, [*(builder.bitcast(one, _BYTES) for one in pointers), _WORD(1), _WORD(1), num_threads])
+        builder.call(
+            run, [*(builder.bitcast(pointer, _BYTES) for pointer in pointers), _WORD(1), _WORD(1), num_threads]
+        )
         return ir.Constant(_BYTES, None)
 
     whole = types.int64
@@ -153,8 +155,8 @@ def pool_threads() -> int:
             turns = threading.Lock()
         known = llvmlite.binding.address_of_symbol("numba_parallel_for")
         _most = numba.config.NUMBA_NUM_THREADS if known else -1
-    wanted = threads.get_num_threads()
-    return max(0, wanted if wanted < _most else _most)
+    count = threads.get_num_threads()
+    return max(0, count if count < _most else _most)
 
 
 # Turns of the loop in which a thread of the pool waits for its next part before it sleeps, some 50 microseconds. Alone on two cores a program is as

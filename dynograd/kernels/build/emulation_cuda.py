@@ -58,12 +58,12 @@ def triton_runner(function: Any, constants: dict[str, Any]) -> Callable[..., Non
         cuda_arrays.same_device(function.__name__, *arguments)
         with _running, numpy.errstate(all="ignore"):
             interpreter._patch_lang(function.fn)
-            given = {name: seen(value) for name, value in zip(names, arguments, strict=True)}
+            values = {name: seen(value) for name, value in zip(names, arguments, strict=True)}
             wide = (*grid, 1, 1)[:3]
             builder.set_grid_dim(*wide)
             for place in itertools.product(*map(range, wide)):
                 builder.set_grid_idx(*place)
-                body(**given, **constants)
+                body(**values, **constants)
 
     return run
 
@@ -76,9 +76,9 @@ def simt_runner(function: Any, threads: int, shared: int) -> Callable[..., None]
         if 0 in grid:
             return
         cuda_arrays.same_device(function.__name__, *arguments)
-        given = [_memory_of(one) if isinstance(one, CudaArray) else one for one in arguments]
+        memories = [_memory_of(argument) if isinstance(argument, CudaArray) else argument for argument in arguments]
         with _running, numpy.errstate(all="ignore"):
-            run_blocks(function, grid, threads, shared, tuple(given))
+            run_blocks(function, grid, threads, shared, tuple(memories))
 
     return run
 
@@ -270,7 +270,11 @@ def _repair() -> None:
         key = id(function.__globals__)
         if key not in known:
             known[key] = True
-            used = {id(one) for one in function.__globals__.values() if inspect.ismodule(one) and one in (tl, tl.core)}
+            used = {
+                id(module)
+                for module in function.__globals__.values()
+                if inspect.ismodule(module) and module in (tl, tl.core)
+            }
             if not used or not used <= patched:
                 patch_language(function)
                 patched.update(used)

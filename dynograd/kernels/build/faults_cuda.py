@@ -52,11 +52,11 @@ class _Word:
 
 def word(device: int) -> CudaArray:
     """Where kernels on `device` write `value * 2**16 + site` of an index that is out of range."""
-    found = _words.get(device)
-    if found is None:
+    fault_word = _words.get(device)
+    if fault_word is None:
         with _lock:
-            found = _words.setdefault(device, _Word(device))
-    return found.array
+            fault_word = _words.setdefault(device, _Word(device))
+    return fault_word.array
 
 
 def immediate() -> bool:
@@ -67,15 +67,15 @@ def immediate() -> bool:
 def number_of(who: str, low: int, high: int) -> int:
     """The site of an index of `who` that must lie in low <= index < high."""
     key = (who, low, high)
-    found = _numbers.get(key)
-    if found is None:
+    number = _numbers.get(key)
+    if number is None:
         with _lock:
-            found = 1 + len(_numbers) % (_SITES - 1)
+            number = 1 + len(_numbers) % (_SITES - 1)
             valid = f"valid are {low} to {high - 1}" if high > low else "there is nothing to index"
-            _texts[found] = f"is out of bounds for a dimension of size {high}: {valid}"
-            _texts[found] = f"{who}: index {{}} {_texts[found]}."
-            _numbers[key] = found
-    return found
+            _texts[number] = f"is out of bounds for a dimension of size {high}: {valid}"
+            _texts[number] = f"{who}: index {{}} {_texts[number]}."
+            _numbers[key] = number
+    return number
 
 
 def announce(who: str, low: int, high: int) -> None:
@@ -88,19 +88,19 @@ def announce(who: str, low: int, high: int) -> None:
 
 def site(who: str, index: Any, low: int, high: int) -> int:
     """The site for a kernel that uses `index`: what was announced for it, else `who`. Reports what has been found before."""
-    found = _words.get(index.device_index)
-    if found is not None and found.host.value:
+    fault_word = _words.get(index.device_index)
+    if fault_word is not None and fault_word.host.value:
         check(index.device_index)
     return _announced.sites.pop(high, 0) or number_of(who, low, high)
 
 
 def check(device: int | None = None) -> None:
     """Raises IndexRangeError when a kernel that has run on `device` (None: any) met an index outside its range."""
-    for number, held in list(_words.items()):
+    for number, fault_word in list(_words.items()):
         if device is None or number == device:
-            packed = held.host.value
+            packed = fault_word.host.value
             if packed:
-                held.host.value = 0
+                fault_word.host.value = 0
                 text = _texts.get(packed & (_SITES - 1), "index {} is out of bounds.")
                 raise IndexRangeError(
                     f"{text.format(packed >> 16)} Found on cuda:{number}, after the call; DYNOGRAD_CUDA_SYNC=1 raises in it."

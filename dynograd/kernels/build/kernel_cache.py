@@ -42,11 +42,11 @@ def clear() -> int:
 
 def digest_of(*parts: str | bytes) -> str:
     """A name for an entry whose machine code depends on `parts`."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
-        found.update(len(data).to_bytes(8, "little") + data)
-    return found.hexdigest()[:40]
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()[:40]
 
 
 def folder() -> Path | None:

@@ -26,9 +26,9 @@ import numpy
 
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
+from dynograd.base.generated_sources import run_source
 from dynograd.cuda import allocator, driver, streams, thread_state
 from dynograd.errors import DeviceError, DtypeError
-from dynograd.base.generated_sources import run_source
 
 __all__ = [
     "FORMATS",
@@ -134,7 +134,10 @@ class _Kernel:
     def call(self, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...]) -> None:
         """A launch whose arguments were not expected. The first one on a GPU teaches `entry` what to expect."""
         arguments = tuple(
-            [one if type(one) in _ROLES else self._plain(one, place) for place, one in enumerate(arguments)]
+            [
+                argument if type(argument) in _ROLES else self._plain(argument, place)
+                for place, argument in enumerate(arguments)
+            ]
         )
         kinds = (*map(type, arguments), *map(type, constants))
         used = driver.get(self.title)
@@ -149,7 +152,7 @@ class _Kernel:
         launcher = self.launchers.get(kinds)
         if launcher is None:
             with self.lock:
-                roles = "".join([_ROLES[type(one)] for one in arguments])
+                roles = "".join([_ROLES[type(argument)] for argument in arguments])
                 launcher = self.launchers.setdefault(kinds, _Launcher(self, roles, kinds[len(arguments) :]))
                 if len(self.launchers) == 1:
                     self.entry.__globals__.update(launcher.names_used)
@@ -166,33 +169,33 @@ class _Kernel:
         launcher = self.launchers.get((*map(type, arguments), *map(type, values)))
         return None if launcher is None else launcher.settled(arguments, values)
 
-    def _plain(self, one: Any, place: int) -> Any:
+    def _plain(self, argument: Any, place: int) -> Any:
         """A number of NumPy's as Python's.
 
         Raises:
             TypeError: no kernel takes such an argument.
         """
-        if isinstance(one, (bool, numpy.bool_)):
-            return bool(one)
-        if isinstance(one, (int, numpy.integer)):
-            return int(one)
-        if isinstance(one, (float, numpy.floating)):
-            return float(one)
-        if isinstance(one, numpy.ndarray):
+        if isinstance(argument, (bool, numpy.bool_)):
+            return bool(argument)
+        if isinstance(argument, (int, numpy.integer)):
+            return int(argument)
+        if isinstance(argument, (float, numpy.floating)):
+            return float(argument)
+        if isinstance(argument, numpy.ndarray):
             raise DeviceError(f"{self.title}: {self.names[place]} is a CPU array; the kernel runs on a GPU.")
         raise TypeError(
-            f"{self.title}: {self.names[place]} is a {type(one).__name__}; kernels take CudaArrays and numbers."
+            f"{self.title}: {self.names[place]} is a {type(argument).__name__}; kernels take CudaArrays and numbers."
         )
 
     def make_entry(self) -> Callable[..., None]:
         """The function that callers call."""
-        given = f"({''.join(f'{name}, ' for name in self.names)})"
+        names = f"({''.join(f'{name}, ' for name in self.names)})"
         constants = f"({''.join(f'{name}, ' for name in self.constants)})"
-        text = f"{self.heading()}\n    _call(_grid, {given}, {constants})\n"
+        text = f"{self.heading()}\n    _call(_grid, {names}, {constants})\n"
         space = {
             "_call": self.call,
             "__name__": self.module,
-            **{f"_d_{name}": one for name, one in self.defaults.items()},
+            **{f"_d_{name}": default for name, default in self.defaults.items()},
         }
         entry = run_source(text, f"kernel {self.name}", space)[self.name]
         entry.kernel = self
@@ -342,12 +345,12 @@ class _Launcher:
             for name, role in zip(kernel.names, roles, strict=True)
             if role == "i" and name in kernel.divisible
         ]
-        given = f"({''.join(f'{name}, ' for name in kernel.names)})"
+        names = f"({''.join(f'{name}, ' for name in kernel.names)})"
         constants = f"({''.join(f'{name}, ' for name in kernel.constants)})"
         if guarded:
             guard = [f"type({name}) is _{role}" for name, role in zip(kernel.names, roles, strict=True)]
             guard += [f"type({name}) is _t_{name}" for name in kernel.constants]
-            lines = [kernel.heading(), f"    if not ({' and '.join(guard)}): return _call(_grid, {given}, {constants})"]
+            lines = [kernel.heading(), f"    if not ({' and '.join(guard)}): return _call(_grid, {names}, {constants})"]
         else:
             lines = [f"def {kernel.name}({', '.join(['_grid', *kernel.names, *kernel.constants])}):"]
         lines += ["    if 0 in _grid: return", "    if len(_grid) != 3: _grid = (*_grid, 1, 1)[:3]"]
@@ -365,15 +368,15 @@ class _Launcher:
             lines += ["    _device = _current_device()", "    _low = 0"]
         # Constants of Triton's types are told apart by their ids, which costs less than their hash; `_variant` keeps them alive.
         marks = [
-            name if one in _PLAIN else f"id({name})"
-            for name, one in zip(kernel.constants, constant_types, strict=True)
-            if one is not type(None)
+            name if kind in _PLAIN else f"id({name})"
+            for name, kind in zip(kernel.constants, constant_types, strict=True)
+            if kind is not type(None)
         ]
         key = f"({', '.join(['_device', '_low', *[f'_l_{name}.dtype' for name in arrays], *special, *marks])})"
         packing = f"_pack(_block[0], 0, {', '.join([*words, '0', '0'])})"
         lines += [
             f"    _found = _variants.get({key})",
-            f"    if _found is None: _found = _variant({key}, {given}, {constants}, _device)",
+            f"    if _found is None: _found = _variant({key}, {names}, {constants}, _device)",
             "    _pack, _function, _threads, _shared, _special = _found",
             "    _stream = _active.active.get(_device)",
             "    if _stream is None: _stream = _current_handle(_device)",
@@ -382,7 +385,7 @@ class _Launcher:
         if set(roles) & set("ifd"):
             lines += [
                 f"    try: {packing}",
-                f"    except _too_wide: return _wide(_grid, {given}, {constants}, _device, _low)",
+                f"    except _too_wide: return _wide(_grid, {names}, {constants}, _device, _low)",
             ]
         else:
             lines.append(f"    {packing}")
@@ -394,16 +397,22 @@ class _Launcher:
 
     def settled(self, arguments: tuple[Any, ...], constants: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """See `_Kernel.settled`."""
-        arrays = [one for one in arguments if type(one) is CudaArray]
-        if not arrays or any([one.pointer & 15 for one in arrays]):
+        arrays = [argument for argument in arguments if type(argument) is CudaArray]
+        if not arrays or any([argument.pointer & 15 for argument in arrays]):
             return None
         named = zip(self.kernel.names, arguments, strict=True)
-        special = [not one & 15 for name, one in named if type(one) is int and name in self.kernel.divisible]
-        marks = [one if type(one) in _PLAIN else id(one) for one in constants if one is not None]
-        found = self.found.get((arrays[0].layout.device, 0, *[one.dtype for one in arrays], *special, *marks))
-        if found is None or found[4] is not None:
+        special = [
+            not argument & 15 for name, argument in named if type(argument) is int and name in self.kernel.divisible
+        ]
+        marks = [
+            argument if type(argument) in _PLAIN else id(argument) for argument in constants if argument is not None
+        ]
+        variant = self.found.get(
+            (arrays[0].layout.device, 0, *[argument.dtype for argument in arrays], *special, *marks)
+        )
+        if variant is None or variant[4] is not None:
             return None
-        return (*found[:4], self.driver.launch)
+        return (*variant[:4], self.driver.launch)
 
     def _mixed(self, *arguments: Any) -> DeviceError:
         return cuda_arrays.mixed_devices(self.kernel.title, *arguments)
@@ -416,9 +425,9 @@ class _Launcher:
         """(packer, function, threads, shared bytes, binary where scratch memory or a cluster is needed); compiled if need be."""
         kernel = self.kernel
         with kernel.lock:
-            found = self.found.get(key)
-            if found is not None:
-                return found
+            variant = self.found.get(key)
+            if variant is not None:
+                return variant
             types, aligned = self._types(arguments, wide)
             if getattr(thread_state.current, "captured_device", -1) >= 0:
                 raise DeviceError(
@@ -440,9 +449,9 @@ class _Launcher:
             pack = struct.Struct("<" + "".join(map(_format, types.values())) + "QQ").pack_into
             threads = (binary.threads or named["threads"], 1, 1)
             rare = binary if binary.scratch or binary.cluster > 1 else None
-            found = self.found[key] = (pack, function, threads, shared, rare)
+            variant = self.found[key] = (pack, function, threads, shared, rare)
             self.kept.append(constants)
-            return found
+            return variant
 
     def _types(self, arguments: tuple[Any, ...], wide: bool) -> tuple[dict[str, str], frozenset[str]]:
         types, aligned = {}, set()
@@ -461,28 +470,28 @@ class _Launcher:
         self, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...], device: int, low: int
     ) -> None:
         """A launch with an int beyond 32 bits, or a float beyond float32's range (which becomes an infinity)."""
-        given = []
+        values = []
         for name, value in zip(self.kernel.names, arguments, strict=True):
             if type(value) is int and value not in _INT64:
                 raise OverflowError(f"{self.kernel.title}: {name}={value} does not fit in 64 bits.")
             if type(value) is float:
                 with numpy.errstate(over="ignore"):
                     value = float(numpy.float32(value))
-            given.append(value)
-        widths = tuple([type(value) is int and value not in _INT32 for value in given])
+            values.append(value)
+        widths = tuple([type(value) is int and value not in _INT32 for value in values])
         special = tuple([
             type(value) is int and not value & 15 and name in self.kernel.divisible
-            for name, value in zip(self.kernel.names, given, strict=True)
+            for name, value in zip(self.kernel.names, values, strict=True)
         ])  # fmt: skip
-        dtypes = tuple([value.dtype for value in given if type(value) is CudaArray])
-        marks = [one if type(one) in _PLAIN else id(one) for one in constants]
+        dtypes = tuple([value.dtype for value in values if type(value) is CudaArray])
+        marks = [constant if type(constant) in _PLAIN else id(constant) for constant in constants]
         key = ("wide", device, low, dtypes, widths, special, *marks)
         pack, function, threads, shared, rare = self.found.get(key) or self._variant(
-            key, tuple(given), constants, device, wide=True
+            key, tuple(values), constants, device, wide=True
         )
         block = parameter_blocks.block
         words: list[Any] = []
-        for name, value in zip(self.kernel.names, given, strict=True):
+        for name, value in zip(self.kernel.names, values, strict=True):
             if name in self.kernel.arrays:
                 words += [0, 0, value.size, value.itemsize, value.pointer, value.size, value.itemsize]
             elif value is not None:
@@ -493,9 +502,9 @@ class _Launcher:
         else:
             self.driver.launch(function, grid, threads, shared, streams.current_handle(device), block[1])
 
-    def _rare(self, grid: tuple[int, ...], device: int, block: Any, count: int, found: Any) -> None:
+    def _rare(self, grid: tuple[int, ...], device: int, block: Any, count: int, variant: Any) -> None:
         """A launch of a kernel that asks for scratch memory. The parameters are packed already."""
-        _, function, threads, shared, binary = found
+        _, function, threads, shared, binary = variant
         if binary.cluster > 1:
             raise DeviceError(f"{self.kernel.title}: kernels for clusters of blocks are not supported (num_ctas).")
         programs = 1
@@ -510,10 +519,10 @@ class _Launcher:
 
 def _mask(*pointers: int) -> int:
     """Which pointers are no multiples of 16, as bits; never 0."""
-    found = 1
+    mask = 1
     for pointer in pointers:
-        found = found << 1 | (pointer & 15 != 0)
-    return found
+        mask = mask << 1 | (pointer & 15 != 0)
+    return mask
 
 
 def _format(kind: str) -> str:
@@ -538,12 +547,12 @@ def type_of(value: Any) -> str:
     """
     kind = type(value)
     if kind is CudaArray:
-        found = _POINTERS.get(value.dtype.name)
-        if found is None:
+        pointer = _POINTERS.get(value.dtype.name)
+        if pointer is None:
             raise DtypeError(
                 f"no GPU kernel takes arrays of {value.dtype}; pass their parts (x.real, x.imag), or use x.cpu()."
             )
-        return found
+        return pointer
     if kind is int:
         return "i32" if value in _INT32 else "i64"
     return {bool: "i1", float: "fp32", Double: "fp64", type(None): "None"}[kind]

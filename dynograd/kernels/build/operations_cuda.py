@@ -11,8 +11,8 @@ from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.cuda import driver, streams
 from dynograd.kernels import kernel
 from dynograd.kernels.elementwise import elementwise_cuda
-from dynograd.kernels.formula import formulas
 from dynograd.kernels.elementwise.loops_cuda import CudaLoop
+from dynograd.kernels.formula import formulas
 
 __all__ = ["copy_into", "elementwise", "fill", "index", "index_assign", "reduced"]
 
@@ -118,12 +118,12 @@ def fill(target: CudaArray, value: Any) -> None:
 def on_device(array: CudaArray, device: int) -> CudaArray:
     """The same values on another device."""
     array = array if array.is_contiguous else array.copy()
-    made = cuda_arrays.empty(array.shape, array.dtype, device)
-    if made.size:
+    copy = cuda_arrays.empty(array.shape, array.dtype, device)
+    if copy.size:
         driver.get("to").copy_peer(
-            made.pointer, device, array.pointer, array.device_index, made.nbytes, streams.current_handle(device)
+            copy.pointer, device, array.pointer, array.device_index, copy.nbytes, streams.current_handle(device)
         )
-    return made
+    return copy
 
 
 def _pairs(array: CudaArray) -> CudaArray:

@@ -86,8 +86,8 @@ class _Waits(ast.NodeTransformer):
             device = self.space.get(function.id)
             plain = getattr(device, "fn", getattr(device, "py_func", None))
             if plain is not None and inspect.isfunction(plain):
-                made, generates, space = generated(plain)
-                self.space[function.id] = made
+                emulated, generates, space = generated(plain)
+                self.space[function.id] = emulated
                 self.spaces += space["_spaces"]
             else:
                 generates = inspect.isgeneratorfunction(device)
@@ -104,18 +104,18 @@ def run_blocks(
     function: Callable[..., Any], grid: tuple[int, ...], threads: int, shared: int, arguments: tuple[Any, ...]
 ) -> None:
     """Runs a kernel block by block; `shared`: bytes of the memory that `cuda.shared.array(0, ...)` is."""
-    made, generates, space = generated(function)
+    emulated, generates, space = generated(function)
     module = _module((*grid, 1, 1)[:3], threads)
-    for one in space["_spaces"]:
-        one["cuda"] = module
+    for globals_of_part in space["_spaces"]:
+        globals_of_part["cuda"] = module
     for number, block in enumerate(numpy.ndindex(*(*grid, 1, 1)[2::-1])):
         module.start(block[::-1], shared)
         if not generates:
             for thread in range(threads):
                 module.thread(thread)
-                made(*arguments)
+                emulated(*arguments)
             continue
-        _run_block([made(*arguments) for _ in range(threads)], module, number & 1, function.__name__)
+        _run_block([emulated(*arguments) for _ in range(threads)], module, number & 1, function.__name__)
 
 
 def _run_block(running: list[Iterator[Any]], module: Any, turn: int, name: str) -> None:
@@ -138,17 +138,17 @@ def _run_block(running: list[Iterator[Any]], module: Any, turn: int, name: str) 
                 step ^= 1
                 ready = _meet_in_warp([thread for thread in lanes if thread in waiting], waiting, name)
         turn ^= 1
-        places = {one[:2] for one in waiting.values()}
+        places = {state[:2] for state in waiting.values()}
         if len(places) > 1 or any(operation in _OF_WARPS for _, operation in places):
             raise RuntimeError(f"{name}: threads of a block wait for each other in different places: {sorted(places)}")
-        values = [one[2] for one in waiting.values() if len(one) > 2]
-        found: Any = None
+        values = [state[2] for state in waiting.values() if len(state) > 2]
+        answer: Any = None
         for _, operation in places:
             if operation == "syncthreads_count":
-                found = sum(map(bool, values))
+                answer = sum(map(bool, values))
             elif operation != "syncthreads":
-                found = int(all(values) if operation == "syncthreads_and" else any(values))
-        answers = dict.fromkeys(waiting, found)
+                answer = int(all(values) if operation == "syncthreads_and" else any(values))
+        answers = dict.fromkeys(waiting, answer)
 
 
 def _meet_in_warp(lanes: list[int], waiting: dict[int, Any], name: str) -> dict[int, Any]:
@@ -156,18 +156,18 @@ def _meet_in_warp(lanes: list[int], waiting: dict[int, Any], name: str) -> dict[
     answers: dict[int, Any] = {}
     meetings: dict[Any, list[int]] = {}
     for thread in lanes:
-        place, operation, *given = waiting[thread]
+        place, operation, *arguments = waiting[thread]
         if operation in _OF_WARPS:
-            mask = int(given[0]) & 0xFFFFFFFF if given else 0xFFFFFFFF
+            mask = int(arguments[0]) & 0xFFFFFFFF if arguments else 0xFFFFFFFF
             if not mask >> thread % _WARP & 1:
                 raise RuntimeError(
                     f"{name}, {place}: lane {thread % _WARP} is not in the mask {mask:#x} of its {operation}"
                 )
             meetings.setdefault((place, operation, mask), []).append(thread)
     for (_, operation, mask), threads in meetings.items():
-        if len(threads) == len(lanes) or len(threads) == sum([mask >> one % _WARP & 1 for one in lanes]):
-            values = [waiting[one][3] for one in threads] if operation != "syncwarp" else [None] * len(threads)
-            other = [waiting[one][4] for one in threads] if operation.startswith("shfl") else values
+        if len(threads) == len(lanes) or len(threads) == sum([mask >> lane % _WARP & 1 for lane in lanes]):
+            values = [waiting[lane][3] for lane in threads] if operation != "syncwarp" else [None] * len(threads)
+            other = [waiting[lane][4] for lane in threads] if operation.startswith("shfl") else values
             answers.update(zip(threads, _met(operation, threads, values, other), strict=True))
     return answers
 
@@ -186,14 +186,14 @@ def _met(operation: str, threads: list[int], values: list[Any], other: list[Any]
     if operation in ("all_sync", "any_sync"):
         return [all(values) if operation == "all_sync" else any(values)] * len(threads)
     known = dict(zip(threads, values, strict=True))
-    made = []
+    results = []
     for one, value, by in zip(threads, values, other, strict=True):
         lane = one % _WARP
         source = {"shfl_sync": int(by) % _WARP, "shfl_up_sync": lane - int(by), "shfl_down_sync": lane + int(by)}.get(
             operation, lane ^ int(by)
         )
-        made.append(known.get(one - lane + source, value) if 0 <= source < _WARP else value)
-    return made
+        results.append(known.get(one - lane + source, value) if 0 <= source < _WARP else value)
+    return results
 
 
 @functools.cache
@@ -234,13 +234,13 @@ class _Shared:
         from numba.cuda import types
         from numba.cuda.np import numpy_support
 
-        found = self.found.get(place)
-        if found is None:
+        array = self.found.get(place)
+        if array is None:
             kind = numpy_support.as_dtype(dtype) if isinstance(dtype, types.Type) else numpy.dtype(dtype)
             if shape == 0:
-                found = self.memory[: len(self.memory) // kind.itemsize * kind.itemsize].view(kind)
+                array = self.memory[: len(self.memory) // kind.itemsize * kind.itemsize].view(kind)
             else:
-                found = numpy.empty(shape, kind)
-                found.reshape(-1).view(numpy.uint8)[:] = _GARBAGE
-            self.found[place] = found
-        return found
+                array = numpy.empty(shape, kind)
+                array.reshape(-1).view(numpy.uint8)[:] = _GARBAGE
+            self.found[place] = array
+        return array

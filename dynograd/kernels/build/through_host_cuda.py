@@ -42,19 +42,21 @@ def through_host(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
                 f"Move the tensor with .cpu() where that matters.",
                 stacklevel=user_level(),
             )
-        found = function(*[_to_host(one) for one in args], **{key: _to_host(one) for key, one in kwargs.items()})
-        return _to_device(found, index)
+        result = function(
+            *[_to_host(value) for value in args], **{key: _to_host(value) for key, value in kwargs.items()}
+        )
+        return _to_device(result, index)
 
     computed.__name__, computed.__doc__ = name, function.__doc__
     return computed
 
 
 def _device_of(values: Any) -> int:
-    for one in values:
-        if type(one) is CudaArray:
-            return one.device_index
-        if isinstance(one, (list, tuple)) and (found := _device_of(one)) >= 0:
-            return found
+    for value in values:
+        if type(value) is CudaArray:
+            return value.device_index
+        if isinstance(value, (list, tuple)) and (place := _device_of(value)) >= 0:
+            return place
     return -1
 
 
@@ -62,7 +64,7 @@ def _to_host(value: Any) -> Any:
     if type(value) is CudaArray:
         return value.numpy()
     if type(value) in (list, tuple):
-        return type(value)([_to_host(one) for one in value])
+        return type(value)([_to_host(part) for part in value])
     return value
 
 
@@ -70,7 +72,7 @@ def _to_device(value: Any, device: int) -> Any:
     if isinstance(value, (numpy.ndarray, numpy.generic)):
         return cuda_arrays.from_numpy(numpy.asarray(value), device)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*[_to_device(one, device) for one in value])
+        return type(value)(*[_to_device(part, device) for part in value])
     if type(value) in (list, tuple):
-        return type(value)([_to_device(one, device) for one in value])
+        return type(value)([_to_device(part, device) for part in value])
     return value

@@ -21,8 +21,8 @@ from dynograd.kernels.build import kernel_cache
 
 __all__ = ["Tuned", "shape_class", "tuned"]
 
-_ROUNDS = 5
-_FIRST = 0
+_ROUNDS = 5  # of measuring, after one that compiles: the middle one counts
+_FIRST = 0  # the configuration that is taken where nothing can be measured
 
 
 def shape_class(size: int) -> int:
@@ -74,9 +74,9 @@ class Tuned:
         """The configuration for these arguments; the first time for their class it is measured, or read from the cache."""
         exact = (
             *[arguments[place] for place in self._places],
-            *[one.dtype if type(one) is CudaArray else type(one) for one in arguments],
+            *[argument.dtype if type(argument) is CudaArray else type(argument) for argument in arguments],
             *map(str, constants.values()),
-            next((one.device_index for one in arguments if type(one) is CudaArray), 0),
+            next((argument.device_index for argument in arguments if type(argument) is CudaArray), 0),
         )
         index = self._chosen.get(exact)
         if index is None:
@@ -93,22 +93,22 @@ class Tuned:
             return _FIRST
         with self._lock:
             name = self._name(exact, used)
-            found = self._read(name)
-            if found is None:
+            chosen = self._read(name)
+            if chosen is None:
                 if thread_state.current.captured_device >= 0:
                     return _FIRST
                 times = self.measure(grid, arguments, constants, exact[-1])
-                found = min(range(len(times)), key=times.__getitem__)
-                kernel_cache.write(name, json.dumps({"chosen": found, "milliseconds": times}).encode())
-            self._chosen[exact] = found
-            return found
+                chosen = min(range(len(times)), key=times.__getitem__)
+                kernel_cache.write(name, json.dumps({"chosen": chosen, "milliseconds": times}).encode())
+            self._chosen[exact] = chosen
+            return chosen
 
     def _name(self, exact: Any, used: Any) -> str:
         count = len(self._places)
         device = exact[-1]
         card = (used.name(device), used.capability(device), used.attribute(device, "multiprocessor_count"))
         classes = [shape_class(size) for size in exact[:count]]
-        rest = [str(one) for one in exact[count:-1]]
+        rest = [str(part) for part in exact[count:-1]]
         return kernel_cache.digest_of("tuned 1", self.kernel.stamp(), repr(self.configs), repr((classes, rest, card)))
 
     def _read(self, name: str) -> int | None:
@@ -116,11 +116,11 @@ class Tuned:
         if payload is None:
             return None
         try:
-            found = json.loads(payload)["chosen"]
+            chosen = json.loads(payload)["chosen"]
         except (KeyError, TypeError, ValueError):
-            found = None
-        if type(found) is int and 0 <= found < len(self.configs):
-            return found
+            chosen = None
+        if type(chosen) is int and 0 <= chosen < len(self.configs):
+            return chosen
         kernel_cache.discard(name)
         return None
 
@@ -157,9 +157,9 @@ class Tuned:
         return [statistics.median(seen[1:]) if seen else float("inf") for seen in times]
 
     def _copy(self, array: CudaArray, used: Any, stream: int) -> Any:
-        made = allocator.allocate(array.nbytes, array.device_index)
-        used.copy_within(made.pointer, array.pointer, array.nbytes, stream)
-        return made
+        copy = allocator.allocate(array.nbytes, array.device_index)
+        used.copy_within(copy.pointer, array.pointer, array.nbytes, stream)
+        return copy
 
     def __repr__(self) -> str:
         return f"<tuned {self.kernel!r}: {len(self.configs)} configurations>"

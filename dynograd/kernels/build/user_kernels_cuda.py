@@ -34,9 +34,9 @@ def install() -> None:
 
         emulation_cuda.take_tensors()
         return
-    made = _driver_class()(used)
-    triton.runtime.driver.set_active(made)
-    triton.runtime.driver._default = made  # so that reset_active() does not look for PyTorch
+    driver_of_triton = _driver_class()(used)
+    triton.runtime.driver.set_active(driver_of_triton)
+    triton.runtime.driver._default = driver_of_triton  # so that reset_active() does not look for PyTorch
 
 
 def array_of(value: Any, who: str) -> CudaArray | None:
@@ -45,10 +45,10 @@ def array_of(value: Any, who: str) -> CudaArray | None:
     Raises:
         DeviceError: it is on the CPU.
     """
-    found = value if isinstance(value, CudaArray) else getattr(value, "array", None)
-    if isinstance(found, CudaArray):
-        return found
-    if isinstance(value, numpy.ndarray) or isinstance(found, numpy.ndarray):
+    array = value if isinstance(value, CudaArray) else getattr(value, "array", None)
+    if isinstance(array, CudaArray):
+        return array
+    if isinstance(value, numpy.ndarray) or isinstance(array, numpy.ndarray):
         raise DeviceError(
             f"{who}: an argument of shape {value.shape} is on the CPU; the kernel runs on a GPU. Use x.to('cuda')."
         )
@@ -128,7 +128,7 @@ class _Utils:
 
     def get_device_properties(self, device: int) -> dict[str, int]:
         names = {"max_shared_mem": "max_shared_memory_per_block_optin", "multiprocessor_count": "multiprocessor_count"}
-        return {name: self._used.attribute(device, one) for name, one in names.items()} | {"warpSize": 32}
+        return {name: self._used.attribute(device, attribute) for name, attribute in names.items()} | {"warpSize": 32}
 
     def __getattr__(self, name: str) -> Any:
         from triton.backends.nvidia import driver as stock
@@ -229,7 +229,7 @@ def _benchmark(call: Callable[[], Any], quantiles: Any = None, **_: Any) -> Any:
         used.destroy_event(device, event)
     if quantiles is None:
         return float(numpy.median(times))
-    return [float(one) for one in numpy.quantile(times, quantiles)]
+    return [float(quantile) for quantile in numpy.quantile(times, quantiles)]
 
 
 def view_of(array: CudaArray) -> Any:

@@ -13,7 +13,7 @@ from dynograd.kernels.layout.copies_cuda import bits, contiguous, is_big
 
 __all__ = ["columns_of_patches", "patches_of_columns"]
 
-_BLOCK = 1024
+_BLOCK = 1024  # elements of a program, 8 for each thread of Triton's 4 warps
 
 
 def columns_of_patches(x: CudaArray, kernel: Any, dilation: Any, padding: Any, stride: Any) -> CudaArray:

@@ -18,19 +18,19 @@ def from_parts(real, imag):
     """real + i * imag, two real arrays of one shape and dtype."""
     kind = _NUMBERS.get(real.dtype.char) or np.result_type(real.dtype, np.complex64)
     if real.flags.c_contiguous:
-        made = buffers.empty(real.shape, kind)
+        result = buffers.empty(real.shape, kind)
     else:
-        made = arrays.in_order(lambda shape: buffers.empty(shape, kind), real.shape, arrays.order_of(real, imag))
-    made.real, made.imag = real, imag
-    return made
+        result = arrays.in_order(lambda shape: buffers.empty(shape, kind), real.shape, arrays.order_of(real, imag))
+    result.real, result.imag = real, imag
+    return result
 
 
 def polar(size, turn):
     """Of sizes and angles of one shape and dtype, row-major."""
-    made = np.empty(size.shape, _NUMBERS[size.dtype.char])
-    np.multiply(size, np.cos(turn), out=made.real)
-    np.multiply(size, np.sin(turn), out=made.imag)
-    return made
+    result = np.empty(size.shape, _NUMBERS[size.dtype.char])
+    np.multiply(size, np.cos(turn), out=result.real)
+    np.multiply(size, np.sin(turn), out=result.imag)
+    return result
 
 
 def view_as_real(x):

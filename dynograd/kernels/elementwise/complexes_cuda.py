@@ -18,10 +18,10 @@ __all__ = ["ARITHMETIC", "angle", "from_parts", "modulus", "view_as_complex", "v
 
 def from_parts(real: CudaArray, imag: CudaArray) -> CudaArray:
     """real + i * imag, two real arrays of one shape and dtype."""
-    made = cuda_arrays.empty(real.shape, numpy.result_type(real.dtype, numpy.complex64), real.device_index)
-    operations.copy_into(made.real, real)
-    operations.copy_into(made.imag, imag)
-    return made
+    result = cuda_arrays.empty(real.shape, numpy.result_type(real.dtype, numpy.complex64), real.device_index)
+    operations.copy_into(result.real, real)
+    operations.copy_into(result.imag, imag)
+    return result
 
 
 def view_as_real(x: CudaArray) -> CudaArray:

@@ -1,7 +1,7 @@
 """Elementwise kernels by op name, on NumPy arrays of one dtype: `name(input, ..., *statics)`.
 
-Where NumPy has the ufunc, that is the kernel; rare ones are made from formulas. Half types come here as float32, integers as floats where the
-result is one.
+What stands here is what a formula does not say, or NumPy's functions say faster; all others are made from the formulas of the table of ops
+(`formulas_cpu`) at their first call. Half types come here as float32, integers as floats where the result is one.
 """
 
 from __future__ import annotations
@@ -10,46 +10,26 @@ from typing import Any
 
 import numpy
 
-from dynograd.kernels.elementwise.activations_cpu import *  # noqa: F403
-from dynograd.kernels.elementwise.special_functions_cpu import *  # noqa: F403
-from dynograd.kernels.elementwise.ufuncs import COMPOSED, FLAT, SMALL, number, of_table, select
+from dynograd.kernels.build.sizes import COMPILED_PASS, UFUNC
+from dynograd.kernels.elementwise.formulas_cpu import kernel_of_formula
+from dynograd.kernels.elementwise.ufuncs import FLAT, number, select
 from dynograd.kernels.elementwise.ufuncs import gate as gate
 
 
 def __getattr__(name: str) -> Any:
-    """What has no kernel by name is made from its formula in the table of ops, when it is first called."""
-    found = None if name.startswith("__") else of_table(name)
-    if found is None:
+    """The kernel of an op that is not written out here."""
+    kernel = None if name.startswith("__") else kernel_of_formula(name)
+    if kernel is None:
         raise AttributeError(name)
-    globals()[name] = found
-    return found
-
-
-add = numpy.add
-sub = numpy.subtract
-mul = numpy.multiply
-div = numpy.true_divide
-neg = numpy.negative
-abs = numpy.absolute
+    globals()[name] = kernel
+    return kernel
 
 
 def conj(input: Any) -> Any:
     return input.copy() if input.dtype.kind == "b" else numpy.conjugate(input)
 
 
-maximum = numpy.maximum
-minimum = numpy.minimum
-fmax = numpy.fmax
-fmin = numpy.fmin
-copysign = numpy.copysign
-hypot = numpy.hypot
-exp = numpy.exp
-exp2 = numpy.exp2
-expm1 = numpy.expm1
-log = numpy.log
-log2 = numpy.log2
-log10 = numpy.log10
-log1p = numpy.log1p
+# Their formulas are longer than NumPy's functions.
 logaddexp = numpy.logaddexp
 logaddexp2 = numpy.logaddexp2
 
@@ -59,45 +39,15 @@ def complex_logaddexp(input: Any, other: Any) -> Any:
     swap = other.real > input.real
     large, small = numpy.where(swap, other, input), numpy.where(swap, input, other)
     nothing = large.real == -numpy.inf
-    made = large + numpy.log1p(numpy.exp(numpy.where(nothing, 0, small - large)))
-    return numpy.where(nothing, large, made)
+    sums = large + numpy.log1p(numpy.exp(numpy.where(nothing, 0, small - large)))
+    return numpy.where(nothing, large, sums)
 
 
-sqrt = numpy.sqrt
-sin = numpy.sin
-cos = numpy.cos
-tan = numpy.tan
-asin = numpy.arcsin
-acos = numpy.arccos
-atan = numpy.arctan
-atan2 = numpy.arctan2
-sinh = numpy.sinh
-cosh = numpy.cosh
-tanh = numpy.tanh
-asinh = numpy.arcsinh
-acosh = numpy.arccosh
-atanh = numpy.arctanh
-eq = numpy.equal
-ne = numpy.not_equal
-lt = numpy.less
-le = numpy.less_equal
-gt = numpy.greater
-ge = numpy.greater_equal
+# The same.
 isnan = numpy.isnan
 isinf = numpy.isinf
 isfinite = numpy.isfinite
-logical_and = numpy.logical_and
-logical_or = numpy.logical_or
 logical_xor = numpy.logical_xor
-logical_not = numpy.logical_not
-bitwise_and = numpy.bitwise_and
-bitwise_or = numpy.bitwise_or
-bitwise_xor = numpy.bitwise_xor
-bitwise_not = numpy.invert
-bitwise_left_shift = numpy.left_shift
-bitwise_right_shift = numpy.right_shift
-gcd = numpy.gcd
-lcm = numpy.lcm
 where = select
 zeroed = numpy.zeros_like
 
@@ -125,15 +75,7 @@ def round_decimals(input: Any, decimals: int) -> Any:
     return numpy.rint(input * scale) / scale if decimals > 0 else numpy.rint(input / scale) * scale
 
 
-def frac(input: Any) -> Any:
-    return input - numpy.trunc(input)
-
-
 # --- division ----------------------------------------------------------------------------------------------------------------
-
-
-def reciprocal(input: Any) -> Any:
-    return numpy.true_divide(input.dtype.type(1), input)
 
 
 def floor_divide(input: Any, other: Any) -> Any:
@@ -170,8 +112,8 @@ def _divisor(who: str, input: Any, other: Any) -> Any:
 def pow(input: Any, other: Any) -> Any:
     if other.dtype.kind == "i" and (other < 0).any():
         # 1 / input**-other, rounded towards zero.
-        found = numpy.power(input, numpy.abs(other))
-        return numpy.where(other < 0, numpy.where(numpy.abs(found) == 1, found, found.dtype.type(0)), found)
+        power = numpy.power(input, numpy.abs(other))
+        return numpy.where(other < 0, numpy.where(numpy.abs(power) == 1, power, power.dtype.type(0)), power)
     return numpy.power(input, other) if other.dtype.kind != "b" else input | ~other
 
 
@@ -183,34 +125,12 @@ def scalar_power(input: Any, exponent: float) -> Any:
     if exponent == 3:
         return input * input * input
     if exponent == -1:
-        return reciprocal(input)
+        return 1 / input
     if exponent == -2:
-        return reciprocal(input * input)
+        return 1 / (input * input)
     if exponent == -0.5:
-        return rsqrt(input)
+        return 1 / numpy.sqrt(input)
     return numpy.power(input, numpy.asarray(exponent, input.dtype))
-
-
-def rsqrt(input: Any) -> Any:
-    return numpy.true_divide(input.dtype.type(1), numpy.sqrt(input))
-
-
-def addcmul(input: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
-    if input.size >= COMPOSED and input.shape == tensor1.shape == tensor2.shape:
-        function = FLAT["addcmul"][char := input.dtype.char]
-        if function is not None:
-            return function(input, tensor1, tensor2, number(value, char))
-    scaled = tensor1 * tensor2 if value == 1 else _number(value, input) * tensor1 * tensor2
-    return input + scaled
-
-
-def addcdiv(input: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
-    if input.size >= COMPOSED and input.shape == tensor1.shape == tensor2.shape:
-        function = FLAT["addcdiv"][char := input.dtype.char]
-        if function is not None:
-            return function(input, tensor1, tensor2, number(value, char))
-    scaled = tensor1 / tensor2 if value == 1 else _number(value, input) * tensor1 / tensor2
-    return input + scaled
 
 
 def _number(value: Any, like: Any) -> Any:
@@ -220,7 +140,7 @@ def _number(value: Any, like: Any) -> Any:
 def lerp(input: Any, end: Any, weight: Any) -> Any:
     """Counted from the nearer end, so that weights 0 and 1 give `input` and `end` exactly."""
     if weight.ndim == 0:
-        if input.size >= COMPOSED and input.shape == end.shape:
+        if input.size >= UFUNC and input.shape == end.shape:
             function = FLAT["lerp"][input.dtype.char]
             if function is not None:
                 return function(input, end, weight)
@@ -235,41 +155,27 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
     return select(numpy.abs(weight) < 0.5, input + weight * way, end - way * (1 - weight))
 
 
-def xlogy(input: Any, other: Any) -> Any:
-    found = input * numpy.log(other)
-    return select((input == 0) & ~numpy.isnan(other), found.dtype.type(0), found)
-
-
-def log_odds(input: Any, eps: float) -> Any:
-    if eps >= 0:
-        input = clamp(input, eps, 1 - eps)
-    return numpy.log(input / (1 - input))
-
-
 # --- signs and special values ------------------------------------------------------------------------------------------------
-
-
-_FEW_SIGNS = 2048  # elements; more are compared with 0 twice
 
 
 def sign(input: Any) -> Any:
     """0 for NaN, as in PyTorch."""
     if input.dtype.kind != "f":
         return input.copy() if input.dtype.kind == "b" else numpy.sign(input)
-    if input.size >= COMPOSED and (function := FLAT["sign"][input.dtype.char]) is not None:
+    if input.size >= UFUNC and (function := FLAT["sign"][input.dtype.char]) is not None:
         return function(input)
-    if input.size <= _FEW_SIGNS and input.ndim:
-        made = numpy.sign(input)
-        flat = made.reshape(-1)
+    if input.ndim:
+        signs = numpy.sign(input)
+        flat = signs.reshape(-1)
         sizes = flat.dot(flat)
         if sizes != sizes:
-            made[made != made] = 0
-        return made
+            signs[signs != signs] = 0
+        return signs
     return numpy.subtract(input > 0, input < 0, dtype=input.dtype)
 
 
 def ge_half(input: Any, other: Any) -> Any:
-    """1 for NaN too."""
+    """1 for NaN too. Choices between numbers, which the formula has, take twice as long on some 1000 elements; so below."""
     less = (input < other).astype(input.dtype)
     same = (input == other).astype(input.dtype)
     return input.dtype.type(1) - less - same * input.dtype.type(0.5)
@@ -286,14 +192,6 @@ def nan_to_num(input: Any, nan: float, posinf: float, neginf: float) -> Any:
     return numpy.nan_to_num(input, nan=nan, posinf=posinf, neginf=neginf)
 
 
-def isposinf(input: Any) -> Any:
-    return numpy.equal(input, numpy.inf)
-
-
-def isneginf(input: Any) -> Any:
-    return numpy.equal(input, -numpy.inf)
-
-
 def signbit(input: Any) -> Any:
     return numpy.signbit(input) if input.dtype.kind == "f" else input < 0
 
@@ -307,14 +205,14 @@ def sinc(input: Any) -> Any:
 
 def clamp(input: Any, min: Any, max: Any) -> Any:
     """`max` wins where the two cross; NaN stays, and a NaN bound makes everything NaN."""
-    if input.size >= COMPOSED and min == min and max == max:
+    if input.size >= UFUNC and min == min and max == max:
         function = FLAT["clamp"][char := input.dtype.char]
         if function is not None:
             low = -numpy.inf if min is None else min
             return function(input, number(low, char), number(numpy.inf if max is None else max, char))
-    if input.size < SMALL:
-        found = input if min is None else numpy.maximum(input, _bound(min, input.dtype))
-        return found if max is None else numpy.minimum(found, _bound(max, input.dtype))
+    if input.size < COMPILED_PASS:
+        bounded = input if min is None else numpy.maximum(input, _bound(min, input.dtype))
+        return bounded if max is None else numpy.minimum(bounded, _bound(max, input.dtype))
     limits = (
         (-numpy.inf, numpy.inf)
         if input.dtype.kind == "f"
@@ -327,15 +225,15 @@ def clamp(input: Any, min: Any, max: Any) -> Any:
 def _bound(value: Any, kind: Any) -> Any:
     """A bound in the dtype; one outside the range of an integer dtype is as good as the range's own."""
     key = (value, kind.char)
-    found = _bounds.get(key)
-    if found is None:
+    bound = _bounds.get(key)
+    if bound is None:
         if kind.kind in "iu":
             limits = numpy.iinfo(kind)
             value = limits.min if value < limits.min else limits.max if value > limits.max else value
-        found = numpy.asarray(value).astype(kind)
+        bound = numpy.asarray(value).astype(kind)
         if len(_bounds) < 100 and value:  # 0.0 and -0.0 are one key
-            _bounds[key] = found
-    return found
+            _bounds[key] = bound
+    return bound
 
 
 _bounds: dict[tuple, Any] = {}
@@ -347,9 +245,16 @@ def within(input: Any, min: Any, max: Any) -> Any:
     return input >= min if max is None else (input >= min) & (input <= max)
 
 
-clamp_min = numpy.maximum
-clamp_max = numpy.minimum
+def softplus(input: Any, beta: float, threshold: float) -> Any:
+    """As its formula has it, with a pass less where the choice is none: beyond 20 the bend is below float32's resolution."""
+    scaled = input if beta == 1 else input * beta
+    if threshold >= 20 and input.dtype.char == "f":
+        bent = numpy.maximum(scaled, number(0, "f")) + numpy.log1p(numpy.exp(-numpy.abs(scaled)))
+        return bent if beta == 1 else bent / beta
+    bent = numpy.log1p(numpy.exp(numpy.minimum(scaled, threshold))) / beta
+    return select(scaled > threshold, input, bent)
 
 
-def clamp_between(input: Any, min: Any, max: Any) -> Any:
-    return numpy.minimum(numpy.maximum(input, min), max)
+def logsigmoid(input: Any) -> Any:
+    """-log(1 + exp(-input)) in two passes less than the formula has."""
+    return numpy.minimum(input, 0) - numpy.log1p(numpy.exp(-numpy.abs(input)))

@@ -43,42 +43,42 @@ _PLAIN = frozenset({CudaArray, int, float, bool, type(None)})
 
 
 def entry_of(name: str) -> Entry:
-    found = _entries.get(name)
-    if found is None:
+    entry = _entries.get(name)
+    if entry is None:
         told = kernels.op_formulas[0].forward(name)
         if told is None:
             raise AttributeError(name)
         operands, statics, trees, truths, promote = told
-        found = _entries[name] = Entry(CudaLoop(name, operands, statics, trees, truths), promote, len(operands))
-    return found
+        entry = _entries[name] = Entry(CudaLoop(name, operands, statics, trees, truths), promote, len(operands))
+    return entry
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    globals()[name] = made = _function(name)
-    return made
+    globals()[name] = kernel = _function(name)
+    return kernel
 
 
 def compute(name: str, arguments: tuple[Any, ...]) -> CudaArray:
     """The op on its operands followed by its static arguments."""
-    found = globals().get(name) or __getattr__(name)
-    return found(*arguments)
+    kernel = globals().get(name) or __getattr__(name)
+    return kernel(*arguments)
 
 
 def _function(name: str) -> Callable[..., CudaArray]:
     """The kernel of an elementwise op; for layouts and types seen before, all but the launch is settled."""
     loop, _, _ = entry_of(name)
     calls: dict[Any, Any] = {}
-    given = [f"a{number}" for number in range(len(loop.operands) + len(loop.statics))]
-    arguments = ", ".join(given)
+    names = [f"a{number}" for number in range(len(loop.operands) + len(loop.statics))]
+    arguments = ", ".join(names)
     space: dict[str, Any] = dict(
         calls=calls, CudaArray=CudaArray, first=lambda *arguments: _first(name, calls, arguments)
     )
     source = (
         f"def {name}({arguments}):\n"
         "    try:\n"
-        f"        call = calls[{key_text(given)}]\n"
+        f"        call = calls[{key_text(names)}]\n"
         "    except KeyError:\n"
         f"        return first({arguments})\n"
         f"    return call({arguments})\n"
@@ -100,27 +100,29 @@ def _first(name: str, calls: dict[Any, Any], arguments: tuple[Any, ...]) -> Cuda
     if kind.kind == "c":
         return _complex(name, kind, operands, statics)
     if loop.functions & FUNCTIONS:
-        return _by_host(name, [_in(one, inner) for one in operands], statics).astype(kind, copy=False)
+        return _by_host(name, [_in(operand, inner) for operand in operands], statics).astype(kind, copy=False)
     if kind is _BOOL and name == "bitwise_not":
         return compute("logical_not", arguments)
     ready = _ready(name, operands)
     call = loop.prepared(ready, statics, [_BOOL if promote in ("logical", "compare") else kind], inner)
-    if all([type(one) in _PLAIN for one in arguments]):
+    if all([type(operand) in _PLAIN for operand in arguments]):
         if len(calls) > 1000:
             calls.clear()
-        calls[tuple([one.layout if type(one) is CudaArray else type(one) for one in arguments])] = call.run
+        calls[tuple([operand.layout if type(operand) is CudaArray else type(operand) for operand in arguments])] = (
+            call.run
+        )
     return call.run(*ready, *statics)
 
 
 def _complex(name: str, kind: Any, operands: Any, statics: tuple[Any, ...]) -> Any:
     """The op on complex numbers: arithmetic on their parts, functions by the CPU's kernel."""
     arithmetic = complexes_cuda.ARITHMETIC.get(name)
-    arrays = [one for one in operands if type(one) is CudaArray]
+    arrays = [operand for operand in operands if type(operand) is CudaArray]
     if arithmetic is not None:
-        shape = broadcast_shapes(name, *[one.shape for one in arrays])
-        parts = [part for one in operands for part in _parts(one, kind)]
+        shape = broadcast_shapes(name, *[operand.shape for operand in arrays])
+        parts = [part for operand in operands for part in _parts(operand, kind)]
         return complexes_cuda.from_parts(*[part.broadcast_to(shape) for part in arithmetic(*parts)])
-    return _by_host(name, [_in(one, kind) for one in operands], statics)
+    return _by_host(name, [_in(operand, kind) for operand in operands], statics)
 
 
 def _in(operand: Any, kind: Any) -> Any:
@@ -131,7 +133,7 @@ def _by_host(name: str, operands: list[Any], statics: tuple[Any, ...]) -> Any:
     call = _on_host.get(name)
     if call is None:
         call = _on_host[name] = through_host(name, kernels.kernel("elementwise", name, 0))
-    place = next(one.device for one in operands if type(one) is CudaArray)
+    place = next(operand.device for operand in operands if type(operand) is CudaArray)
     return call(*operands, *statics, device=place)
 
 
@@ -154,8 +156,8 @@ def into(name: str, operands: list[Any], statics: tuple[Any, ...], target: Any =
     """The op computed into `target` (its first operand), in its dtype; False where another operand lies across that memory."""
     if target is None:
         target = operands[0]
-    for one in operands:
-        if one is not target and may_overlap(one, target):
+    for operand in operands:
+        if operand is not target and may_overlap(operand, target):
             return False
     loop = entry_of(name).loop
     if loop.functions & FUNCTIONS:
@@ -182,18 +184,18 @@ def _kinds(name: str, promote: str, operands: tuple[Any, ...]) -> tuple[Any, Any
 def _ready(name: str, operands: Any) -> list[Any]:
     """The operands as the loop takes them: CudaArrays and Python numbers."""
     ready = []
-    for one in operands:
-        if type(one) is not CudaArray and isinstance(one, (numpy.ndarray, numpy.generic)):
-            if one.ndim:
+    for operand in operands:
+        if type(operand) is not CudaArray and isinstance(operand, (numpy.ndarray, numpy.generic)):
+            if operand.ndim:
                 raise mixed_devices(name, *operands)
-            one = one.item()
-        ready.append(one)
+            operand = operand.item()
+        ready.append(operand)
     return ready
 
 
 def kernels_to_check() -> list[tuple[Any, dict[str, Any]]]:
     """(kernel, variant) of every op of the table, forward and backward: contiguous float32 arrays, int64 for ops on bits."""
-    found = []
+    kernels_and_calls = []
     table = kernels.op_formulas[0]
     for name in table.names():
         for told, title in ((table.forward(name), name), (table.backward(name), f"{name}_backward")):
@@ -203,7 +205,7 @@ def kernels_to_check() -> list[tuple[Any, dict[str, Any]]]:
             loop = CudaLoop(title, operands, statics, trees, truths)
             whole = promote == "integer"
             stored = _BOOL if promote in ("compare", "logical") and title == name else _INT64 if whole else _FLOAT32
-            found.append(loop.to_check(stored, _INT64 if whole else _FLOAT32))
+            kernels_and_calls.append(loop.to_check(stored, _INT64 if whole else _FLOAT32))
             if name in ("add", "where", "exp"):
-                found.append(loop.to_check(stored, _FLOAT32, rank=3))
-    return found
+                kernels_and_calls.append(loop.to_check(stored, _FLOAT32, rank=3))
+    return kernels_and_calls

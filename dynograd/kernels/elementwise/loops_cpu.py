@@ -14,19 +14,18 @@ import numpy
 
 from dynograd.arrays import buffers
 from dynograd.kernels.build import threads
+from dynograd.kernels.build.sizes import (
+    LOOP_OF_ONE_PASS,
+    LOOP_OF_PASSES,
+    LOOP_OF_PASSES_WITH_EXPONENTIALS,
+    LOOP_OF_TWO_PASSES,
+    LOOP_WITH_EXPONENTIALS,
+)
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Tree
 
 __all__ = ["Loop", "least_size", "quotients_fit", "ufunc", "uses_libm"]
 
-# Elements from which a generated kernel beats NumPy (measured, Zen 4, 2 threads). What NumPy does in one pass at memory speed
-# gains only by threads, whose start and the planning cost 9 us; exponentials and the like from a quarter of that; two passes of NumPy (0.8 us each at 4096)
-# pay for planning and calling (3 us) at 16k, more of them sooner, exponentials among several passes at once.
-ONE_PASS = 3 << 16
-TWO_PASSES = 1 << 14
-TRANSCENDENTAL = 1 << 14
-COMPOSED = 1 << 12
-COMPOSED_TRANSCENDENTAL = 1 << 9
 # A simple operation on an element in cache takes half of the time that `threads.GRAIN` supposes.
 _PER_ELEMENT = 2
 
@@ -113,19 +112,19 @@ class Loop:
 
     def supports(self, kind: Any) -> bool:
         """Whether there is scalar code for arrays of this dtype. In float64, functions are libm's."""
-        found = self._supported.get(kind.char)
-        if found is None:
+        supported = self._supported.get(kind.char)
+        if supported is None:
             if kind.name in _FLOATS:
                 known = _SIMPLE | _VECTOR | _SCALAR
                 if kind.name == "float64":
                     known |= _BY_LIBM
                 elif self.checked:
                     known |= _QUOTIENTS
-                found = self.functions <= known or self._special is not None
+                supported = self.functions <= known or self._special is not None
             else:
-                found = kind.kind in "iu" and not self.statics and self.functions <= _WHOLE
-            self._supported[kind.char] = found
-        return found
+                supported = kind.kind in "iu" and not self.statics and self.functions <= _WHOLE
+            self._supported[kind.char] = supported
+        return supported
 
     def with_statics(self, values: tuple[Any, ...]) -> Loop | None:
         """The loop for these values of the statics where they decide the code; None when there is none."""
@@ -140,12 +139,12 @@ class Loop:
     def _specialised(self, values: tuple[Any, ...]) -> Loop | None:
         numbers = {text: formulas.number(float(value)) for text, value in zip(self.statics, values, strict=True)}
         trees = tuple(formulas.substitute(tree, numbers) for tree in self.trees)
-        made = Loop(self.name, self.operands, (), trees, self.truths)
-        for one in _powers(made.trees):
-            if one.parts[1].head != "number" or one.parts[1].parts[0] not in _EXPONENTS:
+        loop = Loop(self.name, self.operands, (), trees, self.truths)
+        for power in _powers(loop.trees):
+            if power.parts[1].head != "number" or power.parts[1].parts[0] not in _EXPONENTS:
                 return None
-        made.functions -= {"**"}
-        return made
+        loop.functions -= {"**"}
+        return loop
 
     def __call__(self, operands: Any, statics: tuple[Any, ...] = (), out: Any = None) -> Any:
         """The results in a list, new arrays or (one) `out`, which may be one of the operands; None when no kernel fits."""
@@ -169,7 +168,7 @@ class Loop:
         if out is None:
             kinds = _ALL_ROWS[len(operands)]
             results = [_new(shape, size, result or kind) for result in self._results]
-            arguments = [one.ravel() for one in results]
+            arguments = [result.ravel() for result in results]
             for x in operands:
                 arguments += (x.ravel(), _ROW, 0)
         else:
@@ -205,10 +204,10 @@ class Loop:
             kernel(*arguments, *statics, columns, inner, total, count=rows, work=work)
 
     def _through_copy(self, operands: Any, statics: tuple, kind: Any, out: Any) -> Any:
-        found = self._planned(operands, statics, kind, None)
-        if out.shape != found[0].shape:
-            raise ValueError(f"{self.name}: result of shape {found[0].shape} into an array of shape {out.shape}")
-        numpy.copyto(out, found[0])
+        results = self._planned(operands, statics, kind, None)
+        if out.shape != results[0].shape:
+            raise ValueError(f"{self.name}: result of shape {results[0].shape} into an array of shape {out.shape}")
+        numpy.copyto(out, results[0])
         return [out]
 
     # --- arrays that are not simply flat -------------------------------------------------------------------------------------
@@ -339,9 +338,9 @@ def _spread(x: Any, plan: _Plan) -> Any:
 
 
 def _written_out(x: Any, plan: _Plan) -> Any:
-    made = buffers.empty(plan.moved, x.dtype)
-    numpy.copyto(made, _spread(x, plan))
-    return made.ravel()
+    copy = buffers.empty(plan.moved, x.dtype)
+    numpy.copyto(copy, _spread(x, plan))
+    return copy.ravel()
 
 
 def _tiled(x: Any, plan: _Plan) -> Any:
@@ -362,11 +361,11 @@ def _flat(x: Any, plan: _Plan) -> Any:
 
 
 def _row_major(counts: list[int]) -> list[int]:
-    found, step = [], 1
+    strides, step = [], 1
     for count in reversed(counts):
-        found.append(step)
+        strides.append(step)
         step *= count
-    return found[::-1]
+    return strides[::-1]
 
 
 def _collapsed(counts: list[int], strides: list[Any]) -> tuple[list[int], list[Any]]:
@@ -393,11 +392,11 @@ def least_size(loop: Loop, native: bool) -> int:
     """The number of elements from which the loop is faster than NumPy; `native`: NumPy has a function for it."""
     costly = loop.functions & (_VECTOR | _SCALAR | _BY_LIBM)
     if native:
-        return TRANSCENDENTAL if costly else ONE_PASS
+        return LOOP_WITH_EXPONENTIALS if costly else LOOP_OF_ONE_PASS
     if costly:
-        return COMPOSED_TRANSCENDENTAL
+        return LOOP_OF_PASSES_WITH_EXPONENTIALS
     passes = formulas.operations(*loop.trees)
-    return ONE_PASS if passes < 2 else TWO_PASSES if passes < 3 else COMPOSED
+    return LOOP_OF_ONE_PASS if passes < 2 else LOOP_OF_TWO_PASSES if passes < 3 else LOOP_OF_PASSES
 
 
 def quotients_fit(operands: Any) -> bool:
@@ -427,11 +426,16 @@ def _overlaps(operands: Any, out: Any) -> bool:
     return any([x is not out and numpy.may_share_memory(x, out) for x in operands])
 
 
+_SIGN = formulas.parse("x > 0 ? 1 : x < 0 ? -1 : 0")
+
+
 def _with_choices(tree: Tree, statics: tuple[str, ...]) -> Tree:
-    """The tree with maxima and minima of something and a number as choices: one comparison instead of two for NaN."""
+    """The tree with signs as choices, and maxima and minima of something and a number: one comparison instead of two for NaN."""
     if tree.head in ("name", "number"):
         return tree
     parts = [_with_choices(part, statics) for part in tree.parts]
+    if tree.head == "sign":
+        return formulas.substitute(_SIGN, {"x": parts[0]})
     if tree.head in ("max", "min"):
         left, right = parts
         if right.head == "number" or (right.head == "name" and right.parts[0] in statics):
@@ -441,21 +445,21 @@ def _with_choices(tree: Tree, statics: tuple[str, ...]) -> Tree:
 
 
 def _powers(trees: tuple[Tree, ...]) -> list[Tree]:
-    found, waiting = [], list(trees)
+    powers, waiting = [], list(trees)
     while waiting:
-        one = waiting.pop()
-        if one.head in ("name", "number"):
+        tree = waiting.pop()
+        if tree.head in ("name", "number"):
             continue
-        if one.head == "**":
-            found.append(one)
-        waiting += one.parts
-    return found
+        if tree.head == "**":
+            powers.append(tree)
+        waiting += tree.parts
+    return powers
 
 
-def ufunc(name: str, text: str, operands: str, kinds: str, result: str, numbers: str = "") -> Any:
+def ufunc(
+    name: str, tree: Tree, operands: tuple[str, ...], kinds: str, result: str, numbers: tuple[str, ...] = ()
+) -> Any:
     """The NumPy ufunc of a formula for one combination of dtypes (`generator_numba.ufunc`); loads Numba."""
     from dynograd.kernels.formula import generator_numba
 
-    return generator_numba.ufunc(
-        name, formulas.parse(text), tuple(operands.split()), kinds, result, tuple(numbers.split())
-    )
+    return generator_numba.ufunc(name, _with_choices(tree, numbers), operands, kinds, result, numbers)

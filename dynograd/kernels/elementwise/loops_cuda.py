@@ -27,10 +27,11 @@ from dynograd.kernels.formula.formulas_triton import assignments_and_results
 
 __all__ = ["Call", "CudaLoop", "block_of", "compute_type", "triton_type"]
 
-_BLOCK = 1024
+_BLOCK = 1024  # elements of a program, 8 for each thread of Triton's 4 warps
 # Long series and sines in float64: more than one element for a thread does not fit its registers.
-_HEAVY = frozenset({"lgamma", "digamma", "polygamma", "spherical_bessel", "zeta"})
 _HEAVY_BLOCK = 128
+_HEAVY = frozenset({"lgamma", "digamma", "polygamma", "spherical_bessel", "zeta"})
+# Left when neighbours are taken together; each has a stride for every operand.
 _MOST_DIMS = 6
 _TRITON = {
     "float16": "float16", "bfloat16": "bfloat16", "float32": "float32", "float64": "float64", "bool": "int1",
@@ -112,7 +113,7 @@ class CudaLoop:
             tuple([type(value) for value in statics]),
             tuple([kind.num for kind in kinds]),
             compute.num,
-            None if out is None else tuple([one.layout for one in out]),
+            None if out is None else tuple([target.layout for target in out]),
         )
         call = self._calls.get(key)
         if call is None:
@@ -120,8 +121,8 @@ class CudaLoop:
         if out is not None:
             call.into(out, (*operands, *statics))
             return out
-        found = call.run(*operands, *statics)
-        return [found] if len(kinds) == 1 else found
+        results = call.run(*operands, *statics)
+        return [results] if len(kinds) == 1 else results
 
     def prepared(
         self,
@@ -172,13 +173,13 @@ class CudaLoop:
 
     def _kernel(self, roles: str, stored: str, plan: Any, wholes: bool) -> Any:
         key = (roles, stored, plan.rank, plan.big, wholes, plan.strided_results)
-        found = self._kernels.get(key)
-        if found is None:
+        kernel = self._kernels.get(key)
+        if kernel is None:
             source = self._source(roles, stored, plan, wholes)
-            found = self._kernels[key] = launching_cuda.triton_source(
+            kernel = self._kernels[key] = launching_cuda.triton_source(
                 source, f"{self.name}_{plan.rank}", () if plan.rank else ("count",)
             )
-        return found
+        return kernel
 
     def _source(self, roles: str, stored: str, plan: _Plan, wholes: bool) -> str:
         """The kernel's text; `stored` has a ? for each result that is bool.
@@ -253,7 +254,7 @@ class Call:
         device: int,
     ) -> None:
         results = [f"out{number}" for number in range(len(layouts))]
-        given = [f"a{number}" for number in range(len(convert))]
+        names = [f"a{number}" for number in range(len(convert))]
         making, pointers = [], []
         space = dict(
             new=object.__new__, CudaArray=CudaArray, allocate=allocator.allocate, device=device, grid=(*grid, 1, 1),
@@ -278,8 +279,8 @@ class Call:
             converted = [f"    a{number} = c{number}(a{number})" for number, change in enumerate(convert) if change]
             walked = [*results, *[f"a{number}" for number in arrays]]
             pointers = [f"    p_{name} = {name}.pointer" for name in walked]
-            words = [f"p_{name}" if name in walked else name for name in [*results, *given]]
-            everything = f"({', '.join([*results, *given])},)"
+            words = [f"p_{name}" if name in walked else name for name in [*results, *names]]
+            everything = f"({', '.join([*results, *names])},)"
             space["first"] = _first_launch(kernel, grid, rest, constants, space)
             launch = [
                 *converted,
@@ -294,9 +295,9 @@ class Call:
                 f"    if stream is None: first({everything})",
                 "    else: put(function, grid, threads, shared, stream, block[1])",
             ]
-        text = [f"def run({', '.join(given)}):", *making, *launch, f"    return {back}"]
+        text = [f"def run({', '.join(names)}):", *making, *launch, f"    return {back}"]
         text += ["def into(results, arguments):", f"    {', '.join(results)}, = results"]
-        text += ([f"    {', '.join(given)}, = arguments"] if given else []) + [*launch, f"    return {back}"]
+        text += ([f"    {', '.join(names)}, = arguments"] if names else []) + [*launch, f"    return {back}"]
         title = "results of an empty loop" if kernel is None else f"launch of {kernel.__name__}"
         run_source("\n".join(text) + "\n", title, space)
         self.run, self.into = space["run"], space["into"]
@@ -308,9 +309,9 @@ def _first_launch(kernel: Any, grid: Any, rest: tuple, constants: dict[str, Any]
     def first(arguments: tuple) -> None:
         arguments = (*arguments, *rest)
         kernel(grid, *arguments, **constants)
-        found = kernel.kernel.settled(arguments, constants)
-        if found is not None:
-            space["pack"], space["function"], space["threads"], space["shared"], space["put"] = found
+        launch = kernel.kernel.settled(arguments, constants)
+        if launch is not None:
+            space["pack"], space["function"], space["threads"], space["shared"], space["put"] = launch
 
     return first
 
@@ -372,11 +373,11 @@ def _strides(x: CudaArray, shape: tuple[int, ...], order: tuple[int, ...]) -> tu
 
 
 def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    found, step = [], 1
+    strides, step = [], 1
     for count in reversed(shape):
-        found.append(step)
+        strides.append(step)
         step *= count
-    return tuple(found[::-1])
+    return tuple(strides[::-1])
 
 
 def _collapsed(

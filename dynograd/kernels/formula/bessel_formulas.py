@@ -18,8 +18,8 @@ def polynomial(u: str, coefficients: Iterable[float]) -> str:
     """The polynomial in `u` as text, by Horner's rule."""
     first, *rest = coefficients
     text = repr(first)
-    for one in rest:
-        text = f"({text} * ({u}) + {one!r})"
+    for coefficient in rest:
+        text = f"({text} * ({u}) + {coefficient!r})"
     return text
 
 

@@ -160,21 +160,20 @@ class _Reader:
         self.text, self.tokens, self.place = text, [], 0
         at = 0
         while text[at:].strip():
-            found = _TOKEN.match(text, at)
-            if found is None:
+            token = _TOKEN.match(text, at)
+            if token is None:
                 raise ValueError(f"formula {text!r}: cannot read {text[at:].strip()[:12]!r}.")
-            self.tokens.append(found.group().strip())
-            at = found.end()
+            self.tokens.append(token.group().strip())
+            at = token.end()
+        self.tokens.append("")
+        self.now = self.tokens[0]
 
-    @property
-    def now(self) -> str:
-        return self.tokens[self.place] if self.place < len(self.tokens) else ""
-
-    def take(self, wanted: str = "") -> str:
+    def take(self, expected: str = "") -> str:
         token = self.now
-        if wanted and token != wanted:
-            raise self.error(f"expected {wanted!r}, got {token or 'the end'!r}")
+        if expected and token != expected:
+            raise self.error(f"expected {expected!r}, got {token or 'the end'!r}")
         self.place += 1
+        self.now = self.tokens[self.place] if token else ""
         return token
 
     def error(self, what: str) -> ValueError:
@@ -261,46 +260,47 @@ def is_truth(tree: Tree, truths: Iterable[str] = ()) -> bool:
 
 def names_in(*trees: Tree) -> set[str]:
     """The names that occur."""
-    return {one.parts[0] for tree in trees for one in _walk(tree) if one.head == "name"}
+    return {node.parts[0] for tree in trees for node in _nodes(tree) if node.head == "name"}
 
 
 def functions_in(*trees: Tree) -> set[str]:
     """The operators and functions that occur."""
-    return {one.head for tree in trees for one in _walk(tree) if one.head not in ("name", "number")}
+    return {node.head for tree in trees for node in _nodes(tree) if node.head not in ("name", "number")}
 
 
 def operations(*trees: Tree) -> int:
     """How many operations the trees have, equal ones counted once."""
-    return len({one for tree in trees for one in _walk(tree) if one.head not in ("name", "number")})
+    return len({node for tree in trees for node in _nodes(tree) if node.head not in ("name", "number")})
 
 
-def _walk(tree: Tree) -> Iterable[Tree]:
-    seen: set[Tree] = set()
+def _nodes(tree: Tree) -> set[Tree]:
+    """The tree and its parts, equal ones once."""
+    nodes: set[Tree] = set()
     waiting = [tree]
     while waiting:
-        one = waiting.pop()
-        if one not in seen:
-            seen.add(one)
-            yield one
-            if one.head not in ("name", "number"):
-                waiting += one.parts
+        node = waiting.pop()
+        if node not in nodes:
+            nodes.add(node)
+            if node.head not in ("name", "number"):
+                waiting += node.parts
+    return nodes
 
 
 def _rebuilt(tree: Tree, change: Callable[[Tree], Tree], done: dict[Tree, Tree]) -> Tree:
     """The tree with `change` applied to each node, from the leaves up; equal subtrees are done once."""
-    found = done.get(tree)
-    if found is None:
+    changed = done.get(tree)
+    if changed is None:
         if tree.head in ("name", "number"):
-            found = change(tree)
+            changed = change(tree)
         else:
-            found = change(_applied(tree.head, *[_rebuilt(part, change, done) for part in tree.parts]))
-        done[tree] = found
-    return found
+            changed = change(_applied(tree.head, *[_rebuilt(part, change, done) for part in tree.parts]))
+        done[tree] = changed
+    return changed
 
 
 def substitute(tree: Tree, values: Mapping[str, Tree]) -> Tree:
     """The tree with names replaced by trees."""
-    return _rebuilt(tree, lambda one: values.get(one.parts[0], one) if one.head == "name" else one, {})
+    return _rebuilt(tree, lambda node: values.get(node.parts[0], node) if node.head == "name" else node, {})
 
 
 def inline(tree: Tree, definition_of: Callable[[str], Definition | None]) -> Tree:
@@ -312,17 +312,17 @@ def inline(tree: Tree, definition_of: Callable[[str], Definition | None]) -> Tre
         ValueError: a call has another number of arguments than the definition.
     """
 
-    def change(one: Tree) -> Tree:
-        definition = None if one.head in ("name", "number") else definition_of(one.head)
+    def change(node: Tree) -> Tree:
+        definition = None if node.head in ("name", "number") else definition_of(node.head)
         if definition is None:
-            return one
-        if len(definition.parameters) != len(one.parts):
+            return node
+        if len(definition.parameters) != len(node.parts):
             raise ValueError(
-                f"formula {to_text(one)}: {one.head} takes {len(definition.parameters)} arguments "
-                f"({', '.join(definition.parameters)}), got {len(one.parts)}."
+                f"formula {to_text(node)}: {node.head} takes {len(definition.parameters)} arguments "
+                f"({', '.join(definition.parameters)}), got {len(node.parts)}."
             )
         inner = inline(definition.tree, definition_of)
-        return substitute(inner, dict(zip(definition.parameters, one.parts, strict=True)))
+        return substitute(inner, dict(zip(definition.parameters, node.parts, strict=True)))
 
     return _rebuilt(tree, change, {})
 
@@ -351,19 +351,19 @@ def simplify(tree: Tree) -> Tree:
     It changes no result but the sign of a zero (`x + 0`).
     """
 
-    def change(one: Tree) -> Tree:
-        head, parts = one
+    def change(node: Tree) -> Tree:
+        head, parts = node
         if head == "select":
             condition, then, other = parts
             if condition.head == "number":
                 return then if condition.parts[0] else other
-            return then if then == other else one
+            return then if then == other else node
         if head in _FOLDED and parts and all(part.head == "number" for part in parts):
             try:
                 value = _FOLDED[head](*[part.parts[0] for part in parts])
             except (ArithmeticError, ValueError):
-                return one
-            return number(value) if isinstance(value, (bool, int, float)) else one
+                return node
+            return number(value) if isinstance(value, (bool, int, float)) else node
         if len(parts) == 2:
             left, right = parts
             if head in ("*", "/", "**") and _is(right, 1):
@@ -378,7 +378,7 @@ def simplify(tree: Tree) -> Tree:
                 return left
         if head == "neg" and parts[0].head == "neg":
             return parts[0].parts[0]
-        return one
+        return node
 
     return _rebuilt(tree, change, {})
 
@@ -397,28 +397,28 @@ def shared(trees: Iterable[Tree], prefix: str = "t") -> tuple[list[tuple[str, Tr
     inside_choice: set[Tree] = set()
     waiting = list(trees)
     while waiting:
-        one = waiting.pop()
-        uses[one] = uses.get(one, 0) + 1
-        if uses[one] == 1 and one.head not in ("name", "number"):
-            waiting += one.parts
-            if one.head == "select":
-                inside_choice.update(part for part in one.parts[1:] if part.head not in ("name", "number"))
+        node = waiting.pop()
+        uses[node] = uses.get(node, 0) + 1
+        if uses[node] == 1 and node.head not in ("name", "number"):
+            waiting += node.parts
+            if node.head == "select":
+                inside_choice.update(part for part in node.parts[1:] if part.head not in ("name", "number"))
     assignments: list[tuple[str, Tree]] = []
 
     done: dict[Tree, Tree] = {}
 
-    def named(one: Tree) -> Tree:
-        if one in done:
-            return done[one]
-        if one.head in ("name", "number"):
-            made = one
+    def named(node: Tree) -> Tree:
+        if node in done:
+            return done[node]
+        if node.head in ("name", "number"):
+            replaced = node
         else:
-            made = Tree(one.head, tuple(named(part) for part in one.parts))
-            if uses.get(one, 0) > 1 or one in inside_choice:
-                assignments.append((f"{prefix}{len(assignments)}", made))
-                made = name(assignments[-1][0])
-        done[one] = made
-        return done[one]
+            replaced = Tree(node.head, tuple(named(part) for part in node.parts))
+            if uses.get(node, 0) > 1 or node in inside_choice:
+                assignments.append((f"{prefix}{len(assignments)}", replaced))
+                replaced = name(assignments[-1][0])
+        done[node] = replaced
+        return done[node]
 
     results = [named(tree) for tree in trees]
     return assignments, results

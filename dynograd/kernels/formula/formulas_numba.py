@@ -91,18 +91,18 @@ def _numba_power(base: Tree, exponent: Tree, dtype: str, truths: frozenset[str])
     """Small constant exponents by multiplication, square root and division; others by `power`."""
     x = _numba_value(base, dtype, truths)
     value = exponent.parts[0] if exponent.head == "number" else None
-    one = _numba_number(1, dtype)
+    unit = _numba_number(1, dtype)
     if dtype.startswith("float"):
         if value == 0.5:
             return f"sqrt({x})"
         if value == -0.5:
-            return f"rsqrt({x})" if dtype == "float32" else f"({one} / sqrt({x}))"
+            return f"rsqrt({x})" if dtype == "float32" else f"({unit} / sqrt({x}))"
         if value == -1:
-            return f"({one} / {x})"
+            return f"({unit} / {x})"
         if value == -2:
-            return f"({one} / ({x} * {x}))"
+            return f"({unit} / ({x} * {x}))"
     if value == 0:
-        return one
+        return unit
     if value in (1, 2, 3):
         return f"({' * '.join([x] * int(value))})"
     return f"power({x}, {_numba_value(exponent, dtype, truths)})"

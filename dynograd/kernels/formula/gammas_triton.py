@@ -116,9 +116,9 @@ def polygamma(x, n):
 def _zeta(s, q):
     """Sum of (q + k)^-s over k >= 0 for q > 0, by Euler and Maclaurin after the first terms."""
     enough = tl.where(s > 2.0, s + 10.0, 12.0)
-    wanted = enough - q
+    left = enough - q
     # After 48 terms either the sum is complete, or what would follow is too small to count.
-    terms = tl.max(tl.where(wanted > 0.0, tl.minimum(wanted + 1.0, 48.0), 0.0).to(tl.int32))
+    terms = tl.max(tl.where(left > 0.0, tl.minimum(left + 1.0, 48.0), 0.0).to(tl.int32))
     total = q * 0.0
     for _ in range(terms):
         low = q < enough

@@ -146,16 +146,16 @@ def ufunc(
     steps = [0 if text in numbers else size for text, size in zip((*operands, ""), sizes, strict=True)]
     lines = [f"def {name}(args, dims, steps, data):\n    n = dims[0]\n"]
     lines.append(f"    if {' and '.join(f'steps[{index}] == {step}' for index, step in enumerate(steps))}:\n")
-    for index, one in enumerate(arrays):
-        lines.append(f"        {one} = carray(args[{index}], ({'n' if steps[index] else '1'},), np.{names[index]})\n")
+    for index, array in enumerate(arrays):
+        lines.append(f"        {array} = carray(args[{index}], ({'n' if steps[index] else '1'},), np.{names[index]})\n")
     for index, text in enumerate(operands):
         if text in numbers:
             lines.append(f"        v_{text} = x{index}[0]\n")
     rows = [(f"v_{text}", f"x{index}[i]") for index, text in enumerate(operands) if text not in numbers]
 
     def loop(loads: list[tuple[str, str]], indent: str) -> list[str]:
-        found = [f"{indent}for i in range(n):\n", *[f"{indent}    {text} = {load}\n" for text, load in loads]]
-        return [*found, _body(body, dtype, truths, f"{indent}    ", "o[i]")]
+        lines_of_loop = [f"{indent}for i in range(n):\n", *[f"{indent}    {text} = {load}\n" for text, load in loads]]
+        return [*lines_of_loop, _body(body, dtype, truths, f"{indent}    ", "o[i]")]
 
     if (
         kinds[0] == result and operands[0] not in numbers
@@ -166,8 +166,8 @@ def ufunc(
     lines += loop(rows, "        ")
     lines.append("        return\n    for i in range(n):\n")
     lines += [
-        f"        {one} = carray(address(args[{index}], i * steps[{index}]), (1,), np.{names[index]})\n"
-        for index, one in enumerate(arrays)
+        f"        {array} = carray(address(args[{index}], i * steps[{index}]), (1,), np.{names[index]})\n"
+        for index, array in enumerate(arrays)
     ]
     lines += [f"        v_{text} = x{index}[0]\n" for index, text in enumerate(operands)]
     lines.append(_body(body, dtype, truths, "        ", "o[0]"))
@@ -200,12 +200,12 @@ def _compiled_loop(source: str, name: str) -> Any:
         function = space[name]
         function.dynograd_source = source
         options = {"error_model": "numpy", "nopython": True}
-        made = CFunc(function, (_LOOP.args, _LOOP.return_type), locals={}, options=options)
-        made._cache = _KernelCache(function, f"ufunc exact {_KEY}")
-        made.compile()
+        loop = CFunc(function, (_LOOP.args, _LOOP.return_type), locals={}, options=options)
+        loop._cache = _KernelCache(function, f"ufunc exact {_KEY}")
+        loop.compile()
     except (ImportError, AttributeError, TypeError):
         return None
-    return made
+    return loop
 
 
 def _by_vectorize(
@@ -216,6 +216,6 @@ def _by_vectorize(
     source += _body([formulas.substitute(tree, renamed)], dtype, truths, "    ", "found") + "    return found\n"
     space = dict(_NAMES, __name__=__name__)
     run_source(source, f"ufunc {name}", space)
-    arguments = [getattr(types, one.replace("bool_", "boolean")) for one in names]
-    made = numba.vectorize([arguments[-1](*arguments[:-1])])(space[name])
-    return getattr(made, "ufunc", made)
+    arguments = [getattr(types, kind.replace("bool_", "boolean")) for kind in names]
+    vectorized = numba.vectorize([arguments[-1](*arguments[:-1])])(space[name])
+    return getattr(vectorized, "ufunc", vectorized)

@@ -13,8 +13,8 @@ from dynograd.kernels.build.compiling_numba import compiled
 
 __all__ = ["igamma", "igammac"]
 
-_EPSILON = 1.2e-16
-_LARGE = 1000.0
+_EPSILON = 1.2e-16  # about half of the distance from 1 to the next float64: smaller terms change nothing
+_LARGE = 1000.0  # from here on Temme's expansion has all digits with the terms that it is given
 
 
 @compiled(in_order=True)

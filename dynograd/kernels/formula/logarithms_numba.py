@@ -1,44 +1,14 @@
 """Logarithms that vectorise inside Numba kernels; what `math_numba` says of its functions holds for these. Import it on first use."""
 
 import math
-from typing import Any
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 
-from dynograd.kernels.build.compiling_numba import IN_ORDER, compiled
+from dynograd.kernels.build.compiling_numba import compiled
 from dynograd.kernels.formula.math_numba import _exp_series, _power_and_rest, _two_to
+from dynograd.kernels.formula.scalars_numba import in_float32, polynomial
 
 __all__ = ["log", "log1p", "log1pexp", "log2", "log10"]
-
-_JIT: Any = {"error_model": "numpy", "fastmath": set(IN_ORDER), "forceinline": True}
-
-
-def log(x: float) -> float:
-    """Natural logarithm: -inf at 0, NaN below."""
-    return math.log(x)
-
-
-def log2(x: float) -> float:
-    """Logarithm to base 2, exact for powers of 2."""
-    return math.log2(x)
-
-
-def log10(x: float) -> float:
-    """Logarithm to base 10."""
-    return math.log10(x)
-
-
-def log1p(x: float) -> float:
-    """log(1 + x) without loss of digits near 0."""
-    return math.log1p(x)
-
-
-def log1pexp(x: float) -> float:
-    """log(1 + exp(x)) without overflow, and without loss of digits far below 0; float32 results below 1.2e-38 are 0."""
-    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
-
 
 _ONE = np.float32(1.0)
 _ZERO = np.float32(0.0)
@@ -59,38 +29,22 @@ _ROOT_HALF_BITS = np.int32(0x3F3504F3)
 _ONE_BITS = np.int32(0x3F800000)
 
 # log(1 + f) = f - f^2/2 + f^3 (L0 f^8 + ... + L8) on [sqrt(1/2) - 1, sqrt(2) - 1] (Cephes).
-_L0 = np.float32(7.0376836292e-2)
-_L1 = np.float32(-1.1514610310e-1)
-_L2 = np.float32(1.1676998740e-1)
-_L3 = np.float32(-1.2420140846e-1)
-_L4 = np.float32(1.4249322787e-1)
-_L5 = np.float32(-1.6668057665e-1)
-_L6 = np.float32(2.0000714765e-1)
-_L7 = np.float32(-2.4999993993e-1)
-_L8 = np.float32(3.3333331174e-1)
+_log_rest = polynomial(
+    7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
+    2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1
+)  # fmt: skip
 
 # log(1 + u) = u + u^2 (B0 + ... + B7 u^7) on [0, 1], relative error 3.3e-8 (minimax by a linear program, rounded one by one).
-_B0 = np.float32(-0.49999648332595825)
-_B1 = np.float32(0.33321329951286316)
-_B2 = np.float32(-0.24857217073440552)
-_B3 = np.float32(0.1915384829044342)
-_B4 = np.float32(-0.13754187524318695)
-_B5 = np.float32(0.07920882850885391)
-_B6 = np.float32(-0.030068300664424896)
-_B7 = np.float32(0.005365422461181879)
+_log1p_rest = polynomial(
+    0.005365422461181879, -0.030068300664424896, 0.07920882850885391, -0.13754187524318695, 0.1915384829044342,
+    -0.24857217073440552, 0.33321329951286316, -0.49999648332595825
+)  # fmt: skip
 
 
 @compiled(in_order=True, inline=True)
 def _bent(f):
     """log(1 + f) - f for f in [sqrt(1/2) - 1, sqrt(2) - 1]."""
-    series = _L0 * f + _L1
-    series = series * f + _L2
-    series = series * f + _L3
-    series = series * f + _L4
-    series = series * f + _L5
-    series = series * f + _L6
-    series = series * f + _L7
-    series = series * f + _L8
+    series = _log_rest(f)
     square = f * f
     return series * f * square - _HALF * square
 
@@ -116,23 +70,15 @@ def _ends(x, value):
     return _NAN if (x < _ZERO) | (x != x) else low
 
 
-@overload(log, jit_options=_JIT)
-def _log_overload(x):
-    return _log_float32 if x == types.float32 else _log_float64
-
-
 def _log_float32(x):
     exponent, f = _parts(x)
     return _ends(x, (_bent(f) + exponent * _LN2_LOW) + f + exponent * _LN2_HIGH)
 
 
-def _log_float64(x):
+@in_float32(_log_float32)
+def log(x):
+    """Natural logarithm: -inf at 0, NaN below."""
     return math.log(x)
-
-
-@overload(log2, jit_options=_JIT)
-def _log2_overload(x):
-    return _log2_float32 if x == types.float32 else _log2_float64
 
 
 def _log2_float32(x):
@@ -141,13 +87,10 @@ def _log2_float32(x):
     return _ends(x, (_bent(f) * _LOG2_E + f * np.float32(0.4426950408889634)) + f + exponent)
 
 
-def _log2_float64(x):
+@in_float32(_log2_float32)
+def log2(x):
+    """Logarithm to base 2, exact for powers of 2."""
     return math.log2(x)
-
-
-@overload(log10, jit_options=_JIT)
-def _log10_overload(x):
-    return _log10_float32 if x == types.float32 else _log10_float64
 
 
 def _log10_float32(x):
@@ -155,13 +98,10 @@ def _log10_float32(x):
     return _ends(x, (_bent(f) + f) * _LOG10_E + exponent * _LOG10_2)
 
 
-def _log10_float64(x):
+@in_float32(_log10_float32)
+def log10(x):
+    """Logarithm to base 10."""
     return math.log10(x)
-
-
-@overload(log1p, jit_options=_JIT)
-def _log1p_overload(x):
-    return _log1p_float32 if x == types.float32 else _log1p_float64
 
 
 def _log1p_float32(x):
@@ -177,13 +117,10 @@ def _log1p_float32(x):
     return x if abs(x) < np.float32(1e-8) else _ends(above, value)
 
 
-def _log1p_float64(x):
+@in_float32(_log1p_float32)
+def log1p(x):
+    """log(1 + x) without loss of digits near 0."""
     return math.log1p(x)
-
-
-@overload(log1pexp, jit_options=_JIT)
-def _log1pexp_overload(x):
-    return _log1pexp_float32 if x == types.float32 else _log1pexp_float64
 
 
 def _log1pexp_float32(x):
@@ -191,17 +128,13 @@ def _log1pexp_float32(x):
     exponent, rest = _power_and_rest(low, _EXP_NORMAL)
     normal = (_exp_series(rest) + _ONE) * _two_to(exponent)
     power = _ZERO if low < _EXP_NORMAL else normal
-    series = _B7 * power + _B6
-    series = series * power + _B5
-    series = series * power + _B4
-    series = series * power + _B3
-    series = series * power + _B2
-    series = series * power + _B1
-    series = series * power + _B0
+    series = _log1p_rest(power)
     above = x if x > _ZERO else _ZERO
     return above + (series * power * power + power)
 
 
-def _log1pexp_float64(x):
+@in_float32(_log1pexp_float32)
+def log1pexp(x):
+    """log(1 + exp(x)) without overflow, and without loss of digits far below 0; float32 results below 1.2e-38 are 0."""
     above = x if x > 0.0 else 0.0
     return above + math.log1p(math.exp(-abs(x)))

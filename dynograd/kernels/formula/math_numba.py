@@ -11,13 +11,11 @@ Import this file, and every `*_numba.py`, only on first use of such a kernel: it
 """
 
 import math
-from typing import Any
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 
-from dynograd.kernels.build.compiling_numba import IN_ORDER, compiled
+from dynograd.kernels.build.compiling_numba import compiled
+from dynograd.kernels.formula.scalars_numba import in_float32, polynomial
 
 __all__ = [
     "exp",
@@ -36,48 +34,11 @@ __all__ = [
     "tanh",
 ]
 
-_JIT: Any = {"error_model": "numpy", "fastmath": set(IN_ORDER), "forceinline": True}
-
 
 @compiled(in_order=True, inline=True)
 def minus(x, y):
     """x - y, done before the result is used: `compiled` code may otherwise turn (x - y) - z into x - (y + z)."""
     return x - y
-
-
-def exp(x: float) -> float:
-    """e to the x."""
-    return math.exp(x)
-
-
-def sigmoid(x: float) -> float:
-    """1 / (1 + exp(-x)); float32 results below 1.2e-38 are 0."""
-    return 1.0 / (1.0 + math.exp(-x))
-
-
-def tanh(x: float) -> float:
-    """Hyperbolic tangent; float32 within a few units in the last place, near 0 too."""
-    return math.tanh(x)
-
-
-def expm1(x: float) -> float:
-    """exp(x) - 1 without loss of digits near 0."""
-    return math.expm1(x)
-
-
-def exp2(x: float) -> float:
-    """2 to the x."""
-    return 2.0**x
-
-
-def hypot(x: float, y: float) -> float:
-    """sqrt(x * x + y * y) without overflow in between."""
-    return math.hypot(x, y)
-
-
-def rsqrt(x: float) -> float:
-    """1 / sqrt(x); float32 results are within 2 units in the last place."""
-    return 1.0 / math.sqrt(x)
 
 
 @compiled(in_order=True, inline=True)
@@ -133,42 +94,19 @@ _TWO_TO_12 = np.float32(2.0**12)
 _TWO_TO_24 = np.float32(2.0**24)
 _MANTISSA_BITS = np.int32(23)
 _EXPONENT_BIAS = np.int32(127)
-_E0 = np.float32(1.9875691500e-4)
-_E1 = np.float32(1.3981999507e-3)
-_E2 = np.float32(8.3334519073e-3)
-_E3 = np.float32(4.1665795894e-2)
-_E4 = np.float32(1.6666665459e-1)
-_E5 = np.float32(5.0000001201e-1)
+# (exp(r) - 1 - r) / r^2 for r within log(2) / 2 (Cephes).
+_exp_rest = polynomial(
+    1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1
+)
 _LN2 = np.float32(math.log(2.0))
 
 # Rational approximation of tanh on [-7.9, 7.9]: odd numerator T, even denominator U.
 _TANH_MAX = np.float32(7.90531110763549805)
-_T1 = np.float32(4.89352455891786e-03)
-_T3 = np.float32(6.37261928875436e-04)
-_T5 = np.float32(1.48572235717979e-05)
-_T7 = np.float32(5.12229709037114e-08)
-_T9 = np.float32(-8.60467152213735e-11)
-_T11 = np.float32(2.00018790482477e-13)
-_T13 = np.float32(-2.76076847742355e-16)
-_U0 = np.float32(4.89352518554385e-03)
-_U2 = np.float32(2.26843463243900e-03)
-_U4 = np.float32(1.18534705686654e-04)
-_U6 = np.float32(1.19825839466702e-06)
-
-
-@overload(exp, jit_options=_JIT)
-def _exp_overload(x):
-    return _exp_float32 if x == types.float32 else _exp_float64
-
-
-@overload(sigmoid, jit_options=_JIT)
-def _sigmoid_overload(x):
-    return _sigmoid_float32 if x == types.float32 else _sigmoid_float64
-
-
-@overload(tanh, jit_options=_JIT)
-def _tanh_overload(x):
-    return _tanh_float32 if x == types.float32 else _tanh_float64
+_tanh_above = polynomial(
+    -2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-08, 1.48572235717979e-05,
+    6.37261928875436e-04, 4.89352455891786e-03
+)  # fmt: skip
+_tanh_below = polynomial(1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03, 4.89352518554385e-03)
 
 
 @compiled(in_order=True, inline=True)
@@ -184,11 +122,7 @@ def _power_and_rest(x, least):
 @compiled(in_order=True, inline=True)
 def _exp_series(rest):
     """exp(rest) - 1 for rest within log(2) / 2."""
-    series = _E0 * rest + _E1
-    series = series * rest + _E2
-    series = series * rest + _E3
-    series = series * rest + _E4
-    series = series * rest + _E5
+    series = _exp_rest(rest)
     return series * rest * rest + rest
 
 
@@ -205,7 +139,9 @@ def _exp_float32(x):
     return _INFINITY if x > _EXP_MAX else value
 
 
-def _exp_float64(x):
+@in_float32(_exp_float32)
+def exp(x):
+    """e to the x."""
     return math.exp(x)
 
 
@@ -219,7 +155,9 @@ def _sigmoid_float32(x):
     return _ZERO if x < _EXP_NORMAL else value
 
 
-def _sigmoid_float64(x):
+@in_float32(_sigmoid_float32)
+def sigmoid(x):
+    """1 / (1 + exp(-x)); float32 results below 1.2e-38 are 0."""
     return 1.0 / (1.0 + math.exp(-x))
 
 
@@ -227,31 +165,21 @@ def _tanh_float32(x):
     floored = -_TANH_MAX if x < -_TANH_MAX else x
     bounded = _TANH_MAX if floored > _TANH_MAX else floored
     square = bounded * bounded
-    above = _T13 * square + _T11
-    above = above * square + _T9
-    above = above * square + _T7
-    above = above * square + _T5
-    above = above * square + _T3
-    above = above * square + _T1
-    below = _U6 * square + _U4
-    below = below * square + _U2
-    below = below * square + _U0
+    above = _tanh_above(square)
+    below = _tanh_below(square)
     middle = bounded * above / below
     inner = x if abs(x) < _TINY else middle
     value = _ONE if x >= _TANH_MAX else inner
     return -_ONE if x <= -_TANH_MAX else value
 
 
-def _tanh_float64(x):
+@in_float32(_tanh_float32)
+def tanh(x):
+    """Hyperbolic tangent; float32 within a few units in the last place, near 0 too."""
     return math.tanh(x)
 
 
 # --- other exponentials, hypot -------------------------------------------------------------------------------------------------
-
-
-@overload(expm1, jit_options=_JIT)
-def _expm1_overload(x):
-    return _expm1_float32 if x == types.float32 else _expm1_float64
 
 
 def _expm1_float32(x):
@@ -262,13 +190,10 @@ def _expm1_float32(x):
     return _INFINITY if x > _EXP_MAX else small
 
 
-def _expm1_float64(x):
+@in_float32(_expm1_float32)
+def expm1(x):
+    """exp(x) - 1 without loss of digits near 0."""
     return math.expm1(x)
-
-
-@overload(exp2, jit_options=_JIT)
-def _exp2_overload(x):
-    return _exp2_float32 if x == types.float32 else _exp2_float64
 
 
 def _exp2_float32(x):
@@ -281,13 +206,10 @@ def _exp2_float32(x):
     return _INFINITY if x >= np.float32(128.0) else value
 
 
-def _exp2_float64(x):
+@in_float32(_exp2_float32)
+def exp2(x):
+    """2 to the x."""
     return 2.0**x
-
-
-@overload(hypot, jit_options=_JIT)
-def _hypot_overload(x, y):
-    return _hypot_float32 if x == types.float32 else _hypot_float64
 
 
 def _hypot_float32(x, y):
@@ -296,16 +218,13 @@ def _hypot_float32(x, y):
     return _INFINITY if (abs(x) == _INFINITY) | (abs(y) == _INFINITY) else value
 
 
-def _hypot_float64(x, y):
+@in_float32(_hypot_float32)
+def hypot(x, y):
+    """sqrt(x * x + y * y) without overflow in between."""
     return math.hypot(x, y)
 
 
 # --- reciprocal square root ----------------------------------------------------------------------------------------------------
-
-
-@overload(rsqrt, jit_options=_JIT)
-def _rsqrt_overload(x):
-    return _rsqrt_float32 if x == types.float32 else _rsqrt_float64
 
 
 @compiled(estimates=True, inline=True)
@@ -322,5 +241,7 @@ def _rsqrt_float32(x):
     return _ZERO if x == _INFINITY else value
 
 
-def _rsqrt_float64(x):
+@in_float32(_rsqrt_float32)
+def rsqrt(x):
+    """1 / sqrt(x); float32 results are within 2 units in the last place."""
     return 1.0 / math.sqrt(x)

@@ -23,171 +23,92 @@ NaN stays NaN; at infinity the gate is infinity, at -infinity NaN, and the slope
 """
 
 import math
-from typing import Any
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 
-from dynograd.kernels.build.compiling_numba import IN_ORDER, compiled
-from dynograd.kernels.formula.math_numba import _exp_series, _two_to
+from dynograd.kernels.build.compiling_numba import compiled
+from dynograd.kernels.formula.math_numba import _exp_series, _power_and_rest, _two_to
+from dynograd.kernels.formula.scalars_numba import in_float32, polynomial
 
 __all__ = ["erf", "normal_cdf", "normal_gate", "normal_gate_slope", "normal_pdf"]
-
-_JIT: Any = {"error_model": "numpy", "fastmath": set(IN_ORDER), "forceinline": True}
-
-
-def erf(x: float) -> float:
-    """The error function."""
-    return math.erf(x)
-
-
-def normal_cdf(x: float) -> float:
-    """The probability that a standard normal number is below x: erfc(-x / sqrt(2)) / 2."""
-    return 0.5 * math.erfc(-x * math.sqrt(0.5))
-
-
-def normal_pdf(x: float) -> float:
-    """The density of a standard normal number: exp(-x * x / 2) / sqrt(2 pi)."""
-    return math.exp(-0.5 * x * x) * 0.3989422804014327
-
-
-def normal_gate(x: float) -> float:
-    """x times `normal_cdf(x)`."""
-    return x * normal_cdf(x)
-
-
-def normal_gate_slope(x: float) -> float:
-    """The derivative of `normal_gate`: normal_cdf(x) + x * normal_pdf(x)."""
-    return normal_cdf(x) + x * normal_pdf(x)
-
 
 _ONE = np.float32(1.0)
 _TWO = np.float32(2.0)
 _ZERO = np.float32(0.0)
 _HALF = np.float32(0.5)
-_LOG2_E = np.float32(1.4426950408889634)
-_LN2_HIGH = np.float32(0.693359375)
-_LN2_LOW = np.float32(-2.12194440e-4)
 _EXP_NORMAL = np.float32(-87.33654)
 
 # erf(x) = x P(x^2) / Q(x^2) on [-3.95, 3.95], beyond which it rounds to 1.
 _ERF_MAX = np.float32(3.95)
-_P0 = np.float32(1.1283791065216064)
-_P1 = np.float32(0.20255562663078308)
-_P2 = np.float32(0.05091944709420204)
-_P3 = np.float32(0.0038065449334681034)
-_P4 = np.float32(0.00014376864419318736)
-_P5 = np.float32(-1.9505523596308194e-06)
-_P6 = np.float32(1.9601175793582115e-08)
-_Q1 = np.float32(0.5128417611122131)
-_Q2 = np.float32(0.1160830408334732)
-_Q3 = np.float32(0.014573249965906143)
-_Q4 = np.float32(0.000979500007815659)
+_erf_above = polynomial(
+    1.9601175793582115e-08, -1.9505523596308194e-06, 0.00014376864419318736, 0.0038065449334681034, 0.05091944709420204,
+    0.20255562663078308, 1.1283791065216064
+)  # fmt: skip
+_erf_below = polynomial(0.000979500007815659, 0.014573249965906143, 0.1160830408334732, 0.5128417611122131, 1.0)
 
 # erfc(z) exp(z^2) = t (C0 + C1 t + ... + C7 t^7) with t = 1 / (1 + 0.33 z), relative error 1.2e-7 for 0 <= z <= 10.5 (a minimax fit).
 _DENSITY_0 = np.float32(0.3989422804014327)
 _T = np.float32(0.33 * math.sqrt(0.5))
-_C0 = np.float32(0.18634581215444151 / 2)
-_C1 = np.float32(0.18312915415057063 / 2)
-_C2 = np.float32(0.20019356794272947 / 2)
-_C3 = np.float32(0.05049583954520539 / 2)
-_C4 = np.float32(0.4024806205893668 / 2)
-_C5 = np.float32(-0.3447400144272293 / 2)
-_C6 = np.float32(0.45656701050732623 / 2)
-_C7 = np.float32(-0.13447191281237797 / 2)
+_normal_tail = polynomial(
+    -0.13447191281237797 / 2, 0.45656701050732623 / 2, -0.3447400144272293 / 2, 0.4024806205893668 / 2,
+    0.05049583954520539 / 2, 0.20019356794272947 / 2, 0.18312915415057063 / 2, 0.18634581215444151 / 2
+)  # fmt: skip
 
 # Of the gates: see the top.
-_S0 = np.float32(9.973548e-02)
-_S1 = np.float32(3.4816112e-02)
-_S2 = np.float32(7.3538284e-04)
-_S3 = np.float32(-1.6423366e-03)
-_S4 = np.float32(-3.691398e-05)
-_S5 = np.float32(6.574825e-05)
-_S6 = np.float32(-8.195355e-06)
-_S7 = np.float32(3.273712e-07)
-_W0 = np.float32(3.320156e-02)
-_W1 = np.float32(4.8020463e-02)
-_W2 = np.float32(3.168266e-03)
-_W3 = np.float32(-2.6253934e-03)
-_W4 = np.float32(1.2814096e-04)
-_W5 = np.float32(3.0896404e-05)
-_W6 = np.float32(-1.4896083e-06)
-_W7 = np.float32(-3.697734e-07)
-_W8 = np.float32(2.8800018e-08)
+_root_of_gate = polynomial(
+    3.273712e-07, -8.195355e-06, 6.574825e-05, -3.691398e-05, -1.6423366e-03, 7.3538284e-04, 3.4816112e-02, 9.973548e-02
+)
+_root_of_slope = polynomial(
+    2.8800018e-08, -3.697734e-07, -1.4896083e-06, 3.0896404e-05, 1.2814096e-04, -2.6253934e-03, 3.168266e-03,
+    4.8020463e-02, 3.320156e-02
+)  # fmt: skip
 _K = np.float32(0.6650779843330383)
-
-
-@overload(erf, jit_options=_JIT)
-def _erf_overload(x):
-    return _erf_float32 if x == types.float32 else _erf_float64
 
 
 def _erf_float32(x):
     square = x * x
-    above = _P6 * square + _P5
-    above = above * square + _P4
-    above = above * square + _P3
-    above = above * square + _P2
-    above = above * square + _P1
-    above = above * square + _P0
-    below = _Q4 * square + _Q3
-    below = below * square + _Q2
-    below = below * square + _Q1
-    below = below * square + _ONE
+    above = _erf_above(square)
+    below = _erf_below(square)
     middle = x * above / below
     value = _ONE if (x > _ERF_MAX) | (middle > _ONE) else middle
     return -_ONE if (x < -_ERF_MAX) | (middle < -_ONE) else value
 
 
-def _erf_float64(x):
+@in_float32(_erf_float32)
+def erf(x):
+    """The error function."""
     return math.erf(x)
-
-
-@overload(normal_cdf, jit_options=_JIT)
-def _normal_cdf_overload(x):
-    return _normal_cdf_float32 if x == types.float32 else _normal_cdf_float64
 
 
 @compiled(in_order=True, inline=True)
 def _bell(x):
     """exp(-x * x / 2), 0 below 1.2e-38."""
     exponent = -_HALF * x * x
-    bounded = _EXP_NORMAL if exponent < _EXP_NORMAL else exponent
-    power = np.floor(bounded * _LOG2_E + _HALF)
-    rest = bounded - power * _LN2_HIGH
-    rest = rest - power * _LN2_LOW
-    value = (_exp_series(rest) + _ONE) * _two_to(np.int32(power))
+    power, rest = _power_and_rest(exponent, _EXP_NORMAL)
+    value = (_exp_series(rest) + _ONE) * _two_to(power)
     return _ZERO if exponent < _EXP_NORMAL else value
-
-
-@overload(normal_pdf, jit_options=_JIT)
-def _normal_pdf_overload(x):
-    return _normal_pdf_float32 if x == types.float32 else _normal_pdf_float64
 
 
 def _normal_pdf_float32(x):
     return _DENSITY_0 * _bell(x)
 
 
-def _normal_pdf_float64(x):
+@in_float32(_normal_pdf_float32)
+def normal_pdf(x):
+    """The density of a standard normal number: exp(-x * x / 2) / sqrt(2 pi)."""
     return 0.3989422804014327 * math.exp(-0.5 * x * x)
 
 
 def _normal_cdf_float32(x):
     t = _ONE / (_ONE + _T * abs(x))
-    tail = _C7 * t + _C6
-    tail = tail * t + _C5
-    tail = tail * t + _C4
-    tail = tail * t + _C3
-    tail = tail * t + _C2
-    tail = tail * t + _C1
-    tail = tail * t + _C0
+    tail = _normal_tail(t)
     tail = tail * t * _bell(x)
     return tail if x < _ZERO else _ONE - tail
 
 
-def _normal_cdf_float64(x):
+@in_float32(_normal_cdf_float32)
+def normal_cdf(x):
+    """The probability that a standard normal number is below x: erfc(-x / sqrt(2)) / 2."""
     return 0.5 * math.erfc(x * -0.7071067811865476)
 
 
@@ -199,48 +120,29 @@ def _fourth_power(d):
     return _ONE - square * (_TWO - square)
 
 
-@overload(normal_gate, jit_options=_JIT)
-def _normal_gate_overload(x):
-    return _normal_gate_float32 if x == types.float32 else _normal_gate_float64
-
-
 def _normal_gate_float32(x):
     a = abs(x)
-    series = _S7 * a + _S6
-    series = series * a + _S5
-    series = series * a + _S4
-    series = series * a + _S3
-    series = series * a + _S2
-    series = series * a + _S1
-    series = series * a + _S0
+    series = _root_of_gate(a)
     root = _fourth_power(series * a)
     tail = root * (_HALF * root)
     return x * (tail if x < _ZERO else _ONE - tail)
 
 
-def _normal_gate_float64(x):
+@in_float32(_normal_gate_float32)
+def normal_gate(x):
+    """x times `normal_cdf(x)`."""
     return 0.5 * x * math.erfc(x * -0.7071067811865476)
-
-
-@overload(normal_gate_slope, jit_options=_JIT)
-def _normal_gate_slope_overload(x):
-    return _normal_gate_slope_float32 if x == types.float32 else _normal_gate_slope_float64
 
 
 def _normal_gate_slope_float32(x):
     a = abs(x)
-    series = _W8 * a + _W7
-    series = series * a + _W6
-    series = series * a + _W5
-    series = series * a + _W4
-    series = series * a + _W3
-    series = series * a + _W2
-    series = series * a + _W1
-    series = series * a + _W0
+    series = _root_of_slope(a)
     root = _fourth_power(series * a)
     tail = (_HALF - _K * a) * (root * root)
     return tail if x < _ZERO else _ONE - tail
 
 
-def _normal_gate_slope_float64(x):
+@in_float32(_normal_gate_slope_float32)
+def normal_gate_slope(x):
+    """The derivative of `normal_gate`: normal_cdf(x) + x * normal_pdf(x)."""
     return 0.5 * math.erfc(x * -0.7071067811865476) + x * (0.3989422804014327 * math.exp(-0.5 * x * x))

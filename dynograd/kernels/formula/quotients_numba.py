@@ -4,33 +4,12 @@ float32 is computed in float64 without loops or branches, and is exact where the
 `loops_cpu.quotients_fit`); it vectorises. float64 takes libm's fmod. Importing this loads Numba.
 """
 
-import math
-from typing import Any
-
 import numpy as np
-from numba import types
-from numba.extending import overload
 
-from dynograd.kernels.build.compiling_numba import IN_ORDER, compiled
+from dynograd.kernels.build.compiling_numba import compiled
+from dynograd.kernels.formula.scalars_numba import in_float32
 
 __all__ = ["floor_divide", "fmod", "mod"]
-
-_JIT: Any = {"error_model": "numpy", "fastmath": set(IN_ORDER), "forceinline": True}
-
-
-def fmod(x: float, y: float) -> float:
-    """The rest of `x / y` rounded towards 0: it has the sign of `x`."""
-    return math.fmod(x, y)
-
-
-def mod(x: float, y: float) -> float:
-    """The rest of `x / y` rounded down: it has the sign of `y`."""
-    return x % y
-
-
-def floor_divide(x: float, y: float) -> float:
-    """`x / y` rounded down."""
-    return x // y
 
 
 @compiled(in_order=True, inline=True)
@@ -59,26 +38,35 @@ def _moved(rest, x, y):
 def _quotient(rest, x, y):
     other = ((x < 0) != (y < 0)) & (rest != 0.0)
     size = np.rint((abs(x) - rest) / abs(y)) + (1.0 if other else 0.0)
-    found = np.copysign(size, x) * np.copysign(1.0, y)
-    return x / y if y == 0 else found
+    value = np.copysign(size, x) * np.copysign(1.0, y)
+    return x / y if y == 0 else value
 
 
-@overload(fmod, jit_options=_JIT)
-def _fmod_overload(x, y):
-    if x == types.float32:
-        return lambda x, y: np.float32(np.copysign(_rest32(x, y), np.float64(x)))
-    return lambda x, y: np.copysign(_rest64(x, y), x)
+def _fmod_float32(x, y):
+    return np.float32(np.copysign(_rest32(x, y), np.float64(x)))
 
 
-@overload(mod, jit_options=_JIT)
-def _mod_overload(x, y):
-    if x == types.float32:
-        return lambda x, y: np.float32(_moved(_rest32(x, y), np.float64(x), np.float64(y)))
-    return lambda x, y: _moved(_rest64(x, y), x, y)
+@in_float32(_fmod_float32)
+def fmod(x, y):
+    """The rest of `x / y` rounded towards 0: it has the sign of `x`."""
+    return np.copysign(_rest64(x, y), x)
 
 
-@overload(floor_divide, jit_options=_JIT)
-def _floor_divide_overload(x, y):
-    if x == types.float32:
-        return lambda x, y: np.float32(_quotient(_rest32(x, y), np.float64(x), np.float64(y)))
-    return lambda x, y: _quotient(_rest64(x, y), x, y)
+def _mod_float32(x, y):
+    return np.float32(_moved(_rest32(x, y), np.float64(x), np.float64(y)))
+
+
+@in_float32(_mod_float32)
+def mod(x, y):
+    """The rest of `x / y` rounded down: it has the sign of `y`."""
+    return _moved(_rest64(x, y), x, y)
+
+
+def _floor_divide_float32(x, y):
+    return np.float32(_quotient(_rest32(x, y), np.float64(x), np.float64(y)))
+
+
+@in_float32(_floor_divide_float32)
+def floor_divide(x, y):
+    """`x / y` rounded down."""
+    return _quotient(_rest64(x, y), x, y)

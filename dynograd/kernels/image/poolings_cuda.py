@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 _INT64 = numpy.dtype(numpy.int64)
-_BLOCK = 256
+_BLOCK = 256  # places of a program, 2 for each thread of Triton's 4 warps
 _NARROW = 128  # backward needs so many registers that 256 spill on sm_80
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from dynograd.arrays import buffers
 from dynograd.kernels.build.compiled_kernels import entries
+from dynograd.kernels.build.sizes import COMPILED_PASS, LARGE
 from dynograd.kernels.index.scatters_cpu import limits, take, true_places
 from dynograd.kernels.sort.sorting_cpu import sort, sorted_numbers
 
@@ -21,8 +22,6 @@ __all__ = [
     "unique_consecutive",
 ]
 
-_COMPILED_SIZE = 2048  # values below which NumPy searches as quickly
-_LARGE = 1 << 15
 _INT64 = np.dtype(np.int64)
 _empty = np.empty
 _FEW = 1 << 16  # numbers whose counts stay in the caches
@@ -30,7 +29,7 @@ _FEW = 1 << 16  # numbers whose counts stay in the caches
 
 def nonzero(x):
     """(N, ndim) int64 positions of the nonzero elements, in row-major order."""
-    if x.size < _COMPILED_SIZE and x.ndim != 1:
+    if x.size < COMPILED_PASS and x.ndim != 1:
         found = x.nonzero() if x.ndim else ()
         rows = found[0].base if found else None  # NumPy's vectors are usually columns of what is wanted
         if type(rows) is np.ndarray and rows.shape == (found[0].size, x.ndim) and rows.dtype == np.int64:
@@ -83,7 +82,7 @@ def one_hot(x, classes):
 def bincount(x, weights, minlength):
     """How often each of 0, 1, ... occurs, or the sum of its weights (added up in float64)."""
     if weights is None:
-        if x.size >= _LARGE and x.dtype.kind in "iu":
+        if x.size >= LARGE and x.dtype.kind in "iu":
             high = limits(x)[1] + 1
             if high <= _FEW:
                 from dynograd.kernels.index import searches_numba
@@ -94,14 +93,14 @@ def bincount(x, weights, minlength):
                 return counts.sum(0)
         return np.bincount(x, None, minlength)
     kind = weights.dtype if weights.dtype.kind in "fV" else np.dtype(np.float64)
-    high = limits(x)[1] + 1 if x.size >= _LARGE else _FEW + 1
+    high = limits(x)[1] + 1 if x.size >= LARGE else _FEW + 1
     if high <= _FEW:
         from dynograd.kernels.index import scatters_numba
 
         sums = np.zeros((4, max(high, minlength), 1))
-        given = np.ascontiguousarray(weights, np.float64).reshape(-1, 1)
+        summands = np.ascontiguousarray(weights, np.float64).reshape(-1, 1)
         index, outside = np.ascontiguousarray(x, np.int64), np.zeros(1, np.int64)
-        scatters_numba.add_in_blocks(sums, index, given, 0, outside, count=4, work=4 * x.size)
+        scatters_numba.add_in_blocks(sums, index, summands, 0, outside, count=4, work=4 * x.size)
         return sums.sum(0).reshape(-1).astype(kind)
     return np.bincount(x, weights.astype(np.float64), minlength).astype(kind)
 
@@ -118,7 +117,7 @@ def unique(x, dim, wants_inverse=True):
     if dim is None:
         if x.dtype.char in "fdilq" and x.size >= 64:
             return _distinct(np.ascontiguousarray(x), wants_inverse)
-        if x.dtype.char in "?bBhH" and x.size >= _COMPILED_SIZE:
+        if x.dtype.char in "?bBhH" and x.size >= COMPILED_PASS:
             values, inverse, counts = _distinct(x.astype(np.int32, order="C"), wants_inverse)
             return values.astype(x.dtype), inverse, counts
         values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True, equal_nan=False)
@@ -159,10 +158,10 @@ def _distinct_of_few(flat, low, shape):
     """Integers close together: counted in one place each."""
     places = flat - low
     counts = bincount(places, None, 0)
-    held = counts.nonzero()[0]
+    distinct = counts.nonzero()[0]
     numbers = np.empty(counts.size, np.int64)
-    numbers[held] = np.arange(held.size)
-    return (held + low).astype(flat.dtype), take(numbers, places, 0).reshape(shape), counts[held]
+    numbers[distinct] = np.arange(distinct.size)
+    return (distinct + low).astype(flat.dtype), take(numbers, places, 0).reshape(shape), counts[distinct]
 
 
 def unique_consecutive(x, dim, wants_inverse=True, wants_counts=True):
@@ -171,7 +170,7 @@ def unique_consecutive(x, dim, wants_inverse=True, wants_counts=True):
     What is not wanted of `inverse` and `counts` is an empty array where that is quicker.
     """
     if dim is None:
-        if x.size >= _COMPILED_SIZE and x.dtype.char in "fdilq":
+        if x.size >= COMPILED_PASS and x.dtype.char in "fdilq":
             from dynograd.kernels.index import searches_numba
 
             flat = np.ascontiguousarray(x).reshape(-1)
@@ -212,19 +211,24 @@ def searchsorted(boundaries, values, side, sorter, dtype):
         boundaries.dtype == values.dtype
         and values.dtype.char in "fdilq"
         and boundaries.size
-        and values.size >= _COMPILED_SIZE
+        and values.size >= COMPILED_PASS
     ):
         from dynograd.kernels.index import searches_numba
 
         count = values.shape[-1] if boundaries.ndim > 1 else values.size
         table = np.ascontiguousarray(boundaries).reshape(-1, boundaries.shape[-1])
-        given = np.ascontiguousarray(values).reshape(-1, count)
-        if len(table) in (1, len(given)):
+        rows_of_values = np.ascontiguousarray(values).reshape(-1, count)
+        if len(table) in (1, len(rows_of_values)):
             out = buffers.empty(values.shape, dtype)
-            blocks = len(given) * -(-count // searches_numba.LANES)
+            blocks = len(rows_of_values) * -(-count // searches_numba.LANES)
             steps = max(table.shape[1].bit_length(), 1)
             searches_numba.search(
-                table, given, side == "right", out.reshape(given.shape), count=blocks, work=(steps + 2) * values.size
+                table,
+                rows_of_values,
+                side == "right",
+                out.reshape(rows_of_values.shape),
+                count=blocks,
+                work=(steps + 2) * values.size,
             )
             return out
     if boundaries.ndim == 1:
@@ -244,7 +248,7 @@ def isin(x, tested, invert):
     """bool: whether each element occurs in `tested`."""
     if x.dtype.num > 255 or tested.dtype.num > 255:
         x, tested = _ordered(x), _ordered(tested)
-    if x.dtype == tested.dtype and x.dtype.kind == "f" and x.size >= _COMPILED_SIZE and tested.size:
+    if x.dtype == tested.dtype and x.dtype.kind == "f" and x.size >= COMPILED_PASS and tested.size:
         table = sorted_numbers(tested.reshape(-1))
         places = searchsorted(table, x, "left", None, np.dtype(np.int64))
         np.minimum(places, table.size - 1, out=places)

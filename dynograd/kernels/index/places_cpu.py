@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.arrays import buffers
+from dynograd.kernels.build.sizes import COMPILED_PASS, LARGE
 from dynograd.kernels.layout.copies_cpu import contiguous
 
 __all__ = ["joined_places", "limits", "true_places", "wrapped"]
 
-_SMALL = 2048  # elements of a mask that NumPy has looked at before a compiled kernel is called
-_LARGE_INDEX = 1 << 15
-_BLOCK = 4096
+_BLOCK = 4096  # elements of a mask or an index that are looked at together, as `places_numba.BLOCK`
 _min, _max = np.minimum.reduce, np.maximum.reduce
 
 
@@ -21,18 +20,18 @@ def limits(index):
         index = index[
             tuple([0 if not step and size else slice(None) for size, step in zip(index.shape, index.strides)])
         ]
-    if index.size < _LARGE_INDEX or not index.flags.c_contiguous:
+    if index.size < LARGE or not index.flags.c_contiguous:
         return int(_min(index, None)), int(_max(index, None))
     from dynograd.kernels.index.places_numba import bounds
 
-    found = np.empty((-(-index.size // _BLOCK), 2), index.dtype)
-    bounds(index.reshape(-1), found, count=len(found), work=index.size)
-    return int(_min(found[:, 0])), int(_max(found[:, 1]))
+    bounds_of_blocks = np.empty((-(-index.size // _BLOCK), 2), index.dtype)
+    bounds(index.reshape(-1), bounds_of_blocks, count=len(bounds_of_blocks), work=index.size)
+    return int(_min(bounds_of_blocks[:, 0])), int(_max(bounds_of_blocks[:, 1]))
 
 
 def true_places(mask):
     """The row-major positions of the elements of a mask that are True."""
-    if mask.size < _SMALL:
+    if mask.size < COMPILED_PASS:
         return mask.reshape(-1).nonzero()[0]
     from dynograd.kernels.index import places_numba
 

@@ -12,11 +12,10 @@ import numpy
 from dynograd import arrays
 from dynograd.arrays import buffers
 from dynograd.kernels.build import threads
+from dynograd.kernels.build.sizes import COPIED_BYTES
 
 __all__ = ["bits", "contiguous", "copied", "copy_into", "fill", "kept", "zeros"]
 
-# Below 256 KiB NumPy's copies (of transposes too: all is in the cache) are done before compiled code pays for its call.
-SMALLEST = 1 << 18
 _UNSIGNED = {size: numpy.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 _FLOATS = {4: numpy.empty(0, numpy.float32), 8: numpy.empty(0, numpy.float64)}
 _PIECE = 1 << 14  # elements of one long row that are an item; the C library copies them at once
@@ -31,14 +30,14 @@ def bits(array: Any) -> Any:
 
 def zeros(shape: Any, dtype: Any) -> Any:
     """A new row-major array of zeros."""
-    made = buffers.empty(shape, dtype)
-    fill(made, 0)
-    return made
+    array = buffers.empty(shape, dtype)
+    fill(array, 0)
+    return array
 
 
 def fill(array: Any, value: Any) -> None:
     """Every element of a row-major array becomes `value`."""
-    if array.nbytes < 4 * SMALLEST or array.itemsize > 8 or threads.parts(array.size) == 1:
+    if array.nbytes < 4 * COPIED_BYTES or array.itemsize > 8 or threads.parts(array.size) == 1:
         array.fill(value)
         return
     from dynograd.kernels.layout.copies_numba import fill as fill_flat
@@ -49,14 +48,14 @@ def fill(array: Any, value: Any) -> None:
 
 def copied(array: Any) -> Any:
     """The same values in new, row-major memory."""
-    if array.nbytes < SMALLEST:
+    if array.nbytes < COPIED_BYTES:
         return numpy.array(array, order="C")
-    made = buffers.empty(array.shape, array.dtype)
+    copy = buffers.empty(array.shape, array.dtype)
     if not any(array.strides):  # one element everywhere: the gradient of a sum
-        fill(made, array.flat[0])
+        fill(copy, array.flat[0])
     else:
-        copy_into(made, array)
-    return made
+        copy_into(copy, array)
+    return copy
 
 
 def kept(array: Any) -> Any:
@@ -68,15 +67,15 @@ def kept(array: Any) -> Any:
 def contiguous(array: Any, dtype: Any = None) -> Any:
     """The array itself where it is row-major (and of `dtype`), else a copy."""
     if dtype is not None and array.dtype != dtype:
-        made = buffers.empty(array.shape, dtype)
-        _copyto(made, array, casting="unsafe")
-        return made
+        copy = buffers.empty(array.shape, dtype)
+        _copyto(copy, array, casting="unsafe")
+        return copy
     return array if array.flags.c_contiguous else copied(array)
 
 
 def copy_into(target: Any, source: Any) -> None:
     """target[...] = source: the same dtype and shape; the two share no memory, and no two elements of `target` do."""
-    if target.nbytes < SMALLEST or target.itemsize > 8:
+    if target.nbytes < COPIED_BYTES or target.itemsize > 8:
         _copyto(target, source)
         return
     _copy(target, source)
@@ -85,7 +84,7 @@ def copy_into(target: Any, source: Any) -> None:
 def _copy(target: Any, source: Any) -> None:
     item = target.itemsize
     if target.flags.c_contiguous and source.flags.c_contiguous:
-        if target.nbytes < 4 * SMALLEST or threads.parts(target.size) == 1:
+        if target.nbytes < 4 * COPIED_BYTES or threads.parts(target.size) == 1:
             apart = target.__array_interface__["data"][0] - source.__array_interface__["data"][0]
             if (apart - 1) % _PAGE >= 63:  # see `copies_numba.copy_rows`
                 _copyto(target, source)  # in the C library

@@ -11,7 +11,7 @@ from dynograd.kernels.tiles.tiles_numba import BYTES, transpose_lines
 
 __all__ = ["copy_rows", "copy_triangle", "copy_turned", "copy_turned_lines", "fill"]
 
-PAGE = 4096
+PAGE = 4096  # bytes of memory that processors look at as one, when they compare addresses of reads and writes
 _LONG_RUN = 4096  # elements
 TILE = 32  # two cache lines of floats; a tile and its copy (8 KiB) stay in the first-level cache
 

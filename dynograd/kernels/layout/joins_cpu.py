@@ -6,7 +6,8 @@ import numpy as np
 
 from dynograd.arrays import buffers
 from dynograd.kernels.build.compiled_kernels import entries, in_shape
-from dynograd.kernels.layout.copies_cpu import SMALLEST, copied, copy_into
+from dynograd.kernels.build.sizes import COPIED_BYTES
+from dynograd.kernels.layout.copies_cpu import copied, copy_into
 
 __all__ = ["cat", "cat_few", "joined_few", "stack", "stack_few", "stacked_few"]
 
@@ -16,25 +17,25 @@ _concatenate, _array, _empty = np.concatenate, np.array, np.empty
 def cat(arrays, dim):
     """Arrays one after the other along `dim`; they agree in dtype."""
     first = arrays[0]
-    if (first.nbytes + arrays[-1].nbytes) * len(arrays) < 2 * SMALLEST or not first.ndim:
+    if (first.nbytes + arrays[-1].nbytes) * len(arrays) < 2 * COPIED_BYTES or not first.ndim:
         return _row_major(_concatenate(arrays, dim), arrays)
     place = dim + first.ndim if dim < 0 else dim
     shape = list(first.shape)
-    for one in arrays[1:]:
+    for array in arrays[1:]:
         if (
-            one.ndim != first.ndim
-            or one.shape[:place] != first.shape[:place]
-            or one.shape[place + 1 :] != first.shape[place + 1 :]
+            array.ndim != first.ndim
+            or array.shape[:place] != first.shape[:place]
+            or array.shape[place + 1 :] != first.shape[place + 1 :]
         ):
             return _concatenate(arrays, dim)  # which says what is wrong
-        shape[place] += one.shape[place]
+        shape[place] += array.shape[place]
     out = buffers.empty(shape, first.dtype)
-    if max([one.nbytes for one in arrays]) < SMALLEST:
+    if max([array.nbytes for array in arrays]) < COPIED_BYTES:
         return _concatenate(arrays, dim, out)
     lead, start = (slice(None),) * place, 0
-    for one in arrays:
-        stop = start + one.shape[place]
-        copy_into(out[(*lead, slice(start, stop))], one)
+    for array in arrays:
+        stop = start + array.shape[place]
+        copy_into(out[(*lead, slice(start, stop))], array)
         start = stop
     return out
 
@@ -44,7 +45,7 @@ def _row_major(joined, arrays):
     if joined.flags.c_contiguous:
         return joined
     if joined.ndim in (4, 5) and np.moveaxis(joined, 1, -1).flags.c_contiguous:
-        if not any([one.flags.c_contiguous for one in arrays]):
+        if not any([array.flags.c_contiguous for array in arrays]):
             return joined
     return copied(joined)
 
@@ -52,7 +53,7 @@ def _row_major(joined, arrays):
 def cat_few(arrays, dim):
     """`cat` of small arrays as users give them; None where they differ in dtype, or the result is not row-major as it comes."""
     first = arrays[0]
-    if first.nbytes * len(arrays) >= SMALLEST:
+    if first.nbytes * len(arrays) >= COPIED_BYTES:
         return None
     joined = joined_few(arrays, 0, dim, first)
     if joined is None:
@@ -66,7 +67,7 @@ def stack_few(arrays, dim):
     stacked = stacked_few(arrays, 0, dim, first)
     if stacked is not None:
         return stacked
-    if dim != 0 or len(arrays) > 8 or first.nbytes >= SMALLEST // 8:
+    if dim != 0 or len(arrays) > 8 or first.nbytes >= COPIED_BYTES // 8:
         return None
     stacked = _array(arrays)
     return stacked if stacked.dtype is first.dtype and stacked.shape[1:] == first.shape else None
@@ -75,7 +76,7 @@ def stack_few(arrays, dim):
 def joined_few(listed, fields, dim, first):
     """`cat` of a list of arrays or tensors (see `objects_numba.array_in`) by compiled code; None where they are not few, or not alike."""
     count = len(listed)
-    if first.nbytes * count >= SMALLEST:
+    if first.nbytes * count >= COPIED_BYTES:
         return None
     shape = first.shape
     rank = len(shape)
@@ -88,7 +89,7 @@ def joined_few(listed, fields, dim, first):
     if entries["joins.join"](id(listed), fields, dim, 0, id(out)):
         return out
     length = entries["joins.length"](id(listed), fields, dim)
-    if not 0 < length * first.itemsize < SMALLEST:
+    if not 0 < length * first.itemsize < COPIED_BYTES:
         return None
     out = _empty((*shape[:dim], length, *shape[dim + 1 :]), first.dtype)
     return out if entries["joins.join"](id(listed), fields, dim, 0, id(out)) else None
@@ -97,7 +98,7 @@ def joined_few(listed, fields, dim, first):
 def stacked_few(listed, fields, dim, first):
     """The same of `stack`."""
     count = len(listed)
-    if first.nbytes * count >= SMALLEST:
+    if first.nbytes * count >= COPIED_BYTES:
         return None
     shape = first.shape
     if dim < 0:
@@ -110,10 +111,10 @@ def stack(arrays, dim):
     """Arrays of one shape beside each other along a new dim."""
     shape = arrays[0].shape
     if not dim:
-        if not shape or (len(arrays) <= 8 and arrays[0].nbytes < SMALLEST // 8):
+        if not shape or (len(arrays) <= 8 and arrays[0].nbytes < COPIED_BYTES // 8):
             return np.array(arrays)  # 0.6 us for two small arrays, joining takes 1.3
         return in_shape(cat(arrays, 0), (len(arrays), *shape))
-    if dim == len(shape) and arrays[0].nbytes * len(arrays) >= SMALLEST:
+    if dim == len(shape) and arrays[0].nbytes * len(arrays) >= COPIED_BYTES:
         out = buffers.empty((*shape, len(arrays)), arrays[0].dtype)
         return np.stack(arrays, dim, out=out)
     widened = (*shape[:dim], 1, *shape[dim:])

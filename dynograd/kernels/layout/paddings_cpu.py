@@ -10,7 +10,8 @@ from functools import lru_cache
 import numpy as np
 
 from dynograd.arrays import buffers
-from dynograd.kernels.layout.copies_cpu import SMALLEST, contiguous, copied, copy_into, fill
+from dynograd.kernels.build.sizes import COPIED_BYTES
+from dynograd.kernels.layout.copies_cpu import contiguous, copied, copy_into, fill
 
 __all__ = ["pad_constant", "pad_mirrored", "pad_mirrored_backward"]
 
@@ -23,7 +24,7 @@ def pad_constant(x, sides, value):
     if inside is None:
         return copied(x)
     result = buffers.empty(shape, x.dtype)
-    if result.nbytes < SMALLEST or result.itemsize > 8:
+    if result.nbytes < COPIED_BYTES or result.itemsize > 8:
         result.fill(value)
         result[inside] = x
     else:

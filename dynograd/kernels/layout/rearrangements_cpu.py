@@ -6,7 +6,8 @@ import numpy as np
 
 from dynograd.arrays import buffers
 from dynograd.kernels.build.compiled_kernels import entries
-from dynograd.kernels.layout.copies_cpu import SMALLEST, contiguous, copied, copy_into, kept
+from dynograd.kernels.build.sizes import COPIED_BYTES
+from dynograd.kernels.layout.copies_cpu import contiguous, copied, copy_into, kept
 from dynograd.kernels.layout.joins_cpu import cat
 
 __all__ = [
@@ -39,7 +40,7 @@ def roll_few(x, shift, dim):
 
 
 def _turned(x, dim, begin, step):
-    out = np.empty(x.shape, x.dtype) if x.nbytes < SMALLEST else x
+    out = np.empty(x.shape, x.dtype) if x.nbytes < COPIED_BYTES else x
     return out if out is not x and entries["moves.turn"](id(x), id(out), dim, begin, step) else None
 
 
@@ -58,7 +59,7 @@ def repeat(x, counts):
     shape = tuple([side for count, size in zip(counts, x.shape, strict=True) for side in (count, size)])
     once = x.reshape([side for size in x.shape for side in (1, size)])
     result = buffers.empty([count * size for count, size in zip(counts, x.shape, strict=True)], x.dtype)
-    if result.nbytes < SMALLEST:
+    if result.nbytes < COPIED_BYTES:
         result.reshape(shape)[...] = once
     else:
         copy_into(result.reshape(shape), np.broadcast_to(once, shape))
@@ -74,7 +75,7 @@ def repeat_backward(g, shape, counts):
 
 def repeat_rows(x, counts, dim):
     """Each slice of `x` along `dim` as often as `counts` says (a number, or one per slice)."""
-    if type(counts) is not int or x.nbytes * counts < SMALLEST:
+    if type(counts) is not int or x.nbytes * counts < COPIED_BYTES:
         return np.repeat(x, counts, dim)
     result = buffers.empty((*x.shape[:dim], x.shape[dim], counts, *x.shape[dim + 1 :]), x.dtype)
     copy_into(result, np.broadcast_to(np.expand_dims(x, dim + 1), result.shape))
@@ -98,10 +99,10 @@ def sum_runs(g, counts, dim):
     """The sum of each run of `counts[i]` slices along `dim`."""
     moved = np.moveaxis(g, dim, 0)
     result = np.zeros((len(counts), *moved.shape[1:]), _sum_dtype(g))
-    held = np.flatnonzero(counts)
-    if held.size and moved.size:
-        starts = np.cumsum(counts)[held] - counts[held]
-        result[held] = np.add.reduceat(moved, starts, 0, dtype=result.dtype)
+    filled = np.flatnonzero(counts)
+    if filled.size and moved.size:
+        starts = np.cumsum(counts)[filled] - counts[filled]
+        result[filled] = np.add.reduceat(moved, starts, 0, dtype=result.dtype)
     return np.ascontiguousarray(np.moveaxis(result, 0, dim)).astype(g.dtype, copy=False)
 
 

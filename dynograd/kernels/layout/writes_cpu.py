@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.kernels.build.compiled_kernels import entries
+from dynograd.kernels.build.sizes import FEW, LARGE, MASKED_BYTES
 from dynograd.kernels.elementwise.ufuncs import number
-from dynograd.kernels.index.indexing_cpu import LARGE, add_at, write_at, write_masked
+from dynograd.kernels.index.indexing_cpu import add_at, write_at, write_masked
 from dynograd.kernels.index.scatters_cpu import add_along, add_slices, limits, write_along, write_places
 from dynograd.kernels.layout import copies_cpu
 from dynograd.kernels.layout.copies_cpu import contiguous, kept
@@ -53,8 +54,6 @@ _ALL = (slice(None),) * 64
 _INT64 = np.dtype(np.int64)
 _FLOATS, _WHOLE = frozenset("fd"), frozenset("lq")
 _NUMBERS = _FLOATS | _WHOLE
-_LARGE = 1 << 16  # bytes
-_MOST = 1 << 13  # elements
 _REACH = 3.4e38  # what float32 holds, and nearly no more
 
 
@@ -91,7 +90,7 @@ def masked_fill(x, mask, value):
     if mask.dtype.char != "?" or not (_is_number(x, value) or _is_whole(x, value)):
         return False
     if mask.shape == x.shape:
-        if x.nbytes >= _LARGE and x.flags.c_contiguous and mask.flags.c_contiguous:
+        if x.nbytes >= MASKED_BYTES and x.flags.c_contiguous and mask.flags.c_contiguous:
             from dynograd.kernels.layout.writes_numba import fill_where
 
             flat = x.reshape(-1)
@@ -127,7 +126,7 @@ def index_fill(x, dim, index, value):
     if not _is_vector(x, dim, index):
         return False
     key = (*_ALL[:dim], index) if dim else index
-    if x.size < _MOST:
+    if x.size < FEW:
         x[key] = number(value, x.dtype.char)  # NumPy looks at the index first
     else:
         write_at(x, key, value)
@@ -189,28 +188,28 @@ def put(x, index, source, accumulate=False):
         return False
     if not x.flags.c_contiguous or not x.size or (accumulate and _is_half(x)):
         return False
-    if not accumulate and x.size < _MOST:
+    if not accumulate and x.size < FEW:
         flat = x if x.ndim == 1 else x.reshape(-1)
         flat[index if index.ndim == 1 else index.reshape(-1)] = source if source.ndim == 1 else source.reshape(-1)
         return True
-    flat, places, given = x.reshape(-1), contiguous(index).reshape(-1), contiguous(source).reshape(-1)
+    flat, places, values = x.reshape(-1), contiguous(index).reshape(-1), contiguous(source).reshape(-1)
     if accumulate:
         if not _inside(places, x.size, True):
             return False
-        add_slices(flat, 0, places, given)
+        add_slices(flat, 0, places, values)
     elif _is_long_vector(flat, places):
-        write_places(flat, places, given, -x.size)
+        write_places(flat, places, values, -x.size)
     else:
-        flat[places] = given
+        flat[places] = values
     return True
 
 
 def scatter(x, dim, index, src):
     """`src`, a number or of index's shape, written at `index` along `dim`."""
-    given = src
-    if type(src) is not np.ndarray and x.size < _MOST and _is_number(x, src):
-        given = _filled(index.shape, src, x)
-    if type(given) is np.ndarray and few(ELEMENTS, x, dim, index, given, WRITE):
+    values = src
+    if type(src) is not np.ndarray and x.size < FEW and _is_number(x, src):
+        values = _filled(index.shape, src, x)
+    if type(values) is np.ndarray and few(ELEMENTS, x, dim, index, values, WRITE):
         return True
     if type(src) is not np.ndarray:
         if not _is_number(x, src):
@@ -266,9 +265,9 @@ def _is_number(x, value):
 
 
 def _filled(shape, value, x):
-    made = np.empty(shape, x.dtype)
-    made.fill(value)
-    return made
+    array = np.empty(shape, x.dtype)
+    array.fill(value)
+    return array
 
 
 def _is_whole(x, value):

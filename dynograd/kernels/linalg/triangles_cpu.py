@@ -8,22 +8,23 @@ import numpy as np
 
 from dynograd.arrays import buffers
 from dynograd.kernels.build.compiled_kernels import entries
-from dynograd.kernels.elementwise.ufuncs import COMPOSED, KEPT
-from dynograd.kernels.layout.copies_cpu import SMALLEST, bits, contiguous
+from dynograd.kernels.build.sizes import COPIED_BYTES, UFUNC
+from dynograd.kernels.elementwise.ufuncs import KEPT
+from dynograd.kernels.layout.copies_cpu import bits, contiguous
 
 __all__ = ["triangle_indices", "tril", "tril_few", "triu", "triu_few"]
 
 
 def tril(x, diagonal):
     """The elements on and below a diagonal of the last two dims; zeros above."""
-    if x.nbytes >= SMALLEST and x.itemsize <= 8:
+    if x.nbytes >= COPIED_BYTES and x.itemsize <= 8:
         return _compiled(x, diagonal, True)
     return _kept(x, _triangle(*x.shape[-2:], diagonal, True))
 
 
 def triu(x, diagonal):
     """The elements on and above a diagonal of the last two dims; zeros below."""
-    if x.nbytes >= SMALLEST and x.itemsize <= 8:
+    if x.nbytes >= COPIED_BYTES and x.itemsize <= 8:
         return _compiled(x, diagonal, False)
     return _kept(x, _triangle(*x.shape[-2:], diagonal, False))
 
@@ -39,7 +40,7 @@ def triu_few(x, diagonal):
 
 
 def _few(x, diagonal, lower):
-    if type(diagonal) is not int or x.nbytes >= SMALLEST:
+    if type(diagonal) is not int or x.nbytes >= COPIED_BYTES:
         return None
     out = np.empty(x.shape, x.dtype)
     return out if entries["writes.keep_triangle"](id(x), id(out), diagonal, lower) else None
@@ -47,14 +48,14 @@ def _few(x, diagonal, lower):
 
 def keep_triangle(x, diagonal, lower, out):
     """The same of a small matrix of floats into `out`, which may be `x`; False where it is none, and nothing is written."""
-    if x.ndim != 2 or x.nbytes >= SMALLEST or type(diagonal) is not int:
+    if x.ndim != 2 or x.nbytes >= COPIED_BYTES or type(diagonal) is not int:
         return False
     keep = KEPT[x.dtype.char]
     if keep is None:
         return False
     rows, columns = x.shape
     mask = _triangle(rows, columns, diagonal, lower)
-    if x.size >= COMPOSED:
+    if x.size >= UFUNC:
         keep(mask, x, out=out)
     else:
         out[...] = _kept(x, mask)
@@ -77,7 +78,7 @@ def _triangle(rows, columns, diagonal, lower):
 
 
 def _kept(x, mask):
-    if x.size >= COMPOSED and x.flags.c_contiguous and KEPT[x.dtype.char] is not None:
+    if x.size >= UFUNC and x.flags.c_contiguous and KEPT[x.dtype.char] is not None:
         return KEPT[x.dtype.char](mask, x)
     result = np.zeros(x.shape, x.dtype)
     np.copyto(result, x, where=mask)

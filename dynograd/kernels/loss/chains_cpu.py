@@ -13,7 +13,7 @@ from dynograd.arrays import buffers
 __all__ = ["best_paths", "chain_gradients", "chain_likelihoods"]
 
 _LEAST = {"f": np.float32(1e-20), "d": np.float64(1e-200)}
-_GROUPS = 16
+_GROUPS = 16  # of sequences, each with its own sums of the transitions' gradient
 
 
 def chain_likelihoods(emissions, transitions, first, last, tags, starts, lengths, step):

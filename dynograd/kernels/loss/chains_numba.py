@@ -15,7 +15,7 @@ from dynograd.kernels.formula.math_numba import exp
 
 __all__ = ["LANES", "best_paths", "gradients", "likelihoods"]
 
-LANES = 16
+LANES = 16  # float32 numbers of a vector of 64 bytes
 
 
 @compiled

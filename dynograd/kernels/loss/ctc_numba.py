@@ -15,7 +15,7 @@ from dynograd.kernels.rows.row_programs_numba import ordered, unordered
 
 __all__ = ["LANES", "alphas", "gradients"]
 
-LANES = 16
+LANES = 16  # float32 numbers of a vector of 64 bytes
 
 
 @compiled(in_order=True, inline=True)

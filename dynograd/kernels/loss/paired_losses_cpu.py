@@ -13,8 +13,10 @@ from dynograd.kernels.build.compiled_kernels import compiled_for, in_shape
 
 __all__ = ["loss_backward", "loss_forward", "pays"]
 
-ROW = 4096
-_WORK = 8
+ROW = (  # elements of a row, whose sum is one number: with the targets it is in the first cache
+    4096  # elements of a row, whose sum is one number: 16 KiB of float32, which the first cache holds with the targets
+)
+_WORK = 8  # an element of a loss costs as much as so many additions
 
 
 def pays(input, target):

@@ -8,7 +8,7 @@ from dynograd.arrays import buffers
 
 __all__ = ["grouped_products"]
 
-_GROUPS = 64
+_GROUPS = 64  # parts of the work, of about as many rows each
 
 
 def grouped_products(a, b, plan, transposed_a, transposed_b):

@@ -23,13 +23,13 @@ __all__ = ["linear_activation_forward", "linear_forward", "matmul_forward", "mul
 
 _HALVES = ("float16", "bfloat16")
 _FLOATS = (*_HALVES, "float32", "float64")
-_VECTOR_BYTES = 16
+_VECTOR_BYTES = 16  # that a thread reads with one instruction from an address that is a multiple of it
 # From about 2048**3 on (20 us on an H200) a bad choice of tiles costs more than the second or two that measuring takes once per card.
 _WORTH_MEASURING = 1 << 33
 _float32 = numpy.dtype(numpy.float32)
 _tuners: dict[Any, Any] = {}
 _plans: dict[Any, Any] = {}
-_MOST_PLANS = 20000
+_MOST_PLANS = 20000  # kept at a time: shapes that never come again would fill the memory
 
 
 def matmul_forward(input: Any, other: Any) -> Any:

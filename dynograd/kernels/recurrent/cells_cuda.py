@@ -11,7 +11,7 @@ from dynograd.kernels.recurrent import cells_triton as device
 
 __all__ = ["gru_step_backward", "gru_step_forward", "lstm_step_backward", "lstm_step_forward"]
 
-_BLOCK = 512
+_BLOCK = 512  # elements of a program, 4 for each thread of its 4 warps
 
 
 def lstm_step_forward(gates: Any, cell: Any) -> tuple[Any, Any, Any]:

@@ -13,10 +13,10 @@ import numpy
 
 from dynograd.arrays import buffers
 from dynograd.kernels.build.batch_invariance import batch_invariant
+from dynograd.kernels.build.sizes import REDUCTIONS
 
-__all__ = ["LARGE", "arg_extreme", "in_memory_order", "reduced", "suits"]
+__all__ = ["arg_extreme", "in_memory_order", "reduced", "suits"]
 
-LARGE = 1 << 13  # NumPy is done with less before a compiled kernel has been called
 _FIRST = (0, (0,))  # down columns NumPy is as fast as we up to twice as many: 4.3 us for 128 x 64, ours 6.7
 _BLOCK = 8192  # elements of a row that are summed at a time: 256 additions in each of 32 lanes
 _EXTREME_BLOCK = 1 << 16  # extremes lose nothing in long blocks
@@ -31,7 +31,7 @@ def suits(input: Any, dim: Any) -> bool:
 
     In batch-invariant mode small ones go there too: how many rows there are must not decide how one is summed.
     """
-    small = input.size < 2 * LARGE and (input.size < LARGE or (input.ndim > 1 and dim in _FIRST))
+    small = input.size < 2 * REDUCTIONS and (input.size < REDUCTIONS or (input.ndim > 1 and dim in _FIRST))
     if small and not (batch_invariant() and input.size):
         return False
     return dim != () and (input.flags.c_contiguous or in_memory_order(input) is not None)
@@ -108,7 +108,7 @@ def _rows_step(join: str, term: str, x: Any, outer: int, n: int, kind: Any) -> A
         reductions_numba.rows(join, term)(x, n, block, blocks, out, count=outer * blocks, work=x.size // 2)
     if blocks == 1:
         return out
-    if out.size < LARGE or batch_invariant():
+    if out.size < REDUCTIONS or batch_invariant():
         return _UFUNCS[join].reduce(out.reshape(outer, blocks), 1)
     return _rows_step(join, "same", out, outer, blocks, kind)
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy
 
+from dynograd.kernels.build.sizes import REDUCTIONS
 from dynograd.kernels.layout.copies_cpu import contiguous
-from dynograd.kernels.reduce.blocks_cpu import LARGE, arg_extreme, reduced, suits
+from dynograd.kernels.reduce.blocks_cpu import arg_extreme, reduced, suits
 from dynograd.kernels.reduce.reductions_cpu import by_numpy, widened, with_kept
 from dynograd.kernels.small import few_cpu
 
@@ -26,7 +27,7 @@ def _extreme(function: Any, input: Any, dim: Any, keepdim: bool) -> Any:
     found = few_cpu.extremes(input, dim, keepdim, function is numpy.maximum, False)
     if found is not None:
         return found
-    if input.size >= LARGE and input.dtype.char in _COMPILED and suits(input, dim):
+    if input.size >= REDUCTIONS and input.dtype.char in _COMPILED and suits(input, dim):
         return reduced("max" if function is numpy.maximum else "min", "same", input, dim, keepdim, input.dtype)
     if input.dtype.kind == "V":
         return by_numpy(function.reduce, widened(input), dim, keepdim).astype(input.dtype)
@@ -73,7 +74,7 @@ def min_along(input: Any, dim: int, keepdim: bool) -> Any:
 
 def _compiles(wide: Any) -> bool:
     """Places down columns are int32 there."""
-    return wide.size >= LARGE and wide.dtype.char in _COMPILED and max(wide.shape) < 1 << 31
+    return wide.size >= REDUCTIONS and wide.dtype.char in _COMPILED and max(wide.shape) < 1 << 31
 
 
 def _along(wide: Any, dim: int | None, largest: bool, keepdim: bool) -> Any:

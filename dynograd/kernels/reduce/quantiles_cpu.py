@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy
 
+from dynograd.kernels.build.sizes import COMPILED_PASS
 from dynograd.kernels.reduce.reductions_cpu import widened
 from dynograd.kernels.small.few_cpu import lower_median
 from dynograd.kernels.sort.sorting_cpu import found_at, kth, ordered_rows, take_along
-
-COMPILED_SIZE = 2048
 
 
 def median_of_all(input: Any, ignore_nan: bool) -> Any:
@@ -30,7 +29,7 @@ def mode(input: Any, dim: int, keepdim: bool) -> Any:
     """The most frequent element, of several the smallest, and the last place where it stands. NaN equals nothing."""
     if not input.ndim:
         return input.copy(), numpy.zeros((), numpy.int64)
-    if input.size >= COMPILED_SIZE:
+    if input.size >= COMPILED_PASS:
         rows, ordered, order = ordered_rows(input, dim)
         size = rows.shape[-1]
         best = numpy.empty((*rows.shape[:-1], 1), numpy.int64)

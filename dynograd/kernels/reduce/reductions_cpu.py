@@ -9,9 +9,10 @@ import numpy
 
 from dynograd.arrays import buffers
 from dynograd.kernels.build.batch_invariance import USES, batch_invariant
+from dynograd.kernels.build.sizes import REDUCTIONS
 from dynograd.kernels.layout.casts_cpu import to_float
 from dynograd.kernels.layout.copies_cpu import contiguous
-from dynograd.kernels.reduce.blocks_cpu import LARGE, reduced, suits
+from dynograd.kernels.reduce.blocks_cpu import reduced, suits
 from dynograd.kernels.small import few_cpu
 
 _HALF = numpy.dtype(numpy.float16).num
@@ -67,7 +68,7 @@ def sum(input: Any, dim: Any, keepdim: bool) -> Any:
         return found
     kind = input.dtype
     if (
-        input.size < LARGE
+        input.size < REDUCTIONS
         and kind.kind == "f"
         and kind.num != _HALF
         and not (USES.batch_invariant and batch_invariant())
@@ -129,7 +130,7 @@ def mean_forward(input: Any, dim: Any, keepdim: bool) -> Any:
     if kind.num == _HALF or kind.kind == "V":
         found = total(input.astype(numpy.float32), dim, keepdim)
         return (found / count).astype(kind) if count else numpy.full(found.shape, numpy.nan, kind)
-    if input.size < LARGE and not batch_invariant():
+    if input.size < REDUCTIONS and not batch_invariant():
         found = by_numpy(_add_reduce, input, dim, keepdim)
     else:
         found = total(input, dim, keepdim)

@@ -9,12 +9,12 @@ import numpy
 
 from dynograd.arrays import buffers
 from dynograd.kernels.build import threads
+from dynograd.kernels.build.sizes import COMPILED_PASS
 from dynograd.kernels.layout.copies_cpu import contiguous, copied
 from dynograd.kernels.reduce.reductions_cpu import widened
 from dynograd.kernels.small import few_cpu
 
-COMPILED_SIZE = 1 << 11  # NumPy is done with less before a compiled kernel has been called
-_STRETCH = 4096
+_STRETCH = 4096  # elements of a part of a long row: 16 KiB of float32, half of the first cache
 _WIDER = {"f": numpy.dtype(numpy.float64), "d": numpy.dtype(numpy.float64), "l": numpy.dtype(numpy.int64)}
 
 
@@ -45,7 +45,7 @@ def reversed_along(input: Any, dim: int) -> Any:
 
 def cumsum(input: Any, dim: int, reverse: bool) -> Any:
     """The sum up to each place, or from each place on when `reverse`."""
-    if not reverse and input.size < COMPILED_SIZE:
+    if not reverse and input.size < COMPILED_PASS:
         found = few_cpu.cumsum(input, dim)
         if found is not None:
             return found
@@ -56,7 +56,7 @@ def cumsum(input: Any, dim: int, reverse: bool) -> Any:
 
 
 def _compiles(wide: Any) -> bool:
-    return wide.size >= COMPILED_SIZE and wide.dtype.char in _WIDER
+    return wide.size >= COMPILED_PASS and wide.dtype.char in _WIDER
 
 
 def _running(join: str, x: Any, dim: int, reverse: bool) -> Any:

@@ -31,7 +31,7 @@ from dynograd.kernels.rows.row_programs import COLUMN_SUM, EACH, NUMBER, ROW, VE
 
 __all__ = ["column_blocks", "compile_rows", "kernel_of", "runner_inner_of", "runner_of"]
 
-SUM_BLOCK = 4096
+SUM_BLOCK = 4096  # elements: see the top
 # Rows that a kernel over an inner dim handles side by side: their sums stay in the first cache.
 WIDTH = 256
 # Rows whose column sums are added one after the other; more would lose digits, fewer would cost a tenth of the time.

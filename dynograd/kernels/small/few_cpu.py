@@ -11,6 +11,7 @@ import numpy
 
 from dynograd.kernels.build.batch_invariance import USES, batch_invariant
 from dynograd.kernels.build.compiled_kernels import often_called
+from dynograd.kernels.build.sizes import FEW
 
 __all__ = [
     "any_of",
@@ -26,7 +27,6 @@ __all__ = [
     "top",
 ]
 
-_MOST = 1 << 13  # elements
 _MOST_SORTED, _MOST_CHOSEN = 64, 1024
 _INT64 = numpy.dtype(numpy.int64)
 _NONE = numpy.empty(0, numpy.int64)
@@ -35,7 +35,7 @@ _empty, _multiply = numpy.empty, numpy.multiply
 
 def sum(input: Any, dim: Any, keepdim: bool) -> Any:
     """Of a matrix or vector, or of everything."""
-    if input.dtype.char not in "fdl" or input.size > _MOST or not input.flags.c_contiguous:
+    if input.dtype.char not in "fdl" or input.size > FEW or not input.flags.c_contiguous:
         return None
     if USES.batch_invariant and batch_invariant():
         return None
@@ -58,7 +58,7 @@ def sum(input: Any, dim: Any, keepdim: bool) -> Any:
 
 def prod(input: Any, dim: Any, keepdim: bool) -> Any:
     """Of a vector, or of everything."""
-    if input.dtype.char not in "fd" or input.size > _MOST or keepdim or not input.flags.c_contiguous:
+    if input.dtype.char not in "fd" or input.size > FEW or keepdim or not input.flags.c_contiguous:
         return None
     if (dim is not None and input.ndim != 1) or (kernels := often_called()) is None:
         return None
@@ -69,7 +69,7 @@ def prod(input: Any, dim: Any, keepdim: bool) -> Any:
 
 def any_of(input: Any, value: bool) -> Any:
     """Whether an element of a bool array is `value`."""
-    if input.size > _MOST or not input.flags.c_contiguous or (kernels := often_called()) is None:
+    if input.size > FEW or not input.flags.c_contiguous or (kernels := often_called()) is None:
         return None
     return kernels["few.any_of"](input if input.ndim == 1 else input.reshape(-1), value)
 
@@ -78,7 +78,7 @@ def equal(input: Any, other: Any) -> bool | None:
     """Whether shapes and all elements of two arrays are equal."""
     if input.shape != other.shape:
         return False
-    if input.dtype is not other.dtype or input.dtype.char not in "fdl" or input.size > _MOST:
+    if input.dtype is not other.dtype or input.dtype.char not in "fdl" or input.size > FEW:
         return None
     if not (input.flags.c_contiguous and other.flags.c_contiguous) or (kernels := often_called()) is None:
         return None
@@ -120,14 +120,14 @@ def differences(x1: Any, x2: Any) -> Any:
     return out
 
 
-def outer(one: Any, two: Any) -> Any:
+def outer(x: Any, y: Any) -> Any:
     """The products of each element of a vector with each of another."""
-    if one.dtype.char not in "fdl" or not (one.flags.c_contiguous and two.flags.c_contiguous):
-        return _multiply(one.reshape(-1, 1), two)
+    if x.dtype.char not in "fdl" or not (x.flags.c_contiguous and y.flags.c_contiguous):
+        return _multiply(x.reshape(-1, 1), y)
     if (kernels := often_called()) is None:
-        return _multiply(one.reshape(-1, 1), two)
-    out = _empty((one.size, two.size), one.dtype)
-    kernels["few.outer"](one, two, out)
+        return _multiply(x.reshape(-1, 1), y)
+    out = _empty((x.size, y.size), x.dtype)
+    kernels["few.outer"](x, y, out)
     return out
 
 
@@ -145,7 +145,7 @@ def cumsum(input: Any, dim: int) -> Any:
 def top(input: Any, k: int, dim: int, largest: bool) -> Any:
     """(values, places) of the `k` first of each row of a matrix or vector."""
     rank = input.ndim
-    if input.dtype.char not in "fdl" or not 0 < k <= 16 or input.size > _MOST or rank > 2 or dim != rank - 1:
+    if input.dtype.char not in "fdl" or not 0 < k <= 16 or input.size > FEW or rank > 2 or dim != rank - 1:
         return None
     if not input.flags.c_contiguous or (kernels := often_called()) is None:
         return None
@@ -161,7 +161,7 @@ def top(input: Any, k: int, dim: int, largest: bool) -> Any:
 def extremes(input: Any, dim: Any, keepdim: bool, largest: bool, with_places: bool) -> Any:
     """(values, places), or values alone."""
     size, shape, rank = input.size, input.shape, input.ndim
-    if input.dtype.char not in "fdl" or not 0 < size <= _MOST or not input.flags.c_contiguous or type(dim) is tuple:
+    if input.dtype.char not in "fdl" or not 0 < size <= FEW or not input.flags.c_contiguous or type(dim) is tuple:
         return None
     if (kernels := often_called()) is None:
         return None

@@ -90,17 +90,17 @@ def totals(x, dim, out):
 @compiled(exact=True)
 def product(x, out):
     """out[()] = the product of the vector `x`."""
-    found = x.dtype.type(1)
+    result = x.dtype.type(1)
     for i in range(x.size):
-        found *= x[i]
-    out[()] = found
+        result *= x[i]
+    out[()] = result
 
 
 @compiled
 def any_of(x, value):
     """Whether an element of the vector is `value`."""
-    for one in x:  # noqa: SIM110
-        if one == value:
+    for element in x:  # noqa: SIM110
+        if element == value:
             return True
     return False
 
@@ -108,11 +108,11 @@ def any_of(x, value):
 @compiled(exact=True)
 def equal(x, y):
     """Whether all elements of two vectors or matrices of one shape are equal."""
-    one, other = x.reshape(-1), y.reshape(-1)
+    mine, other = x.reshape(-1), y.reshape(-1)
     for first in range(0, x.size, _BLOCK):
         unequal = 0
         for i in range(np.uint64(first), np.uint64(min(first + _BLOCK, x.size))):
-            unequal += one[i] != other[i]
+            unequal += mine[i] != other[i]
         if unequal:
             return False
     return True
@@ -122,20 +122,20 @@ def equal(x, y):
 def outer(x, y, out):
     """out[i, j] = x[i] * y[j]."""
     for i in range(np.uint64(x.size)):
-        one, row = x[i], out[i]
+        factor, row = x[i], out[i]
         for j in range(np.uint64(y.size)):
-            row[j] = one * y[j]
+            row[j] = factor * y[j]
 
 
 @compiled(exact=True, noalias=True)
 def differences(x, y, out):
     """out[i, j] = x[i] - y[j], of rows."""
     for i in range(np.uint64(x.shape[0])):
-        one = x[i]
+        element = x[i]
         for j in range(np.uint64(y.shape[0])):
             other, row = y[j], out[i, j]
             for k in range(np.uint64(x.shape[1])):
-                row[k] = one[k] - other[k]
+                row[k] = element[k] - other[k]
 
 
 @compiled(exact=True)
@@ -146,21 +146,21 @@ def distinct(x, out):
     """
     count = 0
     for i in range(x.size):
-        one = x[i]
+        element = x[i]
         place = count
-        while place > 0 and _before(one, out[place - 1], False):
+        while place > 0 and _before(element, out[place - 1], False):
             place -= 1
         if place > 0:
             other = out[place - 1]
-            if other == one:
-                if one == 0 and np.copysign(1.0, one) != np.copysign(1.0, other):
+            if other == element:
+                if element == 0 and np.copysign(1.0, element) != np.copysign(1.0, other):
                     return -1
                 continue
-            if one != one and other != other:
+            if element != element and other != other:
                 continue
         for j in range(count, place, -1):
             out[j] = out[j - 1]
-        out[place] = one
+        out[place] = element
         count += 1
     return count
 
@@ -175,9 +175,9 @@ def lower_median(x, out):
             out[()] = x[i]
             return
         kept[i] = x[i]
-    wanted, low, high = (n - 1) // 2, 0, n - 1
+    place, low, high = (n - 1) // 2, 0, n - 1
     while low < high:  # Hoare's find
-        pivot, i, j = kept[wanted], low, high
+        pivot, i, j = kept[place], low, high
         while i <= j:
             while kept[i] < pivot:
                 i += 1
@@ -186,12 +186,12 @@ def lower_median(x, out):
             if i <= j:
                 kept[i], kept[j] = kept[j], kept[i]
                 i, j = i + 1, j - 1
-        if j < wanted:
+        if j < place:
             low = i
-        if wanted < i:
+        if place < i:
             high = j
     for i in range(n):
-        if x[i] == kept[wanted]:
+        if x[i] == kept[place]:
             out[()] = x[i]
             return
 
@@ -202,10 +202,10 @@ def running_sum(x, dim, out):
     rows, columns = x.shape
     if dim == 1:
         for i in range(rows):
-            found = x.dtype.type(0)
+            total = x.dtype.type(0)
             for j in range(columns):
-                found = x[i, j] if j == 0 else found + x[i, j]
-                out[i, j] = found
+                total = x[i, j] if j == 0 else total + x[i, j]
+                out[i, j] = total
         return
     out[:1] = x[:1]
     for i in range(1, rows):
@@ -214,8 +214,8 @@ def running_sum(x, dim, out):
 
 
 @_inline
-def _better(one, other, largest):
-    return other != other or (other > one if largest else other < one)
+def _better(new, other, largest):
+    return other != other or (other > new if largest else other < new)
 
 
 @compiled(exact=True)
@@ -224,23 +224,23 @@ def top(x, largest, values, places):
     k = values.shape[1]
     for i in range(x.shape[0]):
         for j in range(x.shape[1]):
-            one = x[i, j]
+            element = x[i, j]
             filled = min(j, k)
-            if filled == k and not _before(one, values[i, k - 1], largest):
+            if filled == k and not _before(element, values[i, k - 1], largest):
                 continue
             place = filled if filled < k else k - 1
-            while place > 0 and _before(one, values[i, place - 1], largest):
+            while place > 0 and _before(element, values[i, place - 1], largest):
                 values[i, place], places[i, place] = values[i, place - 1], places[i, place - 1]
                 place -= 1
-            values[i, place], places[i, place] = one, j
+            values[i, place], places[i, place] = element, j
 
 
 @_inline
-def _before(one, other, largest):
+def _before(new, other, largest):
     """Whether `one` comes before `other`; NaN is the largest."""
     if largest:
-        return one > other or (one != one and other == other)
-    return one < other or (other != other and one == one)
+        return new > other or (new != new and other == other)
+    return new < other or (other != other and new == new)
 
 
 @compiled(exact=True)
@@ -268,9 +268,9 @@ def extremes(x, dim, largest, values, places):
             for j in range(columns):
                 values[j] = x[i, j] if _better(values[j], x[i, j], largest) else values[j]
     for k in range(places.size):
-        found = values[k]
+        best = values[k]
         for m in range(x.shape[dim]):
-            one = x[k, m] if dim == 1 else x[m, k]
-            if one == found or (one != one and found != found):
+            element = x[k, m] if dim == 1 else x[m, k]
+            if element == best or (element != element and best != best):
                 places[k] = m
                 break

@@ -76,23 +76,23 @@ def _bits_that_count(letter):
 @entry
 def count(x):
     """One more than the elements that are not 0; 0 for arrays that `rows` does not take."""
-    letter, found = letter_of(x), 1
+    letter, total = letter_of(x), 1
     if letter not in (BOOL, FLOAT, DOUBLE, LONG) or bytes_of(x) > MOST or not in_order(x) or ndim_of(x) == 0:
         return 0
     elements, kept = elements_of(x, 0, ndim_of(x)), _bits_that_count(letter)
     if letter == BOOL:
         small = bools(x, elements)
         for i in range(elements):
-            found += small[i] != 0
+            total += small[i] != 0
     elif letter == FLOAT:
         middle = bits32(x, elements)
         for i in range(elements):
-            found += (middle[i] & kept) != 0
+            total += (middle[i] & kept) != 0
     else:
         large = longs(x, elements)
         for i in range(elements):
-            found += (large[i] & kept) != 0
-    return found
+            total += (large[i] & kept) != 0
+    return total
 
 
 @_inline
@@ -117,12 +117,12 @@ def rows(x, out):
     small, middle, large = bools(x, elements), bits32(x, elements), longs(x, elements)
     for i in range(elements):
         if letter == BOOL:
-            one = small[i] != 0
+            kept_row = small[i] != 0
         elif letter == FLOAT:
-            one = (middle[i] & kept) != 0
+            kept_row = (middle[i] & kept) != 0
         else:
-            one = (large[i] & kept) != 0
-        if one:
+            kept_row = (large[i] & kept) != 0
+        if kept_row:
             if at + rank > most:
                 return False
             _row(places, at, i, x, rank)

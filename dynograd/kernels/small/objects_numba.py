@@ -60,19 +60,19 @@ def entry(function: Callable[..., Any]) -> Any:
 
     It runs with the GIL, so that nobody changes the objects meanwhile, and `exact`.
     """
-    made = compiled(function, exact=True, nogil=False)
-    kinds = [one.annotation for one in inspect.signature(function).parameters.values()]
-    made.dynograd_kinds = tuple(_KINDS.get(getattr(kind, "__name__", kind), types.int64) for kind in kinds)
-    return made
+    kernel = compiled(function, exact=True, nogil=False)
+    kinds = [parameter.annotation for parameter in inspect.signature(function).parameters.values()]
+    kernel.dynograd_kinds = tuple(_KINDS.get(getattr(kind, "__name__", kind), types.int64) for kind in kinds)
+    return kernel
 
 
 _KINDS = {"float": types.float64, "uint64": types.uint64}
 
 
-def called_directly(made: Any) -> Callable[..., Any]:
+def called_directly(kernel: Any) -> Callable[..., Any]:
     """The compiled function behind an `entry`, as Python calls it."""
-    made.compile(made.dynograd_kinds)
-    return getattr(made.overloads[made.dynograd_kinds], "entry_point", None) or made
+    kernel.compile(kernel.dynograd_kinds)
+    return getattr(kernel.overloads[kernel.dynograd_kinds], "entry_point", None) or kernel
 
 
 def _load_at(kind: Any) -> Any:
@@ -96,7 +96,7 @@ def copy_bytes(typing_context, target, source, count):
 
     def generate(context, builder, signature, arguments):
         byte = ir.IntType(8).as_pointer()
-        to, come = [builder.inttoptr(one, byte) for one in arguments[:2]]
+        to, come = [builder.inttoptr(argument, byte) for argument in arguments[:2]]
         cgutils.raw_memcpy(builder, to, come, arguments[2], 1)
         return context.get_dummy_value()
 
@@ -197,10 +197,10 @@ def array_in(listed, position, fields):
         return _word_at(items + 8 * position)
     if _word_at(listed + _TYPE) == _word_at(fields + 40):  # a tuple
         items = listed + _word_at(fields + 48)
-    one = _word_at(items + 8 * position)
-    if _word_at(one + _TYPE) != _word_at(fields) or _word_at(one + _word_at(fields + 16)) != _word_at(fields + 32):
+    item = _word_at(items + 8 * position)
+    if _word_at(item + _TYPE) != _word_at(fields) or _word_at(item + _word_at(fields + 16)) != _word_at(fields + 32):
         return 0
-    array = _word_at(one + _word_at(fields + 8))
+    array = _word_at(item + _word_at(fields + 8))
     return array if array and _word_at(array + _TYPE) == _word_at(fields + 24) else 0
 
 

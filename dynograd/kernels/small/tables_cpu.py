@@ -16,7 +16,7 @@ __all__ = ["StepTable", "bound", "fill", "scale", "sum_of_squares", "unscale", "
 
 # Below so many elements, in few arrays, NumPy is as quick and Numba need not be loaded.
 FEW_ELEMENTS, FEW_ARRAYS = 256, 4
-SQUARES_AT_ONCE = 1 << 16
+SQUARES_AT_ONCE = 1 << 16  # elements whose copy in the wider dtype stays in the second cache
 KINDS: dict[str, Any] = {"f": np.dtype(np.float32), "d": np.dtype(np.float64)}
 
 

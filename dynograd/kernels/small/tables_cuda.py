@@ -33,8 +33,8 @@ __all__ = [
 ]
 
 COLUMNS, ADDRESSES, SIZE, NEW = 8, 6, 6, 7
-_BLOCK = 1024
-_KEPT = 64
+_BLOCK = 1024  # elements of a program, 8 for each thread of Triton's 4 warps
+_KEPT = 64  # at a time: those of the parameters of some models
 _plain_kinds = frozenset(["float32", "float64", "float16", "bfloat16"])
 _tables: dict[tuple[Any, ...], Table] = {}
 allocator.forgetters.append(_tables.clear)
@@ -68,7 +68,7 @@ class Table:
         self.block = _block_of(max(sizes, default=1))
         self.host = numpy.zeros((self.count, COLUMNS), numpy.int64)
         for place, column in enumerate(columns):
-            self.host[:, place] = [0 if one is None else one.pointer for one in column]
+            self.host[:, place] = [0 if array is None else array.pointer for array in column]
         self.host[:, SIZE] = sizes
         self.pointers = self.host[:, 0].tolist()
         each = -(-self.host[:, SIZE] // self.block)
@@ -134,10 +134,10 @@ def scale(arrays: list[Any], factor: Any) -> None:
     from dynograd.kernels.small.tables_triton import scale_blocks
 
     for table in _in_tables(arrays, written=True):
-        made = kinds_of(table.kind)[2]
-        given = operations.on_device(factor, table.device) if type(factor) is CudaArray else made(factor)
+        number = kinds_of(table.kind)[2]
+        value = operations.on_device(factor, table.device) if type(factor) is CudaArray else number(factor)
         scale_blocks(
-            (table.blocks,), table.rows, table.places, given, LEAST=type(factor) is CudaArray, **table.constants
+            (table.blocks,), table.rows, table.places, value, LEAST=type(factor) is CudaArray, **table.constants
         )
 
 
@@ -146,18 +146,18 @@ def bound(arrays: list[Any], least: float, most: float) -> None:
     from dynograd.kernels.small.tables_triton import bound_blocks
 
     for table in _in_tables(arrays, written=True):
-        made = kinds_of(table.kind)[2]
-        bound_blocks((table.blocks,), table.rows, table.places, made(least), made(most), **table.constants)
+        number = kinds_of(table.kind)[2]
+        bound_blocks((table.blocks,), table.rows, table.places, number(least), number(most), **table.constants)
 
 
 def fill(arrays: list[Any], value: float) -> None:
     """Writes `value` everywhere."""
     from dynograd.kernels.small.tables_triton import fill_blocks
 
-    plain = [one for one in arrays if is_plain(one)]
-    for one in arrays:
-        if not is_plain(one):
-            one.fill(value)
+    plain = [array for array in arrays if is_plain(array)]
+    for array in arrays:
+        if not is_plain(array):
+            array.fill(value)
     for table in _in_tables(plain):
         fill_blocks((table.blocks,), table.rows, table.places, kinds_of(table.kind)[2](value), **table.constants)
 
@@ -181,41 +181,41 @@ def _in_tables(arrays: list[Any], written: bool = False) -> Any:
     """A table for each dtype and device. What is not row-major takes part as a copy, which is written back."""
     groups: dict[tuple[Any, int], list[Any]] = {}
     copies = []
-    for one in arrays:
-        if one.size == 0:
+    for array in arrays:
+        if array.size == 0:
             continue
-        if one.dtype.name not in _plain_kinds:
-            raise TypeError(f"gradients on a GPU are floating-point numbers here, got {one.dtype}; x.cpu() works")
-        if not one.is_contiguous:
-            whole = one.copy()
-            copies.append((one, whole))
-            one = whole
-        groups.setdefault((one.dtype, one.device_index), []).append(one)
+        if array.dtype.name not in _plain_kinds:
+            raise TypeError(f"gradients on a GPU are floating-point numbers here, got {array.dtype}; x.cpu() works")
+        if not array.is_contiguous:
+            whole = array.copy()
+            copies.append((array, whole))
+            array = whole
+        groups.setdefault((array.dtype, array.device_index), []).append(array)
     for (kind, device), members in groups.items():
         yield _table_of(kind, device, members)
     if written:
-        for one, whole in copies:
-            operations.copy_into(one, whole)
+        for array, whole in copies:
+            operations.copy_into(array, whole)
 
 
 def _table_of(kind: Any, device: int, members: list[Any]) -> Table:
     """The table of arrays of these sizes, with their addresses."""
-    sizes = [one.layout.size for one in members]
+    sizes = [member.layout.size for member in members]
     key = (kind.name, device, streams.current_handle(device), *sizes)
-    found = _tables.pop(key, None)
-    if found is None:
-        found = Table(kind, device, [members], sizes)
+    table = _tables.pop(key, None)
+    if table is None:
+        table = Table(kind, device, [members], sizes)
         while len(_tables) >= _KEPT:
             del _tables[next(iter(_tables))]
     else:
-        pointers = [one.pointer for one in members]
-        if pointers != found.pointers or found.is_only_of_a_graph():
-            found.pointers = pointers
-            found.host[:, 0] = pointers
-            found.send()
-    _tables[key] = found  # the last used is last
-    return found
+        pointers = [member.pointer for member in members]
+        if pointers != table.pointers or table.is_only_of_a_graph():
+            table.pointers = pointers
+            table.host[:, 0] = pointers
+            table.send()
+    _tables[key] = table  # the last used is last
+    return table
 
 
 def _real(arrays: list[Any]) -> list[Any]:
-    return [part for one in arrays for part in ((one.real, one.imag) if one.dtype.kind == "c" else (one,))]
+    return [part for array in arrays for part in ((array.real, array.imag) if array.dtype.kind == "c" else (array,))]

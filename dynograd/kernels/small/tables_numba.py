@@ -25,15 +25,15 @@ __all__ = [
 ]
 __all__ += ["bound_blocks", "square_blocks"]
 
-BLOCK = 1024
+BLOCK = 1024  # elements: see the top
 # Columns. An optimizer's rows: its parameter, gradient and states; what it needs besides.
 PARAMETER, GRADIENT, STATE, OTHER_STATE, THIRD_STATE, STEP, STEP_SIZE, NEW, OBJECT, SIZE, FIRST = range(11)
-COLUMNS = 11
+COLUMNS = FIRST + 1
 
 # Positions in `object_fields.FIELDS`.
 _TYPE, _DATA, _NDIM, _SHAPE, _DTYPE, _FLAGS, _ITEMS, _ARRAY_TYPE, _NONE = range(9)
-_CONTIGUOUS_AND_ALIGNED = 0x101
-_WRITEABLE = 0x400
+_CONTIGUOUS_AND_ALIGNED = 0x101  # bits of NumPy's flags: NPY_ARRAY_C_CONTIGUOUS and NPY_ARRAY_ALIGNED
+_WRITEABLE = 0x400  # NPY_ARRAY_WRITEABLE
 
 
 @intrinsic
@@ -103,11 +103,11 @@ def _fits(item, fields, dtype):
 
 
 @compiled
-def _same_shape(one, other, fields):
-    ndim = _half_at(one + fields[_NDIM])
+def _same_shape(mine, other, fields):
+    ndim = _half_at(mine + fields[_NDIM])
     if _half_at(other + fields[_NDIM]) != ndim:
         return False
-    sizes, others = _word_at(one + fields[_SHAPE]), _word_at(other + fields[_SHAPE])
+    sizes, others = _word_at(mine + fields[_SHAPE]), _word_at(other + fields[_SHAPE])
     same = True
     for dim in range(ndim):
         same &= _word_at(sizes + 8 * dim) == _word_at(others + 8 * dim)

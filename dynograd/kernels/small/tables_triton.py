@@ -42,13 +42,13 @@ def part_of(rows, row, column: tl.constexpr, T: tl.constexpr, ALIGNED: tl.conste
 def taken(at, exists, WHOLE: tl.constexpr):
     """The elements at these addresses, in float32 or float64. Of a WHOLE block all exist: without a mask memory is read in wide pieces."""
     if WHOLE:
-        found = tl.load(at)
+        values = tl.load(at)
     else:
-        found = tl.load(at, mask=exists, other=0.0)
-    if found.dtype == tl.float64:
-        return found
+        values = tl.load(at, mask=exists, other=0.0)
+    if values.dtype == tl.float64:
+        return values
     else:
-        return found.to(tl.float32)
+        return values.to(tl.float32)
 
 
 @triton.jit

@@ -21,7 +21,7 @@ __all__ = [
     "turn_line",
 ]
 
-LINE = 16
+LINE = 16  # elements: of float32 the 64 bytes of a cache line and of the widest vector
 AHEAD = 16  # elements ahead of a scattered store that its cache line is asked for
 
 

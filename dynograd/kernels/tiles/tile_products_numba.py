@@ -22,11 +22,11 @@ from dynograd.kernels.build.compiling_numba import compiled
 __all__ = ["COLUMNS", "ROWS", "Products", "gemm_invariant", "products32", "products64"]
 
 _INT, _INT32 = ir.IntType(64), ir.IntType(32)
-_VECTOR_BYTES = 64
+_VECTOR_BYTES = 64  # of the widest registers; LLVM makes two of one where they are narrower
 
 # Of 32 registers of 64 bytes, 24 hold the sums of 12 rows by 2 vectors; of 16 with 32 bytes, 12 those of 6 rows by 1 vector.
 ROWS, _VECTORS = (12, 2) if llvmlite.binding.get_host_cpu_features().get("avx512f") else (6, 1)
-_SOME = 4
+_SOME = 4  # rows that are left over are taken by so many, then one by one
 COLUMNS = _VECTORS * 16  # of float32; a multiple of the width for float64
 _STEPS = 256  # a panel of b, 256 steps by 128 bytes, stays in the level-1 cache
 _BLOCK = 1024  # columns of b that are packed at once: 1 MiB

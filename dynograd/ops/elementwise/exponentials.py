@@ -177,7 +177,7 @@ def logit(input: Any, eps: float | None = None) -> Any:
 
 
 @elementwise(
-    formula="eps < 0 ? log(input / (1 - input)) : log(min(max(input, eps), 1 - eps) / (1 - min(max(input, eps), 1 - eps)))",
+    formula="eps >= 0 ? log(min(max(input, eps), 1 - eps) / (1 - min(max(input, eps), 1 - eps))) : log(input / (1 - input))",
     derivative="where(isnan(output), output, where((input < eps) | (input > 1.0 - eps), 0.0, g / (input - input * input)))",
     promote="float",
 )

@@ -4,7 +4,7 @@ import numpy
 import pytest
 from scipy import special
 
-from dynograd.kernels.elementwise import activations_cpu, special_functions_cpu, ufuncs
+from dynograd.kernels.elementwise import elementwise_cpu, ufuncs
 
 GRID = numpy.concatenate(
     [numpy.linspace(-30, 30, 20011), numpy.geomspace(1e-300, 1e300, 999), -numpy.geomspace(1e-300, 1e3, 999)]
@@ -23,35 +23,35 @@ GRID = numpy.concatenate(
 def test_float64(name, reference, rtol, atol):
     grid = GRID[GRID < 26] if name == "erfc" else GRID[GRID > -20.5]
     grid = grid[(grid > 0) | (numpy.abs(grid - numpy.rint(grid)) > 1e-3)]
-    numpy.testing.assert_allclose(getattr(special_functions_cpu, name)(grid), reference(grid), rtol=rtol, atol=atol)
+    numpy.testing.assert_allclose(getattr(elementwise_cpu, name)(grid), reference(grid), rtol=rtol, atol=atol)
 
 
 def test_erfinv_near_its_ends_and_near_zero():
     x = numpy.concatenate(
         [numpy.linspace(-1, 1, 20001), 1 - numpy.geomspace(1e-16, 0.1, 999), numpy.geomspace(1e-300, 0.1, 999)]
     )
-    numpy.testing.assert_allclose(special_functions_cpu.erfinv(x), special.erfinv(x), rtol=1e-14)
+    numpy.testing.assert_allclose(elementwise_cpu.erfinv(x), special.erfinv(x), rtol=1e-14)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 7])
 def test_polygamma(order):
     x = numpy.concatenate([numpy.linspace(0.01, 40, 4001), numpy.geomspace(40, 1e6, 99)])
-    numpy.testing.assert_allclose(special_functions_cpu.polygamma(x, order), special.polygamma(order, x), rtol=1e-12)
+    numpy.testing.assert_allclose(elementwise_cpu.polygamma(x, order), special.polygamma(order, x), rtol=1e-12)
     step = numpy.array([-0.5, -1.25, -2.75, -1000.5, -1e9 - 0.5])
-    upwards = special_functions_cpu.polygamma(step, order) - special_functions_cpu.polygamma(step + 1, order)
+    upwards = elementwise_cpu.polygamma(step, order) - elementwise_cpu.polygamma(step + 1, order)
     expected = (-1) ** (order + 1) * special.factorial(order) * step ** -(order + 1.0)
-    size = numpy.abs(special_functions_cpu.polygamma(step, order)) + special.factorial(order)
+    size = numpy.abs(elementwise_cpu.polygamma(step, order)) + special.factorial(order)
     assert (numpy.abs(upwards - expected) <= 1e-9 * numpy.abs(expected) + 1e-13 * size).all()
 
 
 @pytest.mark.parametrize(
     ("function", "reference"),
     [
-        (special_functions_cpu.erf, special.erf),
-        (activations_cpu.sigmoid, special.expit),
-        (activations_cpu.silu, lambda x: x * special.expit(x)),
-        (activations_cpu.gelu, lambda x: x * special.ndtr(x)),
-        (activations_cpu.gelu_tanh, lambda x: 0.5 * x * (1 + numpy.tanh(0.7978845608028654 * (x + 0.044715 * x**3)))),
+        (elementwise_cpu.erf, special.erf),
+        (elementwise_cpu.sigmoid, special.expit),
+        (elementwise_cpu.silu, lambda x: x * special.expit(x)),
+        (elementwise_cpu.gelu, lambda x: x * special.ndtr(x)),
+        (elementwise_cpu.gelu_tanh, lambda x: 0.5 * x * (1 + numpy.tanh(0.7978845608028654 * (x + 0.044715 * x**3)))),
     ],
 )
 def test_float32(function, reference):
