@@ -27,8 +27,8 @@ __all__ += ["bound_blocks", "square_blocks"]
 
 BLOCK = 1024
 # Columns. An optimizer's rows: its parameter, gradient and states; what it needs besides.
-PARAMETER, GRADIENT, STATE, OTHER_STATE, THIRD_STATE, STEP, STEP_SIZE, NEW, OBJECT, SIZE, FIRST = range(11)
-COLUMNS = 11
+PARAMETER, GRADIENT, STATE, OTHER_STATE, THIRD_STATE, STEP, STEP_SIZE, OBJECT, SIZE, FIRST = range(10)
+COLUMNS = 10
 
 # Positions in `object_fields.FIELDS`.
 _TYPE, _DATA, _NDIM, _SHAPE, _DTYPE, _FLAGS, _ITEMS, _ARRAY_TYPE, _NONE = range(9)
