@@ -12,6 +12,7 @@ import numpy as np
 
 from dynograd.kernels.optim.optimizer_tables_cpu import *  # noqa: F403
 from dynograd.kernels.optim.optimizer_tables_cpu import __all__ as _table_steps
+from dynograd.kernels.reduce.reductions_cpu import widened
 from dynograd.kernels.small.object_fields import FIELDS
 from dynograd.kernels.small.tables_cpu import StepTable
 
@@ -59,10 +60,10 @@ def sgd_step(
         return
     g = _decayed(gradient, parameter, sign, weight_decay)
     if momentum:
-        buffer = momentum * _wide(momentum_buffer) + fresh * g
+        buffer = momentum * widened(momentum_buffer) + fresh * g
         momentum_buffer[...] = buffer
         g = g + momentum * buffer if nesterov else buffer
-    parameter[...] = _wide(parameter) - lr * g
+    parameter[...] = widened(parameter) - lr * g
 
 
 def adam_step(
@@ -97,15 +98,15 @@ def adam_step(
         options = _numbers(parameter, sign, shrink, decay, 1 - beta1, beta2, 1 - beta2, eps)
         (adam_pass if max_exp_avg_sq is None else amsgrad_pass)(*arrays, options, _numbers(parameter, rate, scale))
         return
-    value = _wide(parameter) * shrink
+    value = widened(parameter) * shrink
     g = _decayed(gradient, value, sign, decay)
-    mean, square = _wide(exp_avg), _wide(exp_avg_sq)
+    mean, square = widened(exp_avg), widened(exp_avg_sq)
     mean = mean + (1 - beta1) * (g - mean)
     square = beta2 * square + (1 - beta2) * g * g
     exp_avg[...] = mean
     exp_avg_sq[...] = square
     if max_exp_avg_sq is not None:
-        square = np.maximum(_wide(max_exp_avg_sq), square)
+        square = np.maximum(widened(max_exp_avg_sq), square)
         max_exp_avg_sq[...] = square
     parameter[...] = value - rate * mean / (np.sqrt(square) * scale + eps)
 
@@ -192,10 +193,6 @@ def _numbers(parameter, *values):
     return np.array(values, parameter.dtype)
 
 
-def _wide(x):
-    return x.astype(np.float32) if x.dtype.itemsize == 2 else x
-
-
 def _decayed(gradient, value, sign, decay):
-    g = sign * _wide(gradient)
-    return g + decay * _wide(value) if decay else g
+    g = sign * widened(gradient)
+    return g + decay * widened(value) if decay else g
