@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-import numpy as np
-
 from dynograd.kernels.build.compiled_kernels import compiled_for, in_shape
+from dynograd.kernels.rows.folding_cpu import rows_of, vector_of
 
 __all__ = [
     "add_layer_norm_backward",
@@ -27,34 +26,38 @@ def in_one_pass(*arrays):
 
 def bias_activation_forward(name, x, bias):
     """The activation `name` of x + bias; bias (C,) runs along the last dim."""
-    return in_shape(compiled_for(1 << 30)[f"bias_{name}"](_rows(x), _vector(bias)), x.shape)
+    return in_shape(
+        compiled_for(1 << 30)[f"bias_{name}"](rows_of(x, 1), vector_of(bias, 0, bias.size, x.dtype)), x.shape
+    )
 
 
 def bias_activation_backward(name, g, x, bias):
     """Gradients (gx, gb)."""
-    gx, gb = compiled_for(1 << 30)[f"bias_{name}_backward"](_rows(g), _rows(x), _vector(bias))
+    gx, gb = compiled_for(1 << 30)[f"bias_{name}_backward"](
+        rows_of(g, 1), rows_of(x, 1), vector_of(bias, 0, bias.size, x.dtype)
+    )
     return in_shape(gx, x.shape), gb
 
 
 def swiglu_forward(gate, x):
     """silu(gate) * x."""
-    return in_shape(compiled_for(1 << 30)["swiglu"](_rows(gate), _rows(x)), x.shape)
+    return in_shape(compiled_for(1 << 30)["swiglu"](rows_of(gate, 1), rows_of(x, 1)), x.shape)
 
 
 def swiglu_backward(g, gate, x):
     """Gradients of gate and x."""
-    found = compiled_for(1 << 30)["swiglu_backward"](_rows(g), _rows(gate), _rows(x))
+    found = compiled_for(1 << 30)["swiglu_backward"](rows_of(g, 1), rows_of(gate, 1), rows_of(x, 1))
     return tuple(in_shape(one, x.shape) for one in found)
 
 
 def add_layer_norm_forward(x, residual, weight, bias, rank, eps):
     """(y, total, mean, rstd) with total = x + residual and y its layer norm over the last `rank` dims."""
     size = prod(x.shape[x.ndim - rank :])
-    scale = np.ones(size, np.float32) if weight is None else _vector(weight)
-    shift = np.zeros(size, np.float32) if bias is None else _vector(bias)
-    folded = (-1, size)
-    given = [np.ascontiguousarray(one).reshape(folded) for one in (x, residual)]
-    y, total, mean, rstd = compiled_for(1 << 30)["add_layer_norm"](*given, scale, shift, float(eps))
+    scale = vector_of(weight, 1, size, x.dtype)
+    shift = vector_of(bias, 0, size, x.dtype)
+    y, total, mean, rstd = compiled_for(1 << 30)["add_layer_norm"](
+        rows_of(x, rank), rows_of(residual, rank), scale, shift, float(eps)
+    )
     return in_shape(y, x.shape), in_shape(total, x.shape), mean, rstd
 
 
@@ -62,16 +65,7 @@ def add_layer_norm_backward(g, g_total, total, mean, rstd, weight, rank):
     """Gradients (gx, gw, gb); that of the residual is gx too."""
     shape = total.shape[total.ndim - rank :]
     size = prod(shape)
-    scale = np.ones(size, np.float32) if weight is None else _vector(weight)
-    given = [np.ascontiguousarray(one).reshape(-1, size) for one in (g, g_total, total)]
-    gx, gw, gb = compiled_for(1 << 30)["add_layer_norm_backward"](*given, mean, rstd, scale)
+    scale = vector_of(weight, 1, size, total.dtype)
+    rows = [rows_of(one, rank) for one in (g, g_total, total)]
+    gx, gw, gb = compiled_for(1 << 30)["add_layer_norm_backward"](*rows, mean, rstd, scale)
     return in_shape(gx, total.shape), in_shape(gw, shape), in_shape(gb, shape)
-
-
-def _rows(x):
-    """(R, C) along the last dim."""
-    return np.ascontiguousarray(x).reshape(prod(x.shape[:-1]), x.shape[-1] if x.ndim else 1)
-
-
-def _vector(values):
-    return np.ascontiguousarray(values).reshape(-1)

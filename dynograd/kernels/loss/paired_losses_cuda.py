@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.kernels.reduce.reductions_cuda import reduced
+from dynograd.kernels.rows.folding_cuda import one_row
 from dynograd.kernels.rows.row_programs_cuda import part_sums, run
 
 __all__ = ["loss_backward", "loss_forward", "pays"]
@@ -27,7 +28,7 @@ def pays(input: Any, target: Any) -> bool:
 
 def loss_forward(name: str, input: Any, target: Any, parameter: float, reduction: str) -> Any:
     """The sum or the mean of the losses, 0-d."""
-    sums = part_sums(f"{name}_loss", [_line(input), _line(target), float(parameter)])
+    sums = part_sums(f"{name}_loss", [one_row(input), one_row(target), float(parameter)])
     finish = ("divide", input.size) if reduction == "mean" else ("none", 0)
     return reduced("sum", sums, None, False, input.dtype, sums.dtype, finish=finish[0], parameter=finish[1])
 
@@ -35,9 +36,5 @@ def loss_forward(name: str, input: Any, target: Any, parameter: float, reduction
 def loss_backward(name: str, g: Any, input: Any, target: Any, parameter: float, reduction: str) -> Any:
     """Gradient of the input; `g` stays in device memory."""
     share = 1 / input.size if reduction == "mean" else 1.0
-    arrays = [_line(input), _line(target), float(parameter), share, g]
+    arrays = [one_row(input), one_row(target), float(parameter), share, g]
     return run(f"{name}_loss_backward", arrays)[0].reshape(input.shape)
-
-
-def _line(x: Any) -> Any:
-    return (x if x.is_contiguous else x.copy()).reshape((1, x.size, 1))

@@ -6,13 +6,14 @@ statistics returned for them are float32.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import prod
 
 import numpy as np
 
 from dynograd.arrays import buffers
 from dynograd.kernels.build.compiled_kernels import compiled_for, in_shape
+from dynograd.kernels.reduce.reductions_cpu import widened
+from dynograd.kernels.rows.folding_cpu import kernels_for, like, rows_of, vector_of
 
 __all__ = [
     "batch_norm_backward",
@@ -37,8 +38,8 @@ def layer_norm_forward(x, normalized_ndim, weight, bias, eps):
     """
     kept = (*x.shape[: x.ndim - normalized_ndim], *(1,) * normalized_ndim)
     rows = rows_of(x, normalized_ndim)
-    scale, shift = vector_of(weight, 1, rows), vector_of(bias, 0, rows)
-    if (kernels := _kernels_for(rows)) is not None:
+    scale, shift = vector_of(weight, 1, rows.shape[1], rows.dtype), vector_of(bias, 0, rows.shape[1], rows.dtype)
+    if (kernels := kernels_for(rows)) is not None:
         y, mean, rstd = kernels["layer_norm"](rows, scale, shift, float(eps))
     else:
         count = max(rows.shape[1], 1)
@@ -52,9 +53,9 @@ def layer_norm_forward(x, normalized_ndim, weight, bias, eps):
 def layer_norm_backward(g, x, mean, rstd, weight, normalized_ndim):
     """Gradients (gx, gw, gb); gw and gb have the shape of the normalised dimensions, whether or not there is a weight."""
     rows = rows_of(x, normalized_ndim)
-    outer, scale = rows_of(g, normalized_ndim), vector_of(weight, 1, rows)
+    outer, scale = rows_of(g, normalized_ndim), vector_of(weight, 1, rows.shape[1], rows.dtype)
     mean, rstd = mean.reshape(-1), rstd.reshape(-1)
-    if (kernels := _kernels_for(rows)) is not None:
+    if (kernels := kernels_for(rows)) is not None:
         gx, gw, gb = kernels["layer_norm_backward"](outer, rows, mean, rstd, scale)
     else:
         count = max(rows.shape[1], 1)
@@ -75,8 +76,8 @@ def group_norm_forward(x, groups, weight, bias, eps):
     """(y, mean, rstd): each group of channels of each example of x (N, C, *) normalised, times weight plus bias per channel."""
     rows, places = _groups(x, groups)
     channels = x.shape[1]
-    scale, shift = _parameter(weight, 1, channels, rows), _parameter(bias, 0, channels, rows)
-    if (kernels := _kernels_for(rows)) is not None:
+    scale, shift = vector_of(weight, 1, channels, rows.dtype), vector_of(bias, 0, channels, rows.dtype)
+    if (kernels := kernels_for(rows)) is not None:
         y, mean, rstd = (
             buffers.empty(rows.shape, np.float32),
             np.empty(len(rows), np.float32),
@@ -97,8 +98,8 @@ def group_norm_backward(g, x, mean, rstd, weight, groups):
     """Gradients (gx, gw, gb); gw and gb are (C,), whether or not there is a weight."""
     rows, places = _groups(x, groups)
     outer, channels = _groups(g, groups)[0], x.shape[1]
-    scale = _parameter(weight, 1, channels, rows)
-    if (kernels := _kernels_for(rows)) is not None:
+    scale = vector_of(weight, 1, channels, rows.dtype)
+    if (kernels := kernels_for(rows)) is not None:
         gx = buffers.empty(rows.shape, np.float32)
         gw, gb = (np.empty((len(rows), channels // groups), np.float32) for _ in range(2))
         kernels["normalizations.group_norm_gradients"](
@@ -130,14 +131,15 @@ def batch_norm_forward(x, weight, bias, running_mean, running_var, training, mom
         y, *statistics = _batch_norm(kernels, x, weight, bias, running_mean, running_var, training, float(eps))
         return (y if x.ndim > 3 else np.ascontiguousarray(y), *statistics)  # of sequences, row-major: as PyTorch's
     channels = _channels(x)
-    scale, shift = vector_of(weight, 1, channels), vector_of(bias, 0, channels)
+    size, kind = channels.shape[1], channels.dtype
+    scale, shift = vector_of(weight, 1, size, kind), vector_of(bias, 0, size, kind)
     count = max(channels.shape[0] * channels.shape[2], 1)
     if training:
         mean = channels.sum(axis=(0, 2)) / count
         variance = np.square(channels - mean[:, None]).sum(axis=(0, 2)) / count
     else:
         # Copies: a later training step writes into the running statistics, and backward still needs these.
-        mean, variance = vector_of(running_mean, 0, channels).copy(), vector_of(running_var, 1, channels).copy()
+        mean, variance = vector_of(running_mean, 0, size, kind).copy(), vector_of(running_var, 1, size, kind).copy()
     rstd = (1 / np.sqrt(variance + eps)).astype(channels.dtype, copy=False)
     y = (channels - mean[:, None]) * (rstd * scale)[:, None]
     y += shift[:, None]
@@ -153,7 +155,7 @@ def batch_norm_backward(g, x, weight, mean, rstd, training):
         gx, gw, gb = _batch_norm_gradients(kernels, g, x, weight, mean, rstd, training)
     else:
         channels, outer = _channels(x), _channels(g)
-        scale = vector_of(weight, 1, channels)
+        scale = vector_of(weight, 1, channels.shape[1], channels.dtype)
         normal = (channels - mean[:, None]) * rstd[:, None]
         gw, gb = (outer * normal).sum(axis=(0, 2)), outer.sum(axis=(0, 2))
         gx = outer
@@ -179,7 +181,7 @@ def _batch_norm(kernels, x, weight, bias, running_mean, running_var, training, e
     rows = None if last is None else _folded(last)
     channels = np.ascontiguousarray(wide).reshape(*x.shape[:2], prod(x.shape[2:])) if rows is None else None
     size = x.shape[1]
-    scale, shift = _parameter(weight, 1, size, wide), _parameter(bias, 0, size, wide)
+    scale, shift = vector_of(weight, 1, size, wide.dtype), vector_of(bias, 0, size, wide.dtype)
     if not training:
         # Copies: a later training step writes into the running statistics, and backward still needs these.
         mean, variance = np.array(running_mean, np.float32), np.array(running_var, np.float32)
@@ -210,7 +212,7 @@ def _batch_norm_gradients(kernels, g, x, weight, mean, rstd, training):
     wide = np.asarray(x, np.float32)
     last = _channels_last(wide)
     size, count = x.shape[1], max(x.size // max(x.shape[1], 1), 1)
-    scale = _parameter(weight, 1, size, wide)
+    scale = vector_of(weight, 1, size, wide.dtype)
     if last is None:
         channels = np.ascontiguousarray(wide).reshape(*x.shape[:2], prod(x.shape[2:]))
         outer = np.ascontiguousarray(g, np.float32).reshape(channels.shape)
@@ -302,53 +304,12 @@ def _in_order_of(y, x):
 # --- shapes and types ----------------------------------------------------------------------------------------------------------
 
 
-def rows_of(x, normalized_ndim):
-    """(rows, D), C-contiguous, in the type that computes."""
-    if normalized_ndim == 1 and x.ndim == 2 and x.dtype.char == "f" and x.flags.c_contiguous:
-        return x
-    split = x.ndim - normalized_ndim
-    return np.ascontiguousarray(_wide(x)).reshape(prod(x.shape[:split]), prod(x.shape[split:]))
-
-
-def vector_of(values, default, rows):
-    """A flat parameter in the type that computes; `default` throughout for None."""
-    return _parameter(values, default, rows.shape[1], rows)
-
-
-def like(y, x):
-    """A result in the shape and dtype of x."""
-    if y.dtype.num != x.dtype.num:
-        y = y.astype(x.dtype)
-    return in_shape(y, x.shape)
-
-
-def _kernels_for(rows):
-    return None if rows.dtype.char == "d" else compiled_for(rows.size)
-
-
 def _groups(x, groups):
     """(N * groups, channels of a group * places) and the places of a channel."""
     places = prod(x.shape[2:])
-    return np.ascontiguousarray(_wide(x)).reshape(len(x) * groups, x.shape[1] // groups * places), places
+    return np.ascontiguousarray(widened(x)).reshape(len(x) * groups, x.shape[1] // groups * places), places
 
 
 def _channels(x):
     """(N, C, L), C-contiguous, in the type that computes."""
-    return np.ascontiguousarray(_wide(x)).reshape(*x.shape[:2], prod(x.shape[2:]))
-
-
-def _parameter(values, default, count, computed):
-    if values is None:
-        return _constant(default, count, computed.dtype.char)
-    if values.dtype.num == computed.dtype.num and values.ndim == 1 and values.flags.c_contiguous:
-        return values
-    return np.ascontiguousarray(values, computed.dtype).reshape(-1)
-
-
-@lru_cache(16)
-def _constant(value, count, kind):
-    return np.full(count, value, kind)
-
-
-def _wide(x):
-    return x.astype(np.float32) if x.dtype.itemsize == 2 else x
+    return np.ascontiguousarray(widened(x)).reshape(*x.shape[:2], prod(x.shape[2:]))

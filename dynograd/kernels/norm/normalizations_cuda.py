@@ -1,6 +1,8 @@
 """Layer, group and batch norm with their gradients, on CudaArrays: row programs, and small kernels between their passes.
 
 Half types are computed in float32, and the statistics returned for them are float32.
+
+What functions without a docstring take and give is said in `normalizations_cpu`.
 """
 
 from __future__ import annotations
@@ -9,11 +11,12 @@ from math import prod
 from typing import Any
 
 from dynograd.arrays import cuda_arrays
-from dynograd.arrays.cuda_arrays import CudaArray, operations
-from dynograd.cuda import streams, thread_state
+from dynograd.arrays.cuda_arrays import operations
 from dynograd.kernels.elementwise.loops_cuda import triton_type
+from dynograd.kernels.layout.copies_cuda import contiguous
 from dynograd.kernels.norm import normalizations_triton as device
 from dynograd.kernels.reduce.reductions_cuda import computed, number, power_of_two, reduced
+from dynograd.kernels.rows.folding_cuda import constant, rows_of, vector_of
 from dynograd.kernels.rows.row_programs_cuda import run
 
 __all__ = [
@@ -26,28 +29,22 @@ __all__ = [
     "moved_statistics",
 ]
 
-_constants: dict[Any, CudaArray] = {}
-
 
 # --- layer norm ----------------------------------------------------------------------------------------------------------------
 
 
 def layer_norm_forward(x: Any, normalized_ndim: int, weight: Any, bias: Any, eps: float) -> Any:
-    """(y, mean, rstd): x normalised over its last `normalized_ndim` dimensions, times weight plus bias (either may be None).
-
-    rstd = 1 / sqrt(variance + eps) with the biased variance; mean and rstd keep the normalised dimensions with size 1.
-    """
     kept = (*x.shape[: x.ndim - normalized_ndim], *(1,) * normalized_ndim)
-    rows = folded(x, normalized_ndim)
-    y, mean, rstd = run("layer_norm", [rows, parameter(weight, 1, rows), parameter(bias, 0, rows), float(eps)])
+    rows = rows_of(x, normalized_ndim)
+    y, mean, rstd = run("layer_norm", [rows, vector_of(weight, 1, rows), vector_of(bias, 0, rows), float(eps)])
     return y.reshape(x.shape), mean.reshape(kept), rstd.reshape(kept)
 
 
 def layer_norm_backward(g: Any, x: Any, mean: Any, rstd: Any, weight: Any, normalized_ndim: int) -> Any:
     """Gradients (gx, gw, gb); gw and gb have the shape of the normalised dimensions, whether or not there is a weight."""
-    rows, shape = folded(x, normalized_ndim), x.shape[x.ndim - normalized_ndim :]
+    rows, shape = rows_of(x, normalized_ndim), x.shape[x.ndim - normalized_ndim :]
     kind = x.dtype if weight is None else weight.dtype
-    arrays = [folded(g, normalized_ndim), rows, mean, rstd, parameter(weight, 1, rows)]
+    arrays = [rows_of(g, normalized_ndim), rows, mean, rstd, vector_of(weight, 1, rows)]
     gx, gw, gb = run("layer_norm_backward", arrays, kinds=[x.dtype, kind, kind])
     return gx.reshape(x.shape), gw.reshape(shape), gb.reshape(shape)
 
@@ -100,11 +97,6 @@ def group_norm_backward(g: Any, x: Any, mean: Any, rstd: Any, weight: Any, group
 def batch_norm_forward(
     x: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: Any, eps: float
 ) -> Any:
-    """(y, mean, rstd, variance): x (N, C, *) normalised per channel, times weight plus bias (either may be None).
-
-    While training the statistics are the batch's and `variance` is the unbiased one that running_var moves towards; else they
-    are the running ones. The running statistics are only read here: `momentum` is their updater's business.
-    """
     channels, compute, index = x.shape[1], computed(x.dtype), x.device_index
     last = _channels_last(x)
     rows, places = (last, 1) if last is not None else _channel_rows(x)
@@ -194,35 +186,6 @@ def _scaled(values: Any, factor: float) -> Any:
 
 
 # --- shapes --------------------------------------------------------------------------------------------------------------------
-
-
-def contiguous(x: Any) -> Any:
-    return x if x.is_contiguous else x.copy()
-
-
-def folded(x: Any, normalized_ndim: int) -> Any:
-    """Row-major (rows, D, 1)."""
-    split = x.ndim - normalized_ndim
-    return contiguous(x).reshape((prod(x.shape[:split]), prod(x.shape[split:]), 1))
-
-
-def parameter(values: Any, default: float, rows: Any) -> Any:
-    """A flat parameter; `default` throughout for None."""
-    if values is None:
-        return constant(default, rows.shape[1], computed(rows.dtype), rows.device_index)
-    return contiguous(values).reshape((values.size,))
-
-
-def constant(value: float, count: int, kind: Any, index: int) -> Any:
-    """A vector of one number, that nobody writes to. Kept for its stream, unless it lies in the memory of a graph being captured."""
-    key = (value, count, kind, index, streams.current_handle(index))
-    found = _constants.get(key)
-    if found is None:
-        found = cuda_arrays.empty((count,), kind, index)
-        found.fill(value)
-        if len(_constants) < 256 and thread_state.current.captured_device < 0:
-            _constants[key] = found
-    return found
 
 
 def _channel_rows(x: Any) -> tuple[Any, int]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynograd.kernels.build.compiled_kernels import compiled_for
-from dynograd.kernels.norm.normalizations_cpu import like, rows_of, vector_of
+from dynograd.kernels.rows.folding_cpu import kernels_for, like, rows_of, vector_of
 
 __all__ = ["rms_norm_backward", "rms_norm_forward"]
 
@@ -13,8 +12,8 @@ __all__ = ["rms_norm_backward", "rms_norm_forward"]
 def rms_norm_forward(x, normalized_ndim, weight, eps):
     """(y, scale): x over the root of its mean square, times weight (may be None); scale (rows,) is 1 / that root."""
     rows = rows_of(x, normalized_ndim)
-    factors = vector_of(weight, 1, rows)
-    if rows.dtype.char != "d" and (kernels := compiled_for(rows.size)) is not None:
+    factors = vector_of(weight, 1, rows.shape[1], rows.dtype)
+    if (kernels := kernels_for(rows)) is not None:
         y, scale = kernels["rms_norm"](rows, factors, float(eps))
     else:
         count = max(rows.shape[1], 1)
@@ -26,8 +25,8 @@ def rms_norm_forward(x, normalized_ndim, weight, eps):
 def rms_norm_backward(g, x, weight, scale, normalized_ndim):
     """Gradients (gx, gw); gw is None without a weight."""
     rows, outer = rows_of(x, normalized_ndim), rows_of(g, normalized_ndim)
-    factors = vector_of(weight, 1, rows)
-    if rows.dtype.char != "d" and (kernels := compiled_for(rows.size)) is not None:
+    factors = vector_of(weight, 1, rows.shape[1], rows.dtype)
+    if (kernels := kernels_for(rows)) is not None:
         gx, gw = kernels["rms_norm_backward"](outer, rows, factors, scale)
     else:
         normal, weighted = rows * scale[:, None], outer * factors

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm over one dimension, on NumPy arrays.
+"""Softmax and its logarithm over one dimension, and the logarithm of a sum of exponentials, on NumPy arrays.
 
 float32 goes through row programs (one pass for the maximum, one for the sum, one for the result, all while the row is in cache);
 tiny arrays and float64 through NumPy. Half types are computed in float32. A slice that is -inf throughout, or holds NaN or +inf,
@@ -7,11 +7,28 @@ gives NaN, as in PyTorch.
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
-from dynograd.kernels.build.compiled_kernels import compiled_for, in_shape
+from dynograd.arrays import buffers
+from dynograd.kernels.build.batch_invariance import batch_invariant
+from dynograd.kernels.build.compiled_kernels import compiled_for
+from dynograd.kernels.layout.copies_cpu import contiguous
+from dynograd.kernels.reduce.reductions_cpu import widened, with_kept
+from dynograd.kernels.rows.folding_cpu import kernels_for, run_along
 
-__all__ = ["log_softmax_backward", "log_softmax_forward", "softmax_backward", "softmax_forward"]
+__all__ = [
+    "exp_difference",
+    "log_softmax_backward",
+    "log_softmax_forward",
+    "logsumexp_backward",
+    "logsumexp_forward",
+    "softmax_backward",
+    "softmax_forward",
+]
+
+_WORTH_EXP = 512  # elements whose exp costs more than the call of a compiled kernel
 
 
 def softmax_forward(x, dim):
@@ -19,7 +36,7 @@ def softmax_forward(x, dim):
     if x.dtype.char != "d" and (kernels := compiled_for(x.size)) is not None:
         if dim == 1 == x.ndim - 1 and x.dtype.char == "f" and x.flags.c_contiguous:
             return kernels["softmax"](x)
-        return _along(kernels, "softmax", dim, x)
+        return run_along(kernels, "softmax", dim, x)
     wide = _wide(x)
     with np.errstate(divide="ignore", invalid="ignore"):
         y = np.exp(wide - wide.max(axis=dim, keepdims=True, initial=-np.inf))
@@ -29,8 +46,8 @@ def softmax_forward(x, dim):
 
 def softmax_backward(g, y, dim):
     """Gradient of the input from that of the output `y`: y * (g - sum(y * g))."""
-    if y.dtype.char != "d" and (kernels := compiled_for(y.size)) is not None:
-        return _along(kernels, "softmax_backward", dim, g, y)
+    if (kernels := kernels_for(y)) is not None:
+        return run_along(kernels, "softmax_backward", dim, g, y)
     outer, wide = _wide(g), _wide(y)
     with np.errstate(divide="ignore", invalid="ignore"):
         inner = (outer * wide).sum(axis=dim, keepdims=True)
@@ -39,8 +56,8 @@ def softmax_backward(g, y, dim):
 
 def log_softmax_forward(x, dim):
     """x - log(sum(exp(x))) along `dim`, without overflow; x's shape and dtype."""
-    if x.dtype.char != "d" and (kernels := compiled_for(x.size)) is not None:
-        return _along(kernels, "log_softmax", dim, x)
+    if (kernels := kernels_for(x)) is not None:
+        return run_along(kernels, "log_softmax", dim, x)
     wide = _wide(x)
     with np.errstate(divide="ignore", invalid="ignore"):
         y = wide - wide.max(axis=dim, keepdims=True, initial=-np.inf)
@@ -50,8 +67,8 @@ def log_softmax_forward(x, dim):
 
 def log_softmax_backward(g, y, dim):
     """Gradient of the input from that of the output `y`: g - exp(y) * sum(g)."""
-    if y.dtype.char != "d" and (kernels := compiled_for(y.size)) is not None:
-        return _along(kernels, "log_softmax_backward", dim, g, y)
+    if (kernels := kernels_for(y)) is not None:
+        return run_along(kernels, "log_softmax_backward", dim, g, y)
     outer, wide = _wide(g), _wide(y)
     with np.errstate(divide="ignore", invalid="ignore"):
         return (outer - np.exp(wide) * outer.sum(axis=dim, keepdims=True)).astype(y.dtype, copy=False)
@@ -59,35 +76,72 @@ def log_softmax_backward(g, y, dim):
 
 def _wide(x):
     """In float32 at least, and row-major: so are the results, as PyTorch's are."""
-    if x.dtype.itemsize == 2:
-        return x.astype(np.float32, order="C")
-    return x if x.flags.c_contiguous else np.ascontiguousarray(x)
+    return contiguous(widened(x))
 
 
-def _along(kernels, name, dim, *arrays):
-    """Runs a row program on rows along `dim`: (R, C) where that is the last one, else (outer, C, inner) without a copy."""
-    like = arrays[-1]
-    shape, kind = like.shape, like.dtype
-    if len(arrays) == 1 and dim == 1 == len(shape) - 1 and kind.char == "f" and like.flags.c_contiguous:
-        return kernels[name](like)
-    if kind.char != "f":
-        arrays = [array.astype(np.float32) for array in arrays]
-    arrays = [array if array.flags.c_contiguous else np.ascontiguousarray(array) for array in arrays]
-    last = len(shape) - 1
-    if dim < 0:
-        dim += last + 1
-    inner = 1
-    for size in shape[dim + 1 :]:
-        inner *= size
-    if inner != 1:
-        count = shape[dim] * inner
-        folded = (like.size // count if count else 0, shape[dim], inner)
-        y = kernels[name + "_inner"](*[array.reshape(folded) for array in arrays])
+# --- log of a sum of exponentials ----------------------------------------------------------------------------------------
+
+
+def logsumexp_forward(input, dim, keepdim):
+    """The maximum is taken out first; where it is infinite, 0 is."""
+    wide = widened(input)
+    if type(dim) is int and wide.dtype == np.float32 and _worth_exp(wide.size):
+        return _logsumexp(wide, dim, keepdim).astype(input.dtype, copy=False)
+    highest = np.maximum.reduce(wide, dim, None, None, True, -np.inf)
+    highest = np.where(np.isfinite(highest), highest, wide.dtype.type(0))
+    terms = _exp(wide - highest)
+    out = np.log(np.add.reduce(terms, dim, None, None, True))
+    out += highest
+    return contiguous((out if keepdim else out.squeeze(dim)).astype(input.dtype, copy=False))
+
+
+def _worth_exp(size):
+    """Whether a compiled kernel pays; in batch-invariant mode it is one for all sizes."""
+    return size >= _WORTH_EXP or (size > 0 and batch_invariant())
+
+
+def _logsumexp(input, dim, keepdim):
+    from dynograd.kernels.reduce import reductions_numba
+
+    shape = input.shape
+    out = buffers.empty([1 if place == dim else size for place, size in enumerate(shape)], input.dtype)
+    x, level, (outer, n, inner) = contiguous(input).reshape(-1), out.reshape(-1), _in_three(shape, dim)
+    if inner == 1:
+        bits, unsigned = x.view(np.int32), x.view(np.uint32)
+        reductions_numba.logsumexp_rows(x, bits, unsigned, n, level, count=outer, work=4 * x.size)
     else:
-        if last != 1 or dim != 1:
-            rows = like.size // shape[dim] if shape[dim] else 0
-            arrays = [array.reshape(rows, shape[dim]) for array in arrays]
-        y = kernels[name](*arrays)
-    if kind.char != "f":
-        y = y.astype(kind)
-    return in_shape(y, shape)
+        tiles = outer * -(-inner // 256)
+        reductions_numba.logsumexp_columns(x, n, inner, level, count=tiles, work=4 * x.size)
+    return out if keepdim else out.reshape((*shape[:dim], *shape[dim + 1 :]))
+
+
+def logsumexp_backward(g, input, output, dim, keepdim):
+    """g * exp(input - output)"""
+    if type(dim) is not int or input.dtype != np.float32 or not _worth_exp(input.size):
+        return with_kept(g, dim, keepdim) * exp_difference(input, with_kept(output, dim, keepdim))
+    from dynograd.kernels.reduce import reductions_numba
+
+    outer, n, inner = _in_three(input.shape, dim)
+    made = buffers.empty(input.shape, input.dtype)
+    given, x, level = [contiguous(one, np.float32).reshape(-1) for one in (g, input, output)]
+    reductions_numba.logsumexp_backward(
+        given, x, level, n, inner, made.reshape(-1), count=outer * n, work=2 * input.size
+    )
+    return made
+
+
+def _in_three(shape, dim):
+    return prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :])
+
+
+def exp_difference(input, output):
+    """exp(input - output), and 0 where output is -inf."""
+    low = output == -np.inf
+    if low.any():
+        output = np.where(low, output.dtype.type(0), output)
+    return _exp(widened(input) - widened(output)).astype(input.dtype, copy=False)
+
+
+def _exp(terms):
+    """exp in the memory of `terms`, a fresh array (or a number, where there are no dims)."""
+    return np.exp(terms, terms if terms.ndim else None)

@@ -10,27 +10,19 @@ from math import sqrt
 
 import numpy as np
 
-from dynograd.kernels.optim.optimizer_passes_cpu import (
-    adadelta_table_step,
-    adagrad_table_step,
-    adamax_table_step,
-    asgd_table_step,
-    nadam_table_step,
-    radam_table_step,
-    rmsprop_table_step,
-    rprop_table_step,
-)
+from dynograd.kernels.optim.optimizer_tables_cpu import *  # noqa: F403
+from dynograd.kernels.optim.optimizer_tables_cpu import __all__ as _table_steps
+from dynograd.kernels.reduce.reductions_cpu import widened
 from dynograd.kernels.small.object_fields import FIELDS
 from dynograd.kernels.small.tables_cpu import StepTable
 
-__all__ = ["adafactor_step", "adam_step", "adam_table_step", "row_step", "sgd_step", "sgd_table_step", "step_table"]
-__all__ += ["adadelta_table_step", "adagrad_table_step", "adamax_table_step", "asgd_table_step", "nadam_table_step"]
-__all__ += ["radam_table_step", "rmsprop_table_step", "rprop_table_step"]
+__all__ = ["adafactor_step", "adam_step", "row_step", "sgd_step", "step_table"]
+__all__ += _table_steps
 
 # Below this many elements a NumPy step costs 10 to 15 us, not worth loading Numba for.
 COMPILED_SIZE = 256
-# An element of AdamW costs as much as so many additions.
-_ADAM_WORK, _SGD_WORK = 6, 3
+# An element of a step on rows costs as much as so many additions.
+_ROW_WORK = 6
 
 
 def sgd_step(
@@ -60,17 +52,18 @@ def sgd_step(
     if arrays is not None:
         from dynograd.kernels.optim.optimizers_numba import momentum_pass, plain_pass
 
-        if momentum:
-            momentum_pass(*arrays, *_scalars(parameter, sign, weight_decay, momentum, fresh, ahead, straight, lr))
-        else:
-            plain_pass(*arrays, *_scalars(parameter, sign, weight_decay, lr))
+        options, rates = (
+            _numbers(parameter, sign, weight_decay, lr, momentum, ahead, straight),
+            _numbers(parameter, fresh),
+        )
+        (momentum_pass if momentum else plain_pass)(*arrays, options, rates)
         return
     g = _decayed(gradient, parameter, sign, weight_decay)
     if momentum:
-        buffer = momentum * _wide(momentum_buffer) + fresh * g
+        buffer = momentum * widened(momentum_buffer) + fresh * g
         momentum_buffer[...] = buffer
         g = g + momentum * buffer if nesterov else buffer
-    parameter[...] = _wide(parameter) - lr * g
+    parameter[...] = widened(parameter) - lr * g
 
 
 def adam_step(
@@ -102,18 +95,18 @@ def adam_step(
     if arrays is not None:
         from dynograd.kernels.optim.optimizers_numba import adam_pass, amsgrad_pass
 
-        scalars = _scalars(parameter, sign, shrink, decay, 1 - beta1, beta2, 1 - beta2, scale, eps, rate)
-        (adam_pass if max_exp_avg_sq is None else amsgrad_pass)(*arrays, *scalars)
+        options = _numbers(parameter, sign, shrink, decay, 1 - beta1, beta2, 1 - beta2, eps)
+        (adam_pass if max_exp_avg_sq is None else amsgrad_pass)(*arrays, options, _numbers(parameter, rate, scale))
         return
-    value = _wide(parameter) * shrink
+    value = widened(parameter) * shrink
     g = _decayed(gradient, value, sign, decay)
-    mean, square = _wide(exp_avg), _wide(exp_avg_sq)
+    mean, square = widened(exp_avg), widened(exp_avg_sq)
     mean = mean + (1 - beta1) * (g - mean)
     square = beta2 * square + (1 - beta2) * g * g
     exp_avg[...] = mean
     exp_avg_sq[...] = square
     if max_exp_avg_sq is not None:
-        square = np.maximum(_wide(max_exp_avg_sq), square)
+        square = np.maximum(widened(max_exp_avg_sq), square)
         max_exp_avg_sq[...] = square
     parameter[...] = value - rate * mean / (np.sqrt(square) * scale + eps)
 
@@ -137,7 +130,7 @@ def row_step(name, tables, index, gradient, *numbers):
     lines = [one.reshape(len(one), -1) for one in tables]
     scalars = [kind.type(number) for number in numbers]
     given = np.ascontiguousarray(index), gradient.reshape(len(gradient), -1)
-    getattr(row_steps_numba, name)(*lines, *given, *scalars, count=len(index), work=_ADAM_WORK * gradient.size)
+    getattr(row_steps_numba, name)(*lines, *given, *scalars, count=len(index), work=_ROW_WORK * gradient.size)
     return True
 
 
@@ -176,47 +169,8 @@ def step_table(parameters, states, steps, new):
         return None
     from dynograd.kernels.optim import optimizers_numba
 
-    made = StepTable(optimizers_numba, parameters, states, steps, new)
-    return None if made.overlaps() else made
-
-
-def sgd_table_step(table, gradients, lr, momentum, dampening, weight_decay, nesterov, maximize):
-    """One step of SGD for all parameters of a table; see `sgd_step`.
-
-    Args:
-        gradients: a list with an array or None for each parameter; parameters without are left alone.
-    Returns:
-        -1, or the number of a gradient that does not fit its parameter (dtype, shape, order, memory that is written too);
-        then nothing has been done.
-    """
-    options = table.options
-    values = (lr, momentum, dampening, weight_decay, nesterov, maximize)
-    if values != table.values:
-        ahead, straight = (momentum, 1.0) if nesterov else (1.0, 0.0)
-        options[:7] = -1.0 if maximize else 1.0, weight_decay, momentum, 1.0 - dampening, ahead, straight, lr
-        table.values = values
-    bad = table.compiled.begin(id(gradients), FIELDS, table.dtype, table.rows, table.ranges, options)
-    if bad < 0:
-        table.compiled.sgd_blocks(table.rows, options, count=table.blocks, work=_SGD_WORK * table.work)
-        if table.any_new:
-            table.forget_new()
-    return bad
-
-
-def adam_table_step(table, gradients, lr, beta1, beta2, eps, weight_decay, decoupled, maximize):
-    """One step of Adam for all parameters of a table, whose step counters it counts; see `adam_step` and `sgd_table_step`."""
-    options = table.options
-    values = (lr, beta1, beta2, eps, weight_decay, decoupled, maximize)
-    if values != table.values:
-        shrink, decay = (1 - lr * weight_decay, 0.0) if decoupled else (1.0, weight_decay)
-        options[:7] = -1.0 if maximize else 1.0, shrink, decay, 1 - beta1, beta2, 1 - beta2, eps
-        table.values = values
-    bad = table.compiled.begin_adam(
-        id(gradients), FIELDS, table.dtype, table.rows, table.ranges, table.rates, lr, beta1, beta2
-    )
-    if bad < 0:
-        table.compiled.adam_blocks(table.rows, table.rates, options, count=table.blocks, work=_ADAM_WORK * table.work)
-    return bad
+    table = StepTable(optimizers_numba, parameters, states, steps, new)
+    return None if table.overlaps() else table
 
 
 def _flat(parameter, *others):
@@ -235,14 +189,10 @@ def _sign(maximize):
     return -1.0 if maximize else 1.0
 
 
-def _scalars(parameter, *values):
-    return [parameter.dtype.type(value) for value in values]
-
-
-def _wide(x):
-    return x.astype(np.float32) if x.dtype.itemsize == 2 else x
+def _numbers(parameter, *values):
+    return np.array(values, parameter.dtype)
 
 
 def _decayed(gradient, value, sign, decay):
-    g = sign * _wide(gradient)
-    return g + decay * _wide(value) if decay else g
+    g = sign * widened(gradient)
+    return g + decay * widened(value) if decay else g

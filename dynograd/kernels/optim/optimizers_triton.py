@@ -118,57 +118,20 @@ def adam_blocks(
     if steps:
         if first + BLOCK <= size:
             _adam(
-                rows,
-                row,
-                i,
-                i < size,
-                sign,
-                shrink,
-                decay,
-                one_less_1,
-                beta2,
-                one_less_2,
-                eps,
-                rate,
-                scale,
-                T,
-                HIGHEST,
-                ALIGNED,
-                True,
-            )
+                rows, row, i, i < size, sign, shrink, decay, one_less_1, beta2, one_less_2, eps, rate, scale,
+                T, HIGHEST, ALIGNED, True,
+            )  # fmt: skip
         else:
             _adam(
-                rows,
-                row,
-                i,
-                i < size,
-                sign,
-                shrink,
-                decay,
-                one_less_1,
-                beta2,
-                one_less_2,
-                eps,
-                rate,
-                scale,
-                T,
-                HIGHEST,
-                ALIGNED,
-                False,
-            )
+                rows, row, i, i < size, sign, shrink, decay, one_less_1, beta2, one_less_2, eps, rate, scale,
+                T, HIGHEST, ALIGNED, False,
+            )  # fmt: skip
 
 
 @triton_kernel(
     variants=[
-        {
-            "rows": "*i64",
-            "found": "*fp32",
-            "rates": kind,
-            "count": "i32",
-            "lr": "fp64",
-            "log_beta1": "fp64",
-            "log_beta2": "fp64",
-        }
+        {"rows": "*i64", "found": "*fp32", "rates": kind, "count": "i32"}
+        | dict.fromkeys(("lr", "log_beta1", "log_beta2"), "fp64")
         | {"SKIPS": True, "BLOCK": 128, "num_warps": 4}
         for kind in ("*fp32", "*fp64")
     ]

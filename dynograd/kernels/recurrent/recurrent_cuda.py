@@ -22,6 +22,7 @@ from dynograd.cuda import driver
 from dynograd.kernels.build import precision
 from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.kernels.index import indexing_cuda
+from dynograd.kernels.layout.copies_cuda import contiguous
 from dynograd.kernels.matmul import matmuls_cuda
 from dynograd.kernels.recurrent import recurrent_triton as device
 from dynograd.kernels.recurrent.recurrent_packing_cpu import ragged_places, sizes_of
@@ -79,7 +80,7 @@ class Layout(NamedTuple):
             return made
         if self.ragged == 0 and self.step == 1 and self.row != 1:
             x = x.transpose(1, 0, 2)
-        x = x if x.is_contiguous else x.copy()
+        x = contiguous(x)
         return x.reshape(self.tokens, width)
 
     def unpack(self, packed):
@@ -94,13 +95,8 @@ class Layout(NamedTuple):
 
 
 def lstm_forward(x, h0, c0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False, ragged=False):
-    """Outputs (T, B, H) or (N, H), last hidden and cell states (B, H), reserve; gates in PyTorch's order i, f, g, o.
-
-    c' = f * c + i * g and h' = o * tanh(c'), where i, f, o are sigmoids and g a tanh of x W_ih^T + b_ih + h W_hh^T + b_hh.
-    Biases may be None.
-    """
     layout = _layout(x, lengths, ragged, h0, c0, w_ih, w_hh, b_ih, b_hh)
-    w_hh = _whole(w_hh)
+    w_hh = contiguous(w_hh)
     gates = _projected(layout, x, w_ih, _joined_bias(b_ih, b_hh))
     hidden, cell = _states(layout.sort(h0)), _copied(layout.sort(c0), gates.dtype)
     kept_hidden, kept_cell, y = _new(layout, h0, x.dtype), _new(layout, h0, gates.dtype), _new(layout, h0, h0.dtype)
@@ -119,15 +115,11 @@ def lstm_forward(x, h0, c0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False,
 
 
 def lstm_backward(gy, gh_n, gc_n, x, h0, c0, w_ih, w_hh, reserve, input_gradient=True):
-    """Gradients (gx, gh0, gc0, gw_ih, gw_hh, gb_ih, gb_hh); `gy`, `gh_n`, `gc_n` may be None (zero).
-
-    gx is None unless `input_gradient`. The reserve is left as it was, so backward may run again.
-    """
     layout, reverse, gates, kept_hidden, kept_cell = reserve
     gh0, gc0 = (_state_gradient(layout, g, h0, gates.dtype) for g in (gh_n, gc_n))
     gates_g = _gradients(layout, gates.shape[1], x)
     gy, steps = _output_gradient(layout, gy)
-    w_hh = _whole(w_hh)
+    w_hh = contiguous(w_hh)
     given = (gates, w_hh, kept_cell, gates if gy is None else gy, gates_g, gh0, gc0)
     _run(
         device.lstm_steps_backward,
@@ -145,19 +137,15 @@ def lstm_backward(gy, gh_n, gc_n, x, h0, c0, w_ih, w_hh, reserve, input_gradient
 
 
 def gru_forward(x, h0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False, ragged=False):
-    """Outputs (T, B, H) or (N, H), last hidden states (B, H), reserve; gates in PyTorch's order r, z, n.
-
-    n = tanh(x W_in^T + b_in + r * (h W_hn^T + b_hn)): the reset gate acts after the product. h' = (1 - z) * n + z * h.
-    """
     layout = _layout(x, lengths, ragged, h0, w_ih, w_hh, b_ih, b_hh)
     width = w_hh.shape[1]
-    w_hh = _whole(w_hh)
+    w_hh = contiguous(w_hh)
     gates = _projected(layout, x, w_ih, _joined_bias(b_ih, b_hh, 2 * width))
     if b_hh is None:
         new_bias = empty((width,), x.dtype, x.device_index)
         new_bias.fill(0)
     else:
-        new_bias = _whole(b_hh[2 * width :])
+        new_bias = contiguous(b_hh[2 * width :])
     hidden = _states(layout.sort(h0))
     kept_hidden, candidates, y = _new(layout, h0, x.dtype), _new(layout, h0, gates.dtype), _new(layout, h0, h0.dtype)
     _run(
@@ -178,7 +166,7 @@ def gru_backward(gy, gh_n, x, h0, w_ih, w_hh, reserve, input_gradient=True):
     gh0 = _state_gradient(layout, gh_n, h0, gates.dtype)
     gates_g, candidates_g = (_gradients(layout, gates.shape[1], x) for _ in range(2))
     gy, steps = _output_gradient(layout, gy)
-    w_hh = _whole(w_hh)
+    w_hh = contiguous(w_hh)
     given = (gates, w_hh, candidates, kept_hidden, gates if gy is None else gy, gates_g, candidates_g, gh0)
     _run(
         device.gru_steps_backward,
@@ -198,7 +186,7 @@ def rnn_forward(x, h0, w_ih, w_hh, b_ih, b_hh, nonlinearity="tanh", lengths=None
     """Outputs, last hidden states (B, H), reserve; h' = tanh or relu of x W_ih^T + b_ih + h W_hh^T + b_hh."""
     layout = _layout(x, lengths, ragged, h0, w_ih, w_hh, b_ih, b_hh)
     curved = nonlinearity == "tanh"
-    w_hh = _whole(w_hh)
+    w_hh = contiguous(w_hh)
     gates = _projected(layout, x, w_ih, _joined_bias(b_ih, b_hh))
     hidden = _states(layout.sort(h0))
     kept_hidden, y = _new(layout, h0, x.dtype), _new(layout, h0, h0.dtype)
@@ -221,7 +209,7 @@ def rnn_backward(gy, gh_n, x, h0, w_ih, w_hh, reserve, input_gradient=True):
     gh0 = _state_gradient(layout, gh_n, h0, gates.dtype)
     gates_g = _gradients(layout, gates.shape[1], x)
     gy, steps = _output_gradient(layout, gy)
-    w_hh = _whole(w_hh)
+    w_hh = contiguous(w_hh)
     given = (gates, w_hh, gates if gy is None else gy, gates_g, gh0)
     _run(
         device.rnn_steps_backward, layout, layout.steps + 1, given, steps, w_hh, REVERSE=bool(reverse), GIVEN=gy is not None, CURVED=curved
@@ -249,7 +237,7 @@ def _layout(x, lengths, ragged, *others):
     if lengths is not None:
         if not isinstance(lengths, CudaArray):
             lengths = from_numpy(numpy.asarray(lengths), x.device_index)
-        lengths = _whole(lengths)
+        lengths = contiguous(lengths)
     return Layout(steps, batch, steps * batch, step, row, int(lengths is not None), lengths, None)
 
 
@@ -351,7 +339,7 @@ def _output_gradient(layout, gy):
     if gy is None:
         return None, (0, 0)
     if layout.ragged == 2:
-        return _whole(layout.pack(gy)), (1, 1)
+        return contiguous(layout.pack(gy)), (1, 1)
     width = gy.shape[2] * gy.itemsize
     if (gy.shape[2] > 1 and gy.strides[2] != gy.itemsize) or any([step % max(width, 1) for step in gy.strides[:2]]):
         gy = gy.copy()
@@ -374,10 +362,6 @@ def _joined_bias(b_ih, b_hh, shared=None):
 
 def _taken(rows, places):
     return indexing_cuda.index_forward(rows, [places], (0,))
-
-
-def _whole(array):
-    return array if array.is_contiguous else array.copy()
 
 
 def _processors(array):

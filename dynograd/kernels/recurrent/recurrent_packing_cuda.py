@@ -32,21 +32,11 @@ def longest_first(lengths: Any) -> Any:
 
 
 def places(sizes: Any, order: Any, steps: int, batch: int, batch_first: bool) -> Any:
-    """(N) for each packed token its row in the flattened padded batch, (T * B) or with `batch_first` (B * T).
-
-    Args:
-        order (B): number of the sequence at each rank; None where they are in order.
-    """
     known = None if order is None else _known(order)
     return _on_host(lambda given: host.places(given, known, steps, batch, batch_first), sizes)
 
 
 def ragged_places(lengths: Any) -> tuple[Any, ...]:
-    """(order, back, tokens, tokens_back, lengths) of sequences behind one another: those of each rank by length, and for each packed token
-    its place here, and the lengths longest first.
-
-    `back` and `tokens_back` are the inverses of `order` (B) and `tokens` (N).
-    """
     made = host.ragged_places(_known(lengths))
     index = lengths.device_index if isinstance(lengths, CudaArray) else None
     return tuple([one if index is None else from_numpy(one, index) for one in made])

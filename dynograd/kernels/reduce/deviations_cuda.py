@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.kernels.layout.copies_cuda import contiguous
 from dynograd.kernels.reduce.reductions_cuda import dims_of, kept_shape
-from dynograd.kernels.rows.row_programs_cuda import rows_along, run
+from dynograd.kernels.rows.folding_cuda import rows_along
+from dynograd.kernels.rows.row_programs_cuda import run
 
 __all__ = ["distance_times", "std_forward", "var_forward"]
 
@@ -24,7 +26,7 @@ def distance_times(g: Any, x: Any, dim: Any) -> Any:
     if not dims or dims[-1] - dims[0] + 1 != len(dims):
         return None
     rows, inner = rows_along(x, tuple(dims))
-    each = g if g.is_contiguous else g.copy()
+    each = contiguous(g)
     return run("variance_backward", [rows, each], inner, [x.dtype])[0].reshape(x.shape)
 
 

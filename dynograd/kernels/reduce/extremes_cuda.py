@@ -8,6 +8,7 @@ import numpy
 
 from dynograd.arrays import cuda_arrays
 from dynograd.kernels.elementwise.loops_cuda import triton_type
+from dynograd.kernels.layout.copies_cuda import contiguous
 from dynograd.kernels.reduce import reductions_triton as device
 from dynograd.kernels.reduce.reductions_cuda import (
     computed,
@@ -62,7 +63,7 @@ def _along(input: Any, dim: int | None, largest: bool, keepdim: bool) -> Any:
         places = cuda_arrays.empty((), _INT64, input.device_index)
         places.fill(0)
         return input.copy(), places
-    x = input if input.is_contiguous else input.copy()
+    x = contiguous(input)
     outer, n, inner = (1, x.size, 1) if dim is None else in_three(x.shape, dim % x.ndim)
     values, places = _over(x, x, outer, n, inner, largest, False)
     shape = kept_shape(input.shape, dim, keepdim)

@@ -10,6 +10,7 @@ import numpy
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import operations
 from dynograd.kernels.index import masks_triton
+from dynograd.kernels.layout.copies_cuda import contiguous
 from dynograd.kernels.reduce import quantiles_triton, scans_cuda
 from dynograd.kernels.reduce.extremes_cuda import argmax
 from dynograd.kernels.sort import sorting_cuda
@@ -54,7 +55,7 @@ def _rows_and_results(input: Any, dim: int) -> tuple[Any, Any, Any]:
         return input, input.copy(), places
     dim %= input.ndim
     rows = input if dim == input.ndim - 1 else input.swapaxes(dim, input.ndim - 1)
-    rows = rows if rows.is_contiguous else rows.copy()
+    rows = contiguous(rows)
     left = rows.shape[:-1]
     return rows, cuda_arrays.empty(left, input.dtype, index), cuda_arrays.empty(left, _INT64, index)
 

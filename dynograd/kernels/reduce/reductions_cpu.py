@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy
 
-from dynograd.arrays import buffers
 from dynograd.kernels.build.batch_invariance import USES, batch_invariant
 from dynograd.kernels.build.sizes import REDUCTIONS
 from dynograd.kernels.layout.casts_cpu import to_float
@@ -18,7 +16,6 @@ from dynograd.kernels.small import few_cpu
 _HALF = numpy.dtype(numpy.float16).num
 _FLOAT32 = numpy.dtype(numpy.float32)
 _INT64 = numpy.dtype(numpy.int64)
-_WORTH_EXP = 512  # elements whose exp costs more than the call of a compiled kernel
 _add_reduce = numpy.add.reduce
 _multiply_reduce = numpy.multiply.reduce
 
@@ -209,71 +206,3 @@ def prod_backward(g: Any, input: Any, output: Any, dim: Any, keepdim: bool) -> A
     numpy.multiply.accumulate(rows[..., :0:-1], -1, None, after[..., -2::-1] if rows.shape[-1] > 1 else after[..., :0])
     out *= after
     return (factor * others.reshape(input.shape)).conj().astype(kind, copy=False)
-
-
-# --- log of a sum of exponentials ----------------------------------------------------------------------------------------
-
-
-def logsumexp_forward(input: Any, dim: Any, keepdim: bool) -> Any:
-    """The maximum is taken out first; where it is infinite, 0 is."""
-    wide = widened(input)
-    if type(dim) is int and wide.dtype == numpy.float32 and _worth_exp(wide.size):
-        return _logsumexp(wide, dim, keepdim).astype(input.dtype, copy=False)
-    highest = numpy.maximum.reduce(wide, dim, None, None, True, -numpy.inf)
-    highest = numpy.where(numpy.isfinite(highest), highest, wide.dtype.type(0))
-    terms = _exp(wide - highest)
-    out = numpy.log(_add_reduce(terms, dim, None, None, True))
-    out += highest
-    return contiguous((out if keepdim else out.squeeze(dim)).astype(input.dtype, copy=False))
-
-
-def _worth_exp(size: int) -> bool:
-    """Whether a compiled kernel pays; in batch-invariant mode it is one for all sizes."""
-    return size >= _WORTH_EXP or (size > 0 and batch_invariant())
-
-
-def _logsumexp(input: Any, dim: int, keepdim: bool) -> Any:
-    from dynograd.kernels.reduce import reductions_numba
-
-    shape = input.shape
-    out = buffers.empty([1 if place == dim else size for place, size in enumerate(shape)], input.dtype)
-    x, level, (outer, n, inner) = contiguous(input).reshape(-1), out.reshape(-1), _in_three(shape, dim)
-    if inner == 1:
-        bits, unsigned = x.view(numpy.int32), x.view(numpy.uint32)
-        reductions_numba.logsumexp_rows(x, bits, unsigned, n, level, count=outer, work=4 * x.size)
-    else:
-        tiles = outer * -(-inner // 256)
-        reductions_numba.logsumexp_columns(x, n, inner, level, count=tiles, work=4 * x.size)
-    return out if keepdim else out.reshape((*shape[:dim], *shape[dim + 1 :]))
-
-
-def logsumexp_backward(g: Any, input: Any, output: Any, dim: Any, keepdim: bool) -> Any:
-    """g * exp(input - output)"""
-    if type(dim) is not int or input.dtype != numpy.float32 or not _worth_exp(input.size):
-        return with_kept(g, dim, keepdim) * exp_difference(input, with_kept(output, dim, keepdim))
-    from dynograd.kernels.reduce import reductions_numba
-
-    outer, n, inner = _in_three(input.shape, dim)
-    made = buffers.empty(input.shape, input.dtype)
-    given, x, level = [contiguous(one, numpy.float32).reshape(-1) for one in (g, input, output)]
-    reductions_numba.logsumexp_backward(
-        given, x, level, n, inner, made.reshape(-1), count=outer * n, work=2 * input.size
-    )
-    return made
-
-
-def _in_three(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
-    return prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :])
-
-
-def exp_difference(input: Any, output: Any) -> Any:
-    """exp(input - output), and 0 where output is -inf."""
-    low = output == -numpy.inf
-    if low.any():
-        output = numpy.where(low, output.dtype.type(0), output)
-    return _exp(widened(input) - widened(output)).astype(input.dtype, copy=False)
-
-
-def _exp(terms: Any) -> Any:
-    """exp in the memory of `terms`, a fresh array (or a number, where there are no dims)."""
-    return numpy.exp(terms, terms if terms.ndim else None)

@@ -12,6 +12,7 @@ from dynograd.arrays.cuda_arrays import CudaArray, operations
 from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.kernels.build.launching_cuda import Double
 from dynograd.kernels.elementwise.loops_cuda import triton_type
+from dynograd.kernels.layout.copies_cuda import contiguous
 from dynograd.kernels.reduce import reductions_triton as device
 
 _INT64, _INT32 = numpy.dtype(numpy.int64), numpy.dtype(numpy.int32)
@@ -131,7 +132,7 @@ def reduced(
         return array
     kept, order = back
     array = array.reshape(kept).transpose(order)
-    return (array if array.is_contiguous else array.copy()).reshape(shape)
+    return contiguous(array).reshape(shape)
 
 
 def _launches(
@@ -339,27 +340,3 @@ def prod_backward(g: Any, input: Any, output: Any, dim: Any, keepdim: bool) -> A
     behind = scans_cuda.cumprod_forward(scans_cuda.behind_one(turned, place), place)
     others = (before * scans_cuda.reversed_along(behind, place)).reshape(shape)
     return (g * others).astype(kind, copy=False)
-
-
-# --- log of a sum of exponentials ----------------------------------------------------------------------------------------
-
-
-def logsumexp_forward(input: Any, dim: Any, keepdim: bool) -> Any:
-    """The maximum is taken out first; where it is infinite, 0 is."""
-    from dynograd.kernels.rows import row_programs_cuda
-
-    shape = kept_shape(input.shape, dim, keepdim)
-    rows, inner = row_programs_cuda.rows_along(input, dims_of(input.ndim, dim))
-    return row_programs_cuda.run("logsumexp", [rows], inner, kinds=[input.dtype])[0].reshape(shape)
-
-
-def logsumexp_backward(g: Any, input: Any, output: Any, dim: Any, keepdim: bool) -> Any:
-    """g * exp(input - output)"""
-    g, output = with_kept(g, input.shape, dim), with_kept(output, input.shape, dim)
-    return g * exp_difference(input, output)
-
-
-def exp_difference(input: Any, output: Any) -> Any:
-    """exp(input - output), and 0 where output is -inf."""
-    level = operations.elementwise("where", output == float("-inf"), 0.0, output)
-    return operations.elementwise("exp", input - level)

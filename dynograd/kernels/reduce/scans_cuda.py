@@ -9,6 +9,7 @@ import numpy
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import operations
 from dynograd.kernels.elementwise.loops_cuda import triton_type
+from dynograd.kernels.layout.copies_cuda import contiguous
 from dynograd.kernels.reduce import scans_triton as device
 from dynograd.kernels.reduce.reductions_cuda import computed, cut, first_of, in_three, reduced, tiles, widened
 
@@ -49,7 +50,7 @@ def cumprod_forward(input: Any, dim: int) -> Any:
 def _running(op: str, input: Any, dim: int, reverse: bool) -> Any:
     if not input.ndim:
         return input.copy()
-    x = input if input.is_contiguous else input.copy()
+    x = contiguous(input)
     outer, n, inner = in_three(x.shape, dim % x.ndim)
     made = cuda_arrays.empty(x.shape, x.dtype, x.device_index)
     compute = _compute(x.dtype)
@@ -115,7 +116,7 @@ def recurrence(input: Any, decay: Any, dim: int) -> Any:
     """r[k] = input[k] + decay[k] * r[k + 1], from the end on."""
     if not input.ndim:
         return input.copy()
-    x, factors = (one if one.is_contiguous else one.copy() for one in (input, decay))
+    x, factors = (contiguous(one) for one in (input, decay))
     outer, n, inner = in_three(x.shape, dim % x.ndim)
     made = cuda_arrays.empty(x.shape, x.dtype, x.device_index)
     rows, block, blocks, programs = tiles(outer, n, inner, _TILE // 2)
@@ -141,7 +142,7 @@ def _running_extreme(largest: bool, input: Any, dim: int) -> Any:
     if not input.ndim:
         operations.fill(places, 0)
         return input.copy(), places
-    x = input if input.is_contiguous else input.copy()
+    x = contiguous(input)
     outer, n, inner = in_three(x.shape, dim % x.ndim)
     made = cuda_arrays.empty(x.shape, x.dtype, x.device_index)
     compute = _compute(x.dtype)
@@ -162,7 +163,7 @@ def _running_extreme(largest: bool, input: Any, dim: int) -> Any:
 def logcumsumexp_forward(input: Any, dim: int) -> Any:
     if not input.ndim:
         return input.copy()
-    x = input if input.is_contiguous else input.copy()
+    x = contiguous(input)
     outer, n, inner = in_three(x.shape, dim % x.ndim)
     made = cuda_arrays.empty(x.shape, x.dtype, x.device_index)
     compute = computed(x.dtype)

@@ -7,7 +7,6 @@ alone: the bits are the same on every device.
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy
@@ -23,7 +22,7 @@ from dynograd.kernels.rows import row_programs_triton
 from dynograd.kernels.rows.row_formulas import PROGRAMS
 from dynograd.kernels.rows.row_programs import COLUMN_SUM, EACH, NUMBER, ROW, RowProgram
 
-__all__ = ["part_sums", "program", "rows_along", "run"]
+__all__ = ["part_sums", "program", "run"]
 
 _FLOAT32, _FLOAT64 = numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)
 _TILE = 2048  # elements of a tile of short rows
@@ -124,24 +123,6 @@ def program(name: str) -> RowProgram:
     return found
 
 
-def rows_along(x: CudaArray, dims: tuple[int, ...]) -> tuple[CudaArray, int]:
-    """(row-major (outer, n, inner) memory with `dims` as n, inner); dims that do not lie side by side are moved to the end."""
-    shape = x.shape
-    places = sorted(dims)
-    if not x.is_contiguous:
-        x = x.copy()
-    if not places:
-        return x.reshape((x.size, 1, 1)), 1
-    first, last = places[0], places[-1]
-    if len(places) != last - first + 1:
-        rest = [place for place in range(x.ndim) if place not in dims]
-        x = x.transpose((*rest, *places)).copy()
-        n = prod([shape[place] for place in places])
-        return x.reshape((prod([shape[place] for place in rest]), n, 1)), 1
-    inner = prod(shape[last + 1 :])
-    return x.reshape((prod(shape[:first]), prod(shape[first : last + 1]), inner)), inner
-
-
 def run(
     name: str,
     arrays: list[Any],
@@ -154,7 +135,7 @@ def run(
 
     Args:
         arrays: the inputs in order: row-major (outer, n, inner) rows, numbers of rows, vectors, numbers (Python's or 0-dim arrays).
-        inner: as `rows_along` gave it.
+        inner: as `folding_cuda.rows_along` gave it.
         kinds: the outputs' dtypes; None for an output is the dtype that computes, None for all: rows like the first input, else that.
         places: of numbers of rows that repeat ("%") or hold for several rows ("//") every `period` rows.
     """

@@ -24,7 +24,7 @@ class StepTable:
     """The addresses of parameters, their states and (step by step) their gradients. Holds on to the arrays.
 
     Args:
-        steps_module: the module of compiled steps, kept for those who use the table.
+        steps_module: the module of compiled steps.
         parameters: row-major arrays of one dtype, float32 or float64.
         states: lists of arrays like them; at most three.
         steps: step counters (one element, float32 or float64), or None.
@@ -32,17 +32,19 @@ class StepTable:
     """
 
     __slots__ = (
-        "any_new",
         "blocks",
         "compiled",
         "counters",
         "dtype",
         "held",
+        "new",
         "options",
         "ranges",
         "rates",
         "rows",
+        "steps",
         "values",
+        "width",
         "work",
     )
 
@@ -66,7 +68,6 @@ class StepTable:
         if steps is not None:
             rows[:count, compiled.STEP] = [_address(array) for array in steps]
             rows[:count, compiled.STEP_SIZE] = [array.itemsize for array in steps]
-        rows[:count, compiled.NEW] = new
         rows[:count, compiled.OBJECT] = [id(array) for array in parameters]
         rows[:count, compiled.SIZE] = [array.size for array in parameters]
         rows[1:, compiled.FIRST] = np.cumsum(-(-rows[:count, compiled.SIZE] // compiled.BLOCK))
@@ -74,7 +75,9 @@ class StepTable:
         self.work = int(rows[:, compiled.SIZE].sum())
         written = sorted((_address(array), array.nbytes) for array in self.held if array.size)
         self.ranges = np.array([(start, start + nbytes) for start, nbytes in written], np.int64).reshape(-1, 2)
-        self.any_new = any(new)
+        self.new = np.array(new) if any(new) else None
+        self.width = len(states)
+        self.steps = np.ones(count)  # that the rows have done; 1 without counters
         self.rates = np.zeros((count, 3), kind)
         self.counters: list[Any] = []  # other numbers that are counted, a vector of all parameters' each
         self.options = np.zeros(8, kind)
@@ -89,13 +92,6 @@ class StepTable:
         from dynograd.kernels.small.tables_numba import GRADIENT
 
         return self.rows[:-1, GRADIENT] != 0
-
-    def forget_new(self) -> None:
-        """All states have been written."""
-        from dynograd.kernels.small.tables_numba import NEW
-
-        self.rows[:, NEW] = 0
-        self.any_new = False
 
 
 def sum_of_squares(arrays: list[Any]) -> float:

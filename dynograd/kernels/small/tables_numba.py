@@ -27,7 +27,7 @@ __all__ += ["bound_blocks", "square_blocks"]
 
 BLOCK = 1024  # elements: see the top
 # Columns. An optimizer's rows: its parameter, gradient and states; what it needs besides.
-PARAMETER, GRADIENT, STATE, OTHER_STATE, THIRD_STATE, STEP, STEP_SIZE, NEW, OBJECT, SIZE, FIRST = range(11)
+PARAMETER, GRADIENT, STATE, OTHER_STATE, THIRD_STATE, STEP, STEP_SIZE, OBJECT, SIZE, FIRST = range(10)
 COLUMNS = FIRST + 1
 
 # Positions in `object_fields.FIELDS`.

@@ -403,7 +403,7 @@ def logsumexp_dims(input: Array, dim: Any, keepdim: bool) -> Array:
     """log(sum(exp(input))) over `dim`."""
     if input.dtype.itemsize == 1:
         dtypes.refuse_float8("logsumexp", input)
-    return kernel("reductions", "logsumexp_forward", input)(input, dim, keepdim)
+    return kernel("softmaxes", "logsumexp_forward", input)(input, dim, keepdim)
 
 
 @logsumexp_dims.backward
@@ -415,13 +415,13 @@ def logsumexp_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
 
 @logsumexp_dims.fast_backward
 def logsumexp_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
-    return (kernel("reductions", "logsumexp_backward", saved.input)(g, saved.input, saved.output, dim, keepdim),)
+    return (kernel("softmaxes", "logsumexp_backward", saved.input)(g, saved.input, saved.output, dim, keepdim),)
 
 
 @op(saves="output level.shape")
 def exp_difference(input: Array, level: Array) -> Array:
     """exp(input - level), where `level` broadcasts; 0 where `level` is -inf."""
-    return kernel("reductions", "exp_difference", input)(input, level)
+    return kernel("softmaxes", "exp_difference", input)(input, level)
 
 
 @exp_difference.backward

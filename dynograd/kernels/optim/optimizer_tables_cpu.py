@@ -1,7 +1,7 @@
-"""One step of NAdam, RAdam, Adamax, Adagrad, Adadelta, RMSprop, Rprop and ASGD for all parameters of a table: see `step_table`.
+"""One step of an optimizer for all parameters of a table: see `step_table`. Formulas are PyTorch's.
 
-Formulas are PyTorch's. Like the steps of `optimizers_cpu`, each returns -1, or the number of a gradient that does not fit its parameter;
-then nothing has been done.
+Each returns -1, or the number of a gradient that does not fit its parameter (dtype, shape, order, memory that is written too); then
+nothing has been done. `gradients` is a list with an array or None for each parameter; parameters without are left alone.
 """
 
 from __future__ import annotations
@@ -13,16 +13,51 @@ from dynograd.kernels.small.object_fields import FIELDS
 __all__ = [
     "adadelta_table_step",
     "adagrad_table_step",
+    "adam_table_step",
     "adamax_table_step",
     "asgd_table_step",
     "nadam_table_step",
     "radam_table_step",
     "rmsprop_table_step",
     "rprop_table_step",
+    "sgd_table_step",
 ]
 
 # An element costs as much as so many additions: roots and divisions count for two or three.
-_WORK = {"nadam": 6, "asgd": 3, "radam": 6, "adamax": 5, "adagrad": 5, "adadelta": 9, "rmsprop": 5, "rprop": 6}
+_WORK = {
+    "plain": 3, "momentum": 3, "adam": 6, "amsgrad": 6, "nadam": 6, "asgd": 3, "radam": 6, "adamax": 5, "adagrad": 5,
+    "adadelta": 9, "rmsprop": 5, "rprop": 6,
+}  # fmt: skip
+
+
+def sgd_table_step(table, gradients, lr, momentum, dampening, weight_decay, nesterov, maximize):
+    """See `sgd_step`. The buffers of rows that are new take the whole gradient."""
+    values = lr, momentum, dampening, weight_decay, nesterov, maximize
+    if values != table.values:
+        ahead, straight = (momentum, 1.0) if nesterov else (1.0, 0.0)
+        table.options[:6] = _sign(maximize), weight_decay, lr, momentum, ahead, straight
+        table.rates[:, 0] = 1.0 - dampening if table.new is None else np.where(table.new, 1.0, 1.0 - dampening)
+        table.values = values if table.new is None else None
+    bad = table.compiled.begin(id(gradients), FIELDS, table.dtype, table.rows, table.ranges, table.steps, table.options)
+    if bad < 0:
+        _run(table, "momentum" if momentum else "plain")
+        table.new = None  # a row without gradient is not new either: its state is 0
+    return bad
+
+
+def adam_table_step(table, gradients, lr, beta1, beta2, eps, weight_decay, decoupled, maximize):
+    """See `adam_step`. The steps are counted in compiled code, which has the rates too: there may be few elements to a row."""
+    values = lr, beta1, beta2, eps, weight_decay, decoupled, maximize
+    if values != table.values:
+        shrink, decay = (1 - lr * weight_decay, 0.0) if decoupled else (1.0, weight_decay)
+        table.options[:7] = _sign(maximize), shrink, decay, 1 - beta1, beta2, 1 - beta2, eps
+        table.values = values
+    bad = table.compiled.begin_adam(
+        id(gradients), FIELDS, table.dtype, table.rows, table.ranges, table.rates, lr, beta1, beta2
+    )
+    if bad < 0:
+        _run(table, "amsgrad" if table.width == 3 else "adam")
+    return bad
 
 
 def nadam_table_step(table, gradients, lr, beta1, beta2, eps, weight_decay, momentum_decay, decoupled, maximize):
@@ -100,19 +135,22 @@ def rprop_table_step(table, gradients, shrink, grow, least, most, maximize):
 
 
 def _step(name, table, gradients, options, rates=None):
-    from dynograd.kernels.optim import optimizer_passes_numba as compiled
-
+    """Reads the gradients, lets `rates` fill the rows' rates from their numbers of steps, and runs the pass."""
     if options != table.values:
         table.options[: len(options)] = options
         table.values = options
-    steps = np.ones(len(table.rates))
-    bad = compiled.begin_counted(id(gradients), FIELDS, table.dtype, table.rows, table.ranges, steps, table.options)
+    bad = table.compiled.begin(id(gradients), FIELDS, table.dtype, table.rows, table.ranges, table.steps, table.options)
     if bad < 0:
         if rates is not None:
-            rates(steps)
-        blocks = getattr(compiled, f"{name}_blocks")
-        blocks(table.rows, table.rates, table.options, count=table.blocks, work=_WORK[name] * table.work)
+            rates(table.steps)
+        _run(table, name)
     return bad
+
+
+def _run(table, name):
+    table.compiled.BLOCKS[name](
+        table.rows, table.rates, table.options, count=table.blocks, work=_WORK[name] * table.work
+    )
 
 
 def _sign(maximize):
