@@ -18,7 +18,7 @@ from dynograd.ops.elementwise.arithmetic import pow
 from dynograd.ops.elementwise.roundings import trunc
 from dynograd.ops.image.poolings import adaptive_average, adaptive_largest, average, largest, largest_values
 from dynograd.ops.layout.broadcasting import convert
-from dynograd.ops.op import composed
+from dynograd.ops.op import Row, composed
 from dynograd.ops.precisions import check_floating
 
 __all__ = [
@@ -38,6 +38,8 @@ __all__ = [
     "max_pool2d",
     "max_pool3d",
 ]
+
+FAMILY = Row(out=None, ragged="groups", functional=True)
 
 
 @composed()
@@ -124,7 +126,7 @@ def avg_pool1d(
     return _avg_pool("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
-@composed()
+@composed(out="cast")
 def avg_pool2d(
     input: Any,
     kernel_size: Any,
@@ -155,7 +157,7 @@ def avg_pool2d(
     )
 
 
-@composed()
+@composed(out="cast")
 def avg_pool3d(
     input: Any,
     kernel_size: Any,

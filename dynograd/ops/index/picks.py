@@ -29,7 +29,7 @@ _INT64 = dtypes.int64.num
 _NUMBER = arrays.zeros((), dtypes.float32)  # what a number is in records of the array beside it
 
 
-@composed(method=True)
+@composed(method=True, out="exact apart")
 @shortcut(
     get_advanced,
     """
@@ -130,7 +130,7 @@ _WRITTEN = """
 _SMALL = "input.size < 4096"
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace=True, ragged="places")
 @shortcut(
     put_advanced,
     _WRITTEN.format(accumulate=True),
@@ -151,7 +151,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
     return _put("index_add", input, dim, index, source if alpha == 1 else source * alpha, True)
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace=True, ragged="places")
 @shortcut(
     put_advanced,
     _WRITTEN.format(accumulate=False),
@@ -172,7 +172,7 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     return _put("index_copy", input, dim, index, source, False)
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace=True, out=None, refills=True, ragged="places")
 @shortcut(
     put_advanced,
     """
@@ -213,7 +213,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     return laid_out(_put("index_fill", input, dim, index, value, False, negative=True), input)
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace=True, ragged="places")
 def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
     """A copy of `input` with the slices of `source` combined into those at `index` by "prod", "mean", "amax" or "amin".
 
@@ -252,7 +252,7 @@ def _mask(who: str, mask: Any) -> Any:
     return mask
 
 
-@composed(method=True)
+@composed(method=True, out="exact apart", at_once="the shape of its result depends on values")
 def masked_select(input: Any, mask: Any) -> Any:
     """The elements of `input` where `mask` is True, as a vector; the two broadcast.
 
@@ -266,7 +266,7 @@ def masked_select(input: Any, mask: Any) -> Any:
     return get_advanced(stretch(input, shape), [stretch(mask, shape)], (0,))
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace=True, out=None)
 @read_values
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """A copy of `input` in which the places where `mask` (broadcast) is True hold the first elements of `source`, in order.
@@ -296,7 +296,7 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
 # --- flat positions ----------------------------------------------------------------------------------------------------------
 
 
-@composed(method=True)
+@composed(method=True, out="apart")
 @shortcut(
     None,
     """
@@ -342,7 +342,7 @@ def _check_flat(who: str, input: Any, index: Any) -> None:
         )
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace=True, out=None)
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """A copy of `input` with the elements of `source` written (or added) at the flat positions `index`.
 

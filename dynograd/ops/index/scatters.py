@@ -24,7 +24,7 @@ __all__ = ["gather", "scatter", "scatter_add", "scatter_reduce", "take_along_dim
 # --- gather ------------------------------------------------------------------------------------------------------------------
 
 
-@op(name="gather", linear=True, saves="input.shape index")
+@op(name="gather", linear=True, saves="input.shape index", out="exact apart", ragged="places")
 def gathered(input: Array, dim: int, index: Array) -> Array:
     """`input` at `index` along `dim` (counted from the front). On the CPU an index outside raises IndexError, elsewhere it has been checked."""
     return kernel("scatters", "gather", input)(input, dim, index)
@@ -35,7 +35,7 @@ def gathered_backward(g: Any, saved: Any, dim: Any) -> Any:
     return (spread(g, dim, saved.index, saved.input_shape), None)
 
 
-@op(name="gather_backward", linear=True, saves="index")
+@op(name="gather_backward", linear=True, saves="index", inner=True)
 def spread(g: Array, dim: int, index: Array, shape: tuple[int, ...]) -> Array:
     """Zeros of `shape` with `g` added at `index` along `dim`."""
     return kernel("scatters", "gather_backward", g)(g, dim, index, shape)
@@ -46,7 +46,7 @@ def spread_backward(g: Any, saved: Any, dim: Any, shape: Any) -> Any:
     return (gathered(g, dim, saved.index), None)
 
 
-@composed(covers="gather", method=True)
+@composed(covers="gather", method=True, ragged="places")
 @shortcut(
     gathered,
     """
@@ -119,7 +119,7 @@ def _check_index(who: str, input: Any, dim: int, index: Any, values: bool = True
     return place
 
 
-@composed(method=True)
+@composed(method=True, out="apart", ragged="places")
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """`gather` whose `indices` broadcast against `input` and may be negative; without `dim`, over the flattened tensor.
 
@@ -165,7 +165,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
 # --- scatter -----------------------------------------------------------------------------------------------------------------
 
 
-@op(name="scatter", inplace=True, linear=True, saves="index")
+@op(name="scatter", inplace=True, linear=True, saves="index", ragged="places")
 def written(input: Array, dim: int, index: Array, src: Array | None) -> Array:
     """A copy of `input` with `src` (of index's shape; None: zeros) written at `index` along `dim`."""
     return kernel("scatters", "scatter", input)(input, dim, index, 0 if src is None else src)
@@ -180,7 +180,7 @@ def written_backward(g: Any, saved: Any, dim: Any) -> Any:
     )
 
 
-@op(name="scatter_add", inplace=True, linear=True, saves="index")
+@op(name="scatter_add", inplace=True, linear=True, saves="index", cast={"cuda": "widest"}, ragged="places")
 def added(input: Array, dim: int, index: Array, src: Array) -> Array:
     """A copy of `input` with `src` (of index's shape) added at `index` along `dim`."""
     return kernel("scatters", "scatter_add", input)(input, dim, index, src)
@@ -191,7 +191,7 @@ def added_backward(g: Any, saved: Any, dim: Any) -> Any:
     return (g, None, gathered(g, dim, saved.index) if saved.needs(2) else None)
 
 
-@op(name="scatter_number", saves="index")
+@op(name="scatter_number", saves="index", ragged="places")
 def write_number(input: Array, dim: int, index: Array, value: float) -> Array:
     """A copy of `input` with a number written at `index` along `dim`."""
     return kernel("scatters", "scatter", input)(input, dim, index, value)
@@ -210,7 +210,7 @@ def write_number_jvp(tangents: Any, saved: Any, dim: Any, value: Any) -> Any:
 _SMALL = "input.size < 4096 and index.ndim == input.ndim"
 
 
-@composed(covers="scatter", method=True)
+@composed(covers="scatter", method=True, ragged="places")
 @shortcut(
     written,
     """
@@ -308,7 +308,7 @@ def _scattered(who: str, function: Any, input: Any, dim: int, index: Any, src: A
         raise (own and refusal(_check_index, who, input, dim, index)) or error from None
 
 
-@composed(covers="scatter_add", method=True)
+@composed(covers="scatter_add", method=True, ragged="places")
 @shortcut(
     added,
     """
@@ -331,7 +331,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     return _scattered("scatter_add", added, input, dim, index, src)
 
 
-@op(name="scatter_reduce", inplace=True, saves="input index src output")
+@op(name="scatter_reduce", inplace=True, saves="input index src output", ragged="places")
 def reduced(input: Array, dim: int, index: Array, src: Array, reduce: str, include_self: bool) -> Array:
     """A copy of `input` with the `prod`, `amax` or `amin` of what `src` (of index's shape) puts at each place."""
     return kernel("scatters", "scatter_reduce", input)(input, dim, index, src, reduce, include_self)
@@ -370,7 +370,7 @@ def ties(input: Array, other: Array) -> Array:
     return kernel("scatters", "ties", input)(input, other)
 
 
-@op(differentiable=False)
+@op(differentiable=False, ragged="packed")
 def ones_of(input: Array) -> Array:
     """Ones in the shape and dtype of `input`."""
     return arrays.ones_like(input)
@@ -382,7 +382,7 @@ _REDUCED = """
 """
 
 
-@composed(covers="scatter_reduce", method=True)
+@composed(covers="scatter_reduce", method=True, ragged="places")
 @shortcut(
     reduced,
     _REDUCED + "statics = place, reduce, True",

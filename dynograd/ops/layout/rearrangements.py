@@ -12,9 +12,11 @@ from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.layout.conversions import copied
 from dynograd.ops.layout.views import ravel, reshaped, transpose
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Row, composed, op, shortcut
 
 __all__ = ["flip", "fliplr", "flipud", "repeat_interleave", "roll", "rot90", "tile"]
+
+FAMILY = Row(out=None)
 
 
 @op(name="flip", linear=True)
@@ -28,7 +30,7 @@ def flipped_backward(g: Any, saved: Any, dims: Any) -> Any:
     return (flipped(g, dims),)
 
 
-@composed(covers="flip", method=True)
+@composed(covers="flip", method=True, ragged="levels")
 @shortcut(
     flipped,
     """
@@ -53,7 +55,7 @@ def flip(input: Any, *order: Any, dims: Any = None) -> Any:
     return flipped(input, normalize_dims("flip", named, input.ndim) if named else ())
 
 
-@composed(method=True)
+@composed(method=True, ragged="levels")
 def fliplr(input: Any) -> Any:
     """A copy with the columns (second dim) in reverse order."""
     _check_rank("fliplr", input, 2)
@@ -151,7 +153,7 @@ def repeated_backward(g: Any, saved: Any, repeats: Any) -> Any:
     return (sum_repeats(g, saved.input_shape, repeats),)
 
 
-@op(name="repeat_backward", linear=True)
+@op(name="repeat_backward", linear=True, inner=True)
 def sum_repeats(g: Array, shape: tuple[int, ...], repeats: tuple[int, ...]) -> Array:
     """The sum of the copies that `repeat` made of an array of `shape`."""
     return kernel("rearrangements", "repeat_backward", g)(g, shape, repeats)
@@ -198,7 +200,7 @@ def tile(input: Any, *sizes: Any, dims: Any = None) -> Any:
     return repeat(input, (1,) * (input.ndim - len(counts)) + counts)
 
 
-@op(name="repeat_interleave", linear=True, saves="input.shape")
+@op(name="repeat_interleave", linear=True, saves="input.shape", inner=True)
 def interleaved(input: Array, repeats: int, dim: int) -> Array:
     """Each slice of `input` along `dim` `repeats` times in a row."""
     return kernel("rearrangements", "repeat_rows", input)(input, repeats, dim)
@@ -209,7 +211,7 @@ def interleaved_backward(g: Any, saved: Any, repeats: Any, dim: Any) -> Any:
     return (sum_interleaved(g, repeats, dim, saved.input_shape[dim]),)
 
 
-@op(name="repeat_interleave_backward", linear=True)
+@op(name="repeat_interleave_backward", linear=True, inner=True)
 def sum_interleaved(g: Array, repeats: int, dim: int, size: int) -> Array:
     """The sum of each run of `repeats` slices along `dim`, `size` in all."""
     return kernel("rearrangements", "sum_equal_runs", g)(g, repeats, dim, size)
@@ -220,7 +222,7 @@ def sum_interleaved_backward(g: Any, saved: Any, repeats: Any, dim: Any, size: A
     return (interleaved(g, repeats, dim),)
 
 
-@op(name="repeat_rows", linear=True, saves="repeats")
+@op(name="repeat_rows", linear=True, saves="repeats", at_once="the shape of its result depends on values")
 def repeated_rows(input: Array, repeats: Array, dim: int) -> Array:
     """Slice i of `input` along `dim` `repeats[i]` times in a row."""
     return kernel("rearrangements", "repeat_rows", input)(input, repeats, dim)
@@ -231,7 +233,7 @@ def repeated_rows_backward(g: Any, saved: Any, dim: Any) -> Any:
     return (sum_runs(g, saved.repeats, dim), None)
 
 
-@op(linear=True, saves="repeats")
+@op(linear=True, saves="repeats", inner=True)
 def sum_runs(g: Array, repeats: Array, dim: int) -> Array:
     """The sum of each run of `repeats[i]` slices along `dim`: the transpose of `repeat_rows`."""
     return kernel("rearrangements", "sum_runs", g)(g, repeats, dim)

@@ -9,18 +9,20 @@ from dynograd.base.shapes import normalize_dim
 from dynograd.errors import ShapeError, user_level
 from dynograd.ops.elementwise.arithmetic import conj
 from dynograd.ops.layout.views import permuted, transpose, view
-from dynograd.ops.op import composed, keep, shortcut
+from dynograd.ops.op import Row, composed, keep, shortcut
 
 __all__ = ["adjoint", "moveaxis", "movedim", "swapaxes", "swapdims", "t"]
 
+FAMILY = Row(out=None)
 
-@composed(method=True)
+
+@composed(method=True, inplace_view=True)
 def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
     """Another name of `transpose`."""
     return transpose(input, axis0, axis1)
 
 
-@composed(method=True)
+@composed(method=True, inplace_view=True)
 def swapdims(input: Any, dim0: int, dim1: int) -> Any:
     """Another name of `transpose`."""
     return transpose(input, dim0, dim1)
@@ -32,7 +34,7 @@ _SWAPPED = """
 """
 
 
-@composed(method=True)
+@composed(method=True, inplace_view=True)
 @shortcut(permuted, _SWAPPED, when="input.ndim == 2")
 def t(input: Any) -> Any:
     """The transpose of a matrix; tensors of fewer dims come back as they are.

@@ -12,9 +12,11 @@ from dynograd.base import dtypes
 from dynograd.base.shapes import as_shape, infer_size, normalize_dim, normalize_dims
 from dynograd.errors import ShapeError, refusal
 from dynograd.kernels import kernel
-from dynograd.ops.op import composed, keep, op, shortcut
+from dynograd.ops.op import Row, composed, keep, op, shortcut
 
 __all__ = ["flatten", "permute", "reshape", "squeeze", "transpose", "unflatten", "unsqueeze", "view"]
+
+FAMILY = Row(out=None)
 
 _DTYPE = dtypes.dtype
 _LARGE = 1 << 15  # bytes
@@ -46,7 +48,12 @@ def reshaped_backward(g: Any, saved: Any, shape: Any) -> Any:
     return (reshaped(g, saved.input_shape),)
 
 
-@op(differentiable=False, view=True)
+@op(
+    differentiable=False,
+    view=True,
+    ragged="packed",
+    at_once="its result is a place in memory, which rows of a group have not",
+)
 def view_as_dtype(input: Array, dtype: Any) -> Array:
     """The bytes of `input` read as another dtype."""
     return kernel("views", "view_as_dtype", input)(input, dtype.numpy)
@@ -280,7 +287,7 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     return reshaped(input, made)
 
 
-@composed(method=True)
+@composed(method=True, inplace_view=True)
 @shortcut(
     reshaped,
     """
@@ -317,7 +324,7 @@ _NEW_DIM = {
 }
 
 
-@composed(method=True)
+@composed(method=True, inplace_view=True)
 @shortcut(
     reshaped,
     """
@@ -359,7 +366,7 @@ _ORDERS: dict[Any, tuple[int, ...]] = {}  # (rank, the order as it was given) ->
 _EXCHANGES: dict[Any, tuple] = {}  # (rank, dim0, dim1) -> the arguments of `permuted`
 
 
-@composed(covers="permute", method=True)
+@composed(covers="permute", method=True, ragged="levels")
 @shortcut(
     permuted,
     """
@@ -392,7 +399,7 @@ def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     return permuted(input, places)
 
 
-@composed(method=True)
+@composed(method=True, inplace_view=True)
 @shortcut(
     permuted,
     """

@@ -21,18 +21,20 @@ from dynograd.ops.layout.broadcasting import convert, stretch
 from dynograd.ops.layout.paddings import pad_constant
 from dynograd.ops.layout.views import permuted, reshaped
 from dynograd.ops.loss.losses import reduced, reduction_of
-from dynograd.ops.op import composed, op, read_values
+from dynograd.ops.op import Row, composed, op, read_values
 from dynograd.ops.precisions import check_floating, narrowed, widened
 from dynograd.ops.recurrent.recurrences import _alive
 from dynograd.ops.reduce.reductions import sum_dims
 
 __all__ = ["ctc_loss"]
 
+FAMILY = Row(out=None)
+
 _REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
 _LOWEST = -1e30  # stands for log(0) in the decomposition: derivatives of -inf would be NaN
 
 
-@op(extras="alphas shifts exact")
+@op(extras="alphas shifts exact", inner=True)
 def ctc_losses(
     log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, blank: int, zero_infinity: bool
 ) -> Array:
@@ -96,7 +98,7 @@ def ctc_decomposition(
     return choose(impossible, 0.0 if zero_infinity else float("inf"), loss)
 
 
-@composed()
+@composed(functional=True, cast={"cpu": "wide"})
 def ctc_loss(
     log_probs: Any,
     targets: Any,

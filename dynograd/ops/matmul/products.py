@@ -12,7 +12,7 @@ from dynograd.ops.op import composed, shortcut
 __all__ = ["kron", "outer"]
 
 
-@composed(method=True)
+@composed(method=True, ragged="each")
 @shortcut(
     None,
     "out = compute(input, vec2)",
@@ -38,13 +38,13 @@ def outer(input: Any, vec2: Any) -> Any:
     return mul(reshaped(input, (input.shape[0], 1)), vec2)
 
 
-@composed(method=True)
+@composed(method=True, ragged="each")
 def ger(input: Any, vec2: Any) -> Any:
     """Another name of `outer`."""
     return outer(input, vec2)
 
 
-@composed(method=True)
+@composed(method=True, ragged="each")
 def kron(input: Any, other: Any) -> Any:
     """The Kronecker product: every element of `input` times the whole of `other`, laid out as a block tensor.
 

@@ -19,13 +19,21 @@ from dynograd.ops.index.indexing import get_advanced, get_basic
 from dynograd.ops.layout.joins import joined, stack
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.matmul.matmuls import linear
-from dynograd.ops.op import op
+from dynograd.ops.op import Row, op
 from dynograd.ops.recurrent.cells import gru_step, lstm_step
 
 __all__ = ["gru_layer", "lstm_layer", "projected_lstm", "rnn_layer"]
 
+FAMILY = Row(out=None)
 
-@op(outputs="output h_n c_n", extras="reserve")
+
+@op(
+    outputs="output h_n c_n",
+    extras="reserve",
+    cast="lower",
+    inner=True,
+    partly_at_once="lengths of sequences are checked against the tokens",
+)
 def lstm_layer(
     input: Array,
     h_0: Array,
@@ -123,7 +131,13 @@ def projected_lstm(
     return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0, c_0), lengths, reverse, ragged)
 
 
-@op(outputs="output h_n", extras="reserve")
+@op(
+    outputs="output h_n",
+    extras="reserve",
+    cast="lower",
+    inner=True,
+    partly_at_once="lengths of sequences are checked against the tokens",
+)
 def gru_layer(
     input: Array,
     h_0: Array,
@@ -180,7 +194,13 @@ def gru_decomposition(
     return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0,), lengths, reverse, ragged)
 
 
-@op(outputs="output h_n", extras="reserve")
+@op(
+    outputs="output h_n",
+    extras="reserve",
+    cast="lower",
+    inner=True,
+    partly_at_once="lengths of sequences are checked against the tokens",
+)
 def rnn_layer(
     input: Array,
     h_0: Array,
