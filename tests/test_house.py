@@ -32,7 +32,7 @@ CEILINGS = {
     "files_of_an_activation": 4,
     "warm_frames": 22,
     "warm_files": 16,
-    "first_frames": 545,
+    "first_frames": 541,
     "frames_to_kernel": 2,
     "without_source": 0,
 }

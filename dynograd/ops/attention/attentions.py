@@ -21,7 +21,8 @@ from dynograd.ops.layout.rearrangements import repeat_interleave
 from dynograd.ops.layout.views import permuted
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.norm.softmaxes import softmax_over
-from dynograd.ops.op import Row, composed, op
+from dynograd.ops.op import composed, op
+from dynograd.ops.row import Row
 
 __all__ = ["scaled_dot_product_attention"]
 

@@ -9,7 +9,8 @@ from dynograd.ops.conv.correlations import correlate, correlate_back
 from dynograd.ops.conv.spatial_sizes import by, per_dim
 from dynograd.ops.layout.paddings import pad_constant
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import Row, composed
+from dynograd.ops.op import composed
+from dynograd.ops.row import Row
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 

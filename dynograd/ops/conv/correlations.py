@@ -14,8 +14,9 @@ from dynograd.kernels import kernel
 from dynograd.ops.index.indexing import get_basic
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.matmul.matmuls import conjugated
-from dynograd.ops.op import Row, op
+from dynograd.ops.op import op
 from dynograd.ops.reduce.reductions import sum_dims
+from dynograd.ops.row import Row
 
 __all__: list[str] = []
 

@@ -9,7 +9,8 @@ from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.conv.spatial_sizes import per_dim
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import Row, composed, op
+from dynograd.ops.op import composed, op
+from dynograd.ops.row import Row
 
 __all__ = ["fold", "im2col"]
 

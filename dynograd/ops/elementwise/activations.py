@@ -15,7 +15,8 @@ from dynograd.ops.argument_kinds import Inplace, Real
 from dynograd.ops.elementwise.exponentials import sigmoid
 from dynograd.ops.layout.splits import narrow
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import Row, composed, elementwise
+from dynograd.ops.op import composed, elementwise
+from dynograd.ops.row import Row
 
 __all__ = [
     "celu",

@@ -9,8 +9,9 @@ from dynograd.base import dtypes
 from dynograd.errors import DtypeError
 from dynograd.ops.elementwise.arithmetic import abs, mul, sub
 from dynograd.ops.layout.broadcasting import convert
-from dynograd.ops.op import Row, composed, elementwise, shortcut
+from dynograd.ops.op import composed, elementwise, shortcut
 from dynograd.ops.reduce.reductions import all
+from dynograd.ops.row import Row
 
 __all__ = [
     "allclose",

@@ -17,7 +17,8 @@ from dynograd.base.random_streams import default_generator, drawn, takers
 from dynograd.base.shapes import check_tensor
 from dynograd.errors import ShapeError, user_level
 from dynograd.kernels import kernel
-from dynograd.ops.op import Row, composed, op
+from dynograd.ops.op import composed, op
+from dynograd.ops.row import Row
 
 __all__ = [
     "alpha_dropout",

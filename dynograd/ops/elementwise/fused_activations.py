@@ -14,7 +14,8 @@ from dynograd.kernels import kernel
 from dynograd.ops.elementwise.activations import gelu, relu, silu
 from dynograd.ops.norm.normalizations import _check_normalized as check_normalized
 from dynograd.ops.norm.normalizations import layer_norm
-from dynograd.ops.op import Row, composed, op
+from dynograd.ops.op import composed, op
+from dynograd.ops.row import Row
 
 __all__ = ["add_layer_norm", "bias_gelu", "bias_relu", "bias_silu", "swiglu"]
 

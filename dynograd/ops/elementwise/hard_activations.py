@@ -11,7 +11,8 @@ from dynograd.arrays import Array
 from dynograd.ops.argument_kinds import Inplace
 from dynograd.ops.elementwise.arithmetic import abs
 from dynograd.ops.elementwise.exponentials import tanh
-from dynograd.ops.op import Row, composed, elementwise
+from dynograd.ops.op import composed, elementwise
+from dynograd.ops.row import Row
 
 __all__ = [
     "hardshrink",

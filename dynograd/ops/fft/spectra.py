@@ -15,7 +15,8 @@ from dynograd.ops.layout.paddings import pad, pad_constant
 from dynograd.ops.layout.strides import sum_windows
 from dynograd.ops.layout.strides import windows as windows_of
 from dynograd.ops.layout.views import permuted, reshaped
-from dynograd.ops.op import Row, composed
+from dynograd.ops.op import composed
+from dynograd.ops.row import Row
 
 __all__ = ["istft", "stft"]
 

@@ -12,7 +12,8 @@ from typing import Any
 from dynograd.base import dtypes
 from dynograd.errors import ShapeError, user_level
 from dynograd.ops.elementwise.choices import where
-from dynograd.ops.op import Row, composed
+from dynograd.ops.op import composed
+from dynograd.ops.row import Row
 
 __all__ = ["affine_grid", "grid_sample", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d"]
 

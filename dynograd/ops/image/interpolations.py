@@ -16,7 +16,8 @@ from dynograd.ops.elementwise.choices import clamp
 from dynograd.ops.elementwise.roundings import floor
 from dynograd.ops.image.poolings import adaptive_average
 from dynograd.ops.layout.broadcasting import convert
-from dynograd.ops.op import Row, composed, op
+from dynograd.ops.op import composed, op
+from dynograd.ops.row import Row
 
 __all__ = ["interpolate", "upsample"]
 

@@ -15,7 +15,8 @@ from dynograd.kernels import kernel
 from dynograd.ops.index.scatters import gathered
 from dynograd.ops.layout.conversions import image_like
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import Row, op
+from dynograd.ops.op import op
+from dynograd.ops.row import Row
 
 __all__: list[str] = []
 

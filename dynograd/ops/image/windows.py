@@ -18,8 +18,9 @@ from dynograd.ops.elementwise.arithmetic import pow
 from dynograd.ops.elementwise.roundings import trunc
 from dynograd.ops.image.poolings import adaptive_average, adaptive_largest, average, largest, largest_values
 from dynograd.ops.layout.broadcasting import convert
-from dynograd.ops.op import Row, composed
+from dynograd.ops.op import composed
 from dynograd.ops.precisions import check_floating
+from dynograd.ops.row import Row
 
 __all__ = [
     "adaptive_avg_pool1d",

@@ -17,8 +17,9 @@ from dynograd.kernels import kernel
 from dynograd.ops.index.indexing import get_advanced
 from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import Row, composed, op, read_values, shortcut
+from dynograd.ops.op import composed, op, read_values, shortcut
 from dynograd.ops.reduce.deferred_sums import deferred
+from dynograd.ops.row import Row
 
 __all__ = ["embedding", "embedding_bag"]
 

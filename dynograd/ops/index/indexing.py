@@ -19,7 +19,8 @@ from dynograd.ops.index.indices import FULL, check_range, parse
 from dynograd.ops.layout.broadcasting import sum_to
 from dynograd.ops.layout.conversions import laid_out
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import Row, composed, op, shortcut
+from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.row import Row
 
 __all__ = ["index_put"]
 

@@ -9,7 +9,8 @@ from dynograd.arrays import Array, ndarray
 from dynograd.base import dtypes
 from dynograd.base.shapes import as_shape, broadcast_error, broadcast_shapes, check_sizes
 from dynograd.kernels import kernel
-from dynograd.ops.op import Row, composed, keep, op, shortcut
+from dynograd.ops.op import composed, keep, op, shortcut
+from dynograd.ops.row import Row
 
 __all__ = ["broadcast_tensors", "broadcast_to", "expand", "expand_as"]
 

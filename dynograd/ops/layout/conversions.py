@@ -17,7 +17,8 @@ from dynograd.base.memory_formats import (
 )
 from dynograd.kernels import kernel
 from dynograd.ops.layout.broadcasting import convert
-from dynograd.ops.op import Row, composed, op
+from dynograd.ops.op import composed, op
+from dynograd.ops.row import Row
 
 __all__ = ["clone"]
 

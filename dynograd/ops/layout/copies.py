@@ -19,7 +19,8 @@ from dynograd.ops.layout.splits import narrow, select, split, split_with_sizes, 
 from dynograd.ops.layout.strides import as_strided, diagonal, unfold
 from dynograd.ops.layout.transposes import t
 from dynograd.ops.layout.views import permute, squeeze, transpose, unsqueeze, view
-from dynograd.ops.op import Row, composed
+from dynograd.ops.op import composed
+from dynograd.ops.row import Row
 
 __all__: list[str] = []
 

@@ -11,7 +11,8 @@ from dynograd.arrays import Array, literals
 from dynograd.base import dtypes
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
-from dynograd.ops.op import Row, composed, op
+from dynograd.ops.op import composed, op
+from dynograd.ops.row import Row
 
 __all__ = ["constant_pad_nd", "pad"]
 

@@ -12,7 +12,8 @@ from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.layout.conversions import copied
 from dynograd.ops.layout.views import ravel, reshaped, transpose
-from dynograd.ops.op import Row, composed, op, shortcut
+from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.row import Row
 
 __all__ = ["flip", "fliplr", "flipud", "repeat_interleave", "roll", "rot90", "tile"]
 

@@ -14,7 +14,8 @@ from dynograd.errors import IndexRangeError, ShapeError
 from dynograd.ops.index.indexing import get_basic, put_basic
 from dynograd.ops.index.indices import FULL
 from dynograd.ops.layout.joins import joined, stacked
-from dynograd.ops.op import Row, composed, keep, op, shortcut
+from dynograd.ops.op import composed, keep, op, shortcut
+from dynograd.ops.row import Row
 
 __all__ = ["chunk", "narrow", "select", "select_scatter", "slice_scatter", "split", "tensor_split", "unbind"]
 

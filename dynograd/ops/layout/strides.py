@@ -13,7 +13,8 @@ from dynograd.kernels import kernel
 from dynograd.ops.index.indexing import add_advanced, get_advanced, put_advanced
 from dynograd.ops.layout.conversions import laid_out
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import Row, composed, keep, op, shortcut
+from dynograd.ops.op import composed, keep, op, shortcut
+from dynograd.ops.row import Row
 
 __all__ = ["as_strided", "as_strided_scatter", "diagonal", "diagonal_scatter"]
 

@@ -9,7 +9,8 @@ from dynograd.base.shapes import normalize_dim
 from dynograd.errors import ShapeError, user_level
 from dynograd.ops.elementwise.arithmetic import conj
 from dynograd.ops.layout.views import permuted, transpose, view
-from dynograd.ops.op import Row, composed, keep, shortcut
+from dynograd.ops.op import composed, keep, shortcut
+from dynograd.ops.row import Row
 
 __all__ = ["adjoint", "moveaxis", "movedim", "swapaxes", "swapdims", "t"]
 

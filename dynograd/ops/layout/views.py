@@ -12,7 +12,8 @@ from dynograd.base import dtypes
 from dynograd.base.shapes import as_shape, infer_size, normalize_dim, normalize_dims
 from dynograd.errors import ShapeError, refusal
 from dynograd.kernels import kernel
-from dynograd.ops.op import Row, composed, keep, op, shortcut
+from dynograd.ops.op import composed, keep, op, shortcut
+from dynograd.ops.row import Row
 
 __all__ = ["flatten", "permute", "reshape", "squeeze", "transpose", "unflatten", "unsqueeze", "view"]
 

@@ -15,7 +15,8 @@ from dynograd.ops.layout.joins import cat
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.linalg.linear_systems import check_matrices, inverses
 from dynograd.ops.matmul.matmuls import _adjoint as adjoint_of
-from dynograd.ops.op import Row, composed, op, shortcut
+from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.row import Row
 
 __all__ = ["linalg_det"]
 

@@ -22,7 +22,8 @@ from dynograd.ops.linalg.linear_systems import adjoint_of, check_matrices, solut
 from dynograd.ops.linalg.triangles import tril
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.matmul.matrix_products import identity_like
-from dynograd.ops.op import Row, composed, op, shortcut
+from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.row import Row
 
 __all__: list[str] = []
 

@@ -21,8 +21,9 @@ from dynograd.ops.layout.views import reshaped
 from dynograd.ops.linalg.factorizations import linalg_svdvals
 from dynograd.ops.linalg.linear_systems import adjoint_of, check_matrices, check_one_dtype
 from dynograd.ops.matmul.matmuls import matmul
-from dynograd.ops.op import Row, composed, op
+from dynograd.ops.op import composed, op
 from dynograd.ops.reduce.reductions import sum
+from dynograd.ops.row import Row
 
 __all__: list[str] = []
 

@@ -25,7 +25,8 @@ from dynograd.ops.linalg.triangles import tril, triu
 from dynograd.ops.matmul.matmuls import _adjoint as adjoint_of
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.matmul.matrix_products import identity_like
-from dynograd.ops.op import Row, composed, op
+from dynograd.ops.op import composed, op
+from dynograd.ops.row import Row
 
 __all__ = ["lu_factors"]
 

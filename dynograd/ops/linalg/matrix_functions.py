@@ -18,9 +18,10 @@ from dynograd.ops.linalg.linear_systems import adjoint_of, check_matrices, linal
 from dynograd.ops.linalg.triangles import tril, triu
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.matmul.matrix_products import chain_matmul, cross, matrix_power
-from dynograd.ops.op import Row, composed, op
+from dynograd.ops.op import composed, op
 from dynograd.ops.precisions import narrowed, widened
 from dynograd.ops.reduce.scans import cumprod
+from dynograd.ops.row import Row
 
 __all__: list[str] = []
 

@@ -14,10 +14,11 @@ from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.views import permuted
 from dynograd.ops.linalg.factorizations import linalg_svdvals
 from dynograd.ops.linalg.linear_systems import check_matrices, linalg_inv_ex
-from dynograd.ops.op import Row, composed
+from dynograd.ops.op import composed
 from dynograd.ops.reduce.extremes import amax, amin
 from dynograd.ops.reduce.norms import vector_norm
 from dynograd.ops.reduce.reductions import kept, sum
+from dynograd.ops.row import Row
 
 __all__: list[str] = []
 

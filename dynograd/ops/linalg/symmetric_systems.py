@@ -10,7 +10,8 @@ from dynograd.base import dtypes
 from dynograd.errors import DtypeError, LinAlgError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.linalg.linear_systems import check_matrices, check_one_dtype
-from dynograd.ops.op import Row, composed, op
+from dynograd.ops.op import composed, op
+from dynograd.ops.row import Row
 
 __all__: list[str] = []
 

@@ -21,10 +21,11 @@ from dynograd.ops.layout.broadcasting import convert, stretch
 from dynograd.ops.layout.paddings import pad_constant
 from dynograd.ops.layout.views import permuted, reshaped
 from dynograd.ops.loss.losses import reduced, reduction_of
-from dynograd.ops.op import Row, composed, op, read_values
+from dynograd.ops.op import composed, op, read_values
 from dynograd.ops.precisions import check_floating, narrowed, widened
 from dynograd.ops.recurrent.recurrences import _alive
 from dynograd.ops.reduce.reductions import sum_dims
+from dynograd.ops.row import Row
 
 __all__ = ["ctc_loss"]
 

@@ -16,8 +16,9 @@ from dynograd.ops.elementwise.arithmetic import abs, square
 from dynograd.ops.elementwise.choices import choose
 from dynograd.ops.elementwise.exponentials import exp, log
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import Row, composed, op
+from dynograd.ops.op import composed, op
 from dynograd.ops.reduce.reductions import mean_dims, sum_dims
+from dynograd.ops.row import Row
 
 __all__ = ["gaussian_nll_loss", "huber_loss", "kl_div", "l1_loss", "mse_loss", "poisson_nll_loss", "smooth_l1_loss"]
 

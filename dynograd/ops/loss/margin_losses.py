@@ -17,9 +17,10 @@ from dynograd.ops.index.indexing import get_advanced
 from dynograd.ops.index.scatters import gathered
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.loss.losses import reduced, reduction_of, same_shape
-from dynograd.ops.op import Row, composed, read_values
+from dynograd.ops.op import composed, read_values
 from dynograd.ops.reduce.reductions import sum_dims
 from dynograd.ops.reduce.similarities import pairwise_distance
+from dynograd.ops.row import Row
 
 __all__ = [
     "cosine_embedding_loss",

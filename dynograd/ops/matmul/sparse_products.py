@@ -13,7 +13,8 @@ from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.arithmetic import conj
-from dynograd.ops.op import Row, op
+from dynograd.ops.op import op
+from dynograd.ops.row import Row
 
 __all__ = ["sparse_product", "sparse_sampled", "sparse_transposed_product"]
 

@@ -13,8 +13,9 @@ from dynograd.kernels import kernel
 from dynograd.ops.elementwise.exponentials import exp
 from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import Row, composed, op, shortcut
+from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.reduce.reductions import sum_dims
+from dynograd.ops.row import Row
 
 __all__ = ["log_softmax", "softmax", "softmin"]
 

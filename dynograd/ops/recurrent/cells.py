@@ -15,7 +15,8 @@ from dynograd.ops.elementwise.exponentials import sigmoid, tanh
 from dynograd.ops.index.indexing import get_basic
 from dynograd.ops.layout.joins import joined
 from dynograd.ops.matmul.matmuls import linear
-from dynograd.ops.op import Row, composed, op
+from dynograd.ops.op import composed, op
+from dynograd.ops.row import Row
 
 __all__ = ["gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"]
 

@@ -19,8 +19,9 @@ from dynograd.ops.index.indexing import get_advanced, get_basic
 from dynograd.ops.layout.joins import joined, stack
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.matmul.matmuls import linear
-from dynograd.ops.op import Row, op
+from dynograd.ops.op import op
 from dynograd.ops.recurrent.cells import gru_step, lstm_step
+from dynograd.ops.row import Row
 
 __all__ = ["gru_layer", "lstm_layer", "projected_lstm", "rnn_layer"]
 

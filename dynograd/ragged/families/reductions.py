@@ -27,6 +27,7 @@ from dynograd.ragged.families.views import merged_levels
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.ragged.uniform import as_dense, lines_of
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["across_rows", "flat_rows", "reduced", "refuse_short"]
 
@@ -48,32 +49,32 @@ def _over_rows(*names: str, exact: bool = False) -> Callable[[Callable[..., Any]
 
 
 @_over_rows("sum")
-def _sum(call: Call, x: Any, part: Partition) -> Any:
+def _sum(call: Call, x: Any, part: Partition) -> Tensor:
     return segmented.sum_rows(x, part)
 
 
 @_over_rows("mean")
-def _mean(call: Call, x: Any, part: Partition) -> Any:
+def _mean(call: Call, x: Any, part: Partition) -> Tensor:
     return segmented.mean_rows(x, part)
 
 
 @_over_rows("logsumexp")
-def _logsumexp(call: Call, x: Any, part: Partition) -> Any:
+def _logsumexp(call: Call, x: Any, part: Partition) -> Tensor:
     return segmented.logsumexp(x, part)
 
 
 @_over_rows("count_nonzero", exact=True)
-def _count(call: Call, x: Any, part: Partition) -> Any:
+def _count(call: Call, x: Any, part: Partition) -> Tensor:
     return segmented.sum_rows(x != 0, part)
 
 
 @_over_rows("any", exact=True)
-def _any(call: Call, x: Any, part: Partition) -> Any:
+def _any(call: Call, x: Any, part: Partition) -> Tensor:
     return segmented.extreme(_truth(x), part, "max")
 
 
 @_over_rows("all", exact=True)
-def _all(call: Call, x: Any, part: Partition) -> Any:
+def _all(call: Call, x: Any, part: Partition) -> Tensor:
     return segmented.all_true(_truth(x), part)
 
 
