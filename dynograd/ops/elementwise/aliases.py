@@ -35,7 +35,7 @@ ALIASES: dict[str, Any] = {
     "true_divide": arithmetic.divide,
 }
 _NO_METHODS = ("expit", "psi")
-_NO_FUNCTIONS_INPLACE = ("absolute",)
+_NO_FUNCTIONS = ("absolute",)  # in place
 
 
 def _publish(name: str, function: Any) -> None:
@@ -46,8 +46,8 @@ def _publish(name: str, function: Any) -> None:
     alias.__doc__ = f"Another name of `{function.op.name}`."
     alias.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     method = name not in _NO_METHODS
-    inplace = True if name in _NO_FUNCTIONS_INPLACE else method and function.op.inplace
-    composed(method=method, inplace=inplace, tensors=function.op.row["tensors"])(alias)
+    inplace = "function" if function.op.inplace == "function" and name not in _NO_FUNCTIONS else True
+    composed(method=method, inplace=method and inplace, tensors=function.op.row["tensors"])(alias)
 
 
 for _name, _function in ALIASES.items():
