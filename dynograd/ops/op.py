@@ -169,7 +169,7 @@ def op(
     few: str | None = None,
     **row: Unpack[Row],
 ) -> Callable[[Function], Any]:
-    """Registers a function on arrays as an op; see CONTRIBUTING.md for what each option declares.
+    """Registers a function on arrays as an op; see CONTRIBUTING.md for what each option declares, and `Row` for the others.
 
     `few` ("family.name") is a kernel of the CPU that is asked first, with the same arguments: it raises, or gives None, where the
     function itself is to compute.

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, TypedDict, cast
+from typing import Any, Literal, TypedDict, cast
 
 __all__ = ["Row", "complete"]
+
+
+Policy = Literal["lower", "wide", "widest", "around"]
 
 
 class Row(TypedDict, total=False):
@@ -20,16 +23,17 @@ class Row(TypedDict, total=False):
     """
 
     # --- how users call it
-    out: str | None
+    out: Literal["cast", "exact", "apart", "exact apart"] | None
     """How the function under `dynograd.` takes `out=`: "cast" (into another dtype), "exact" (of the result's own dtype only), "apart" (it may
     not lie in an operand's memory at all, else: not partly), "exact apart"; None: it has none, as views and layers of PyTorch."""
     tensors: str | None
     """The operands that may not be Python numbers ("input other"); "": all may be. None: an elementwise op of two wants one tensor."""
     aliases: dict[str, str]
-    """PyTorch's other names of parameters, beside `axis` and `keepdims`. A function that has nothing else to check takes them for it."""
-    functional: bool | str
+    """PyTorch's other names of parameters. `dim` and `keepdim` are `axis` and `keepdims` in all functions that check their arguments; those that
+    do not (views, and ops called as they are) name them here."""
+    functional: bool | Literal["inplace"]
     """It is a name of `nn.functional`; "inplace": as `relu_` too."""
-    inplace_view: bool | str
+    inplace_view: bool | Literal["function"]
     """Its in-place method changes the tensor's own shape, not its elements (`x.unsqueeze_(0)`); "function": it is a function as well."""
     refills: bool
     """In place it writes one value, so that an element may lie in several places of the tensor."""
@@ -37,7 +41,7 @@ class Row(TypedDict, total=False):
     """Of a face: called with tensors and numbers in the op's order, it is the op."""
 
     # --- dtypes
-    cast: str | dict[str, str] | None
+    cast: Policy | dict[str, Policy] | None
     """What autocast makes of it, for all devices or by the device's type: "lower" (the autocast dtype), "wide" (float32), "widest" (the widest
     among the operands) or "around" (float32, and the result in the dtype of the first operand)."""
     ordered: bool
@@ -48,10 +52,13 @@ class Row(TypedDict, total=False):
     # --- rows and groups
     inner: bool
     """It computes a gradient, or a part of other ops: readers have rules for the ops above it."""
-    ragged: str | None
-    """How it goes through rows of different lengths, where no rule of `dynograd/ragged/families` names it: "groups" (rows of equal shape
-    together), "parts" (as the ops it is made of, though its file says "groups"), "levels" (as its parts, on several levels too), or, for rules
-    that many ops share, "packed", "each", "places", "elements", "tokens". None: "parts" if it is composed, else "groups"."""
+    ragged: Literal["groups", "parts", "levels", "packed", "each", "places", "elements", "tokens"] | None
+    """How it goes through rows of different lengths, where no rule in `dynograd/ragged/families` names it:
+    "groups": rows of equal shape together, as it reads whole matrices, images or signals;
+    "parts": as the ops that it is made of, though its file says "groups"; "levels": so on several levels of rows, too;
+    and by rules that many ops share, "packed": one operand, each element for itself; "each": one row after the other; "places": each row picks
+    from itself, or writes into itself; "elements" and "tokens": a loss of each, and the mean over all.
+    None: "parts" where it is made of other ops, else "groups"."""
     uneven: bool
     """Automatic batching may run calls whose shapes differ in one dim together, as ragged rows."""
     at_once: str | None
@@ -60,7 +67,7 @@ class Row(TypedDict, total=False):
     """Why automatic batching does not record some of its calls."""
     by_row: str | None
     """The argument that differs from call to call (a place in the random stream), so that rows of a group have each their own."""
-    work: str | None
+    work: Literal["product", "convolution", "attention"] | None
     """The kind of its arithmetic, for estimates: "product", "convolution" or "attention"."""
 
 
