@@ -10,6 +10,7 @@ tensor([2., 4.])
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from math import inf, nan
 from math import prod as size_of
@@ -372,8 +373,6 @@ globals().update({name: explained(globals()[name]) for name in __all__})
 
 # --- PyTorch's own tests look for these -----------------------------------------------------------------------------------
 
-_ELEMENT_BY_ELEMENT = {"cumsum", "cumprod", "softmax", "log_softmax", "softmin", "normalize"}
-
 
 def _input_mask(input: Any, *args: Any, mask: Any, **kwargs: Any) -> Any:
     """The mask in the shape of `input`."""
@@ -385,7 +384,7 @@ def _output_mask(
 ) -> Any:
     """Which elements of `op`'s result come from any that counts."""
     spread = _spread(op.__name__, input, mask)
-    if op.__name__ in _ELEMENT_BY_ELEMENT:
+    if "keepdim" not in inspect.signature(op).parameters:  # it gives an element for each of the input
         return spread
     place = 1 if op.__name__ == "norm" else 0
     dim = args[place] if len(args) > place else -1 if op.__name__ == "median" and dim is None else dim

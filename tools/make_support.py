@@ -18,8 +18,6 @@ from dynograd.ops.op import Op, registry  # noqa: E402
 from dynograd.ragged import rules as ragged_rules  # noqa: E402
 from dynograd.ragged.calls import kind_of  # noqa: E402
 from dynograd.transforms import batching  # noqa: E402
-from dynograd.transforms.autobatch.record.exceptions import PARTLY  # noqa: E402
-from dynograd.transforms.autobatch.record.forms import AT_ONCE  # noqa: E402
 from dynograd.transforms.batching.calls import RULES  # noqa: E402
 from dynograd.utils import programs  # noqa: E402
 
@@ -144,16 +142,17 @@ def vmap(entry: Op) -> str:
 
 def _reasons() -> list[str]:
     """Why calls of ops are not run in groups, each once."""
-    return list(dict.fromkeys([*AT_ONCE.values(), *PARTLY.values()]))
+    fields = ("at_once", "partly_at_once")
+    return list(dict.fromkeys([why for field in fields for entry in registry.values() if (why := entry.row[field])]))
 
 
 def autobatch(entry: Op) -> str:
-    if entry.name in AT_ONCE:
-        return f"at once [{_reasons().index(AT_ONCE[entry.name]) + 1}]"
+    if entry.row["at_once"]:
+        return f"at once [{_reasons().index(entry.row['at_once']) + 1}]"
     if entry.kind == "composed":
         return "parts"
-    if entry.name in PARTLY:
-        return f"group, partly [{_reasons().index(PARTLY[entry.name]) + 1}]"
+    if entry.row["partly_at_once"]:
+        return f"group, partly [{_reasons().index(entry.row['partly_at_once']) + 1}]"
     return "group"
 
 

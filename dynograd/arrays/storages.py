@@ -87,10 +87,8 @@ def copied_memory(array: Any, copies: dict[Any, Any]) -> Any:
     key = arrays.place_of(array), arrays.address_of(memory), memory.nbytes
     if key not in copies:
         alone = arrays.is_contiguous(array) and array.nbytes == memory.nbytes
-        copies[key] = (
-            arrays.copy(array) if alone else renewed(memory, memory.nbytes),
-            memory,
-        )  # which must live as long as its address
+        # The memory must live as long as its address.
+        copies[key] = arrays.copy(array) if alone else renewed(memory, memory.nbytes), memory
         if alone:
             return copies[key][0]
     offset = arrays.address_of(array) - arrays.address_of(memory)

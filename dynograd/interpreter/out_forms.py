@@ -1,7 +1,7 @@
 """`out=`: the public functions of ops that write their result into tensors they are given.
 
 Inside the library, as methods and as operators, ops have no `out=`; the functions under `dynograd.`, `dynograd.linalg.` and the like do,
-where PyTorch's have one: all but views, what belongs to layers, and `WITHOUT`. `public_forms` writes those functions.
+where PyTorch's have one, as the field `out` of their rows says. `public_forms` writes those functions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dynograd.autograd.writes import stamp
 from dynograd.base import dtypes
 from dynograd.errors import DeviceError, DtypeError, GradientError, user_level
 from dynograd.interpreter import TENSORS
-from dynograd.interpreter.public_forms import NAMED, public_form
+from dynograd.interpreter.public_forms import public_form
 from dynograd.interpreter.tensor_parts import is_silent
 from dynograd.ops.op import Op
 from dynograd.tensor.inplace import refuse_overlap, refuse_repeats, write_result
@@ -25,41 +25,10 @@ from dynograd.tensor.tensor import Tensor
 
 __all__ = ["has_out", "out_dtype", "out_form", "out_forms", "write_out"]
 
-# Files of ops that PyTorch has as layers, views or conversions, without `out=`.
-FAMILIES_WITHOUT = frozenset(
-    """activations attentions batch_normalizations broadcasting cells class_losses conversions convolutions correlations ctc dropouts
-    embeddings fused_activations grids indexing interpolations losses margin_losses normalizations paddings patches poolings
-    rearrangements recurrences shuffles similarities sparse_products spectra splits strides transposes unpoolings views windows""".split()
-)
-# PyTorch's functions of other files that have none.
-WITHOUT = frozenset(
-    """allclose argwhere atleast_1d bilinear bincount block_diag cartesian_prod cdist combinations conj corrcoef
-    count_nonzero cov cumulative_trapezoid det diag_embed diagflat dist einsum equal fft_fftshift fft_ifftshift fill
-    gradient hardsigmoid hardswish hardtanh imag index_fill index_put is_complex is_conj is_floating_point is_neg isclose
-    isfinite isinf isnan isreal linalg_diagonal linalg_vander logdet masked_fill masked_scatter matrix_exp meshgrid
-    native_group_norm native_layer_norm one_hot pdist pinverse positive put real relu6 resolve_conj resolve_neg rsub
-    segment_reduce softmin softsign std_mean sum_to_size tanhshrink trace trapezoid trapz tril_indices triu_indices unique
-    unique_consecutive unravel_index vander var_mean view_as_complex view_as_real""".split()
-)
-# Functions of the files above that have one all the same.
-WITH = frozenset("avg_pool2d avg_pool3d gelu logsigmoid normalize slice_scatter softplus softshrink".split())
-
-# Where `out=` must have the result's own dtype, and where it may not lie in the memory of an operand at all (else: not partly).
-EXACT = frozenset(
-    """abs aminmax addbmm addmm addmv alias_copy baddbmm bmm ceil complex conj_physical cross cumprod cumsum diag diagonal_copy dot expand_copy
-    floor frac gather index_select log_softmax masked_select softmax vdot""".split()
-)
-UNSHARED = frozenset(
-    "cat concat concatenate cross gather index_select kthvalue linalg_cross masked_select take take_along_dim".split()
-)
-
 
 def has_out(entry: Op) -> bool:
     """Whether the op's public function takes `out=`."""
-    family = entry.forward.__module__.rpartition(".")[2]
-    if entry.name in WITH:
-        return True
-    return not entry.view and family not in FAMILIES_WITHOUT and entry.name not in WITHOUT
+    return entry.row["out"] is not None
 
 
 def out_forms(functions: dict[str, Any]) -> dict[str, Any]:
@@ -75,7 +44,7 @@ def out_form(function: Any) -> Any:
         found = function
         if isinstance(entry, Op) and has_out(entry) and "out" not in entry.signature.parameters:
             found = public_form(function, entry, lambda: _into_of(function, entry))
-        elif isinstance(entry, Op) and (function is entry.forward or entry.name in NAMED):
+        elif isinstance(entry, Op) and (function is entry.forward or entry.row["aliases"]):
             found = public_form(function, entry)
         _forms[function] = found
     return found
@@ -93,28 +62,29 @@ def _into_of(function: Any, entry: Op) -> Any:
             if not is_silent(out):
                 stamp(out.array)
             return out
-        return _written(entry.name, out, function, args, kwargs)
+        return _written(entry, out, function, args, kwargs)
 
     return into if straight is None else quick_out(into, entry)
 
 
-def _written(name: str, out: Any, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+def _written(entry: Op, out: Any, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """`function(*args, **kwargs)` written into `out`, where that is allowed.
 
     Raises:
         InplaceError: `out` lies in the memory of an operand.
         DtypeError: `out` has another dtype, in ops that do not cast.
     """
+    name, ways = entry.name, (entry.row["out"] or "").split()
     targets = [one.array for one in (out if isinstance(out, (tuple, list)) else (out,)) if type(one) in TENSORS]
     for one in args:
         for operand in one if type(one) in (list, tuple) else (one,):
             if type(operand) in TENSORS:
                 for target in targets:
-                    if name in UNSHARED:
+                    if "apart" in ways:
                         refuse_repeats(name, target)
-                    refuse_overlap(name, target, operand.array, name in UNSHARED)
+                    refuse_overlap(name, target, operand.array, "apart" in ways)
     result = function(*args, **kwargs)
-    if name in EXACT:
+    if "exact" in ways:
         given, made = (one if isinstance(one, tuple) else (one,) for one in (out, result))
         for target, part in zip(given, made, strict=False):
             if isinstance(target, Tensor) and target.dtype is not part.dtype:

@@ -88,14 +88,14 @@ def slow_of(op: Op) -> Any:
             raise DtypeError(
                 f"{op.name}: expected integer or bool tensors, got {kind}. Convert with .long() or .bool() first."
             )
-        if kind.category == dtypes.COMPLEX and op.name in _ORDERED:
+        if kind.category == dtypes.COMPLEX and op.row["ordered"]:
             dtypes.refuse_complex(op.name, next(one for one in operands if dtypes.result_dtype(one) is kind))
         if op.name == "sub" and any([getattr(one, "dtype", None) is _BOOL for one in operands]):
             raise DtypeError(
                 "sub: subtraction, the `-` operator, with a bool tensor is not supported. Use ~ or logical_not to invert a mask, ^ or "
                 "logical_xor for two (two bool tensors have no difference), or convert with .int()."
             )
-        if kind in dtypes.FLOAT8 and op.name not in _OF_FLOAT8 and op.promote != "select":
+        if kind in dtypes.FLOAT8 and not op.row["float8"] and op.promote != "select":
             dtypes.refuse_float8(op.name, next(one for one in operands if dtypes.result_dtype(one) is kind))
         compute = (
             dtypes.float32
@@ -135,7 +135,7 @@ def computes_on(op: Op, fast: Any, kind: Any) -> bool:
     """Whether the kernel `fast` of the op computes on complex numbers, or ints, what `slow_of` would."""
     if op.promote not in ("arithmetic", "compare") and (op.promote != "float" or kind.kind != "c"):
         return False
-    if kind.kind == "c" and (op.name in _ORDERED or op.name in _OF_COMPLEX):
+    if kind.kind == "c" and (op.row["ordered"] or op.name in _OF_COMPLEX):
         return False
     try:
         quietly(fast, *[numpy.ones(1, kind) for _ in op.array_names], *[1] * len(op.static_names))
@@ -144,12 +144,8 @@ def computes_on(op: Op, fast: Any, kind: Any) -> bool:
     return True
 
 
-_ORDERED = frozenset(
-    "lt le gt ge maximum minimum fmax fmin clamp clamp_numbers clamp_min clamp_max clamp_between".split()
-)
 _OF_COMPLEX = {"logaddexp": "complex_logaddexp"}  # where the kernel of real numbers will not do
 _BOOL = dtypes.bool.numpy
-_OF_FLOAT8 = frozenset({"abs", "eq", "ne", "isnan", "isfinite", "isinf"})
 
 
 def _as_array(operand: Any, kind: Any) -> Any:

@@ -23,10 +23,6 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["explained", "explained_of_tensors", "method_form", "public_form"]
 
 ALIASES = {"dim": "axis", "keepdim": "keepdims"}
-ALIASES_OF = {  # names that PyTorch has in another overload, or in C++
-    "isin": {"elements": "element", "test_elements": "test_element"},
-    "ormqr": {"tau": "input2", "other": "input3"},
-}
 _KINDS = inspect.Parameter
 _EXPLAINED = (AttributeError, TypeError, ValueError, IndexError, OverflowError)
 
@@ -39,27 +35,6 @@ class _Missing:
 
 
 _MISSING = _Missing()
-# Where PyTorch's functions refuse Python numbers: in any place, and in the first. Other elementwise ops of two operands want one tensor,
-# but for those that also compute with two numbers. (Methods and operators are not so strict.)
-TENSORS_ONLY = frozenset(
-    """arctan2 atan2 fmax fmin gcd heaviside hypot igamma igammac lcm ldexp logaddexp logaddexp2 logical_and logical_or logical_xor maximum
-    minimum nextafter""".split()
-)
-TENSOR_FIRST = frozenset(
-    """clamp_max clamp_min copysign eq fmod ge greater greater_equal gt le less less_equal lt max min ne not_equal""".split()
-)
-ALL_TENSORS = {
-    "addcmul": ("input", "tensor1", "tensor2"),
-    "addcdiv": ("input", "tensor1", "tensor2"),
-    "lerp": ("input", "end"),
-    "dist": ("input", "other"),
-    "inner": ("input", "other"),
-}
-# Of functions that are called without a public form, those that are called seldom and take PyTorch's other names all the same.
-NAMED = frozenset(
-    "count_nonzero select_scatter slice_scatter split_with_sizes unsafe_split unsafe_split_with_sizes".split()
-)
-NUMBERS_ALONE = frozenset("add div divide floor_divide mul multiply sub subtract true_divide".split())
 _NUMBERS = frozenset({bool, int, float, complex})
 _NO_TENSORS = _NUMBERS | {str, bytes}
 
@@ -120,7 +95,7 @@ def method_form(entry: Op) -> Any:
     """An op's function as a method: with NumPy's names where it names a dim. Views keep their own, which are called most."""
     family = entry.forward.__module__.rpartition(".")[2]
     of_another = entry.kind == "composed" and "other" in entry.signature.parameters and entry.name.endswith("_as")
-    views = family in ("views", "splits") and entry.name not in NAMED
+    views = family in ("views", "splits") and not entry.row["aliases"]
     if not of_another and (views or not _other_names(entry)):
         return entry.function
     return public_form(entry.function, entry, checked=False)
@@ -176,7 +151,7 @@ def _parameters(entry: Op, has_out: bool) -> list[inspect.Parameter]:
 def _other_names(entry: Op) -> dict[str, str]:
     """Parameter -> its other name, for those that the op does not take itself."""
     names = entry.public_signature.parameters
-    known = ALIASES | ALIASES_OF.get(entry.name, {})
+    known = ALIASES | entry.row["aliases"]
     return {name: alias for name, alias in known.items() if name in names and alias not in names}
 
 
@@ -275,14 +250,14 @@ def _refused_numbers(entry: Op) -> tuple[str, str]:
     """The test of a public function's operands for numbers that PyTorch refuses, and the error; nothing where all may be numbers."""
     name, parameters = entry.name, list(entry.signature.parameters)
     first = parameters[0] if parameters else ""
-    if name in ALL_TENSORS:
-        return _number_test(name, ALL_TENSORS[name], " or ", "Tensors")
-    if name in TENSORS_ONLY:
-        return _number_test(name, parameters[:2], " or ", "Tensors")
-    if name in TENSOR_FIRST:
+    tensors = entry.row["tensors"]
+    if tensors:
+        operands = tensors.split()
+        if len(operands) > 1:
+            return _number_test(name, operands, " or ", "Tensors")
         return f"type({first}) in _NUMBERS", f"_number_error({name!r}, 'a Tensor first', {', '.join(parameters[:2])})"
     pairs = entry.kind == "elementwise" and len(entry.array_names) == 2
-    if (pairs or name in ("float_power", "pow")) and name not in NUMBERS_ALONE:
+    if (pairs or name in ("float_power", "pow")) and tensors is None:
         return _number_test(name, parameters[:2], " and ", "at least one Tensor")
     if _first_is_a_tensor(entry, parameters):
         return f"type({first}) in _NO_TENSORS", f"_not_a_tensor({name!r}, {first!r}, {first})"
@@ -298,7 +273,7 @@ def _number_test(name: str, operands: Sequence[str], junction: str, wanted: str)
 
 def _first_is_a_tensor(entry: Op, parameters: list[str]) -> bool:
     """Whether a function made of ops needs a tensor first; `add` does not, nor those whose operands are equals (`xlogy`)."""
-    if entry.kind != "composed" or parameters[:1] != ["input"] or entry.name in NUMBERS_ALONE:
+    if entry.kind != "composed" or parameters[:1] != ["input"] or entry.row["tensors"] == "":
         return False
     covered = registry.get(entry.name)
     equals = covered is not None and covered.kind == "elementwise" and len(covered.array_names) == 2

@@ -29,6 +29,7 @@ __all__ = [
     "zeros_",
 ]
 
+# Numbers by the names that PyTorch's `calculate_gain` takes, of which some are ops.
 _GAINS = {
     "linear": 1.0,
     "sigmoid": 1.0,

@@ -14,12 +14,13 @@ import inspect
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from dynograd.base.generated_sources import run_written, written_later
 from dynograd.ops.readers import is_aside, join
+from dynograd.ops.row import Row, complete
 
-__all__ = ["Op", "composed", "elementwise", "op", "registry"]
+__all__ = ["Op", "composed", "elementwise", "op", "registry", "rows_with"]
 
 Function = Callable[..., Any]
 
@@ -44,6 +45,7 @@ class Op:
         "function",
         "has_inplace_argument",
         "inplace",
+        "is_of_the_library",
         "jvp_rule",
         "kind",
         "linear",
@@ -55,6 +57,7 @@ class Op:
         "outputs",
         "promote",
         "public_signature",
+        "row",
         "saves",
         "signature",
         "static_names",
@@ -77,8 +80,12 @@ class Op:
     saves: tuple[str, ...]
     outputs: tuple[str, ...] | str | None
     extras: tuple[str, ...]
+    is_of_the_library: bool  # one of dynograd's own, and not of a program
+    row: Row
 
-    def __init__(self, name: str, kind: str, forward: Function, **fields: Any) -> None:
+    def __init__(
+        self, name: str, kind: str, forward: Function, row: Row | None = None, covered: Op | None = None, **fields: Any
+    ) -> None:
         self.name, self.kind, self.forward = name, kind, forward
         self.backward_rule = self.fast_backward_rule = self.jvp_rule = self.decomposition = None
         self.formula = self.derivative = self.promote = self.outputs = self.few = None
@@ -88,6 +95,10 @@ class Op:
         self.differentiable = True
         for field, value in fields.items():
             setattr(self, field, value)
+        self.is_of_the_library = forward.__module__.startswith("dynograd.")
+        self.row = complete(
+            row or Row(), forward, self.is_of_the_library, self.view, None if covered is None else covered.row
+        )
         self._read_signature()
 
     def _read_signature(self) -> None:
@@ -115,11 +126,6 @@ class Op:
             )
         self.array_names, self.optional_names, self.static_names = tuple(arrays), frozenset(optional), tuple(static)
 
-    @property
-    def is_of_the_library(self) -> bool:
-        """Whether the op is one of dynograd's own, and not of a program."""
-        return self.forward.__module__.startswith("dynograd.")
-
     def __repr__(self) -> str:
         return f"<op {self.name}>"
 
@@ -132,6 +138,11 @@ registry: dict[str, Op] = {}
 Writing = tuple[dict[str, Callable[[], str]], dict[str, Any]]
 _interpreter: list[Callable[[Op], Writing]] = []
 _write_shortcut: list[Callable[..., Writing]] = []
+
+
+def rows_with(field: str, value: Any = True) -> tuple[str, ...]:
+    """The keys of all ops whose row says `value` for `field`."""
+    return tuple([key for key, entry in registry.items() if dict(entry.row)[field] == value])
 
 
 def install(
@@ -147,7 +158,7 @@ def op(
     *,
     name: str | None = None,
     method: bool | str = False,
-    inplace: bool = False,
+    inplace: bool | str = False,
     saves: str = "",
     outputs: str | None = None,
     extras: str = "",
@@ -155,8 +166,9 @@ def op(
     linear: bool = False,
     view: bool | str = False,
     few: str | None = None,
+    **row: Unpack[Row],
 ) -> Callable[[Function], Any]:
-    """Registers a function on arrays as an op; see CONTRIBUTING.md for what each option declares.
+    """Registers a function on arrays as an op; see CONTRIBUTING.md for what each option declares, and `Row` for the others.
 
     `few` ("family.name") is a kernel of the CPU that is asked first, with the same arguments: it raises, or gives None, where the
     function itself is to compute.
@@ -167,6 +179,7 @@ def op(
             name or forward.__name__,
             "op",
             forward,
+            row,
             method=method,
             inplace=inplace,
             saves=tuple(saves.split()),
@@ -189,7 +202,8 @@ def elementwise(
     promote: str = "arithmetic",
     name: str | None = None,
     method: bool | str = False,
-    inplace: bool = False,
+    inplace: bool | str = False,
+    **row: Unpack[Row],
 ) -> Callable[[Function], Any]:
     """Registers an op given by a scalar formula and, for each array argument, the text of its derivative times `g`.
 
@@ -205,6 +219,7 @@ def elementwise(
             name or forward.__name__,
             "elementwise",
             forward,
+            row,
             formula=formula,
             derivative=texts,
             promote=promote,
@@ -218,12 +233,13 @@ def elementwise(
 
 
 def composed(
-    *, method: bool | str = False, inplace: bool = False, covers: str | None = None
+    *, method: bool | str = False, inplace: bool | str = False, covers: str | None = None, **row: Unpack[Row]
 ) -> Callable[[Function], Any]:
     """Registers a function made of other ops. `covers` names the op of which it is the public face (PyTorch's arguments)."""
 
     def register(function: Function) -> Any:
-        made = Op(covers or function.__name__, "composed", function, method=method, inplace=inplace)
+        covered = None if covers is None else registry[covers]
+        made = Op(covers or function.__name__, "composed", function, row, covered, method=method, inplace=inplace)
         made.function = function
         key = made.name if covers is None else f"{made.name}.public"
         _check_new(key, function)

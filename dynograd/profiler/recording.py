@@ -8,6 +8,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from dynograd import arrays, cuda
+from dynograd.ops.op import registry
 from dynograd.profiler.events import Event, EventList
 from dynograd.tensor.tensor import Tensor
 
@@ -114,20 +115,18 @@ def _device_mark() -> Any:
     return mark
 
 
-_PRODUCTS = {"matmul", "mm", "bmm", "linear", "addmm", "mv", "dot", "baddbmm"}
-_CONVOLUTIONS = {"conv1d", "conv2d", "conv3d", "convolution"}
-
-
 def _flops(name: str, shapes: list[Any], result: Any) -> int:
     """Multiplications and additions of products, convolutions and sums of two; 0 for the rest."""
     count = getattr(result, "size", 0) if not isinstance(result, Tensor) else result.numel()
     if callable(count) or not count:
         return 0
     sized = [one for one in shapes if one]
-    if name in _PRODUCTS and sized:
+    entry = registry.get(name)
+    work = None if entry is None else entry.row["work"]
+    if work == "product" and sized:
         inner = sized[1] if name in ("addmm", "baddbmm") and len(sized) > 1 else sized[0]
         return 2 * count * inner[-1]
-    if name in _CONVOLUTIONS and len(sized) > 1:
+    if work == "convolution" and len(sized) > 1:
         weight = 1
         for size in sized[1][1:]:
             weight *= size

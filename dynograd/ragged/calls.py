@@ -269,31 +269,16 @@ def run_call(key: str, given: dict[str, Any]) -> Any:
     return grouped(call)
 
 
-# Families whose ops read whole matrices, images or signals of a batch: their rows go together by shape at once.
-FAMILIES = frozenset(
-    """linear_systems determinants factorizations least_squares lu_factors symmetric_systems matrix_functions matrix_norms poolings windows
-    unpoolings interpolations convolutions correlations patches shuffles grids spectra strides triangles""".split()
-)
-
-
-# Composed ops whose dims have fixed numbers, or come as `*order`: their parts know about levels.
-BY_NUMBER = frozenset("hstack dstack column_stack fliplr flip permute permute_copy".split())
-
-BY_PARTS = frozenset("linalg_vector_norm linalg_norm linalg_vecdot".split())
-
-
-@cache
 def goes_by_groups(op: Op) -> bool:
-    return op.name == "local_response_norm" or (
-        op.name not in BY_PARTS and op.forward.__module__.rpartition(".")[2] in FAMILIES
-    )
+    """Whether the op reads whole matrices, images or signals of a batch: its rows go together by shape at once."""
+    return op.row["ragged"] == "groups"
 
 
 def _knows_levels(call: Call) -> bool:
     """Whether a composed op without a rule is run as it is on several levels: its dims have fixed numbers, or it is about the upper level."""
     from dynograd.ragged.families.levels import names_upper_dims
 
-    return call.op.kind == "composed" and (call.op.name in BY_NUMBER or names_upper_dims(call))
+    return call.op.kind == "composed" and (call.op.row["ragged"] == "levels" or names_upper_dims(call))
 
 
 def kind_of(name: str) -> tuple[str, str]:
@@ -304,13 +289,11 @@ def kind_of(name: str) -> tuple[str, str]:
 
 
 def _kind_of(key: str) -> tuple[str, str]:
-    from dynograd.ragged.refusals import INNER
-
     rule = RULES.get(key)
     if rule is not None:
         return rule.kind, rule.note
     op = registry[key]
-    if key in INNER:
+    if op.row["inner"]:
         return "inner", "parts of other ops"
     if op.kind == "elementwise":
         return (

@@ -1,4 +1,4 @@
-"""What ragged tensors refuse, each with the reason and the way out; and the ops below others, which only ever see packed elements."""
+"""What ragged tensors refuse, each with the reason and the way out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from dynograd.ragged.calls import Call, ragged_rule
 
-__all__ = ["INNER", "REFUSED"]
+__all__ = ["REFUSED"]
 
 REFUSED = {
     "it reads memory by strides, and rows of different lengths have none in common. Use slices, or x.values().": """
@@ -20,19 +20,6 @@ REFUSED = {
     "sparse products take dense tensors; use x.values() for the elements of all rows.": """
         sparse_product sparse_transposed_product sparse_sampled""",
 }
-
-# Ops that compute gradients, or parts of other ops: the faces above them have ragged rules, so these get packed elements or dense groups.
-INNER = frozenset(
-    """sum_to basic_fill basic_put index index_backward index_put_at gather_backward repeat_backward repeat_interleave
-    repeat_interleave_backward sum_runs mirrored_pad mirrored_pad_backward tie_shares diagonal_backward diagonal_put unfold_backward
-    embedding embedding_backward max_pool max_pool_values max_pool_places adaptive_max_pool adaptive_max_pool_places max_unpool
-    avg_pool avg_pool_backward adaptive_avg_pool adaptive_avg_pool_backward batch_norm moved_statistics convolution_input_gradient
-    convolution_weight_gradient cross_entropy nll_loss cross_entropy_of_distributions ctc_losses recurrence resample resample_back
-    columns_of_patches patches_of_columns lu_permutation scaled_dot_product_attention lstm_layer gru_layer rnn_layer chain_likelihoods
-    chain_marginals chain_best_paths linear_cross_entropy_in_chunks varlen_attention varlen_attention_with_logarithms segment_combine segment_squares
-    segment_logsumexp segment_cumprod segment_logcumsumexp segment_recurrence segment_move segment_behind_one segment_places
-    segment_gather segment_scatter grouped_products""".split()
-)
 
 
 def _refuse(why: str) -> Any:

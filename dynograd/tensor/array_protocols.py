@@ -37,6 +37,7 @@ def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
     return self.to(device)  # type: ignore[attr-defined]
 
 
+# NumPy's functions that a tensor answers itself -> its method: names of the protocol, of which two differ.
 _REDUCTIONS = {"amax": "amax", "amin": "amin", "all": "all", "any": "any", "max": "amax", "mean": "mean", "min": "amin"}
 _REDUCTIONS |= {"prod": "prod", "std": "std", "sum": "sum", "var": "var"}
 

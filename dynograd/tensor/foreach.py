@@ -10,8 +10,8 @@ from dynograd.tensor.tensor import Tensor
 
 __all__ = ["foreach_functions"]
 
-_BINARY = "add sub mul div"
-_UNARY = "sqrt neg abs exp reciprocal sign"
+# Ops that PyTorch has in this form: what optimizers call, and nothing in an op says so.
+_NAMES = ("add", "sub", "mul", "div", "sqrt", "neg", "abs", "exp", "reciprocal", "sign", "lerp", "addcmul", "addcdiv")
 
 
 def foreach_functions() -> dict[str, Any]:
@@ -22,7 +22,7 @@ def foreach_functions() -> dict[str, Any]:
     """
     made = {}
     ops = public_functions()
-    for name in (_BINARY + " " + _UNARY + " lerp addcmul addcdiv").split():
+    for name in _NAMES:
         made[f"_foreach_{name}"] = _over(f"_foreach_{name}", ops[name])
         method = getattr(Tensor, f"{name}_")
         made[f"_foreach_{name}_"] = _over(f"_foreach_{name}_", method, in_place=True)

@@ -26,6 +26,7 @@ from dynograd.interpreter.view_history import edge_of, overwrite, rebase, write_
 from dynograd.kernels import kernel
 from dynograd.ops.index import indexing
 from dynograd.ops.layout.broadcasting import convert, stretch
+from dynograd.ops.op import registry
 from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["copy_", "fill_", "set_item", "write_result", "zero_"]
@@ -378,4 +379,4 @@ def _as_tensor(value: Any, like: Tensor) -> Tensor:
 
 
 # What fills with one value may write an element several times.
-REPEATED = frozenset({"zero_", "fill_", "masked_fill_", "index_fill_", "index_put_"})
+REPEATED = frozenset(["zero_", "fill_", *[f"{entry.name}_" for entry in registry.values() if entry.row["refills"]]])

@@ -36,7 +36,7 @@ from dynograd.tensor.inplace import (
 )
 from dynograd.tensor.tensor import Tensor, wrap
 
-__all__ = ["FACES", "install_inplace", "quick_out", "straight_form", "with_writer"]
+__all__ = ["install_inplace", "quick_out", "straight_form", "with_writer"]
 
 
 def inplace_form(entry: Op, name: str) -> Any:
@@ -102,7 +102,7 @@ def _writes_itself(face: Op, op: Op | None) -> bool:
     if op is None or op.kind != "elementwise" or op.promote not in ("arithmetic", "float", "compare"):
         return False
     names = face.signature.parameters
-    return (op is face or op.name in FACES) and all([name in names for name in op.signature.parameters])
+    return (op is face or face.row["direct"]) and all([name in names for name in op.signature.parameters])
 
 
 def quick_out(into: Any, face: Op) -> Any:
@@ -235,10 +235,8 @@ def reshaping_form(function: Any, who: str) -> Any:
     return method
 
 
-_RESHAPING = ("as_strided", "squeeze", "unsqueeze", "transpose", "t", "swapaxes", "swapdims")
-# Ops whose public function, called with tensors and numbers in the op's own order, is the op.
-FACES = frozenset("add sub mul div maximum minimum relu sigmoid abs neg addcmul addcdiv clamp".split())
-# Those with a kernel that writes into the tensor's own memory: which of their parameters are tensors, and which tensors or numbers.
+# Ops with a kernel that writes into the tensor's own memory: which of their parameters are tensors, which tensors or numbers, and the code of
+# the quick way. The code is that of methods; a row says what an op means.
 _FEW = "type(dim) is int and entries['writes.{}'](key, id(index_array), id({}_array), dim, {})"
 _TRIANGLE = "type(diagonal) is int and entries['writes.keep_triangle'](key, key, diagonal, {})"
 _HELD = "(type({0}) is float or type({0}) is int) and -3.4e38 <= {0} <= 3.4e38"  # by float32
@@ -332,8 +330,9 @@ def install_inplace(table: dict[str, Op]) -> None:
             continue
         face = table.get(f"{key}.public", entry)
         setattr(Tensor, f"{entry.name}_", inplace_form(face, entry.name))
-    for name in _RESHAPING:
-        setattr(Tensor, f"{name}_", reshaping_form(getattr(Tensor, name), f"{name}_"))
+    for key, entry in table.items():
+        if entry.row["inplace_view"] and not key.endswith(".public"):
+            setattr(Tensor, f"{entry.name}_", reshaping_form(getattr(Tensor, entry.name), f"{entry.name}_"))
     for operator, name in _AUGMENTED.items():
         if hasattr(Tensor, name):
             setattr(Tensor, operator, getattr(Tensor, name))

@@ -10,6 +10,7 @@ from dynograd.autograd import modes
 from dynograd.base import shapes, stubs
 from dynograd.interpreter.out_forms import write_out
 from dynograd.kernels.build import determinism
+from dynograd.ops.op import registry
 from dynograd.tensor.inplace import write_result
 from dynograd.tensor.methods import public_functions
 from dynograd.tensor.tensor import Tensor
@@ -29,13 +30,8 @@ __all__ = [
     "while_loop",
 ]
 
-# In-place methods that PyTorch also has as functions: `dynograd.relu_(x)` is `x.relu_()`.
-INPLACE = """
-abs_ acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ as_strided_ asin_ asinh_ atan_ atanh_ ceil_ clamp_ clamp_max_
-clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_ detach_ erf_ erfc_ exp2_ exp_ expm1_ fill_ fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_
-ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_ rad2deg_ reciprocal_ relu_ resize_as_ round_ rsqrt_ sigmoid_ sin_ sinc_
-sinh_ sqrt_ square_ tan_ tanh_ trunc_ xlogy_ zero_ celu_ selu_ threshold_
-""".split()
+# In-place methods that are no ops, and that PyTorch also has as functions.
+_METHODS = ("detach_", "fill_", "resize_as_", "zero_")
 
 
 def broadcast_shapes(*shapes_: Any) -> shapes.Size:
@@ -54,8 +50,11 @@ def broadcast_shapes(*shapes_: Any) -> shapes.Size:
 
 
 def inplace_functions() -> dict[str, Any]:
-    """The methods of `INPLACE` by name."""
-    return {name: _taking_input(getattr(Tensor, name)) for name in INPLACE if hasattr(Tensor, name)}
+    """In-place methods that PyTorch also has as functions, by name: `dynograd.relu_(x)` is `x.relu_()`."""
+    names = [
+        f"{entry.name}_" for entry in registry.values() if "function" in (entry.inplace, entry.row["inplace_view"])
+    ]
+    return {name: _taking_input(getattr(Tensor, name)) for name in (*names, *_METHODS)}
 
 
 def _taking_input(method: Any) -> Any:

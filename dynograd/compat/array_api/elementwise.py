@@ -18,6 +18,7 @@ _UNARY = {
     "bitwise_invert": "bitwise_not",
     "negative": "neg",
 }
+# The standard's names -> ours.
 _BINARY = {
     **{
         name: name

@@ -23,11 +23,22 @@ from dynograd.ops.layout.views import permuted
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.norm.softmaxes import softmax_over
 from dynograd.ops.op import composed, op
+from dynograd.ops.row import Row
 
 __all__ = ["scaled_dot_product_attention"]
 
+FAMILY = Row(out=None, functional=True)
 
-@op(name="scaled_dot_product_attention", saves="query key value mask output", extras="logarithms")
+
+@op(
+    name="scaled_dot_product_attention",
+    saves="query key value mask output",
+    extras="logarithms",
+    cast="lower",
+    inner=True,
+    by_row="place",
+    work="attention",
+)
 def attended(
     query: Array,
     key: Array,

@@ -33,7 +33,14 @@ from dynograd.ops.segment.offsets import checked_offsets
 __all__ = ["varlen_attention"]
 
 
-@op(name="varlen_attention", saves="query key value offsets_q offsets_k mask output", extras="logarithms")
+@op(
+    name="varlen_attention",
+    saves="query key value offsets_q offsets_k mask output",
+    extras="logarithms",
+    functional=True,
+    inner=True,
+    partly_at_once="reads the lengths of its sequences",
+)
 def attended_ragged(
     query: Array,
     key: Array,
@@ -105,6 +112,7 @@ def attended_ragged_decomposition(
     outputs="output logarithms",
     saves="query key value offsets_q offsets_k mask output",
     extras="rows",
+    inner=True,
 )
 def attended_with_logarithms(
     query: Array,

@@ -10,11 +10,14 @@ from dynograd.ops.conv.spatial_sizes import by, per_dim
 from dynograd.ops.layout.paddings import pad_constant
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import composed
+from dynograd.ops.row import Row
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
+FAMILY = Row(out=None, ragged="groups", functional=True)
 
-@composed()
+
+@composed(work="convolution")
 def conv1d(
     input: Any,
     weight: Any,
@@ -45,7 +48,7 @@ def conv1d(
     return _convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composed()
+@composed(work="convolution")
 def conv2d(
     input: Any,
     weight: Any,
@@ -77,7 +80,7 @@ def conv2d(
     return _convolve("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composed()
+@composed(work="convolution")
 def conv3d(
     input: Any,
     weight: Any,
@@ -95,7 +98,7 @@ def conv3d(
     return _convolve("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composed()
+@composed(cast="lower")
 def conv_transpose1d(
     input: Any,
     weight: Any,
@@ -114,7 +117,7 @@ def conv_transpose1d(
     return _spread("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@composed()
+@composed(cast="lower")
 def conv_transpose2d(
     input: Any,
     weight: Any,
@@ -148,7 +151,7 @@ def conv_transpose2d(
     return _spread("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@composed()
+@composed(cast="lower")
 def conv_transpose3d(
     input: Any,
     weight: Any,

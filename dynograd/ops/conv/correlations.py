@@ -16,11 +16,14 @@ from dynograd.ops.layout.views import reshaped
 from dynograd.ops.matmul.matmuls import conjugated
 from dynograd.ops.op import op
 from dynograd.ops.reduce.reductions import sum_dims
+from dynograd.ops.row import Row
 
 __all__: list[str] = []
 
+FAMILY = Row(out=None, ragged="groups")
 
-@op(name="convolution", saves="input weight")
+
+@op(name="convolution", saves="input weight", cast="lower", work="convolution")
 def correlate(
     input: Array,
     weight: Array,
@@ -54,7 +57,7 @@ def correlate_jvp(tangents: Any, saved: Any, *window: Any) -> Any:
     )
 
 
-@op(name="convolution_input_gradient", saves="g weight")
+@op(name="convolution_input_gradient", saves="g weight", inner=True)
 def correlate_back(
     g: Array,
     weight: Array,
@@ -89,7 +92,7 @@ def correlate_back_jvp(tangents: Any, saved: Any, shape: Any, *window: Any) -> A
     )
 
 
-@op(name="convolution_weight_gradient", saves="input g")
+@op(name="convolution_weight_gradient", saves="input g", inner=True)
 def correlate_weight(
     input: Array,
     g: Array,

@@ -10,11 +10,14 @@ from dynograd.kernels import kernel
 from dynograd.ops.conv.spatial_sizes import per_dim
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import composed, op
+from dynograd.ops.row import Row
 
 __all__ = ["fold", "im2col"]
 
+FAMILY = Row(out=None, ragged="groups")
 
-@op(name="columns_of_patches", linear=True, saves="input.shape")
+
+@op(name="columns_of_patches", linear=True, saves="input.shape", inner=True)
 def columns_of(input: Array, window: tuple) -> Array:
     """(N, C, H, W) to (N, C * kernel places, windows); `window` is (kernel, dilation, padding, stride)."""
     return kernel("patches", "columns_of_patches", input)(input, *window)
@@ -25,7 +28,7 @@ def columns_of_backward(g: Any, saved: Any, window: Any) -> Any:
     return (patches_of(g, tuple(saved.input_shape[2:]), window),)
 
 
-@op(name="patches_of_columns", linear=True)
+@op(name="patches_of_columns", linear=True, inner=True)
 def patches_of(input: Array, sizes: tuple[int, ...], window: tuple) -> Array:
     """The transpose of `columns_of`: columns added into images of `sizes`."""
     return kernel("patches", "patches_of_columns", input)(input, sizes, *window)
@@ -69,7 +72,7 @@ def im2col(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     return columns_of(input, window)
 
 
-@composed()
+@composed(functional=True)
 def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
     """Columns added back into the images whose windows they are; where windows overlap, values add up.
 

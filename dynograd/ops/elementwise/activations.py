@@ -16,6 +16,7 @@ from dynograd.ops.elementwise.exponentials import sigmoid
 from dynograd.ops.layout.splits import narrow
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import composed, elementwise
+from dynograd.ops.row import Row
 
 __all__ = [
     "celu",
@@ -32,11 +33,15 @@ __all__ = [
     "softplus",
 ]
 
+FAMILY = Row(out=None)
+
 _SELU_ALPHA = 1.6732632423543772848170429916717
 _SELU_SCALE = 1.0507009873554804934193349852946
 
 
-@elementwise(formula="max(input, 0)", derivative="gate(g, output)", method=True, inplace=True)
+@elementwise(
+    formula="max(input, 0)", derivative="gate(g, output)", method=True, inplace="function", functional="inplace"
+)
 def relu(input: Array, inplace: Inplace = False) -> Array:
     """`input` where it is above 0, 0 elsewhere; NaN stays. The gradient at 0 is 0.
 
@@ -55,6 +60,7 @@ def gate(input: Array, other: Array) -> Array:
     derivative="where(input > 0, g, g * negative_slope)",
     promote="float",
     inplace=True,
+    functional="inplace",
 )
 def leaky_relu(input: Array, negative_slope: Real = 0.01, inplace: Inplace = False) -> Array:
     """`input` where it is above 0, `input * negative_slope` elsewhere.
@@ -70,12 +76,13 @@ def leaky_relu(input: Array, negative_slope: Real = 0.01, inplace: Inplace = Fal
     derivative="where(input > 0, g * scale, g * (alpha * scale * input_scale) * exp(clamp_max(input, 0.0) * input_scale))",
     promote="float",
     inplace=True,
+    functional=True,
 )
 def elu_scaled(input: Array, alpha: float, scale: float, input_scale: float) -> Array:
     """`elu` with the three factors that `elu`, `selu` and `celu` set."""
 
 
-@composed(covers="elu")
+@composed(covers="elu", functional="inplace")
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """`input` above 0, `alpha * (exp(input) - 1)` below.
 
@@ -88,7 +95,7 @@ def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     return input.elu_(alpha) if inplace else elu_scaled(input, alpha, 1.0, 1.0)
 
 
-@composed(inplace=True)
+@composed(inplace="function", functional="inplace")
 def selu(input: Any, inplace: bool = False) -> Any:
     """`elu` with the two factors that keep the variance of normalised inputs at 1.
 
@@ -100,7 +107,7 @@ def selu(input: Any, inplace: bool = False) -> Any:
     return input.selu_() if inplace else elu_scaled(input, _SELU_ALPHA, _SELU_SCALE, 1.0)
 
 
-@composed(inplace=True)
+@composed(inplace="function", functional="inplace")
 def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """`input` above 0, `alpha * (exp(input / alpha) - 1)` below: an `elu` whose slope is continuous for every alpha.
 
@@ -120,6 +127,8 @@ def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     formula="normal_gate(input)",
     derivative="gelu_backward(g, input)",
     promote="float",
+    out="cast",
+    functional=True,
 )
 def gelu_exact(input: Array) -> Array:
     """`input` times the probability that a standard normal number is below it."""
@@ -187,6 +196,7 @@ def gelu(input: Any, approximate: str = "none") -> Any:
     derivative="silu_backward(g, input)",
     promote="float",
     inplace=True,
+    functional=True,
 )
 def silu(input: Array, inplace: Inplace = False) -> Array:
     """`input * sigmoid(input)`, also called swish.
@@ -215,6 +225,7 @@ def silu_backward(input: Array, other: Array) -> Array:
     "+ input * sigmoid(input) * (1.0 - square(tanh(softplus(input, 1.0, 20.0)))))",
     promote="float",
     inplace=True,
+    functional=True,
 )
 def mish(input: Array, inplace: Inplace = False) -> Array:
     """`input * tanh(softplus(input))`.
@@ -231,6 +242,9 @@ def mish(input: Array, inplace: Inplace = False) -> Array:
     formula="input * beta > threshold ? input : log1pexp(input * beta) / beta",
     derivative="where(input * beta > threshold, g, g * sigmoid(input * beta))",
     promote="float",
+    out="cast",
+    functional=True,
+    cast={"cuda": "wide"},
 )
 def softplus_part(input: Array, beta: float, threshold: float) -> Array:
     """`log(1 + exp(beta * input)) / beta`."""
@@ -246,7 +260,9 @@ def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     return softplus_part(input, beta, threshold)
 
 
-@elementwise(formula="0 - log1pexp(-input)", derivative="g * sigmoid(-input)", promote="float")
+@elementwise(
+    formula="0 - log1pexp(-input)", derivative="g * sigmoid(-input)", promote="float", out="cast", functional=True
+)
 def logsigmoid(input: Array) -> Array:
     """`log(sigmoid(input))`, exact for large inputs of both signs.
 
@@ -260,6 +276,8 @@ def logsigmoid(input: Array) -> Array:
     formula="input > 0 ? input : weight * input",
     derivative=("where(input > 0, g, g * weight)", "where(input > 0, 0.0, g * input)"),
     promote="float",
+    functional=True,
+    cast={"cuda": "lower"},
 )
 def prelu_part(input: Array, weight: Array) -> Array:
     """`input` above 0, `weight * input` elsewhere."""
@@ -297,7 +315,7 @@ def prelu(input: Any, weight: Any) -> Any:
     return prelu_part(input, reshaped(weight, (count,) + (1,) * (len(shape) - 2)))
 
 
-@composed()
+@composed(functional=True)
 def glu(input: Any, dim: int = -1) -> Any:
     """The first half of `input` along `dim`, times the sigmoid of the second half.
 

@@ -34,7 +34,8 @@ ALIASES: dict[str, Any] = {
     "subtract": arithmetic.sub,
     "true_divide": arithmetic.divide,
 }
-_FUNCTIONS_ONLY = ("expit", "psi")
+_NO_METHODS = ("expit", "psi")
+_NO_FUNCTIONS = ("absolute",)  # in place
 
 
 def _publish(name: str, function: Any) -> None:
@@ -44,15 +45,16 @@ def _publish(name: str, function: Any) -> None:
     alias.__name__ = alias.__qualname__ = name
     alias.__doc__ = f"Another name of `{function.op.name}`."
     alias.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    method = name not in _FUNCTIONS_ONLY
-    composed(method=method, inplace=method)(alias)
+    method = name not in _NO_METHODS
+    inplace = "function" if function.op.inplace == "function" and name not in _NO_FUNCTIONS else True
+    composed(method=method, inplace=method and inplace, tensors=function.op.row["tensors"])(alias)
 
 
 for _name, _function in ALIASES.items():
     _publish(_name, _function)
 
 
-@composed(method=True)
+@composed(method=True, out=None, ragged="packed")
 def positive(input: Any) -> Any:
     """`input` itself, as `+input`."""
     check_tensor("positive", "input", input)

@@ -20,17 +20,17 @@ def zeroed(input: Array) -> Array:
     """Zeros like `input`, whatever it holds: the gradient of a step."""
 
 
-@elementwise(name="add", formula="input + other", derivative=("g", "g"), inplace=True)
+@elementwise(name="add", formula="input + other", derivative=("g", "g"), inplace=True, tensors="")
 def plus(input: Array, other: Array) -> Array:
     """`input + other`, broadcast and promoted."""
 
 
-@elementwise(name="sub", formula="input - other", derivative=("g", "-g"), inplace=True)
+@elementwise(name="sub", formula="input - other", derivative=("g", "-g"), inplace=True, tensors="")
 def minus(input: Array, other: Array) -> Array:
     """`input - other`, broadcast and promoted."""
 
 
-@elementwise(formula="input * other", derivative=("g * other", "g * input"), method=True, inplace=True)
+@elementwise(formula="input * other", derivative=("g * other", "g * input"), method=True, inplace=True, tensors="")
 def mul(input: Array, other: Array) -> Array:
     """`input * other`, broadcast and promoted.
 
@@ -48,12 +48,13 @@ def mul(input: Array, other: Array) -> Array:
     derivative=("g / other", "-g * (input / other / other)"),  # not the output, which programs write into
     promote="float",
     inplace=True,
+    tensors="",
 )
 def divide(input: Array, other: Array) -> Array:
     """`input / other`; integers give the default dtype."""
 
 
-@composed(covers="add", method=True)
+@composed(covers="add", method=True, direct=True)
 def add(input: Any, other: Any, tensor: Any = None, *, alpha: Any = 1) -> Any:
     """`input + alpha * other`, broadcast and promoted.
 
@@ -73,7 +74,7 @@ def add(input: Any, other: Any, tensor: Any = None, *, alpha: Any = 1) -> Any:
     return plus(input, other) if alpha == 1 else plus(input, _scaled("add", input, other, alpha))
 
 
-@composed(covers="sub", method=True)
+@composed(covers="sub", method=True, direct=True)
 def sub(input: Any, other: Any, tensor: Any = None, *, alpha: Any = 1) -> Any:
     """`input - alpha * other`, broadcast and promoted.
 
@@ -98,7 +99,7 @@ def sub(input: Any, other: Any, tensor: Any = None, *, alpha: Any = 1) -> Any:
     return minus(input, _scaled("sub", input, other, alpha))
 
 
-@composed(method=True)
+@composed(method=True, out=None)
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """`other - alpha * input`.
 
@@ -130,7 +131,7 @@ def is_whole(value: Any) -> bool:
     return kind is not None and kind.kind in "iub"
 
 
-@composed(covers="div", method=True)
+@composed(covers="div", method=True, direct=True)
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """`input / other`; `rounding_mode` "floor" or "trunc" rounds the quotient (integers then stay integers).
 
@@ -149,7 +150,9 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     raise RuntimeError(f"div: expected rounding_mode to be None, 'trunc' or 'floor', got {rounding_mode!r}.")
 
 
-@elementwise(formula="floor_divide(input, other)", derivative=("zeroed(g)", "zeroed(g)"), method=True, inplace=True)
+@elementwise(
+    formula="floor_divide(input, other)", derivative=("zeroed(g)", "zeroed(g)"), method=True, inplace=True, tensors=""
+)
 def floor_divide(input: Array, other: Array) -> Array:
     """`input / other` rounded down, in the promoted dtype. Gradient 0.
 
@@ -182,6 +185,7 @@ def remainder(input: Array, other: Array) -> Array:
     derivative=("g", "-g * trunc_divide(input, other)"),
     method=True,
     inplace=True,
+    tensors="input",
 )
 def fmod(input: Array, other: Array) -> Array:
     """The remainder with the sign of `input`, as C's fmod.
@@ -191,7 +195,7 @@ def fmod(input: Array, other: Array) -> Array:
     """
 
 
-@elementwise(formula="-input", derivative="-g", method=True, inplace=True)
+@elementwise(formula="-input", derivative="-g", method=True, inplace="function")
 def neg(input: Array) -> Array:
     """`-input`.
 
@@ -208,6 +212,7 @@ def neg(input: Array) -> Array:
         "where((input == 0) & (abs(other) == other), 0.0, g * output * log(input))",
     ),
     inplace=True,
+    cast={"cuda": "wide"},
 )
 def power(input: Array, other: Array) -> Array:
     """`input ** other` elementwise, both tensors."""
@@ -251,6 +256,7 @@ def _root(input: Any) -> Any:
     formula="input ** exponent",
     derivative="g * exponent * scalar_power(input, exponent - 1) if exponent != 0 else zeroed(g)",
     promote="float",
+    cast={"cuda": "wide"},
 )
 def scalar_power(input: Array, exponent: float) -> Array:
     """`input ** exponent` for a number."""
@@ -272,7 +278,7 @@ def _double(value: Any) -> Any:
     return convert(value, dtypes.complex128 if value.dtype.is_complex else dtypes.float64)
 
 
-@elementwise(formula="input * input", derivative="g * 2 * input", method=True, inplace=True)
+@elementwise(formula="input * input", derivative="g * 2 * input", method=True, inplace="function")
 def square(input: Array) -> Array:
     """`input * input`.
 
@@ -281,7 +287,14 @@ def square(input: Array) -> Array:
     """
 
 
-@elementwise(formula="1 / input", derivative="-g * output * output", promote="float", method=True, inplace=True)
+@elementwise(
+    formula="1 / input",
+    derivative="-g * output * output",
+    promote="float",
+    method=True,
+    inplace="function",
+    cast={"cuda": "wide"},
+)
 def reciprocal(input: Array) -> Array:
     """`1 / input`.
 
@@ -290,12 +303,14 @@ def reciprocal(input: Array) -> Array:
     """
 
 
-@elementwise(name="abs", formula="abs(input)", derivative="g * sign(input)", inplace=True)
+@elementwise(
+    name="abs", formula="abs(input)", derivative="g * sign(input)", inplace="function", out="exact", float8=True
+)
 def absolute(input: Array) -> Array:
     """The absolute value of real numbers."""
 
 
-@op(saves="input output")
+@op(saves="input output", ragged="packed")
 def modulus(input: Array) -> Array:
     """The absolute value of complex numbers."""
     return kernel("complexes", "modulus", input)(input)
@@ -306,7 +321,7 @@ def modulus_backward(g: Any, saved: Any) -> Any:
     return (g * (saved.input / (saved.output + (saved.output == 0))),)
 
 
-@composed(covers="abs", method=True)
+@composed(covers="abs", method=True, direct=True)
 def abs(input: Any) -> Any:
     """The absolute value; gradient 0 at 0.
 
@@ -338,7 +353,7 @@ def sgn(input: Any) -> Any:
     return where(size == 0, 0.0, input / (size + (size == 0)))
 
 
-@elementwise(formula="conj(input)", derivative="conj(g)")
+@elementwise(formula="conj(input)", derivative="conj(g)", out=None)
 def conj(input: Array) -> Array:
     """The complex conjugate; real tensors are unchanged."""
 
@@ -347,6 +362,8 @@ def conj(input: Array) -> Array:
     formula="max(input, other)",
     derivative=("g * ge_half(input, other)", "g * ge_half(other, input)"),
     method=True,
+    tensors="input other",
+    ordered=True,
 )
 def maximum(input: Array, other: Array) -> Array:
     """The larger of each pair; NaN wins. At ties each side gets half of the gradient.
@@ -360,6 +377,8 @@ def maximum(input: Array, other: Array) -> Array:
     formula="min(input, other)",
     derivative=("g * ge_half(other, input)", "g * ge_half(input, other)"),
     method=True,
+    tensors="input other",
+    ordered=True,
 )
 def minimum(input: Array, other: Array) -> Array:
     """The smaller of each pair; NaN wins. At ties each side gets half of the gradient.
@@ -380,6 +399,8 @@ def ge_half(input: Array, other: Array) -> Array:
     formula="fmax(input, other)",
     derivative=("where((input >= other) | isnan(other), g, 0.0)", "where((input >= other) | isnan(other), 0.0, g)"),
     method=True,
+    tensors="input other",
+    ordered=True,
 )
 def fmax(input: Array, other: Array) -> Array:
     """The larger of each pair; a number wins over NaN. At ties `input` gets the gradient.
@@ -393,6 +414,8 @@ def fmax(input: Array, other: Array) -> Array:
     formula="fmin(input, other)",
     derivative=("where((input <= other) | isnan(other), g, 0.0)", "where((input <= other) | isnan(other), 0.0, g)"),
     method=True,
+    tensors="input other",
+    ordered=True,
 )
 def fmin(input: Array, other: Array) -> Array:
     """The smaller of each pair; a number wins over NaN. At ties `input` gets the gradient.

@@ -23,7 +23,7 @@ __all__: list[str] = []
     derivative="g * special_i1(input)",
     promote="float",
     method=True,
-    inplace=True,
+    inplace="function",
 )
 def i0(input: Array) -> Array:
     """The modified Bessel function of the first kind of order 0.

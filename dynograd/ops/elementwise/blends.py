@@ -18,12 +18,14 @@ __all__ = ["addcdiv", "addcmul", "lerp"]
     formula="input + value * tensor1 * tensor2",
     derivative=("g", "g * (tensor2 * value)", "g * (tensor1 * value)"),
     inplace=True,
+    tensors="input tensor1 tensor2",
+    cast={"cuda": "widest"},
 )
 def add_product(input: Array, tensor1: Array, tensor2: Array, value: float) -> Array:
     """`input + value * tensor1 * tensor2`, broadcast and promoted."""
 
 
-@composed(covers="addcmul", method=True)
+@composed(covers="addcmul", method=True, direct=True)
 def addcmul(input: Any, tensor1: Any, tensor2: Any, tensor3: Any = None, *, value: Any = 1) -> Any:
     """`input + value * tensor1 * tensor2`, broadcast and promoted. The old form `addcmul(input, value, tensor1, tensor2)` works too.
 
@@ -45,12 +47,14 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, tensor3: Any = None, *, valu
     derivative=("g", "g * value / tensor2", "-g * value * tensor1 / (tensor2 * tensor2)"),
     promote="float",
     inplace=True,
+    tensors="input tensor1 tensor2",
+    cast={"cuda": "widest"},
 )
 def add_quotient(input: Array, tensor1: Array, tensor2: Array, value: float) -> Array:
     """`input + value * tensor1 / tensor2`, broadcast and promoted."""
 
 
-@composed(covers="addcdiv", method=True)
+@composed(covers="addcdiv", method=True, direct=True)
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, tensor3: Any = None, *, value: Any = 1) -> Any:
     """`input + value * tensor1 / tensor2`, broadcast and promoted. The old form `addcdiv(input, value, tensor1, tensor2)` works too.
 
@@ -84,6 +88,7 @@ def _dtype_of(value: Any) -> Any:
     promote="float",
     method=True,
     inplace=True,
+    tensors="input end",
 )
 def lerp(input: Array, end: Array, weight: Array) -> Array:
     """`input + weight * (end - input)`: `input` at weight 0, `end` at 1.

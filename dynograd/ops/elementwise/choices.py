@@ -70,7 +70,7 @@ def _quick_masked_fill(compute: Any, input: Any, mask: Any, value: Any) -> objec
     return None
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace=True, out=None, refills=True)
 @shortcut(None, _quick_masked_fill, compute="writes.mask_filled", beside="input mask")
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """`value` where `mask` is true, `input` elsewhere, in `input`'s dtype.
@@ -115,7 +115,7 @@ def _filled(input: Any, mask: Any, value: Any) -> Any:
     return choose(mask, convert(value, kind), input)
 
 
-@composed()
+@composed(out=None)
 def fill(input: Any, value: Any) -> Any:
     """A tensor like `input` of which every element is `value`, a number or a tensor without dims.
 
@@ -150,7 +150,8 @@ def _fitting(value: Any, kind: dtypes.dtype) -> Any:
     name="clamp",
     formula="min(max(input, min), max)",
     derivative="where(within(input, min, max), g, 0.0)",
-    inplace=True,
+    inplace="function",
+    ordered=True,
 )
 def clamp_numbers(input: Array, min: float | None, max: float | None) -> Array:
     """`input` between two numbers."""
@@ -165,7 +166,9 @@ def within(input: Array, min: float | None, max: float | None) -> Array:
     formula="max(input, min)",
     derivative=("where(input >= min, g, 0.0)", "where(input < min, g, 0.0)"),
     method=True,
-    inplace=True,
+    inplace="function",
+    tensors="input",
+    ordered=True,
 )
 def clamp_min(input: Array, min: Array) -> Array:
     """`input`, and `min` where `input` is below it. At ties `input` gets the gradient.
@@ -179,7 +182,9 @@ def clamp_min(input: Array, min: Array) -> Array:
     formula="min(input, max)",
     derivative=("where(input <= max, g, 0.0)", "where(input > max, g, 0.0)"),
     method=True,
-    inplace=True,
+    inplace="function",
+    tensors="input",
+    ordered=True,
 )
 def clamp_max(input: Array, max: Array) -> Array:
     """`input`, and `max` where `input` is above it. At ties `input` gets the gradient.
@@ -196,12 +201,13 @@ def clamp_max(input: Array, max: Array) -> Array:
         "where((input < min) & (min < max), g, 0.0)",
         "where((input > max) | (max < min), g, 0.0)",
     ),
+    ordered=True,
 )
 def clamp_between(input: Array, min: Array, max: Array) -> Array:
     """`input` between two tensors."""
 
 
-@composed(covers="clamp", method=True)
+@composed(covers="clamp", method=True, direct=True)
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     """`input` with everything below `min` raised to it and everything above `max` lowered to it; NaN stays NaN.
 
@@ -239,7 +245,7 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     return clamp_numbers(input, min, max)
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace="function")
 def clip(input: Any, min: Any = None, max: Any = None) -> Any:
     """Another name of `clamp`.
 

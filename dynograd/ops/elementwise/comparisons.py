@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from dynograd.arrays import Array, item
 from dynograd.base import dtypes
@@ -11,6 +11,7 @@ from dynograd.ops.elementwise.arithmetic import abs, mul, sub
 from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.op import composed, elementwise, shortcut
 from dynograd.ops.reduce.reductions import all
+from dynograd.ops.row import Row
 
 __all__ = [
     "allclose",
@@ -29,11 +30,13 @@ __all__ = [
 ]
 
 
-def _comparison(symbol: str) -> Any:
-    return elementwise(formula=f"input {symbol} other", derivative=None, promote="compare", method=True, inplace=True)
+def _comparison(symbol: str, **row: Unpack[Row]) -> Any:
+    row["tensors"] = "input"
+    formula = f"input {symbol} other"
+    return elementwise(formula=formula, derivative=None, promote="compare", method=True, inplace=True, **row)
 
 
-@_comparison("==")
+@_comparison("==", float8=True)
 def eq(input: Array, other: Array) -> Array:
     """Where `input` equals `other`; NaN equals nothing.
 
@@ -45,7 +48,7 @@ def eq(input: Array, other: Array) -> Array:
     """
 
 
-@_comparison("!=")
+@_comparison("!=", float8=True)
 def ne(input: Array, other: Array) -> Array:
     """Where `input` differs from `other`.
 
@@ -54,7 +57,7 @@ def ne(input: Array, other: Array) -> Array:
     """
 
 
-@_comparison("<")
+@_comparison("<", ordered=True)
 def lt(input: Array, other: Array) -> Array:
     """Where `input` is less than `other`.
 
@@ -63,7 +66,7 @@ def lt(input: Array, other: Array) -> Array:
     """
 
 
-@_comparison("<=")
+@_comparison("<=", ordered=True)
 def le(input: Array, other: Array) -> Array:
     """Where `input` is at most `other`.
 
@@ -72,7 +75,7 @@ def le(input: Array, other: Array) -> Array:
     """
 
 
-@_comparison(">")
+@_comparison(">", ordered=True)
 def gt(input: Array, other: Array) -> Array:
     """Where `input` is greater than `other`.
 
@@ -81,7 +84,7 @@ def gt(input: Array, other: Array) -> Array:
     """
 
 
-@_comparison(">=")
+@_comparison(">=", ordered=True)
 def ge(input: Array, other: Array) -> Array:
     """Where `input` is at least `other`.
 
@@ -90,11 +93,11 @@ def ge(input: Array, other: Array) -> Array:
     """
 
 
-def _question(formula: str) -> Any:
-    return elementwise(formula=formula, derivative=None, promote="compare", method=True)
+def _question(formula: str, **row: Unpack[Row]) -> Any:
+    return elementwise(formula=formula, derivative=None, promote="compare", method=True, **row)
 
 
-@_question("input != input")
+@_question("input != input", out=None, float8=True)
 def isnan(input: Array) -> Array:
     """Where `input` is NaN.
 
@@ -103,7 +106,7 @@ def isnan(input: Array) -> Array:
     """
 
 
-@_question("abs(input) == inf")
+@_question("abs(input) == inf", out=None, float8=True)
 def isinf(input: Array) -> Array:
     """Where `input` is infinite.
 
@@ -112,7 +115,7 @@ def isinf(input: Array) -> Array:
     """
 
 
-@_question("abs(input) < inf")
+@_question("abs(input) < inf", out=None, float8=True)
 def isfinite(input: Array) -> Array:
     """Where `input` is neither infinite nor NaN.
 
@@ -148,11 +151,11 @@ def signbit(input: Array) -> Array:
     """
 
 
-def _logic(formula: str) -> Any:
-    return elementwise(formula=formula, derivative=None, promote="logical", method=True, inplace=True)
+def _logic(formula: str, **row: Unpack[Row]) -> Any:
+    return elementwise(formula=formula, derivative=None, promote="logical", method=True, inplace=True, **row)
 
 
-@_logic("input && other")
+@_logic("input && other", tensors="input other")
 def logical_and(input: Array, other: Array) -> Array:
     """Where both are true (not 0).
 
@@ -161,7 +164,7 @@ def logical_and(input: Array, other: Array) -> Array:
     """
 
 
-@_logic("input || other")
+@_logic("input || other", tensors="input other")
 def logical_or(input: Array, other: Array) -> Array:
     """Where at least one is true (not 0).
 
@@ -170,7 +173,7 @@ def logical_or(input: Array, other: Array) -> Array:
     """
 
 
-@_logic("!input != !other")
+@_logic("!input != !other", tensors="input other")
 def logical_xor(input: Array, other: Array) -> Array:
     """Where exactly one is true (not 0).
 
@@ -188,7 +191,7 @@ def logical_not(input: Array) -> Array:
     """
 
 
-@composed(method=True)
+@composed(method=True, out=None)
 def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
     """Where `abs(input - other) <= atol + rtol * abs(other)`; infinities are close when they are equal.
 
@@ -222,7 +225,7 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
     return logical_or(close, logical_and(isfinite(distance), le(distance, allowed)))
 
 
-@composed(method=True)
+@composed(method=True, out=None)
 def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Whether all elements are close; see `isclose`.
 
@@ -236,7 +239,7 @@ def _quick_equal(compute: Any, input: Any, other: Any) -> object:
     return compute(input, other)
 
 
-@composed(method=True)
+@composed(method=True, out=None)
 @shortcut(None, _quick_equal, compute="few.equal", beside="input other", raw=True)
 def equal(input: Any, other: Any) -> bool:
     """Whether shapes and all elements are equal.

@@ -33,7 +33,7 @@ def is_complex_array(input: Any) -> bool:
 # --- made of parts -------------------------------------------------------------------------------------------------------
 
 
-@op(name="complex", linear=True)
+@op(name="complex", linear=True, out="exact")
 def from_parts(real: Array, imag: Array) -> Array:
     """`real + i * imag`, two tensors of one shape and dtype."""
     return kernel("complexes", "from_parts", real)(real, imag)
@@ -206,7 +206,7 @@ def view_as_complex(input: Any) -> Any:
 _REAL, _IMAG = (Ellipsis, 0), (Ellipsis, 1)
 
 
-@composed()
+@composed(out=None)
 def real(input: Any) -> Any:
     """The real part, as a view; a real tensor itself.
 
@@ -216,7 +216,7 @@ def real(input: Any) -> Any:
     return get_basic(view_as_real(input), _REAL) if is_complex_array(input) else input
 
 
-@composed()
+@composed(out=None)
 def imag(input: Any) -> Any:
     """The imaginary part of a complex tensor, as a view.
 
@@ -234,7 +234,7 @@ def imag(input: Any) -> Any:
 # --- angles --------------------------------------------------------------------------------------------------------------
 
 
-@op(name="angle", saves="input")
+@op(name="angle", saves="input", ragged="packed")
 def turns(input: Array) -> Array:
     """The angle of complex numbers."""
     return kernel("complexes", "angle", input)(input)
@@ -249,7 +249,7 @@ def turns_backward(g: Any, saved: Any) -> Any:
     return (from_parts(-(y * g), x * g),)
 
 
-@composed(covers="angle", method=True)
+@composed(covers="angle", method=True, ragged="packed")
 def angle(input: Any) -> Any:
     """The angle of complex numbers; for real ones 0, or pi below 0 (gradient 0).
 
@@ -272,7 +272,7 @@ def _quick_conj_physical(input: Any) -> object:
     return None
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace="function", out="exact", ragged="packed")
 @shortcut(None, _quick_conj_physical, beside="input")
 def conj_physical(input: Any) -> Any:
     """The complex conjugate in new memory; real tensors come back as they are."""
@@ -290,33 +290,33 @@ def conj(input: Any) -> Any:
     return conjugated(input) if is_complex_array(input) else input
 
 
-@composed(method=True)
+@composed(method=True, out=None, ragged="packed")
 def resolve_conj(input: Any) -> Any:
     """`input` itself: no tensor here is a conjugate that waits to be computed."""
     check_tensor("resolve_conj", "input", input)
     return input
 
 
-@composed(method=True)
+@composed(method=True, out=None, ragged="packed")
 def resolve_neg(input: Any) -> Any:
     """`input` itself: no tensor here is a negative that waits to be computed."""
     check_tensor("resolve_neg", "input", input)
     return input
 
 
-@composed(method=True)
+@composed(method=True, out=None)
 def is_conj(input: Any) -> bool:
     """False: conjugates are computed at once."""
     return False
 
 
-@composed(method=True)
+@composed(method=True, out=None)
 def is_neg(input: Any) -> bool:
     """False: negatives are computed at once."""
     return False
 
 
-@composed()
+@composed(out=None)
 def is_complex(input: Any) -> bool:
     """Whether `input` holds complex numbers.
 
@@ -326,13 +326,13 @@ def is_complex(input: Any) -> bool:
     return is_complex_array(input)
 
 
-@composed()
+@composed(out=None)
 def is_floating_point(input: Any) -> bool:
     """Whether `input` holds floating-point numbers (complex ones are not)."""
     return input.dtype.is_floating_point
 
 
-@composed(method=True)
+@composed(method=True, out=None)
 def isreal(input: Any) -> Any:
     """Whether each element has no imaginary part.
 

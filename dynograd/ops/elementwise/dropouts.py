@@ -19,6 +19,7 @@ from dynograd.base.values import differs_by_example
 from dynograd.errors import ShapeError, user_level
 from dynograd.kernels import kernel
 from dynograd.ops.op import composed, op
+from dynograd.ops.row import Row
 
 __all__ = [
     "alpha_dropout",
@@ -30,11 +31,13 @@ __all__ = [
     "feature_alpha_dropout",
 ]
 
+FAMILY = Row(out=None, functional=True)
+
 # What SELU tends to far left: -scale * alpha.
 _SELU_FLOOR = -1.7580993408473766
 
 
-@op(name="dropout", linear=True, extras="mask")
+@op(name="dropout", linear=True, extras="mask", by_row="key")
 def masked(input: Array, mask_shape: tuple[int, ...], p: float, key: tuple[int, int]) -> Array:
     """`input` times a mask that is 0 with probability p and 1 / (1 - p) otherwise; `key` is its place in the stream."""
     if mask_shape == input.shape and kernel("dropouts", "in_one_pass", input)(input):
@@ -55,7 +58,7 @@ def masked_fast_backward(g: Any, saved: Any, mask_shape: Any, p: Any, key: Any) 
     return (kernel("elementwise", "mul", g)(g, saved.mask),)
 
 
-@op(name="dropout_again", linear=True)
+@op(name="dropout_again", linear=True, functional=False, by_row="key")
 def masked_again(input: Array, mask_shape: tuple[int, ...], p: float, key: tuple[int, int]) -> Array:
     """`input` times a mask that was drawn before: what backward calls, also where a forward would draw anew."""
     mask = kernel("random", "dropout_mask", arrays.device_of(input))(*key, mask_shape, p, input.dtype)
@@ -67,7 +70,7 @@ def masked_again_backward(g: Any, saved: Any, mask_shape: Any, p: Any, key: Any)
     return (masked_again(g, mask_shape, p, key),)
 
 
-@op(name="dropout_add", extras="mask")
+@op(name="dropout_add", extras="mask", by_row="key")
 def masked_sum(input: Array, residual: Array, p: float, key: tuple[int, int]) -> Array:
     """`residual` plus `input` times a mask, of one shape; float32, row by row in memory."""
     return kernel("dropouts", "dropout_add_forward", input)(*key, input, residual, p)

@@ -10,7 +10,14 @@ from dynograd.ops.op import composed, elementwise
 __all__ = ["exp", "log", "sigmoid", "sqrt", "tanh"]
 
 
-@elementwise(formula="exp(input)", derivative="g * output", promote="float", method=True, inplace=True)
+@elementwise(
+    formula="exp(input)",
+    derivative="g * output",
+    promote="float",
+    method=True,
+    inplace="function",
+    cast={"cuda": "wide"},
+)
 def exp(input: Array) -> Array:
     """e to the power of `input`.
 
@@ -20,7 +27,11 @@ def exp(input: Array) -> Array:
 
 
 @elementwise(
-    formula="exp2(input)", derivative="g * output * 0.6931471805599453", promote="float", method=True, inplace=True
+    formula="exp2(input)",
+    derivative="g * output * 0.6931471805599453",
+    promote="float",
+    method=True,
+    inplace="function",
 )
 def exp2(input: Array) -> Array:
     """2 to the power of `input`.
@@ -30,7 +41,14 @@ def exp2(input: Array) -> Array:
     """
 
 
-@elementwise(formula="expm1(input)", derivative="g * output + g", promote="float", method=True, inplace=True)
+@elementwise(
+    formula="expm1(input)",
+    derivative="g * output + g",
+    promote="float",
+    method=True,
+    inplace="function",
+    cast={"cuda": "wide"},
+)
 def expm1(input: Array) -> Array:
     """`exp(input) - 1`, exact near 0.
 
@@ -39,7 +57,14 @@ def expm1(input: Array) -> Array:
     """
 
 
-@elementwise(formula="log(input)", derivative="g / input", promote="float", method=True, inplace=True)
+@elementwise(
+    formula="log(input)",
+    derivative="g / input",
+    promote="float",
+    method=True,
+    inplace="function",
+    cast={"cuda": "wide"},
+)
 def log(input: Array) -> Array:
     """The natural logarithm; -inf at 0, NaN below.
 
@@ -49,7 +74,12 @@ def log(input: Array) -> Array:
 
 
 @elementwise(
-    formula="log2(input)", derivative="g / (input * 0.6931471805599453)", promote="float", method=True, inplace=True
+    formula="log2(input)",
+    derivative="g / (input * 0.6931471805599453)",
+    promote="float",
+    method=True,
+    inplace="function",
+    cast={"cuda": "wide"},
 )
 def log2(input: Array) -> Array:
     """The logarithm to base 2.
@@ -60,7 +90,12 @@ def log2(input: Array) -> Array:
 
 
 @elementwise(
-    formula="log10(input)", derivative="g / (input * 2.302585092994046)", promote="float", method=True, inplace=True
+    formula="log10(input)",
+    derivative="g / (input * 2.302585092994046)",
+    promote="float",
+    method=True,
+    inplace="function",
+    cast={"cuda": "wide"},
 )
 def log10(input: Array) -> Array:
     """The logarithm to base 10.
@@ -70,7 +105,14 @@ def log10(input: Array) -> Array:
     """
 
 
-@elementwise(formula="log1p(input)", derivative="g / (input + 1)", promote="float", method=True, inplace=True)
+@elementwise(
+    formula="log1p(input)",
+    derivative="g / (input + 1)",
+    promote="float",
+    method=True,
+    inplace="function",
+    cast={"cuda": "wide"},
+)
 def log1p(input: Array) -> Array:
     """`log(1 + input)`, exact near 0.
 
@@ -79,7 +121,7 @@ def log1p(input: Array) -> Array:
     """
 
 
-@elementwise(formula="sqrt(input)", derivative="g / (2 * output)", promote="float", method=True, inplace=True)
+@elementwise(formula="sqrt(input)", derivative="g / (2 * output)", promote="float", method=True, inplace="function")
 def sqrt(input: Array) -> Array:
     """The square root; NaN below 0.
 
@@ -93,7 +135,8 @@ def sqrt(input: Array) -> Array:
     derivative="g * output * output * output * -0.5",
     promote="float",
     method=True,
-    inplace=True,
+    inplace="function",
+    cast={"cuda": "wide"},
 )
 def rsqrt(input: Array) -> Array:
     """`1 / sqrt(input)`; inf at 0, NaN below.
@@ -108,6 +151,7 @@ def rsqrt(input: Array) -> Array:
     derivative=("g * sigmoid(input - other)", "g * sigmoid(other - input)"),
     promote="float",
     method=True,
+    tensors="input other",
 )
 def logaddexp(input: Array, other: Array) -> Array:
     """`log(exp(input) + exp(other))` without overflow; -inf stands for a probability of 0.
@@ -125,6 +169,7 @@ def logaddexp(input: Array, other: Array) -> Array:
     ),
     promote="float",
     method=True,
+    tensors="input other",
 )
 def logaddexp2(input: Array, other: Array) -> Array:
     """`log2(2 ** input + 2 ** other)` without overflow.
@@ -139,7 +184,7 @@ def logaddexp2(input: Array, other: Array) -> Array:
     derivative=("where((input == 0) & (other <= 0), 0.0, g * log(other))", "g * input / other"),
     promote="float",
     method=True,
-    inplace=True,
+    inplace="function",
 )
 def xlogy(input: Array, other: Array) -> Array:
     """`input * log(other)`, and 0 where `input` is 0 (NaN where `other` is).
@@ -154,7 +199,8 @@ def xlogy(input: Array, other: Array) -> Array:
     derivative="g * (output - output * output)",
     promote="float",
     method=True,
-    inplace=True,
+    inplace="function",
+    functional="inplace",
 )
 def sigmoid(input: Array) -> Array:
     """The logistic function `1 / (1 + exp(-input))`, in (0, 1); nothing overflows.
@@ -164,7 +210,7 @@ def sigmoid(input: Array) -> Array:
     """
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace="function")
 def logit(input: Any, eps: float | None = None) -> Any:
     """`log(input / (1 - input))`, the inverse of `sigmoid`; `input` is first clamped to [eps, 1 - eps] when `eps` is given.
 
@@ -185,7 +231,14 @@ def log_odds(input: Array, eps: float) -> Array:
     """`logit` with `eps`, which is -inf when there is none."""
 
 
-@elementwise(formula="sinh(input)", derivative="g * cosh(input)", promote="float", method=True, inplace=True)
+@elementwise(
+    formula="sinh(input)",
+    derivative="g * cosh(input)",
+    promote="float",
+    method=True,
+    inplace="function",
+    cast={"cuda": "wide"},
+)
 def sinh(input: Array) -> Array:
     """The hyperbolic sine.
 
@@ -194,7 +247,14 @@ def sinh(input: Array) -> Array:
     """
 
 
-@elementwise(formula="cosh(input)", derivative="g * sinh(input)", promote="float", method=True, inplace=True)
+@elementwise(
+    formula="cosh(input)",
+    derivative="g * sinh(input)",
+    promote="float",
+    method=True,
+    inplace="function",
+    cast={"cuda": "wide"},
+)
 def cosh(input: Array) -> Array:
     """The hyperbolic cosine.
 
@@ -203,7 +263,14 @@ def cosh(input: Array) -> Array:
     """
 
 
-@elementwise(formula="tanh(input)", derivative="g - g * output * output", promote="float", method=True, inplace=True)
+@elementwise(
+    formula="tanh(input)",
+    derivative="g - g * output * output",
+    promote="float",
+    method=True,
+    inplace="function",
+    functional="inplace",
+)
 def tanh(input: Array) -> Array:
     """The hyperbolic tangent, in (-1, 1).
 
@@ -213,7 +280,7 @@ def tanh(input: Array) -> Array:
 
 
 @elementwise(
-    formula="asinh(input)", derivative="g * rsqrt(input * input + 1)", promote="float", method=True, inplace=True
+    formula="asinh(input)", derivative="g * rsqrt(input * input + 1)", promote="float", method=True, inplace="function"
 )
 def asinh(input: Array) -> Array:
     """The inverse hyperbolic sine.
@@ -224,7 +291,7 @@ def asinh(input: Array) -> Array:
 
 
 @elementwise(
-    formula="acosh(input)", derivative="g * rsqrt(input * input - 1)", promote="float", method=True, inplace=True
+    formula="acosh(input)", derivative="g * rsqrt(input * input - 1)", promote="float", method=True, inplace="function"
 )
 def acosh(input: Array) -> Array:
     """The inverse hyperbolic cosine; NaN below 1.
@@ -234,7 +301,9 @@ def acosh(input: Array) -> Array:
     """
 
 
-@elementwise(formula="atanh(input)", derivative="g / (1 - input * input)", promote="float", method=True, inplace=True)
+@elementwise(
+    formula="atanh(input)", derivative="g / (1 - input * input)", promote="float", method=True, inplace="function"
+)
 def atanh(input: Array) -> Array:
     """The inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond.
 

@@ -15,8 +15,11 @@ from dynograd.ops.elementwise.activations import gelu, relu, silu
 from dynograd.ops.norm.normalizations import _check_normalized as check_normalized
 from dynograd.ops.norm.normalizations import layer_norm
 from dynograd.ops.op import composed, op
+from dynograd.ops.row import Row
 
 __all__ = ["add_layer_norm", "bias_gelu", "bias_relu", "bias_silu", "swiglu"]
+
+FAMILY = Row(out=None, functional=True)
 
 _ACTIVATIONS: dict[str, Any] = {
     "relu": relu,
@@ -29,7 +32,7 @@ _ACTIVATIONS: dict[str, Any] = {
 # --- bias and activation -------------------------------------------------------------------------------------------------------
 
 
-@op(name="bias_activation")
+@op(name="bias_activation", functional=False)
 def biased_activation(input: Array, bias: Array, name: str) -> Array:
     """The activation `name` of `input + bias`, in float32."""
     return kernel("fused_activations", "bias_activation_forward", input)(name, input, bias)
@@ -134,7 +137,7 @@ def swiglu(gate: Any, input: Any) -> Any:
 # --- residual and norm -----------------------------------------------------------------------------------------------------------
 
 
-@op(name="add_layer_norm", outputs="output total", extras="sums mean rstd")
+@op(name="add_layer_norm", outputs="output total", extras="sums mean rstd", cast={"cpu": "around", "cuda": "wide"})
 def summed_normalized(
     input: Array, residual: Array, weight: Array | None, bias: Array | None, rank: int, eps: float
 ) -> Array:

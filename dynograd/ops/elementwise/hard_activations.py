@@ -12,6 +12,7 @@ from dynograd.ops.argument_kinds import Inplace
 from dynograd.ops.elementwise.arithmetic import abs
 from dynograd.ops.elementwise.exponentials import tanh
 from dynograd.ops.op import composed, elementwise
+from dynograd.ops.row import Row
 
 __all__ = [
     "hardshrink",
@@ -25,18 +26,21 @@ __all__ = [
     "threshold",
 ]
 
+FAMILY = Row(functional=True)
+
 
 @elementwise(
     name="hardtanh",
     formula="min(max(input, min_val), max_val)",
     derivative="where((input > min_val) & (input < max_val), g, 0.0)",
     inplace=True,
+    out=None,
 )
 def bounded(input: Array, min_val: float, max_val: float) -> Array:
     """`input` between two bounds, at which the gradient is 0."""
 
 
-@composed(covers="hardtanh")
+@composed(covers="hardtanh", functional="inplace")
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
     """`input` between `min_val` and `max_val`; the gradient at the bounds and beyond is 0.
 
@@ -51,7 +55,7 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
     return input.hardtanh_(min_val, max_val) if inplace else bounded(input, min_val, max_val)
 
 
-@composed(inplace=True)
+@composed(inplace=True, out=None)
 def relu6(input: Any, inplace: bool = False) -> Any:
     """`input` between 0 and 6.
 
@@ -66,6 +70,7 @@ def relu6(input: Any, inplace: bool = False) -> Any:
     derivative="where((input > -3) & (input < 3), g / 6, 0.0)",
     promote="float",
     inplace=True,
+    out=None,
 )
 def hardsigmoid(input: Array, inplace: Inplace = False) -> Array:
     """`(input + 3) / 6` between 0 and 1: a sigmoid of three straight pieces.
@@ -80,6 +85,7 @@ def hardsigmoid(input: Array, inplace: Inplace = False) -> Array:
     derivative="where(input <= -3, 0.0, where(input >= 3, g, g * (input / 3 + 0.5)))",
     promote="float",
     inplace=True,
+    out=None,
 )
 def hardswish(input: Array, inplace: Inplace = False) -> Array:
     """`input * hardsigmoid(input)`.
@@ -130,7 +136,7 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
     return shrunk(input, lambd)
 
 
-@composed()
+@composed(out=None)
 def tanhshrink(input: Any) -> Any:
     """`input - tanh(input)`.
 
@@ -140,7 +146,7 @@ def tanhshrink(input: Any) -> Any:
     return input - tanh(input)
 
 
-@composed()
+@composed(out=None)
 def softsign(input: Any) -> Any:
     """`input / (1 + abs(input))`.
 
@@ -154,13 +160,13 @@ def softsign(input: Any) -> Any:
     name="threshold",
     formula="input <= threshold ? value : input",
     derivative="where(input <= threshold, 0.0, g)",
-    inplace=True,
+    inplace="function",
 )
 def replace_low(input: Array, threshold: float, value: float) -> Array:
     """`value` where `input` is not above `threshold`, `input` elsewhere."""
 
 
-@composed(covers="threshold")
+@composed(covers="threshold", functional="inplace")
 def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
     """`input` where it is above `threshold`, `value` elsewhere.
 

@@ -41,7 +41,7 @@ def frexp(input: Any) -> Any:
     return frexp_result(narrowed(_scaled(wide, -exponent), input), convert(exponent, dtypes.int32))
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace="function", tensors="input other")
 def ldexp(input: Any, other: Any) -> Any:
     """`input * 2 ** other`; with whole `other` in the dtype of a floating `input`, rounded once, and finite wherever the product is.
 

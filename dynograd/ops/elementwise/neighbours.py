@@ -17,7 +17,7 @@ __all__ = ["nextafter"]
 _WORDS = {2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace=True, tensors="input other")
 def nextafter(input: Any, other: Any) -> Any:
     """The number next to `input` on the way to `other`; `other` where the two are equal, NaN where one is NaN.
 

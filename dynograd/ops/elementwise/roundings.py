@@ -14,7 +14,7 @@ from dynograd.ops.op import composed, elementwise
 __all__ = ["ceil", "floor", "frac", "nan_to_num", "round", "trunc"]
 
 
-@elementwise(formula="floor(input)", derivative="zeroed(g)", method=True, inplace=True)
+@elementwise(formula="floor(input)", derivative="zeroed(g)", method=True, inplace="function", out="exact")
 def floor(input: Array) -> Array:
     """Rounded down; gradient 0.
 
@@ -23,7 +23,7 @@ def floor(input: Array) -> Array:
     """
 
 
-@elementwise(formula="ceil(input)", derivative="zeroed(g)", method=True, inplace=True)
+@elementwise(formula="ceil(input)", derivative="zeroed(g)", method=True, inplace="function", out="exact")
 def ceil(input: Array) -> Array:
     """Rounded up; gradient 0.
 
@@ -32,7 +32,7 @@ def ceil(input: Array) -> Array:
     """
 
 
-@elementwise(formula="trunc(input)", derivative="zeroed(g)", method=True, inplace=True)
+@elementwise(formula="trunc(input)", derivative="zeroed(g)", method=True, inplace="function")
 def trunc(input: Array) -> Array:
     """Rounded towards zero; gradient 0.
 
@@ -41,7 +41,7 @@ def trunc(input: Array) -> Array:
     """
 
 
-@elementwise(name="round", formula="round(input)", derivative="zeroed(g)", inplace=True)
+@elementwise(name="round", formula="round(input)", derivative="zeroed(g)", inplace="function")
 def round_half_even(input: Array) -> Array:
     """Rounded to the nearest integer, halves to even."""
 
@@ -72,7 +72,7 @@ def round(input: Any, *, decimals: int = 0) -> Any:
     return round_decimals(input, decimals)
 
 
-@elementwise(formula="input - trunc(input)", derivative="g", method=True, inplace=True)
+@elementwise(formula="input - trunc(input)", derivative="g", method=True, inplace="function", out="exact")
 def frac(input: Array) -> Array:
     """The part after the point, with the sign of `input`.
 
@@ -85,7 +85,7 @@ def frac(input: Array) -> Array:
     name="nan_to_num",
     formula="isnan(input) ? nan : input == inf ? posinf : input == -inf ? neginf : input",
     derivative="where(isfinite(input), g, 0.0)",
-    inplace=True,
+    inplace="function",
 )
 def replace_nonfinite(input: Array, nan: float, posinf: float, neginf: float) -> Array:
     """`input` with NaN and the infinities replaced."""
@@ -116,6 +116,7 @@ def nan_to_num(input: Any, nan: float | None = None, posinf: float | None = None
     promote="float",
     method=True,
     inplace=True,
+    tensors="input",
 )
 def copysign(input: Array, other: Array) -> Array:
     """The size of `input` with the sign of `other` (of -0.0 too).
@@ -130,6 +131,7 @@ def copysign(input: Array, other: Array) -> Array:
     derivative=("zeroed(g)", "where(input == 0, g, 0.0)"),
     method=True,
     inplace=True,
+    tensors="input values",
 )
 def heaviside(input: Array, values: Array) -> Array:
     """0 below 0, 1 above, `values` at 0.
@@ -139,7 +141,14 @@ def heaviside(input: Array, values: Array) -> Array:
     """
 
 
-@elementwise(formula="gcd(input, other)", derivative=None, promote="integer", method=True, inplace=True)
+@elementwise(
+    formula="gcd(input, other)",
+    derivative=None,
+    promote="integer",
+    method=True,
+    inplace="function",
+    tensors="input other",
+)
 def gcd(input: Array, other: Array) -> Array:
     """The greatest common divisor of each pair of integers.
 
@@ -148,7 +157,14 @@ def gcd(input: Array, other: Array) -> Array:
     """
 
 
-@elementwise(formula="lcm(input, other)", derivative=None, promote="integer", method=True, inplace=True)
+@elementwise(
+    formula="lcm(input, other)",
+    derivative=None,
+    promote="integer",
+    method=True,
+    inplace="function",
+    tensors="input other",
+)
 def lcm(input: Array, other: Array) -> Array:
     """The least common multiple of each pair of integers.
 

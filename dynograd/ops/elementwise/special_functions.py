@@ -23,7 +23,7 @@ __all__ = ["digamma", "erf", "erfc", "erfinv", "igamma", "igammac", "lgamma", "m
     derivative="g * 1.1283791670955126 * exp(-(input * input))",
     promote="float",
     method=True,
-    inplace=True,
+    inplace="function",
 )
 def erf(input: Array) -> Array:
     """The error function: `2 / sqrt(pi)` times the integral of `exp(-t**2)` from 0 to `input`.
@@ -38,7 +38,7 @@ def erf(input: Array) -> Array:
     derivative="g * -1.1283791670955126 * exp(-(input * input))",
     promote="float",
     method=True,
-    inplace=True,
+    inplace="function",
 )
 def erfc(input: Array) -> Array:
     """`1 - erf(input)`, exact for large `input` too.
@@ -54,6 +54,7 @@ def erfc(input: Array) -> Array:
     promote="float",
     method=True,
     inplace=True,
+    cast={"cuda": "wide"},
 )
 def erfinv(input: Array) -> Array:
     """The number whose `erf` is `input`; infinite at -1 and 1, NaN beyond.
@@ -172,6 +173,7 @@ _GAMMA_DENSITY = "exp((input - 1) * log(other) - other - lgamma(input))"
     promote="float",
     method=True,
     inplace=True,
+    tensors="input other",
 )
 def igamma(input: Array, other: Array) -> Array:
     """The regularized lower incomplete gamma function: the integral of `exp(-t) t**(input - 1)` from 0 to `other`, over gamma(input).
@@ -189,6 +191,7 @@ def igamma(input: Array, other: Array) -> Array:
     promote="float",
     method=True,
     inplace=True,
+    tensors="input other",
 )
 def igammac(input: Array, other: Array) -> Array:
     """The regularized upper incomplete gamma function, `1 - igamma(input, other)` without the difference; see `igamma`.

@@ -10,7 +10,7 @@ from dynograd.ops.op import composed, elementwise
 __all__ = ["acos", "asin", "atan", "atan2", "cos", "deg2rad", "hypot", "rad2deg", "sin", "sinc", "tan"]
 
 
-@elementwise(formula="sin(input)", derivative="g * cos(input)", promote="float", method=True, inplace=True)
+@elementwise(formula="sin(input)", derivative="g * cos(input)", promote="float", method=True, inplace="function")
 def sin(input: Array) -> Array:
     """The sine of an angle in radians.
 
@@ -19,7 +19,7 @@ def sin(input: Array) -> Array:
     """
 
 
-@elementwise(formula="cos(input)", derivative="-g * sin(input)", promote="float", method=True, inplace=True)
+@elementwise(formula="cos(input)", derivative="-g * sin(input)", promote="float", method=True, inplace="function")
 def cos(input: Array) -> Array:
     """The cosine of an angle in radians.
 
@@ -28,7 +28,14 @@ def cos(input: Array) -> Array:
     """
 
 
-@elementwise(formula="tan(input)", derivative="g + g * output * output", promote="float", method=True, inplace=True)
+@elementwise(
+    formula="tan(input)",
+    derivative="g + g * output * output",
+    promote="float",
+    method=True,
+    inplace="function",
+    cast={"cuda": "wide"},
+)
 def tan(input: Array) -> Array:
     """The tangent of an angle in radians.
 
@@ -38,7 +45,12 @@ def tan(input: Array) -> Array:
 
 
 @elementwise(
-    formula="asin(input)", derivative="g * rsqrt(1 - input * input)", promote="float", method=True, inplace=True
+    formula="asin(input)",
+    derivative="g * rsqrt(1 - input * input)",
+    promote="float",
+    method=True,
+    inplace="function",
+    cast={"cuda": "wide"},
 )
 def asin(input: Array) -> Array:
     """The angle in [-pi/2, pi/2] with this sine; NaN outside [-1, 1].
@@ -49,7 +61,12 @@ def asin(input: Array) -> Array:
 
 
 @elementwise(
-    formula="acos(input)", derivative="-g * rsqrt(1 - input * input)", promote="float", method=True, inplace=True
+    formula="acos(input)",
+    derivative="-g * rsqrt(1 - input * input)",
+    promote="float",
+    method=True,
+    inplace="function",
+    cast={"cuda": "wide"},
 )
 def acos(input: Array) -> Array:
     """The angle in [0, pi] with this cosine; NaN outside [-1, 1].
@@ -59,7 +76,9 @@ def acos(input: Array) -> Array:
     """
 
 
-@elementwise(formula="atan(input)", derivative="g / (input * input + 1)", promote="float", method=True, inplace=True)
+@elementwise(
+    formula="atan(input)", derivative="g / (input * input + 1)", promote="float", method=True, inplace="function"
+)
 def atan(input: Array) -> Array:
     """The angle in (-pi/2, pi/2) with this tangent.
 
@@ -77,6 +96,8 @@ def atan(input: Array) -> Array:
     promote="float",
     method=True,
     inplace=True,
+    tensors="input other",
+    cast={"cuda": "widest"},
 )
 def atan2(input: Array, other: Array) -> Array:
     """The angle in [-pi, pi] of the point with y `input` and x `other`; gradient 0 at the origin.
@@ -92,6 +113,7 @@ def atan2(input: Array, other: Array) -> Array:
     promote="float",
     method=True,
     inplace=True,
+    tensors="input other",
 )
 def hypot(input: Array, other: Array) -> Array:
     """The long side of a right triangle: `sqrt(input**2 + other**2)` without overflow.
@@ -106,7 +128,7 @@ def hypot(input: Array, other: Array) -> Array:
     derivative="where(input == 0, 0.0, g * (cos(input * 3.141592653589793) - sinc(input)) / where(input == 0, 1.0, input))",
     promote="float",
     method=True,
-    inplace=True,
+    inplace="function",
 )
 def sinc(input: Array) -> Array:
     """`sin(pi * input) / (pi * input)`, 1 at 0.
@@ -116,7 +138,7 @@ def sinc(input: Array) -> Array:
     """
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace="function")
 def deg2rad(input: Any) -> Any:
     """Degrees as radians.
 
@@ -126,7 +148,7 @@ def deg2rad(input: Any) -> Any:
     return input * 0.017453292519943295
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace="function")
 def rad2deg(input: Any) -> Any:
     """Radians as degrees.
 

@@ -388,7 +388,7 @@ def fft_ihfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None 
 # --- the order of frequencies --------------------------------------------------------------------------------------------
 
 
-@composed()
+@composed(out=None)
 def fft_fftshift(input: Any, dim: Any = None) -> Any:
     """`input` with frequency 0, which `fft` puts first, in the middle.
 
@@ -398,7 +398,7 @@ def fft_fftshift(input: Any, dim: Any = None) -> Any:
     return _shifted("fftshift", input, dim, lambda size: size // 2)
 
 
-@composed()
+@composed(out=None)
 def fft_ifftshift(input: Any, dim: Any = None) -> Any:
     """The inverse of `fftshift`.
 

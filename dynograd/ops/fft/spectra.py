@@ -16,8 +16,11 @@ from dynograd.ops.layout.strides import sum_windows
 from dynograd.ops.layout.strides import windows as windows_of
 from dynograd.ops.layout.views import permuted, reshaped
 from dynograd.ops.op import composed
+from dynograd.ops.row import Row
 
 __all__ = ["istft", "stft"]
+
+FAMILY = Row(out=None, ragged="groups")
 
 
 def _last_two_exchanged(input: Any) -> Any:

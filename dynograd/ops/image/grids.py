@@ -13,8 +13,11 @@ from dynograd.base import dtypes
 from dynograd.errors import ShapeError, user_level
 from dynograd.ops.elementwise.choices import where
 from dynograd.ops.op import composed
+from dynograd.ops.row import Row
 
 __all__ = ["affine_grid", "grid_sample", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d"]
+
+FAMILY = Row(out=None, ragged="groups")
 
 _MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 
@@ -44,7 +47,7 @@ def _check_rank(name: str, input: Any, rank: int) -> None:
         raise ShapeError(f"{name}: expected input of {rank} dims (N, C, ...), got shape {tuple(input.shape)}.")
 
 
-@composed()
+@composed(functional=True)
 def grid_sample(
     input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Any:
@@ -180,7 +183,7 @@ def _check(input: Any, grid: Any, mode: str, padding_mode: str) -> None:
         )
 
 
-@composed()
+@composed(functional=True)
 def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
     """The grid for `grid_sample` that an affine map makes.
 

@@ -17,8 +17,11 @@ from dynograd.ops.elementwise.roundings import floor
 from dynograd.ops.image.poolings import adaptive_average
 from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.op import composed, op
+from dynograd.ops.row import Row
 
 __all__ = ["interpolate", "upsample"]
+
+FAMILY = Row(out=None, ragged="groups")
 
 _RULES = {
     "nearest": "nearest",
@@ -32,7 +35,7 @@ _OF_BYTES = ("bilinear", "bicubic")
 _RANKS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
 
 
-@op(linear=True, saves="input.shape")
+@op(linear=True, saves="input.shape", inner=True)
 def resample(input: Array, dim: int, count: int, rule: str, align_corners: bool, scale: float | None) -> Array:
     """`input` with `count` places along `dim`, each a weighted sum of its neighbours there."""
     return _along(kernel("interpolations", "resample", input), input, dim, count, rule, align_corners, scale)
@@ -51,7 +54,7 @@ def resample_backward(g: Any, saved: Any, dim: Any, count: Any, rule: Any, align
     return (resample_back(g, dim, saved.input_shape[dim], rule, align_corners, scale),)
 
 
-@op(linear=True, saves="g.shape")
+@op(linear=True, saves="g.shape", inner=True)
 def resample_back(g: Array, dim: int, size: int, rule: str, align_corners: bool, scale: float | None) -> Array:
     """The transpose of `resample` from `size` places."""
     return _along(kernel("interpolations", "resample_backward", g), g, dim, size, rule, align_corners, scale)
@@ -62,7 +65,7 @@ def resample_back_backward(g: Any, saved: Any, dim: Any, size: Any, rule: Any, a
     return (resample(g, dim, saved.g_shape[dim], rule, align_corners, scale),)
 
 
-@composed()
+@composed(functional=True)
 def interpolate(
     input: Any,
     size: Any = None,
@@ -123,7 +126,7 @@ def resampled(input: Any, sizes: Any, rule: str, align_corners: bool, scales: An
     return input
 
 
-@composed()
+@composed(functional=True)
 def upsample(
     input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
 ) -> Any:
@@ -136,7 +139,7 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-@composed()
+@composed(functional=True)
 def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
     """The old name of `interpolate` with mode "nearest"."""
     warnings.warn(
@@ -147,7 +150,7 @@ def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> 
     return interpolate(input, size, scale_factor)
 
 
-@composed()
+@composed(functional=True)
 def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
     """The old name of `interpolate` with mode "bilinear" and corners aligned."""
     warnings.warn(

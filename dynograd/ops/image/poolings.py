@@ -16,14 +16,17 @@ from dynograd.ops.index.scatters import gathered
 from dynograd.ops.layout.conversions import image_like
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import op
+from dynograd.ops.row import Row
 
 __all__: list[str] = []
+
+FAMILY = Row(out=None, ragged="groups")
 
 
 # --- maxima ------------------------------------------------------------------------------------------------------------------
 
 
-@op(name="max_pool", outputs="values indices", extras="places")
+@op(name="max_pool", outputs="values indices", extras="places", inner=True)
 def largest(input: Array, window: tuple) -> Array:
     """The largest value of each window over the last dims, and its place among them.
 
@@ -45,7 +48,7 @@ def largest_decomposition(input: Any, window: Any) -> Any:
     return picked(input, indices, len(window[0])), indices
 
 
-@op(name="max_pool_values", extras="places")
+@op(name="max_pool_values", extras="places", inner=True)
 def largest_values(input: Array, window: tuple) -> Array:
     """The largest value of each window over the last dims."""
     values, places = kernel("poolings", "max_pool_places", input)(input, *window)
@@ -63,13 +66,13 @@ def largest_values_decomposition(input: Any, window: Any) -> Any:
     return picked(input, largest_places(input, window), len(window[0]))
 
 
-@op(name="max_pool_places", differentiable=False)
+@op(name="max_pool_places", differentiable=False, inner=True)
 def largest_places(input: Array, window: tuple) -> Array:
     """Where the largest value of each window stands among the last dims."""
     return kernel("poolings", "max_pool_forward", input)(input, *window)[1]
 
 
-@op(name="adaptive_max_pool", outputs="values indices", extras="places")
+@op(name="adaptive_max_pool", outputs="values indices", extras="places", inner=True)
 def adaptive_largest(input: Array, sizes: tuple[int, ...]) -> Array:
     """The largest value of each of `sizes` windows over the last dims, and its place among them."""
     values, indices = kernel("poolings", "adaptive_max_pool_forward", input)(input, sizes)
@@ -89,7 +92,7 @@ def adaptive_largest_decomposition(input: Any, sizes: Any) -> Any:
     return picked(input, indices, len(sizes)), indices
 
 
-@op(name="adaptive_max_pool_places", differentiable=False)
+@op(name="adaptive_max_pool_places", differentiable=False, inner=True)
 def adaptive_places(input: Array, sizes: tuple[int, ...]) -> Array:
     """Where the largest value of each of `sizes` windows stands among the last dims."""
     return kernel("poolings", "adaptive_max_pool_forward", input)(input, sizes)[1]
@@ -103,7 +106,7 @@ def picked(input: Any, indices: Any, rank: int) -> Any:
     return reshaped(gathered(flat, len(lead), places), tuple(indices.shape))
 
 
-@op(name="max_unpool", linear=True, saves="indices")
+@op(name="max_unpool", linear=True, saves="indices", inner=True)
 def placed(input: Array, indices: Array, sizes: tuple[int, ...]) -> Array:
     """Zeros over last dims of `sizes` that hold `input` at `indices`; of several values for a place one stays."""
     made = kernel("poolings", "max_unpool_forward", input)(input, indices, sizes)
@@ -118,7 +121,7 @@ def placed_backward(g: Any, saved: Any, sizes: Any) -> Any:
 # --- means -------------------------------------------------------------------------------------------------------------------
 
 
-@op(name="avg_pool", linear=True, saves="input.shape")
+@op(name="avg_pool", linear=True, saves="input.shape", inner=True)
 def average(input: Array, window: tuple) -> Array:
     """The mean of each window over the last dims.
 
@@ -133,7 +136,7 @@ def average_backward(g: Any, saved: Any, window: Any) -> Any:
     return (average_back(g, saved.input_shape, window),)
 
 
-@op(name="avg_pool_backward", linear=True)
+@op(name="avg_pool_backward", linear=True, inner=True)
 def average_back(g: Array, shape: tuple[int, ...], window: tuple) -> Array:
     """The transpose of `average`: each window's share handed to all its places."""
     return kernel("poolings", "avg_pool_backward", g)(g, shape, *window)
@@ -144,7 +147,7 @@ def average_back_backward(g: Any, saved: Any, shape: Any, window: Any) -> Any:
     return (average(g, window),)
 
 
-@op(name="adaptive_avg_pool", linear=True, saves="input.shape")
+@op(name="adaptive_avg_pool", linear=True, saves="input.shape", inner=True)
 def adaptive_average(input: Array, sizes: tuple[int, ...]) -> Array:
     """The mean of each of `sizes` windows over the last dims."""
     made = kernel("poolings", "adaptive_avg_pool_forward", input)(input, sizes)
@@ -156,7 +159,7 @@ def adaptive_average_backward(g: Any, saved: Any, sizes: Any) -> Any:
     return (adaptive_average_back(g, saved.input_shape, sizes),)
 
 
-@op(name="adaptive_avg_pool_backward", linear=True)
+@op(name="adaptive_avg_pool_backward", linear=True, inner=True)
 def adaptive_average_back(g: Array, shape: tuple[int, ...], sizes: tuple[int, ...]) -> Array:
     """The transpose of `adaptive_average`."""
     expected = (*shape[: len(shape) - len(sizes)], *sizes)

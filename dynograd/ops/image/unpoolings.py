@@ -12,8 +12,11 @@ from dynograd.ops.conv.spatial_sizes import per_dim
 from dynograd.ops.image.poolings import placed
 from dynograd.ops.image.windows import check_rank
 from dynograd.ops.op import composed
+from dynograd.ops.row import Row
 
 __all__ = ["max_unpool1d", "max_unpool2d", "max_unpool3d"]
+
+FAMILY = Row(out=None, ragged="groups", functional=True)
 
 
 @composed()

@@ -20,6 +20,7 @@ from dynograd.ops.image.poolings import adaptive_average, adaptive_largest, aver
 from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.op import composed
 from dynograd.ops.precisions import check_floating
+from dynograd.ops.row import Row
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -38,6 +39,8 @@ __all__ = [
     "max_pool2d",
     "max_pool3d",
 ]
+
+FAMILY = Row(out=None, ragged="groups", functional=True)
 
 
 @composed()
@@ -124,7 +127,7 @@ def avg_pool1d(
     return _avg_pool("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
-@composed()
+@composed(out="cast")
 def avg_pool2d(
     input: Any,
     kernel_size: Any,
@@ -155,7 +158,7 @@ def avg_pool2d(
     )
 
 
-@composed()
+@composed(out="cast")
 def avg_pool3d(
     input: Any,
     kernel_size: Any,

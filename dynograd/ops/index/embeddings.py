@@ -20,8 +20,11 @@ from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.reduce.deferred_sums import deferred
+from dynograd.ops.row import Row
 
 __all__ = ["embedding", "embedding_bag"]
+
+FAMILY = Row(out=None)
 
 _INT64 = dtypes.int64.num
 # Filled from above: `lookup` whose gradient is a sparse tensor.
@@ -30,7 +33,7 @@ sparse_lookup: list[Callable] = []
 recorded_lookup: list[Callable] = []
 
 
-@op(name="embedding", saves="indices weight.shape")
+@op(name="embedding", saves="indices weight.shape", functional=True, inner=True)
 def lookup(weight: Array, indices: Array, padding_idx: int | None, by_frequency: bool) -> Array:
     """`weight[indices]`; backward leaves row `padding_idx` out and may divide by how often a row was used."""
     return kernel("embeddings", "embedding_forward", weight)(weight, indices)
@@ -63,7 +66,7 @@ def lookup_jvp(tangents: Any, saved: Any, padding_idx: Any, by_frequency: Any) -
     return lookup(tangents[0], saved.indices, None, False)
 
 
-@op(name="embedding_backward", saves="indices")
+@op(name="embedding_backward", saves="indices", inner=True)
 def collect(g: Array, indices: Array, rows: int, padding_idx: int | None) -> Array:
     """A table of `rows` rows, each the sum of the rows of `g` whose index it is; row `padding_idx` stays 0."""
     return kernel("embeddings", "embedding_backward", g)(g, indices, rows, padding_idx)
@@ -142,7 +145,7 @@ def embedding(
     return look_up(weight, indices, padding_idx, bool(scale_grad_by_freq))
 
 
-@composed()
+@composed(functional=True)
 @read_values
 def embedding_bag(
     input: Any,

@@ -21,8 +21,11 @@ from dynograd.ops.layout.broadcasting import sum_to
 from dynograd.ops.layout.conversions import laid_out
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.row import Row
 
 __all__ = ["index_put"]
+
+FAMILY = Row(out=None)
 
 _PLAIN = {int, type(None)}
 _INT64 = dtypes.int64.num
@@ -42,7 +45,7 @@ def get_basic_backward(g: Any, saved: Any, index: Any) -> Any:
     return (fill_basic(g, saved.input_shape, index),)
 
 
-@op(name="basic_fill", linear=True)
+@op(name="basic_fill", linear=True, inner=True)
 def fill_basic(g: Array, shape: tuple[int, ...], index: tuple) -> Array:
     """Zeros of `shape` that hold `g` at a basic index."""
     return kernel("indexing", "basic_fill", g)(g, shape, index)
@@ -53,7 +56,7 @@ def fill_basic_backward(g: Any, saved: Any, shape: Any, index: Any) -> Any:
     return (get_basic(g, index),)
 
 
-@op(name="basic_put", linear=True, saves="value.shape")
+@op(name="basic_put", linear=True, saves="value.shape", inner=True)
 def put_basic(input: Array, value: Array | None, index: tuple) -> Array:
     """A copy of `input` that holds `value` (None: zeros) at a basic index."""
     return kernel("indexing", "basic_put", input)(input, 0 if value is None else value, index)
@@ -70,7 +73,13 @@ def put_basic_backward(g: Any, saved: Any, index: Any) -> Any:
 # --- advanced: copies --------------------------------------------------------------------------------------------------------
 
 
-@op(name="index", linear=True, saves="input.shape indices")
+@op(
+    name="index",
+    linear=True,
+    saves="input.shape indices",
+    inner=True,
+    partly_at_once="with a mask the shape of its result depends on values",
+)
 def get_advanced(input: Array, indices: IndexArrays, template: tuple) -> Array:
     """The elements of `input` at index arrays."""
     if type(input) is not ndarray:
@@ -84,7 +93,7 @@ def get_advanced_backward(g: Any, saved: Any, template: Any) -> Any:
     return (add_advanced(g, indices, template, saved.input_shape), [None] * len(indices))
 
 
-@op(name="index_backward", linear=True, saves="indices")
+@op(name="index_backward", linear=True, saves="indices", inner=True)
 def add_advanced(g: Array, indices: IndexArrays, template: tuple, shape: tuple[int, ...]) -> Array:
     """Zeros of `shape` with `g` added at index arrays."""
     return kernel("indexing", "index_backward", g)(g, _beside(g, indices), template, shape)
@@ -96,7 +105,14 @@ def add_advanced_backward(g: Any, saved: Any, template: Any, shape: Any) -> Any:
     return (get_advanced(g, indices, template), [None] * len(indices))
 
 
-@op(name="index_put_at", linear=True, saves="values.shape indices")
+@op(
+    name="index_put_at",
+    linear=True,
+    saves="values.shape indices",
+    cast={"cuda": "widest"},
+    inner=True,
+    partly_at_once="with a mask, how many values fit depends on values",
+)
 def put_advanced(input: Array, values: Array | None, indices: IndexArrays, template: tuple, accumulate: bool) -> Array:
     """A copy of `input` with `values` (None: zeros) written, or added, at index arrays (whose values have been checked)."""
     try:
@@ -446,7 +462,7 @@ def _quick_index_put(compute: Any, input: Any, entries: Any, values: Any, accumu
     return None
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace="function", refills=True)
 @shortcut(
     put_advanced, _quick_index_put, compute="writes.index_was_put", misses=(IndexError, ValueError), entries="indices"
 )

@@ -35,7 +35,7 @@ __all__ = [
 _INT64 = dtypes.int64.numpy
 
 
-@op(name="nonzero", differentiable=False)
+@op(name="nonzero", differentiable=False, at_once="the shape of its result depends on values")
 def positions(input: Array) -> Array:
     """(N, ndim) positions of the nonzero elements."""
     return kernel("lookups", "nonzero", input)(input)
@@ -68,14 +68,14 @@ def _quick_argwhere(compute: Any, input: Any) -> object:
     return compute(input, False)
 
 
-@composed(method=True)
+@composed(method=True, out=None)
 @shortcut(None, _quick_argwhere, compute="lookups.nonzero_few", beside="input")
 def argwhere(input: Any) -> Any:
     """The positions of the nonzero elements: (N, ndim) int64."""
     return positions(input)
 
 
-@op(name="one_hot", differentiable=False)
+@op(name="one_hot", differentiable=False, out=None, functional=True)
 def classes_as_bits(input: Array, num_classes: int) -> Array:
     """A new last dim of `num_classes` with a 1 at the class; checked."""
     return kernel("lookups", "one_hot", input)(input, num_classes)
@@ -130,7 +130,7 @@ def _check_classes(array: Any, num_classes: int) -> None:
         )
 
 
-@op(name="bincount", saves="input")
+@op(name="bincount", saves="input", out=None, at_once="the shape of its result depends on values")
 def counted(input: Array, weights: Array | None, minlength: int) -> Array:
     """How often each number occurs, or the sum of its weights; checked."""
     return kernel("lookups", "bincount", input)(input, weights, minlength)
@@ -200,7 +200,7 @@ def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
     return pad_constant(found, ((0, size - found.shape[0]), (0, 0)), fill_value)
 
 
-@composed()
+@composed(out=None)
 def unravel_index(indices: Any, shape: Any) -> Any:
     """The coordinates, one tensor for each dim, of flat row-major indices into `shape`.
 
@@ -221,7 +221,7 @@ def unravel_index(indices: Any, shape: Any) -> Any:
     return tuple([(indices // step) % size for step, size in zip(steps, sizes, strict=True)])
 
 
-@op(name="unique", outputs="list", differentiable=False)
+@op(name="unique", outputs="list", differentiable=False, out=None, at_once="the shape of its result depends on values")
 def distinct(
     input: Array, dim: int | None, consecutive: bool, wants_inverse: bool = True, wants_counts: bool = True
 ) -> Any:
@@ -257,7 +257,7 @@ def unique(
     return _chosen(found, return_inverse, return_counts)
 
 
-@composed(method=True)
+@composed(method=True, out=None, at_once="the shape of its result depends on values")
 def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
@@ -375,7 +375,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
-@op(name="isin", differentiable=False)
+@op(name="isin", differentiable=False, aliases={"elements": "element", "test_elements": "test_element"})
 def found_in(elements: Array, test_elements: Array, invert: bool) -> Array:
     """bool: whether each element occurs among `test_elements`."""
     return kernel("lookups", "isin", elements)(elements, test_elements, invert)

@@ -37,7 +37,7 @@ def _quick_index_select(compute: Any, input: Any, dim: Any, index: Any) -> tuple
     return None
 
 
-@composed(method=True)
+@composed(method=True, out="exact apart")
 @shortcut(get_advanced, _quick_index_select, compute="scatters.take", misses=(IndexError,), beside="index")
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """A copy of the slices of `input` at `index` along `dim`.
@@ -125,7 +125,7 @@ def _quick_index_add(compute: Any, input: Any, dim: Any, index: Any, values: Any
     return None
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace=True, ragged="places")
 @shortcut(
     put_advanced, _quick_index_add, compute="writes.index_added", misses=(IndexError,), beside="index", values="source"
 )
@@ -148,7 +148,7 @@ def _quick_index_copy(compute: Any, input: Any, dim: Any, index: Any, values: An
     return None
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace=True, ragged="places")
 @shortcut(
     put_advanced,
     _quick_index_copy,
@@ -176,7 +176,7 @@ def _quick_index_fill(compute: Any, input: Any, dim: Any, index: Any, value: Any
     return None
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace=True, out=None, refills=True, ragged="places")
 @shortcut(put_advanced, _quick_index_fill, compute="writes.index_filled", misses=(IndexError,), beside="index")
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """A copy of `input` with `value` (a number or 0-d tensor) in the slices at `index` along `dim`.
@@ -205,7 +205,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     return laid_out(_put("index_fill", input, dim, index, value, False, negative=True), input)
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace=True, ragged="places")
 def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
     """A copy of `input` with the slices of `source` combined into those at `index` by "prod", "mean", "amax" or "amin".
 
@@ -244,7 +244,7 @@ def _mask(who: str, mask: Any) -> Any:
     return mask
 
 
-@composed(method=True)
+@composed(method=True, out="exact apart", at_once="the shape of its result depends on values")
 def masked_select(input: Any, mask: Any) -> Any:
     """The elements of `input` where `mask` is True, as a vector; the two broadcast.
 
@@ -258,7 +258,7 @@ def masked_select(input: Any, mask: Any) -> Any:
     return get_advanced(stretch(input, shape), [stretch(mask, shape)], (0,))
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace=True, out=None)
 @read_values
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """A copy of `input` in which the places where `mask` (broadcast) is True hold the first elements of `source`, in order.
@@ -294,7 +294,7 @@ def _quick_take(compute: Any, input: Any, index: Any) -> object:
     return None
 
 
-@composed(method=True)
+@composed(method=True, out="apart")
 @shortcut(None, _quick_take, compute="indexing.index_forward", misses=(IndexError,), beside="input index")
 def take(input: Any, index: Any) -> Any:
     """The elements of `input`, seen as flat, at `index`, in the shape of `index`; negative ones count from the end.
@@ -332,7 +332,7 @@ def _check_flat(who: str, input: Any, index: Any) -> None:
         )
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace=True, out=None)
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """A copy of `input` with the elements of `source` written (or added) at the flat positions `index`.
 

@@ -25,7 +25,7 @@ __all__ = ["gather", "scatter", "scatter_add", "scatter_reduce", "take_along_dim
 # --- gather ------------------------------------------------------------------------------------------------------------------
 
 
-@op(name="gather", linear=True, saves="input.shape index")
+@op(name="gather", linear=True, saves="input.shape index", out="exact apart", ragged="places")
 def gathered(input: Array, dim: int, index: Array) -> Array:
     """`input` at `index` along `dim` (counted from the front). On the CPU an index outside raises IndexError, elsewhere it has been checked."""
     return kernel("scatters", "gather", input)(input, dim, index)
@@ -36,7 +36,7 @@ def gathered_backward(g: Any, saved: Any, dim: Any) -> Any:
     return (spread(g, dim, saved.index, saved.input_shape), None)
 
 
-@op(name="gather_backward", linear=True, saves="index")
+@op(name="gather_backward", linear=True, saves="index", inner=True)
 def spread(g: Array, dim: int, index: Array, shape: tuple[int, ...]) -> Array:
     """Zeros of `shape` with `g` added at `index` along `dim`."""
     return kernel("scatters", "gather_backward", g)(g, dim, index, shape)
@@ -54,7 +54,7 @@ def _quick_gather(compute: Any, input: Any, dim: Any, index: Any) -> tuple | Non
     return None
 
 
-@composed(covers="gather", method=True)
+@composed(covers="gather", method=True, ragged="places")
 @shortcut(gathered, _quick_gather, compute="scatters.gather_few", misses=(IndexError,))
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
     """`output[i][j][k] = input[i][index[i][j][k]][k]` for `dim=1`: picks along `dim`, in the shape of `index`.
@@ -118,7 +118,7 @@ def _check_index(who: str, input: Any, dim: int, index: Any, values: bool = True
     return place
 
 
-@composed(method=True)
+@composed(method=True, out="apart", ragged="places")
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """`gather` whose `indices` broadcast against `input` and may be negative; without `dim`, over the flattened tensor.
 
@@ -164,7 +164,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
 # --- scatter -----------------------------------------------------------------------------------------------------------------
 
 
-@op(name="scatter", inplace=True, linear=True, saves="index")
+@op(name="scatter", inplace=True, linear=True, saves="index", ragged="places")
 def written(input: Array, dim: int, index: Array, src: Array | None) -> Array:
     """A copy of `input` with `src` (of index's shape; None: zeros) written at `index` along `dim`."""
     return kernel("scatters", "scatter", input)(input, dim, index, 0 if src is None else src)
@@ -179,7 +179,7 @@ def written_backward(g: Any, saved: Any, dim: Any) -> Any:
     )
 
 
-@op(name="scatter_add", inplace=True, linear=True, saves="index")
+@op(name="scatter_add", inplace=True, linear=True, saves="index", cast={"cuda": "widest"}, ragged="places")
 def added(input: Array, dim: int, index: Array, src: Array) -> Array:
     """A copy of `input` with `src` (of index's shape) added at `index` along `dim`."""
     return kernel("scatters", "scatter_add", input)(input, dim, index, src)
@@ -190,7 +190,7 @@ def added_backward(g: Any, saved: Any, dim: Any) -> Any:
     return (g, None, gathered(g, dim, saved.index) if saved.needs(2) else None)
 
 
-@op(name="scatter_number", saves="index")
+@op(name="scatter_number", saves="index", ragged="places")
 def write_number(input: Array, dim: int, index: Array, value: float) -> Array:
     """A copy of `input` with a number written at `index` along `dim`."""
     return kernel("scatters", "scatter", input)(input, dim, index, value)
@@ -230,7 +230,7 @@ def _quick_scatter_by_write_number(
     return None
 
 
-@composed(covers="scatter", method=True)
+@composed(covers="scatter", method=True, ragged="places")
 @shortcut(written, _quick_scatter_by_written, compute="writes.scattered", misses=(IndexError,))
 @shortcut(write_number, _quick_scatter_by_write_number, compute="writes.scattered", misses=(IndexError,), number="src")
 def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
@@ -316,7 +316,7 @@ def _quick_scatter_add(compute: Any, input: Any, dim: Any, index: Any, src: Any)
     return None
 
 
-@composed(covers="scatter_add", method=True)
+@composed(covers="scatter_add", method=True, ragged="places")
 @shortcut(added, _quick_scatter_add, compute="writes.scatter_added", misses=(IndexError,))
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """A copy of `input` with `output[i][index[i][j]] += src[i][j]` (for `dim=1`).
@@ -330,7 +330,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     return _scattered("scatter_add", added, input, dim, index, src)
 
 
-@op(name="scatter_reduce", inplace=True, saves="input index src output")
+@op(name="scatter_reduce", inplace=True, saves="input index src output", ragged="places")
 def reduced(input: Array, dim: int, index: Array, src: Array, reduce: str, include_self: bool) -> Array:
     """A copy of `input` with the `prod`, `amax` or `amin` of what `src` (of index's shape) puts at each place."""
     return kernel("scatters", "scatter_reduce", input)(input, dim, index, src, reduce, include_self)
@@ -369,7 +369,7 @@ def ties(input: Array, other: Array) -> Array:
     return kernel("scatters", "ties", input)(input, other)
 
 
-@op(differentiable=False)
+@op(differentiable=False, ragged="packed")
 def ones_of(input: Array) -> Array:
     """Ones in the shape and dtype of `input`."""
     return arrays.ones_like(input)
@@ -393,7 +393,7 @@ def _quick_scatter_reduce_by_added(
     return None
 
 
-@composed(covers="scatter_reduce", method=True)
+@composed(covers="scatter_reduce", method=True, ragged="places")
 @shortcut(reduced, _quick_scatter_reduce_by_reduced, compute="writes.scatter_reduced", misses=(IndexError,))
 @shortcut(added, _quick_scatter_reduce_by_added, compute="writes.scatter_reduced", misses=(IndexError,))
 def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:

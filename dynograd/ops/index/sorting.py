@@ -160,7 +160,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     return topk_along(input, k, place, bool(largest), bool(sorted))
 
 
-@op(name="kthvalue", outputs="values indices", saves="input.shape output.indices")
+@op(name="kthvalue", outputs="values indices", saves="input.shape output.indices", out="apart")
 def kthvalue_along(input: Array, k: int, dim: int, keepdim: bool) -> Any:
     """The k-th smallest along `dim`, and where it is."""
     return kernel("sorting", "kthvalue", input)(input, k, dim, keepdim)

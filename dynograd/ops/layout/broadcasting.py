@@ -10,11 +10,14 @@ from dynograd.base import dtypes
 from dynograd.base.shapes import as_shape, broadcast_error, broadcast_shapes, check_sizes
 from dynograd.kernels import kernel
 from dynograd.ops.op import composed, keep, op, shortcut
+from dynograd.ops.row import Row
 
 __all__ = ["broadcast_tensors", "broadcast_to", "expand", "expand_as"]
 
+FAMILY = Row(out=None)
 
-@op(linear=True)
+
+@op(linear=True, inner=True)
 def sum_to(input: Array, shape: tuple[int, ...]) -> Array:
     """Sums the dims over which an array of `shape` would be stretched to give `input`'s shape: the transpose of `broadcast_to`."""
     return kernel("reductions", "sum_to", input)(input, shape)
@@ -43,7 +46,7 @@ def stretch_backward(g: Any, saved: Any, shape: Any) -> Any:
 _LARGE = 1 << 12  # elements whose dtype compiled kernels may change sooner than NumPy
 
 
-@op(name="to_copy", linear=True, saves="input.dtype")
+@op(name="to_copy", linear=True, saves="input.dtype", ragged="packed")
 def convert(input: Array, dtype: Any) -> Array:
     """`input` in another dtype (a new array)."""
     if type(input) is ndarray and input.size >= _LARGE and dtype.category == dtypes.FLOATING:

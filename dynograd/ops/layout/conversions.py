@@ -18,11 +18,14 @@ from dynograd.base.memory_formats import (
 from dynograd.kernels import kernel
 from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.op import composed, op
+from dynograd.ops.row import Row
 
 __all__ = ["clone"]
 
+FAMILY = Row(out=None)
 
-@op(name="clone", linear=True)
+
+@op(name="clone", linear=True, ragged="packed")
 def copied(input: Array, order: tuple[int, ...] | None = None) -> Array:
     """A copy in new memory, row-major or with its dims in memory in this order."""
     if not order:
@@ -35,7 +38,7 @@ def copied_backward(g: Any, saved: Any, order: Any) -> Any:
     return (g,)
 
 
-@op(name="to_device", linear=True, saves="input.device")
+@op(name="to_device", linear=True, saves="input.device", ragged="packed")
 def moved(input: Array, device: Any, non_blocking: bool = False) -> Array:
     """The values in the memory of `device` (with its index). With `non_blocking`, pinned memory is read later."""
     return arrays.to_device(input, device, non_blocking)
@@ -46,7 +49,7 @@ def moved_backward(g: Any, saved: Any, device: Any, non_blocking: bool) -> Any:
     return (moved(g, devices.as_device(saved.input_device)),)
 
 
-@composed(covers="clone", method=True)
+@composed(covers="clone", method=True, ragged="packed")
 def clone(input: Any, *, memory_format: Any = None) -> Any:
     """A copy in new memory that stays part of the graph.
 
@@ -96,7 +99,7 @@ def _channels_last(format: memory_format) -> tuple[int, ...] | None:
     return (0, *range(2, format.rank), 1) if format.rank else None
 
 
-@composed(method=True)
+@composed(method=True, ragged="packed")
 def contiguous(input: Any, memory_format: Any = None) -> Any:
     """The tensor itself when its memory is in that order (row-major unless given), a copy in that order otherwise.
 
@@ -208,7 +211,7 @@ def _conversion(name: str, dtype: dtypes.dtype) -> None:
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"The tensor as {dtype}."
-    composed(method=True)(method)
+    composed(method=True, ragged="packed")(method)
 
 
 for _name, _dtype in {

@@ -20,6 +20,7 @@ from dynograd.ops.layout.strides import as_strided, diagonal, unfold
 from dynograd.ops.layout.transposes import t
 from dynograd.ops.layout.views import permute, squeeze, transpose, unsqueeze, view
 from dynograd.ops.op import composed
+from dynograd.ops.row import Row
 
 __all__: list[str] = []
 
@@ -62,9 +63,16 @@ VIEWS: dict[str, Any] = {
     "view_as_real": view_as_real,
 }
 _METHODS = ("narrow", "split_with_sizes")  # the copies that PyTorch also has as methods
+_ROWS = {
+    "alias": Row(out="exact", ragged="packed"),
+    "detach": Row(ragged="packed"),
+    "diagonal": Row(out="exact"),
+    "expand": Row(out="exact"),
+    "permute": Row(ragged="levels"),
+}
 
 
-def _copying(name: str, function: Any) -> Any:
+def _copying(name: str, function: Any, row: Row) -> Any:
     def copying(*args: Any, **kwargs: Any) -> Any:
         shown = function(*args, **kwargs)
         return tuple([copied(one) for one in shown]) if isinstance(shown, (tuple, list)) else copied(shown)
@@ -72,7 +80,7 @@ def _copying(name: str, function: Any) -> Any:
     copying.__name__ = copying.__qualname__ = f"{name}_copy"
     copying.__doc__ = f"What `{name}` shows, in memory of its own; the arguments are the same."
     copying.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    return composed(method=name in _METHODS)(copying)
+    return composed(method=name in _METHODS, **row)(copying)
 
 
-globals().update({f"{name}_copy": _copying(name, function) for name, function in VIEWS.items()})
+globals().update({f"{name}_copy": _copying(name, function, _ROWS.get(name, Row())) for name, function in VIEWS.items()})

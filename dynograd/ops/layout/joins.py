@@ -21,7 +21,7 @@ from dynograd.ops.op import composed, op, shortcut
 __all__ = ["block_diag", "cartesian_prod", "cat", "combinations", "dstack", "hstack", "meshgrid", "stack", "vstack"]
 
 
-@op(name="cat", linear=True, saves="tensors.shape tensors.dtype")
+@op(name="cat", linear=True, saves="tensors.shape tensors.dtype", out="apart", cast="widest", uneven=True)
 def joined(tensors: Arrays, dim: int) -> Any:
     """The tensors one after the other along `dim`."""
     if dim is None:  # to NumPy: flattened
@@ -131,21 +131,21 @@ def cat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
     return joined(tensors, dim if axis is None else axis)
 
 
-@composed()
+@composed(out="apart")
 @_at_once
 def concat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
     """Another name of `cat`."""
     return cat(tensors, dim, axis=axis)
 
 
-@composed()
+@composed(out="apart")
 @_at_once
 def concatenate(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
     """Another name of `cat`."""
     return cat(tensors, dim, axis=axis)
 
 
-@op(name="stack", linear=True, saves="tensors.dtype")
+@op(name="stack", linear=True, saves="tensors.dtype", cast="widest", uneven=True)
 def stacked(tensors: Arrays, dim: int) -> Any:
     """The tensors beside each other along a new dim."""
     if not tensors:
@@ -251,7 +251,7 @@ def _quick_hstack(compute: Any, tensors: Any) -> tuple | None:
     return compute(tensors, place), (place,)
 
 
-@composed()
+@composed(ragged="levels")
 @shortcut(
     joined,
     _quick_hstack,
@@ -287,14 +287,14 @@ def row_stack(tensors: Any) -> Any:
     return vstack(tensors)
 
 
-@composed()
+@composed(ragged="levels")
 @_joined_at(_quick_dstack, 2, 2)
 def dstack(tensors: Any) -> Any:
     """Joined along the third dim, which 1-d and 2-d tensors get first."""
     return joined(_grown("dstack", tensors, atleast_3d), 2)
 
 
-@composed()
+@composed(ragged="levels")
 @_joined_at(_quick_column_stack, 1, 1)
 def column_stack(tensors: Any) -> Any:
     """Joined side by side, with 0-d and 1-d tensors as columns.
@@ -312,7 +312,7 @@ def _grown(who: str, tensors: Any, grow: Any) -> list[Any]:
     return [grow(one) for one in tensors]
 
 
-@composed()
+@composed(out=None, ragged="each")
 def block_diag(*tensors: Any) -> Any:
     """A matrix with the given ones along its diagonal and zeros elsewhere; 0-d and 1-d tensors are rows.
 
@@ -345,7 +345,7 @@ def block_diag(*tensors: Any) -> Any:
     return made
 
 
-@composed()
+@composed(out=None, ragged="each")
 def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
     """For N vectors the N coordinate grids, each of shape (len(first), len(second), ...); `indexing="xy"` swaps the first two dims.
 
@@ -382,7 +382,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
     return tuple(grids)
 
 
-@composed()
+@composed(out=None, ragged="each")
 def cartesian_prod(*tensors: Any) -> Any:
     """Every combination of one element from each vector, as rows; a single vector comes back as it is.
 
@@ -400,7 +400,7 @@ def cartesian_prod(*tensors: Any) -> Any:
     return stacked([ravel(grid) for grid in meshgrid(*tensors)], 1)
 
 
-@composed()
+@composed(out=None, ragged="each")
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     """Every choice of `r` elements of a vector in order, as rows, like `itertools.combinations`.
 

@@ -12,8 +12,11 @@ from dynograd.base import dtypes
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.op import composed, op
+from dynograd.ops.row import Row
 
 __all__ = ["constant_pad_nd", "pad"]
+
+FAMILY = Row(out=None)
 
 
 @op(name="constant_pad_nd")
@@ -53,7 +56,7 @@ def constant_pad_nd(input: Any, pad: Any, value: float = 0) -> Any:
     return pad_constant(input, _sides(tuple(input.shape), _widths(pad), "constant"), value)
 
 
-@op(name="mirrored_pad", linear=True)
+@op(name="mirrored_pad", linear=True, inner=True)
 def pad_mirrored(input: Array, sides: tuple[tuple[int, int], ...], border: str) -> Array:
     """`input` with borders that repeat it."""
     return _padded(kernel("paddings", "pad_mirrored", input), input, sides, border)
@@ -64,7 +67,7 @@ def pad_mirrored_backward(g: Any, saved: Any, sides: Any, border: Any) -> Any:
     return (fold_mirrored(g, sides, border),)
 
 
-@op(name="mirrored_pad_backward", linear=True)
+@op(name="mirrored_pad_backward", linear=True, inner=True)
 def fold_mirrored(g: Array, sides: tuple[tuple[int, int], ...], border: str) -> Array:
     """`g` without its borders, which are added where `pad_mirrored` read them."""
     return _padded(kernel("paddings", "pad_mirrored_backward", g), g, sides, border)
@@ -75,7 +78,7 @@ def fold_mirrored_backward(g: Any, saved: Any, sides: Any, border: Any) -> Any:
     return (pad_mirrored(g, sides, border),)
 
 
-@composed()
+@composed(functional=True)
 def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     """`input` with a border around its last dims.
 

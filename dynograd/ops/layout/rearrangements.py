@@ -13,8 +13,11 @@ from dynograd.kernels import kernel
 from dynograd.ops.layout.conversions import copied
 from dynograd.ops.layout.views import ravel, reshaped, transpose
 from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.row import Row
 
 __all__ = ["flip", "fliplr", "flipud", "repeat_interleave", "roll", "rot90", "tile"]
+
+FAMILY = Row(out=None)
 
 
 @op(name="flip", linear=True)
@@ -36,7 +39,7 @@ def _quick_flip(compute: Any, input: Any, order: Any, dims: Any) -> tuple | None
     return None
 
 
-@composed(covers="flip", method=True)
+@composed(covers="flip", method=True, ragged="levels")
 @shortcut(flipped, _quick_flip, compute="rearrangements.flip_few")
 def flip(input: Any, *order: Any, dims: Any = None) -> Any:
     """A copy with the order of the elements along `dims` reversed.
@@ -51,7 +54,7 @@ def flip(input: Any, *order: Any, dims: Any = None) -> Any:
     return flipped(input, normalize_dims("flip", named, input.ndim) if named else ())
 
 
-@composed(method=True)
+@composed(method=True, ragged="levels")
 def fliplr(input: Any) -> Any:
     """A copy with the columns (second dim) in reverse order."""
     _check_rank("fliplr", input, 2)
@@ -147,7 +150,7 @@ def repeated_backward(g: Any, saved: Any, repeats: Any) -> Any:
     return (sum_repeats(g, saved.input_shape, repeats),)
 
 
-@op(name="repeat_backward", linear=True)
+@op(name="repeat_backward", linear=True, inner=True)
 def sum_repeats(g: Array, shape: tuple[int, ...], repeats: tuple[int, ...]) -> Array:
     """The sum of the copies that `repeat` made of an array of `shape`."""
     return kernel("rearrangements", "repeat_backward", g)(g, shape, repeats)
@@ -194,7 +197,7 @@ def tile(input: Any, *sizes: Any, dims: Any = None) -> Any:
     return repeat(input, (1,) * (input.ndim - len(counts)) + counts)
 
 
-@op(name="repeat_interleave", linear=True, saves="input.shape")
+@op(name="repeat_interleave", linear=True, saves="input.shape", inner=True)
 def interleaved(input: Array, repeats: int, dim: int) -> Array:
     """Each slice of `input` along `dim` `repeats` times in a row."""
     return kernel("rearrangements", "repeat_rows", input)(input, repeats, dim)
@@ -205,7 +208,7 @@ def interleaved_backward(g: Any, saved: Any, repeats: Any, dim: Any) -> Any:
     return (sum_interleaved(g, repeats, dim, saved.input_shape[dim]),)
 
 
-@op(name="repeat_interleave_backward", linear=True)
+@op(name="repeat_interleave_backward", linear=True, inner=True)
 def sum_interleaved(g: Array, repeats: int, dim: int, size: int) -> Array:
     """The sum of each run of `repeats` slices along `dim`, `size` in all."""
     return kernel("rearrangements", "sum_equal_runs", g)(g, repeats, dim, size)
@@ -216,7 +219,7 @@ def sum_interleaved_backward(g: Any, saved: Any, repeats: Any, dim: Any, size: A
     return (interleaved(g, repeats, dim),)
 
 
-@op(name="repeat_rows", linear=True, saves="repeats")
+@op(name="repeat_rows", linear=True, saves="repeats", at_once="the shape of its result depends on values")
 def repeated_rows(input: Array, repeats: Array, dim: int) -> Array:
     """Slice i of `input` along `dim` `repeats[i]` times in a row."""
     return kernel("rearrangements", "repeat_rows", input)(input, repeats, dim)
@@ -227,7 +230,7 @@ def repeated_rows_backward(g: Any, saved: Any, dim: Any) -> Any:
     return (sum_runs(g, saved.repeats, dim), None)
 
 
-@op(linear=True, saves="repeats")
+@op(linear=True, saves="repeats", inner=True)
 def sum_runs(g: Array, repeats: Array, dim: int) -> Array:
     """The sum of each run of `repeats[i]` slices along `dim`: the transpose of `repeat_rows`."""
     return kernel("rearrangements", "sum_runs", g)(g, repeats, dim)

@@ -8,8 +8,11 @@ from dynograd.errors import ShapeError
 from dynograd.ops.layout.conversions import image_copy
 from dynograd.ops.layout.views import permuted, reshaped
 from dynograd.ops.op import composed
+from dynograd.ops.row import Row
 
 __all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
+
+FAMILY = Row(out=None, ragged="groups", functional=True)
 
 
 @composed()

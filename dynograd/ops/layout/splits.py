@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from itertools import accumulate, islice
-from typing import Any
+from typing import Any, Unpack
 
 from dynograd import arrays
 from dynograd.arrays import Array
@@ -15,8 +15,11 @@ from dynograd.ops.index.indexing import get_basic, put_basic
 from dynograd.ops.index.indices import FULL
 from dynograd.ops.layout.joins import joined, stacked
 from dynograd.ops.op import composed, keep, op, shortcut
+from dynograd.ops.row import Row
 
 __all__ = ["chunk", "narrow", "select", "select_scatter", "slice_scatter", "split", "tensor_split", "unbind"]
+
+FAMILY = Row(out=None)
 
 
 @op(name="unbind", outputs="list", linear=True, view=True)
@@ -72,7 +75,7 @@ def unbind(input: Any, dim: int = 0) -> Any:
     return unbound(input, dim)
 
 
-@op(method=True, outputs="list", linear=True, view=True)
+@op(method=True, outputs="list", linear=True, view=True, aliases={"dim": "axis"})
 def split_with_sizes(input: Array, split_sizes: tuple[int, ...], dim: int = 0) -> Any:
     """Consecutive parts of the given sizes along `dim`, as a tuple of views.
 
@@ -182,19 +185,19 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
     return split_with_sizes(input, sizes, place)
 
 
-def _unsafe(name: str, function: Any) -> Any:
+def _unsafe(name: str, function: Any, **row: Unpack[Row]) -> Any:
     def parts(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
     parts.__name__ = parts.__qualname__ = f"unsafe_{name}"
     parts.__doc__ = f"`{name}`: PyTorch does not check writes into the parts of this one, here they are checked."
     parts.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    return composed(method=True)(parts)
+    return composed(method=True, **row)(parts)
 
 
 unsafe_chunk = _unsafe("chunk", chunk)
-unsafe_split = _unsafe("split", lambda input, split_size, dim=0: split(input, split_size, dim))
-unsafe_split_with_sizes = _unsafe("split_with_sizes", split_with_sizes)
+unsafe_split = _unsafe("split", lambda input, split_size, dim=0: split(input, split_size, dim), aliases={"dim": "axis"})
+unsafe_split_with_sizes = _unsafe("split_with_sizes", split_with_sizes, aliases={"dim": "axis"})
 
 
 def _quick_tensor_split(input: Any, indices_or_sections: Any, dim: Any) -> tuple | None:
@@ -392,7 +395,7 @@ def _at(who: str, input: Any, dim: int, index: Any) -> tuple:
     return (*(FULL,) * place, number, ...)
 
 
-@composed(method=True)
+@composed(method=True, aliases={"dim": "axis"}, ragged="places")
 def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
     """A copy of `input` with `src` in place of `input.select(dim, index)`.
 
@@ -403,7 +406,7 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
     return _put("select_scatter", input, src, _at("select_scatter", input, dim, index))
 
 
-@composed(method=True)
+@composed(method=True, out="cast", aliases={"dim": "axis"}, ragged="places")
 def slice_scatter(input: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
     """A copy of `input` with `src` in place of the slice `start:end:step` along `dim`.
 

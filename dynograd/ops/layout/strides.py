@@ -14,8 +14,11 @@ from dynograd.ops.index.indexing import add_advanced, get_advanced, put_advanced
 from dynograd.ops.layout.conversions import laid_out
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import composed, keep, op, shortcut
+from dynograd.ops.row import Row
 
 __all__ = ["as_strided", "as_strided_scatter", "diagonal", "diagonal_scatter"]
+
+FAMILY = Row(out=None, ragged="groups")
 
 
 @op(name="diagonal", linear=True, view=True, saves="input.shape")
@@ -29,7 +32,7 @@ def diagonal_view_backward(g: Any, saved: Any, offset: Any, dim1: Any, dim2: Any
     return (fill_diagonal_of(g, saved.input_shape, offset, dim1, dim2),)
 
 
-@op(name="diagonal_backward", linear=True)
+@op(name="diagonal_backward", linear=True, inner=True)
 def fill_diagonal_of(g: Array, shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> Array:
     """Zeros of `shape` that hold `g` on a diagonal."""
     return kernel("views", "diagonal_fill", g)(g, shape, offset, *_two_dims("diagonal", dim1, dim2, len(shape)))
@@ -72,7 +75,7 @@ def _two_dims(who: str, dim1: int, dim2: int, rank: int) -> tuple[int, int]:
     return one, two
 
 
-@composed(method=True)
+@composed(method=True, ragged="places")
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """A copy of `input` with `src` on a diagonal.
 
@@ -88,7 +91,7 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
     return put_diagonal(input, src, offset, *_two_dims("diagonal_scatter", dim1, dim2, input.ndim))
 
 
-@op(name="diagonal_put", linear=True)
+@op(name="diagonal_put", linear=True, inner=True)
 def put_diagonal(input: Array, src: Array | None, offset: int, dim1: int, dim2: int) -> Array:
     """A copy of `input` with `src` (None: zeros) on a diagonal."""
     return kernel("views", "diagonal_put", input)(input, 0 if src is None else src, offset, dim1, dim2)
@@ -125,7 +128,7 @@ def windows_backward(g: Any, saved: Any, dimension: Any, size: Any, step: Any) -
     return (sum_windows(g, shape, normalize_dim("unfold", dimension, len(shape)), size, step),)
 
 
-@op(name="unfold_backward", linear=True)
+@op(name="unfold_backward", linear=True, inner=True)
 def sum_windows(g: Array, shape: tuple[int, ...], dimension: int, size: int, step: int) -> Array:
     """Zeros of `shape` with the windows `g` added where `unfold` took them."""
     return kernel("views", "unfold_backward", g)(g, shape, dimension, size, step)
@@ -169,7 +172,14 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
     return made
 
 
-@op(name="as_strided", linear=True, view=True, saves="input.shape input.strides input.dtype")
+@op(
+    name="as_strided",
+    linear=True,
+    view=True,
+    saves="input.shape input.strides input.dtype",
+    inplace_view="function",
+    at_once="its result is a place in memory, which rows of a group have not",
+)
 def strided_view(input: Array, size: tuple[int, ...], stride: tuple[int, ...], offset: int) -> Array:
     """A view of `input`'s memory with any strides (in elements), from `offset` elements after its first one."""
     _check_reach("as_strided", input, size, stride, offset)

@@ -10,17 +10,20 @@ from dynograd.errors import ShapeError, user_level
 from dynograd.ops.elementwise.arithmetic import conj
 from dynograd.ops.layout.views import permuted, transpose, view
 from dynograd.ops.op import composed, keep, shortcut
+from dynograd.ops.row import Row
 
 __all__ = ["adjoint", "moveaxis", "movedim", "swapaxes", "swapdims", "t"]
 
+FAMILY = Row(out=None)
 
-@composed(method=True)
+
+@composed(method=True, inplace_view=True)
 def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
     """Another name of `transpose`."""
     return transpose(input, axis0, axis1)
 
 
-@composed(method=True)
+@composed(method=True, inplace_view=True)
 def swapdims(input: Any, dim0: int, dim1: int) -> Any:
     """Another name of `transpose`."""
     return transpose(input, dim0, dim1)
@@ -32,7 +35,7 @@ def _quick_t(input: Any) -> tuple | None:
     return None
 
 
-@composed(method=True)
+@composed(method=True, inplace_view=True)
 @shortcut(permuted, _quick_t)
 def t(input: Any) -> Any:
     """The transpose of a matrix; tensors of fewer dims come back as they are.

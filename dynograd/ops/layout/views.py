@@ -13,8 +13,11 @@ from dynograd.base.shapes import as_shape, infer_size, normalize_dim, normalize_
 from dynograd.errors import ShapeError, refusal
 from dynograd.kernels import kernel
 from dynograd.ops.op import composed, keep, op, shortcut
+from dynograd.ops.row import Row
 
 __all__ = ["flatten", "permute", "reshape", "squeeze", "transpose", "unflatten", "unsqueeze", "view"]
+
+FAMILY = Row(out=None)
 
 _DTYPE = dtypes.dtype
 _LARGE = 1 << 15  # bytes
@@ -46,7 +49,12 @@ def reshaped_backward(g: Any, saved: Any, shape: Any) -> Any:
     return (reshaped(g, saved.input_shape),)
 
 
-@op(differentiable=False, view=True)
+@op(
+    differentiable=False,
+    view=True,
+    ragged="packed",
+    at_once="its result is a place in memory, which rows of a group have not",
+)
 def view_as_dtype(input: Array, dtype: Any) -> Array:
     """The bytes of `input` read as another dtype."""
     return kernel("views", "view_as_dtype", input)(input, dtype.numpy)
@@ -305,7 +313,7 @@ def _quick_squeeze(input: Any, dim: Any, axis: Any) -> tuple | None:
     return None
 
 
-@composed(method=True)
+@composed(method=True, inplace_view=True)
 @shortcut(reshaped, _quick_squeeze, misses=(IndexError, TypeError, ValueError))
 def squeeze(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
     """A view without the dims of size 1: all of them, or those among `dim` (others stay as they are).
@@ -339,7 +347,7 @@ def _quick_unsqueeze(input: Any, dim: Any) -> tuple | None:
     return None
 
 
-@composed(method=True)
+@composed(method=True, inplace_view=True)
 @shortcut(reshaped, _quick_unsqueeze, misses=(LookupError,))
 def unsqueeze(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
     """A view with a new dim of size 1 at `dim`.
@@ -379,7 +387,7 @@ def _quick_permute(input: Any, order: Any, dims: Any) -> tuple | None:
     return input.transpose(*statics), statics
 
 
-@composed(covers="permute", method=True)
+@composed(covers="permute", method=True, ragged="levels")
 @shortcut(permuted, _quick_permute, misses=(KeyError, TypeError))
 def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     """A view with the dims in another order; every dim is named once.
@@ -413,7 +421,7 @@ def _quick_transpose(input: Any, dim0: Any, dim1: Any) -> tuple | None:
     return None
 
 
-@composed(method=True)
+@composed(method=True, inplace_view=True)
 @shortcut(permuted, _quick_transpose, misses=(KeyError,))
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
     """A view with two dims exchanged.

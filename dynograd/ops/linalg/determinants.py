@@ -16,8 +16,11 @@ from dynograd.ops.layout.views import reshaped
 from dynograd.ops.linalg.linear_systems import check_matrices, inverses
 from dynograd.ops.matmul.matmuls import _adjoint as adjoint_of
 from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.row import Row
 
 __all__ = ["linalg_det"]
+
+FAMILY = Row(ragged="groups")
 
 
 @op(name="linalg_det", saves="A output")
@@ -77,7 +80,7 @@ def linalg_det(A: Any) -> Any:
     return determinants(A)
 
 
-@composed(method=True)
+@composed(method=True, out=None)
 def det(input: Any) -> Any:
     """Another name of `linalg.det`."""
     return linalg_det(input)
@@ -114,7 +117,7 @@ def slogdet(input: Any) -> Any:
     return linalg_slogdet(input)
 
 
-@composed(method=True)
+@composed(method=True, out=None)
 def logdet(input: Any) -> Any:
     """The logarithm of the determinant of each matrix: -inf where it is 0, NaN where it is negative.
 

@@ -23,8 +23,11 @@ from dynograd.ops.linalg.triangles import tril
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.matmul.matrix_products import identity_like
 from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.row import Row
 
 __all__: list[str] = []
+
+FAMILY = Row(ragged="groups")
 
 
 def _columns(input: Any, start: int | None, stop: int | None) -> Any:

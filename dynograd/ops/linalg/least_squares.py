@@ -23,8 +23,11 @@ from dynograd.ops.linalg.linear_systems import adjoint_of, check_matrices, check
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.op import composed, op
 from dynograd.ops.reduce.reductions import sum
+from dynograd.ops.row import Row
 
 __all__: list[str] = []
+
+FAMILY = Row(ragged="groups")
 
 
 def _plain(value: Any) -> Any:
@@ -70,7 +73,7 @@ def linalg_pinv(A: Any, rcond: Any = None, *, atol: Any = None, rtol: Any = None
     return pseudoinverse(A, _plain(atol), _plain(rcond if rtol is None else rtol), bool(hermitian))
 
 
-@composed(method=True)
+@composed(method=True, out=None)
 def pinverse(input: Any, rcond: float = 1e-15) -> Any:
     """The older form of `linalg.pinv`."""
     return linalg_pinv(input, rcond)

@@ -20,8 +20,11 @@ from dynograd.ops.matmul.matmuls import _adjoint as adjoint_of
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.matmul.matrix_products import identity_like
 from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.row import Row
 
 __all__ = ["adjoint_of", "check_matrices", "check_one_dtype", "exchanged", "with_state"]
+
+FAMILY = Row(ragged="groups")
 
 
 def check_matrices(who: str, input: Any, square: bool = False, name: str = "A") -> tuple[int, ...]:

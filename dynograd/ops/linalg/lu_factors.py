@@ -26,8 +26,11 @@ from dynograd.ops.matmul.matmuls import _adjoint as adjoint_of
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.matmul.matrix_products import identity_like
 from dynograd.ops.op import composed, op
+from dynograd.ops.row import Row
 
 __all__ = ["lu_factors"]
+
+FAMILY = Row(ragged="groups")
 
 
 @op(name="linalg_lu_factor_ex", outputs="LU pivots info", saves="output")
@@ -71,7 +74,7 @@ def _block(input: Any, top: int, bottom: int, left: int, right: int) -> Any:
     return get_basic(input, (Ellipsis, slice(top, bottom), slice(left, right)))
 
 
-@op(name="lu_permutation", differentiable=False)
+@op(name="lu_permutation", differentiable=False, inner=True)
 def permutation_of(pivots: Array, rows: int, dtype: Any) -> Array:
     """The matrices P of the row exchanges `pivots`, so that A = P @ L @ U."""
     return kernel("linear_algebra", "permutation", pivots)(pivots, rows, getattr(dtype, "numpy", dtype))

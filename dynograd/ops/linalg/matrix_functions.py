@@ -21,14 +21,17 @@ from dynograd.ops.matmul.matrix_products import chain_matmul, cross, matrix_powe
 from dynograd.ops.op import composed, op
 from dynograd.ops.precisions import narrowed, widened
 from dynograd.ops.reduce.scans import cumprod
+from dynograd.ops.row import Row
 
 __all__: list[str] = []
+
+FAMILY = Row(ragged="groups")
 
 
 # --- the exponential -----------------------------------------------------------------------------------------------------
 
 
-@op(name="matrix_exp", saves="input")
+@op(name="matrix_exp", saves="input", out=None)
 def exponentials(input: Array) -> Array:
     """The exponential of each square matrix."""
     return kernel("linear_algebra", "exponential", input)(input)
@@ -59,7 +62,7 @@ def matrix_exp(input: Any) -> Any:
 # --- powers of numbers ---------------------------------------------------------------------------------------------------
 
 
-@composed()
+@composed(out=None)
 def linalg_vander(x: Any, *, N: int | None = None) -> Any:
     """The powers 0 to N - 1 (by default as many as there are numbers) of each number of the last dim, in a new one.
 
@@ -81,7 +84,7 @@ def _powers(x: Any, count: int) -> Any:
     return cumprod(cat([ones] + [column] * (count - 1), -1), -1) if count else get_basic(ones, (Ellipsis, slice(0, 0)))
 
 
-@composed()
+@composed(out=None, ragged="each")
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """The powers of each number of a vector as a row: N - 1 down to 0, or up when `increasing`.
 
@@ -100,7 +103,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
 # --- products ------------------------------------------------------------------------------------------------------------
 
 
-@composed()
+@composed(ragged="each")
 def linalg_multi_dot(tensors: Any) -> Any:
     """The product of two or more matrices in the cheapest order; the first and the last may be vectors.
 
@@ -165,7 +168,7 @@ def _reflected(vectors: Any, tau: Any, found: Any, adjoint: bool) -> Any:
     return found
 
 
-@composed(method=True)
+@composed(method=True, aliases={"tau": "input2", "other": "input3"})
 def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
     """`Q @ other` for the product Q of all reflections that `geqrf` gave, without making Q.
 
@@ -215,7 +218,7 @@ def linalg_matrix_power(A: Any, n: int) -> Any:
     return matrix_power(A, n)
 
 
-@composed()
+@composed(out="apart")
 def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     """The cross product of vectors of size 3 along `dim`.
 
@@ -225,7 +228,7 @@ def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     return cross(input, other, dim)
 
 
-@composed()
+@composed(out=None)
 def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """A view of the diagonal of each matrix.
 
@@ -244,7 +247,7 @@ def linalg_matmul(input: Any, other: Any) -> Any:
 # --- systems of tensors --------------------------------------------------------------------------------------------------
 
 
-@composed()
+@composed(ragged="each")
 def linalg_tensorinv(A: Any, ind: int = 2) -> Any:
     """The inverse with respect to `tensordot` over the first `ind` dims.
 
@@ -263,7 +266,7 @@ def linalg_tensorinv(A: Any, ind: int = 2) -> Any:
     return reshaped(linalg_inv(reshaped(A, (prod(first), prod(last)))), (*last, *first))
 
 
-@composed()
+@composed(ragged="each")
 def linalg_tensorsolve(A: Any, B: Any, dims: Any = None) -> Any:
     """X with `tensordot(A, X, X.ndim) = B`; the dims `dims` of A are moved to its end first.
 

@@ -18,11 +18,14 @@ from dynograd.ops.op import composed
 from dynograd.ops.reduce.extremes import amax, amin
 from dynograd.ops.reduce.norms import vector_norm
 from dynograd.ops.reduce.reductions import kept, sum
+from dynograd.ops.row import Row
 
 __all__: list[str] = []
 
+FAMILY = Row(ragged="groups")
 
-@composed()
+
+@composed(ragged="parts")
 def linalg_vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The norm of order `ord` (a number, inf or -inf) over `dim`, an int or several; of all elements by default.
 
@@ -87,7 +90,7 @@ def linalg_matrix_norm(
     return found if keepdim else found.squeeze((row, column))
 
 
-@composed()
+@composed(ragged="parts")
 def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The norm of vectors or matrices, as `dim` or the rank says; without `ord` the 2-norm of all elements.
 
@@ -149,7 +152,7 @@ def linalg_cond(A: Any, p: Any = None) -> Any:
     return where(regular, found * linalg_matrix_norm(turned, p), inf)
 
 
-@composed()
+@composed(ragged="parts")
 def linalg_vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     """The sum of `conj(x) * y` along `dim`; the others broadcast.
 

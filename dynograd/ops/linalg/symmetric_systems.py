@@ -11,8 +11,11 @@ from dynograd.errors import DtypeError, LinAlgError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.linalg.linear_systems import check_matrices, check_one_dtype
 from dynograd.ops.op import composed, op
+from dynograd.ops.row import Row
 
 __all__: list[str] = []
+
+FAMILY = Row(ragged="groups")
 
 
 @op(name="linalg_ldl_factor_ex", outputs="LD pivots info", differentiable=False)
@@ -67,7 +70,7 @@ def linalg_ldl_factor(A: Any, *, hermitian: bool = False) -> Any:
     return ldl_result(*ldl_factors(A, bool(hermitian), True)[:2])
 
 
-@op(name="linalg_ldl_solve", differentiable=False)
+@op(name="linalg_ldl_solve", differentiable=False, partly_at_once="pivots are checked by value")
 def ldl_solutions(LD: Array, pivots: Array, B: Array, hermitian: bool) -> Array:
     """X with A @ X = B, of the factors of A."""
     return kernel("symmetric_factors", "bunch_kaufman_solution", LD)(LD, pivots, B, hermitian)

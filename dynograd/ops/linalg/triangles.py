@@ -14,8 +14,11 @@ from dynograd.ops.layout.conversions import copied
 from dynograd.ops.layout.strides import diagonal, fill_diagonal_of
 from dynograd.ops.layout.views import ravel
 from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.row import Row
 
 __all__ = ["diag", "diag_embed", "diagflat", "tril", "tril_indices", "triu", "triu_indices"]
+
+FAMILY = Row(ragged="groups")
 
 
 @op(name="tril", inplace=True, linear=True)
@@ -85,7 +88,7 @@ def _check_matrix(who: str, input: Any) -> None:
         raise ShapeError(f"{who}: input tensor must have at least 2 dimensions, got shape {tuple(input.shape)}.")
 
 
-@composed(method=True)
+@composed(method=True, out="exact", ragged="each")
 def diag(input: Any, diagonal: int = 0) -> Any:
     """A vector as the diagonal of a new matrix, or the diagonal of a matrix as a vector, in memory of its own.
 
@@ -108,7 +111,7 @@ def diag(input: Any, diagonal: int = 0) -> Any:
 _diagonal = diagonal
 
 
-@composed(method=True)
+@composed(method=True, out=None)
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Matrices of zeros with the last dim of `input` on a diagonal; they lie in the new dims `dim1` and `dim2`.
 
@@ -132,7 +135,7 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     return fill_diagonal_of(input, tuple(shape), offset, one, two)
 
 
-@composed(method=True)
+@composed(method=True, out=None, ragged="each")
 def diagflat(input: Any, offset: int = 0) -> Any:
     """A matrix with all elements of `input` on a diagonal.
 
@@ -143,7 +146,7 @@ def diagflat(input: Any, offset: int = 0) -> Any:
     return diag_embed(ravel(input), offset)
 
 
-@op(differentiable=False)
+@op(differentiable=False, out=None, at_once="it takes no tensors")
 def tril_indices(
     row: int,
     col: int,
@@ -165,7 +168,7 @@ def tril_indices(
     return _indices("tril_indices", row, col, offset, dtype, device, True)
 
 
-@op(differentiable=False)
+@op(differentiable=False, out=None, at_once="it takes no tensors")
 def triu_indices(
     row: int,
     col: int,

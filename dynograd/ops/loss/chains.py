@@ -28,7 +28,7 @@ from dynograd.ops.reduce.reductions import exp_difference, logsumexp_dims, sum_d
 __all__: list[str] = []
 
 
-@op(extras="levels sums")
+@op(extras="levels sums", inner=True)
 def chain_likelihoods(
     emissions: Array,
     transitions: Array,
@@ -83,7 +83,7 @@ def chain_likelihoods_step_by_step(
     return found + score
 
 
-@op()
+@op(inner=True)
 def chain_marginals(
     emissions: Array, transitions: Array, first: Array, last: Array, starts: Array, lengths: Array, step: int
 ) -> Array:
@@ -116,7 +116,7 @@ def chain_marginals_step_by_step(
     return get_basic(whole, (slice(0, -1),))
 
 
-@op(differentiable=False, outputs="tags scores")
+@op(differentiable=False, outputs="tags scores", inner=True)
 def chain_best_paths(
     emissions: Array, transitions: Array, first: Array, last: Array, starts: Array, lengths: Array, step: int
 ) -> Any:

@@ -27,14 +27,17 @@ from dynograd.ops.norm.softmaxes import log_softmax_over
 from dynograd.ops.op import composed, op
 from dynograd.ops.precisions import narrowed, widened
 from dynograd.ops.reduce.reductions import sum_dims
+from dynograd.ops.row import Row
 
 __all__ = ["binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "nll_loss"]
+
+FAMILY = Row(out=None)
 
 
 # --- one class among many ----------------------------------------------------------------------------------------------------
 
 
-@op(name="cross_entropy", extras="statistics total gradient")
+@op(name="cross_entropy", extras="statistics total gradient", functional=True, cast="wide", inner=True)
 def class_entropy(
     input: Array,
     target: Array,
@@ -77,7 +80,7 @@ def class_entropy_decomposition(
     return narrowed(_picked_loss(logarithms, target, weight, ignore_index, label_smoothing, reduction), input)
 
 
-@op(name="nll_loss", extras="total")
+@op(name="nll_loss", extras="total", functional=True, cast="wide", inner=True)
 def class_likelihood(input: Array, target: Array, weight: Array | None, ignore_index: int, reduction: str) -> Array:
     """-input[target], weighted and reduced; `target` holds class numbers that have been checked."""
     return kernel("losses", "nll_loss_forward", input)(input, target, weight, ignore_index, reduction)
@@ -236,7 +239,7 @@ def _distribution_entropy(
     return narrowed(reduced(loss, reduction), input)
 
 
-@op(name="cross_entropy_of_distributions", extras="top total")
+@op(name="cross_entropy_of_distributions", extras="top total", cast="wide", inner=True)
 def distribution_entropies(input: Array, target: Array, weight: Array | None) -> Array:
     """-sum(target * weight * log softmax(input)) over dim 1 (dim 0 of a vector), in float32."""
     loss, top, total = kernel("losses", "distribution_entropy_forward", input)(input, target, weight)
@@ -324,7 +327,7 @@ def _along(vector: Any, dim: int, rank: int) -> Any:
 # --- yes or no ---------------------------------------------------------------------------------------------------------------
 
 
-@op(name="binary_cross_entropy", saves="input target")
+@op(name="binary_cross_entropy", saves="input target", functional=True, cast={"cpu": "wide"})
 def yes_no_entropy(input: Array, target: Array) -> Array:
     """-(target * log(input) + (1 - target) * log(1 - input)), logarithms not below -100."""
     return (target - 1) * maximum(log1p(-input), -100.0) - target * maximum(log(input), -100.0)
@@ -339,7 +342,7 @@ def yes_no_entropy_backward(g: Any, saved: Any) -> Any:
     )
 
 
-@composed(covers="binary_cross_entropy")
+@composed(covers="binary_cross_entropy", ragged="elements")
 def binary_cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
 ) -> Any:
@@ -405,7 +408,7 @@ _yes_no_scores = in_one_pass(
 )
 
 
-@composed()
+@composed(functional=True, cast="wide", ragged="elements")
 def binary_cross_entropy_with_logits(
     input: Any,
     target: Any,

@@ -26,14 +26,17 @@ from dynograd.ops.op import composed, op
 from dynograd.ops.precisions import check_floating, narrowed, widened
 from dynograd.ops.recurrent.recurrences import _alive
 from dynograd.ops.reduce.reductions import sum_dims
+from dynograd.ops.row import Row
 
 __all__ = ["ctc_loss"]
+
+FAMILY = Row(out=None)
 
 _REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
 _LOWEST = -1e30  # stands for log(0) in the decomposition: derivatives of -inf would be NaN
 
 
-@op(extras="alphas shifts exact")
+@op(extras="alphas shifts exact", inner=True)
 def ctc_losses(
     log_probs: Array, targets: Array, input_lengths: Array, target_lengths: Array, blank: int, zero_infinity: bool
 ) -> Array:
@@ -97,7 +100,7 @@ def ctc_decomposition(
     return choose(impossible, 0.0 if zero_infinity else float("inf"), loss)
 
 
-@composed()
+@composed(functional=True, cast={"cpu": "wide"})
 def ctc_loss(
     log_probs: Any,
     targets: Any,

@@ -54,7 +54,7 @@ class LinearCrossEntropyOptions:
             raise ValueError(f"LinearCrossEntropyOptions: batch_chunk_size must be positive int or None, got {size!r}.")
 
 
-@op(name="linear_cross_entropy_in_chunks", extras="input_slope weight_slope bias_slope")
+@op(name="linear_cross_entropy_in_chunks", extras="input_slope weight_slope bias_slope", cast="lower", inner=True)
 def chunked_entropy(
     input: Array,
     linear_weight: Array,
@@ -152,7 +152,7 @@ def _sum_of(total: Any, part: Any) -> Any:
     return part if total is None else total + part
 
 
-@composed()
+@composed(functional=True)
 def linear_cross_entropy(
     input: Any,
     linear_weight: Any,

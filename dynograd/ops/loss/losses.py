@@ -19,8 +19,11 @@ from dynograd.ops.elementwise.exponentials import exp, log
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import composed, op
 from dynograd.ops.reduce.reductions import mean_dims, sum_dims
+from dynograd.ops.row import Row
 
 __all__ = ["gaussian_nll_loss", "huber_loss", "kl_div", "l1_loss", "mse_loss", "poisson_nll_loss", "smooth_l1_loss"]
+
+FAMILY = Row(out=None)
 
 
 # --- in one pass ---------------------------------------------------------------------------------------------------------------
@@ -72,7 +75,7 @@ _smooth = in_one_pass("smooth_l1", _near_or_far, "The reduced distances, squared
 _huber_losses = in_one_pass("huber", _huber, "The reduced squares, distances beyond the parameter.")
 
 
-@composed()
+@composed(functional=True, cast="wide", ragged="elements")
 def mse_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", weight: Any = None
 ) -> Any:
@@ -93,7 +96,7 @@ def mse_loss(
     return _weighted("mse_loss", square(input - target), input, weight, reduction)
 
 
-@composed()
+@composed(functional=True, cast="wide", ragged="elements")
 def l1_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", weight: Any = None
 ) -> Any:
@@ -113,7 +116,7 @@ def l1_loss(
     return _weighted("l1_loss", abs(input - target), input, weight, reduction)
 
 
-@composed()
+@composed(functional=True, cast="wide", ragged="elements")
 def smooth_l1_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", beta: float = 1.0
 ) -> Any:
@@ -139,7 +142,7 @@ def smooth_l1_loss(
     return _smooth(input, target, float(beta), reduction)
 
 
-@composed()
+@composed(functional=True, cast="wide", ragged="elements")
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Any:
     """d^2 / 2 below delta, delta (d - delta / 2) above, of d = |input - target|, averaged.
 
@@ -165,7 +168,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     return reduced(_huber(input, target, delta) * weight, reduction)
 
 
-@composed()
+@composed(functional=True, cast="wide", ragged="elements")
 def kl_div(
     input: Any,
     target: Any,
@@ -224,7 +227,7 @@ _divergence_of_logarithms = in_one_pass(
 )
 
 
-@composed()
+@composed(functional=True, cast="wide", ragged="elements")
 def poisson_nll_loss(
     input: Any,
     target: Any,
@@ -257,7 +260,7 @@ def poisson_nll_loss(
     return reduced(loss, reduction)
 
 
-@composed()
+@composed(functional=True, ragged="elements")
 def gaussian_nll_loss(
     input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Any:

@@ -21,6 +21,7 @@ from dynograd.ops.loss.losses import reduced, reduction_of, same_shape
 from dynograd.ops.op import composed
 from dynograd.ops.reduce.reductions import sum_dims
 from dynograd.ops.reduce.similarities import pairwise_distance
+from dynograd.ops.row import Row
 
 __all__ = [
     "cosine_embedding_loss",
@@ -34,8 +35,10 @@ __all__ = [
     "triplet_margin_with_distance_loss",
 ]
 
+FAMILY = Row(out=None, functional=True)
 
-@composed()
+
+@composed(cast="wide", ragged="elements")
 def hinge_embedding_loss(
     input: Any,
     target: Any,
@@ -61,7 +64,7 @@ def hinge_embedding_loss(
     return reduced(near + far, reduction)
 
 
-@composed()
+@composed(cast="wide", ragged="tokens")
 def cosine_embedding_loss(
     input1: Any,
     input2: Any,
@@ -100,7 +103,7 @@ def cosine_embedding_loss(
     return reduced(near + far, reduction)
 
 
-@composed()
+@composed(cast="wide", ragged="elements")
 def margin_ranking_loss(
     input1: Any,
     input2: Any,
@@ -128,7 +131,7 @@ def margin_ranking_loss(
     return reduced(clamp_min((input2 - input1) * target + margin, 0.0), reduction)
 
 
-@composed()
+@composed(cast="wide", ragged="elements")
 def soft_margin_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
 ) -> Any:
@@ -146,7 +149,7 @@ def soft_margin_loss(
     return reduced(-logsigmoid(input * target), reduction)
 
 
-@composed()
+@composed(ragged="tokens")
 def multilabel_soft_margin_loss(
     input: Any,
     target: Any,
@@ -177,7 +180,7 @@ def multilabel_soft_margin_loss(
     return reduced(sum_dims(loss, (last,), False) / max(input.shape[last], 1), reduction)
 
 
-@composed()
+@composed(cast="wide", ragged="tokens")
 def multi_margin_loss(
     input: Any,
     target: Any,
@@ -225,7 +228,7 @@ def multi_margin_loss(
     return reduced(loss if len(input.shape) == 2 else reshaped(loss, ()), reduction)
 
 
-@composed()
+@composed(cast="wide", ragged="tokens")
 @read_values
 def multilabel_margin_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
@@ -287,7 +290,7 @@ def _check_classes(who: str, labels: Any, least: int, classes: int, shape: tuple
         )
 
 
-@composed()
+@composed(cast="wide", ragged="tokens")
 def triplet_margin_loss(
     anchor: Any,
     positive: Any,
@@ -324,7 +327,7 @@ def triplet_margin_loss(
     return _triplet("triplet_margin_loss", anchor, positive, negative, distance, margin, swap, reduction)
 
 
-@composed()
+@composed(ragged="tokens")
 def triplet_margin_with_distance_loss(
     anchor: Any,
     positive: Any,

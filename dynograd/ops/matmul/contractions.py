@@ -26,7 +26,7 @@ Labels = tuple[Any, ...]
 Shape = tuple[int, ...]
 
 
-@composed()
+@composed(out=None, functional=True)
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """`input1 @ weight[k] @ input2 + bias[k]` for every output feature k.
 
@@ -57,7 +57,7 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     return found if bias is None else found + bias
 
 
-@composed()
+@composed(out=None)
 def einsum(equation: Any, *operands: Any) -> Any:
     """Products of all operands' elements, summed over the subscripts that the output lacks.
 
@@ -405,7 +405,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     return narrowed(made, a) if a.dtype == b.dtype else made  # sums of integers stay in their dtype
 
 
-@composed(method=True)
+@composed(method=True, tensors="input other")
 def inner(input: Any, other: Any) -> Any:
     """The sum of products over the last dims; a number multiplies.
 
@@ -424,7 +424,7 @@ def inner(input: Any, other: Any) -> Any:
     return tensordot(input, other, ([-1], [-1]))
 
 
-@composed(method=True)
+@composed(method=True, out="exact", ragged="each")
 def vdot(input: Any, other: Any) -> Any:
     """The inner product of two vectors, the first one conjugated.
 

@@ -11,7 +11,7 @@ from dynograd.ops.op import op
 __all__: list[str] = []
 
 
-@op(saves="a b")
+@op(saves="a b", inner=True)
 def grouped_products(a: Array, b: Array, plan: Any, transposed_a: bool = False, transposed_b: bool = False) -> Array:
     """The products c = a @ b of matrices that lie in vectors as `plan` (a `ProductPlan`) says, as a vector; float32 or float64.
 

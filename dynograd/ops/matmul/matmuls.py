@@ -41,7 +41,7 @@ def _check_product(who: str, one: Any, two: Any, names: tuple[str, str] = ("inpu
         )
 
 
-@op(method=True, saves="input other", few="matmuls.few_product")
+@op(method=True, saves="input other", few="matmuls.few_product", cast="lower", uneven=True, work="product")
 def matmul(input: Array, other: Array) -> Array:
     """The matrix product; leading dims broadcast, 1-d operands are a row on the left and a column on the right.
 
@@ -127,7 +127,7 @@ def matmul_fast_backward(g: Any, saved: Any) -> Any:
     )
 
 
-@composed(method=True)
+@composed(method=True, work="product")
 def mm(input: Any, mat2: Any, out_dtype: Any = None) -> Any:
     """The product of two matrices; `out_dtype` float32 keeps what half types are summed in.
 
@@ -147,7 +147,7 @@ def _quick_bmm(compute: Any, input: Any, other: Any, out_dtype: Any) -> tuple | 
     return None
 
 
-@composed(method=True)
+@composed(method=True, out="exact", work="product")
 @shortcut(matmul, _quick_bmm, compute="matmuls.few_products", misses=(ValueError,), other="mat2")
 def bmm(input: Any, mat2: Any, out_dtype: Any = None) -> Any:
     """The products of two batches of matrices, (B, N, M) with (B, M, P); `out_dtype` as in `mm`.
@@ -183,7 +183,7 @@ def of_out_dtype(who: str, out_dtype: Any, *operands: Any) -> list[Any]:
     return [convert(one, kind) for one in operands]
 
 
-@composed(method=True)
+@composed(method=True, work="product")
 def mv(input: Any, vec: Any) -> Any:
     """The product of a matrix and a vector.
 
@@ -195,7 +195,7 @@ def mv(input: Any, vec: Any) -> Any:
     return matmul(input, vec)
 
 
-@composed(method=True)
+@composed(method=True, out="exact", ragged="each", work="product")
 def dot(input: Any, tensor: Any) -> Any:
     """The inner product of two vectors.
 
@@ -214,7 +214,7 @@ def _check_rank(who: str, input: Any, rank: int) -> None:
         )
 
 
-@op(saves="input weight bias.shape")
+@op(saves="input weight bias.shape", functional=True, cast="lower", uneven=True, work="product")
 def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
     """`input @ weight.T + bias`.
 

@@ -52,7 +52,7 @@ def _added(who: str, input: Any, product: Any, beta: float, alpha: float) -> Any
     return plus(input if beta == 1 else scaled(input, beta), product)
 
 
-@op(linear=True)
+@op(linear=True, ragged="packed")
 def scaled(input: Array, factor: float) -> Array:
     """`factor * input` in the dtype of `input`, which backward does not need (`mul` would keep it)."""
     return kernel("matrix_products", "scaled", input)(input, factor)
@@ -63,7 +63,7 @@ def scaled_backward(g: Any, saved: Any, factor: Any) -> Any:
     return (scaled(g, factor.conjugate()),)
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace=True, out="exact", cast="lower", ragged="each", work="product")
 def addmm(input: Any, mat1: Any, mat2: Any, out_dtype: Any = None, *, beta: float = 1, alpha: float = 1) -> Any:
     """`beta * input + alpha * (mat1 @ mat2)`; with beta 0, NaN and inf in `input` do not matter.
 
@@ -79,7 +79,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, out_dtype: Any = None, *, beta: floa
     return _added("addmm", input, mm(mat1, mat2), beta, alpha)
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace="function", out="exact", cast="lower", ragged="each")
 def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """`beta * input + alpha * (mat @ vec)`.
 
@@ -90,7 +90,7 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) 
     return _added("addmv", input, mv(mat, vec), beta, alpha)
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace=True, cast="lower", ragged="each")
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """`beta * input + alpha * outer(vec1, vec2)`.
 
@@ -105,7 +105,7 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1)
     return _added("addr", input, mul(reshaped(vec1, (vec1.shape[0], 1)), vec2), beta, alpha)
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace=True, out="exact", cast="lower", work="product")
 def baddbmm(input: Any, batch1: Any, batch2: Any, out_dtype: Any = None, *, beta: float = 1, alpha: float = 1) -> Any:
     """`beta * input + alpha * (batch1 @ batch2)` for batches of matrices.
 
@@ -118,7 +118,7 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, out_dtype: Any = None, *, beta
     return _added("baddbmm", input, bmm(batch1, batch2), beta, alpha)
 
 
-@composed(method=True, inplace=True)
+@composed(method=True, inplace=True, out="exact", cast="lower")
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """`beta * input + alpha * (batch1 @ batch2).sum(0)`: the products of a batch added up.
 
@@ -136,7 +136,7 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: floa
 # --- chains and powers ---------------------------------------------------------------------------------------------------
 
 
-@composed()
+@composed(ragged="each")
 def chain_matmul(*matrices: Any) -> Any:
     """The product of several matrices, in the order of multiplications that costs least.
 
@@ -184,7 +184,7 @@ def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
     return splits
 
 
-@op(differentiable=False)
+@op(differentiable=False, at_once="it computes nothing")
 def identity_like(input: Array) -> Array:
     """Identity matrices in the shape and dtype of a batch of square ones."""
     return kernel("matrix_products", "identity_like", input)(input)
@@ -222,7 +222,7 @@ def matrix_power(input: Any, n: int) -> Any:
         input = matmul(input, input)
 
 
-@composed(method=True)
+@composed(method=True, out=None, cast={"cpu": "wide"}, ragged="each")
 def trace(input: Any) -> Any:
     """The sum of the diagonal of a matrix.
 
@@ -239,7 +239,7 @@ def trace(input: Any) -> Any:
 # --- cross product -------------------------------------------------------------------------------------------------------
 
 
-@op(name="cross", saves="input other")
+@op(name="cross", saves="input other", out="exact apart", cast={"cuda": "widest"})
 def cross_along(input: Array, other: Array, dim: int) -> Array:
     """The cross product along `dim` of two tensors of one shape."""
     return kernel("matrix_products", "cross", input)(input, other, dim)

@@ -23,7 +23,7 @@ def _quick_outer(compute: Any, input: Any, vec2: Any) -> object:
     return None
 
 
-@composed(method=True)
+@composed(method=True, ragged="each")
 @shortcut(None, _quick_outer, compute="few.outer", beside="input vec2")
 def outer(input: Any, vec2: Any) -> Any:
     """The matrix of `input[i] * vec2[j]`.
@@ -43,13 +43,13 @@ def outer(input: Any, vec2: Any) -> Any:
     return mul(reshaped(input, (input.shape[0], 1)), vec2)
 
 
-@composed(method=True)
+@composed(method=True, ragged="each")
 def ger(input: Any, vec2: Any) -> Any:
     """Another name of `outer`."""
     return outer(input, vec2)
 
 
-@composed(method=True)
+@composed(method=True, ragged="each")
 def kron(input: Any, other: Any) -> Any:
     """The Kronecker product: every element of `input` times the whole of `other`, laid out as a block tensor.
 

@@ -14,8 +14,11 @@ from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.arithmetic import conj
 from dynograd.ops.op import op
+from dynograd.ops.row import Row
 
 __all__ = ["sparse_product", "sparse_sampled", "sparse_transposed_product"]
+
+FAMILY = Row(out=None)
 
 
 def _check(who: str, crow: Any, col: Any, values: Any, dense: Any, wanted: int | None, what: str) -> None:
@@ -34,7 +37,7 @@ def _check(who: str, crow: Any, col: Any, values: Any, dense: Any, wanted: int |
         )
 
 
-@op(saves="values crow col dense")
+@op(saves="values crow col dense", at_once="sparse tensors are not recorded")
 def sparse_product(values: Array, crow: Array, col: Array, dense: Array) -> Array:
     """The product of a sparse (R, C) and a dense (C, K) matrix. Entries of one place add up.
 
@@ -70,7 +73,7 @@ def sparse_product_jvp(tangents: Any, saved: Any) -> Any:
     )
 
 
-@op(saves="values crow col dense")
+@op(saves="values crow col dense", at_once="sparse tensors are not recorded")
 def sparse_transposed_product(values: Array, crow: Array, col: Array, dense: Array, columns: int) -> Array:
     """The product of the transpose of a sparse (R, columns) matrix and a dense (R, K) one.
 
@@ -105,7 +108,7 @@ def sparse_transposed_product_jvp(tangents: Any, saved: Any, columns: Any) -> An
     )
 
 
-@op(saves="input other crow col")
+@op(saves="input other crow col", at_once="sparse tensors are not recorded")
 def sparse_sampled(input: Array, other: Array, crow: Array, col: Array) -> Array:
     """The entries of `input @ other.T` at the places of a sparse (R, C) matrix; `input` (R, K), `other` (C, K).
 

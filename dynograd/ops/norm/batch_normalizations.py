@@ -18,11 +18,21 @@ from dynograd.ops.norm.normalizations import by_channel, check_channels, group_n
 from dynograd.ops.op import composed, op
 from dynograd.ops.precisions import check_floating, narrowed, widened
 from dynograd.ops.reduce.reductions import mean_dims
+from dynograd.ops.row import Row
 
 __all__ = ["batch_norm", "instance_norm"]
 
+FAMILY = Row(out=None)
 
-@op(name="batch_norm", outputs="output mean variance", extras="batch_mean rstd")
+
+@op(
+    name="batch_norm",
+    outputs="output mean variance",
+    extras="batch_mean rstd",
+    functional=True,
+    cast="around",
+    inner=True,
+)
 def batch_normalized(
     input: Array,
     weight: Array | None,
@@ -66,7 +76,7 @@ def batch_normalized_decomposition(
     return narrowed(out, input), reshaped(mean, flat), reshaped(variance * spread, flat)
 
 
-@op(name="moved_statistics", differentiable=False)
+@op(name="moved_statistics", differentiable=False, inner=True)
 def moved_statistics(input: Array, batch: Array, momentum: float) -> Array:
     """Running statistics `input`, moved towards the batch's by the share `momentum`."""
     return kernel("normalizations", "moved_statistics", input)(input, batch, momentum)
@@ -133,7 +143,7 @@ def batch_norm(
     return out
 
 
-@composed()
+@composed(functional=True)
 def instance_norm(
     input: Any,
     running_mean: Any = None,

@@ -17,7 +17,7 @@ from dynograd.ops.reduce.reductions import mean
 __all__ = ["native_batch_norm", "native_group_norm", "native_layer_norm"]
 
 
-@composed()
+@composed(out=None)
 def native_layer_norm(input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> Any:
     """(`layer_norm` of `input`, means, 1 / root of variance + eps), the last two with dims of size 1 in place of the normalised ones.
 
@@ -30,7 +30,7 @@ def native_layer_norm(input: Any, normalized_shape: Any, weight: Any, bias: Any,
     return (out, *_statistics(input, tuple(range(rank, len(input.shape))), True, eps))
 
 
-@composed()
+@composed(out=None)
 def native_group_norm(input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float) -> Any:
     """(`group_norm` of `input` (N, C, *), means (N, group), 1 / root of variance + eps (N, group)).
 

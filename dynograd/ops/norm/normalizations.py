@@ -21,14 +21,17 @@ from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import composed, op
 from dynograd.ops.precisions import check_floating, narrowed, widened
 from dynograd.ops.reduce.reductions import mean_dims
+from dynograd.ops.row import Row
 
 __all__ = ["group_norm", "layer_norm", "local_response_norm", "rms_norm"]
+
+FAMILY = Row(out=None, functional=True)
 
 
 # --- over features -----------------------------------------------------------------------------------------------------------
 
 
-@op(name="layer_norm", extras="mean rstd")
+@op(name="layer_norm", extras="mean rstd", cast={"cpu": "around", "cuda": "wide"}, uneven=True)
 def layer_normalized(input: Array, weight: Array | None, bias: Array | None, rank: int, eps: float) -> Array:
     """`input` normalised over its last `rank` dims, scaled and shifted."""
     out, mean, rstd = kernel("normalizations", "layer_norm_forward", input)(input, rank, weight, bias, eps)
@@ -79,7 +82,7 @@ def layer_norm(
     return layer_normalized(input, weight, bias, rank, eps)
 
 
-@op(name="rms_norm", extras="scale")
+@op(name="rms_norm", extras="scale", cast="around")
 def root_normalized(input: Array, weight: Array | None, rank: int, eps: float) -> Array:
     """`input` over the root of its mean square along its last `rank` dims, scaled."""
     return kernel("rms_norms", "rms_norm_forward", input)(input, rank, weight, eps)
@@ -149,7 +152,7 @@ def _check_normalized(who: str, input: Any, normalized_shape: Any, weight: Any, 
 # --- over groups and neighbours ------------------------------------------------------------------------------------------------
 
 
-@op(name="group_norm", extras="mean rstd")
+@op(name="group_norm", extras="mean rstd", cast={"cpu": "around", "cuda": "wide"})
 def group_normalized(input: Array, weight: Array | None, bias: Array | None, groups: int, eps: float) -> Array:
     """Each group of channels of each example of `input` (N, C, *) normalised, scaled and shifted per channel."""
     out, mean, rstd = kernel("normalizations", "group_norm_forward", input)(input, groups, weight, bias, eps)
@@ -205,7 +208,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     return group_normalized(input, weight, bias, num_groups, eps)
 
 
-@composed()
+@composed(ragged="groups")
 def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Any:
     """input / (k + alpha * mean of the squares of `size` neighbouring channels)^beta.
 

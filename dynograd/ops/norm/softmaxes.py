@@ -15,11 +15,14 @@ from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.reduce.reductions import sum_dims
+from dynograd.ops.row import Row
 
 __all__ = ["log_softmax", "softmax", "softmin"]
 
+FAMILY = Row(functional=True)
 
-@op(name="softmax", saves="output")
+
+@op(name="softmax", saves="output", out="exact", cast={"cuda": "wide"}, uneven=True)
 def softmax_over(input: Array, dim: int) -> Array:
     """`exp(input) / sum(exp(input))` along `dim`, counted from the front."""
     if input.dtype.itemsize == 1:
@@ -44,7 +47,7 @@ def softmax_jvp(tangents: Any, saved: Any, dim: Any) -> Any:
     return y * (way - sum_dims(y * way, (dim,), True))
 
 
-@op(name="log_softmax", saves="output")
+@op(name="log_softmax", saves="output", out="exact", cast={"cuda": "wide"}, uneven=True)
 def log_softmax_over(input: Array, dim: int) -> Array:
     """`input - log(sum(exp(input)))` along `dim`, counted from the front."""
     if input.dtype.itemsize == 1:
@@ -120,7 +123,7 @@ def log_softmax(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = 
     return _over_dim("log_softmax", log_softmax_over, input, dim, _stacklevel, dtype)
 
 
-@composed()
+@composed(out=None)
 def softmin(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None) -> Any:
     """`softmax(-input)`: the smallest element gets most.
 

@@ -16,8 +16,11 @@ from dynograd.ops.index.indexing import get_basic
 from dynograd.ops.layout.joins import joined
 from dynograd.ops.matmul.matmuls import linear
 from dynograd.ops.op import composed, op
+from dynograd.ops.row import Row
 
 __all__ = ["gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"]
+
+FAMILY = Row(out=None)
 
 
 @op(outputs="h c", saves="input cell", extras="active new_cell")
@@ -97,7 +100,7 @@ def _blocks(gates: Any, count: int) -> list[Any]:
     return [get_basic(gates, (Ellipsis, slice(part * width, (part + 1) * width))) for part in range(count)]
 
 
-@composed()
+@composed(cast="lower")
 def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
     """One step of an LSTM: (h', c') from `input` (B, I) and `hx` = (h, c), each (B, H); see `lstm_layer`.
 
@@ -111,7 +114,7 @@ def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh:
     return tuple(lstm_step(linear(input, w_ih, b_ih) + linear(h, w_hh, b_hh), c))
 
 
-@composed()
+@composed(cast="lower")
 def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
     """One step of a GRU: h' (B, H) from `input` (B, I) and `hx` (B, H); see `gru_layer`.
 
@@ -122,7 +125,7 @@ def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: 
     return gru_step(linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh), hx)
 
 
-@composed()
+@composed(cast="lower")
 def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
     """One step of an Elman network: tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh).
 
@@ -133,7 +136,7 @@ def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b
     return tanh(linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh))
 
 
-@composed()
+@composed(cast="lower")
 def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
     """One step of an Elman network with relu: relu(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh).
 

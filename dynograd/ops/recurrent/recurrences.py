@@ -22,11 +22,20 @@ from dynograd.ops.layout.views import reshaped
 from dynograd.ops.matmul.matmuls import linear
 from dynograd.ops.op import op
 from dynograd.ops.recurrent.cells import gru_step, lstm_step
+from dynograd.ops.row import Row
 
 __all__ = ["gru_layer", "lstm_layer", "projected_lstm", "rnn_layer"]
 
+FAMILY = Row(out=None)
 
-@op(outputs="output h_n c_n", extras="reserve")
+
+@op(
+    outputs="output h_n c_n",
+    extras="reserve",
+    cast="lower",
+    inner=True,
+    partly_at_once="lengths of sequences are checked against the tokens",
+)
 def lstm_layer(
     input: Array,
     h_0: Array,
@@ -124,7 +133,13 @@ def projected_lstm(
     return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0, c_0), lengths, reverse, ragged)
 
 
-@op(outputs="output h_n", extras="reserve")
+@op(
+    outputs="output h_n",
+    extras="reserve",
+    cast="lower",
+    inner=True,
+    partly_at_once="lengths of sequences are checked against the tokens",
+)
 def gru_layer(
     input: Array,
     h_0: Array,
@@ -181,7 +196,13 @@ def gru_decomposition(
     return _unrolled(step, _projected(input, weight_ih, bias_ih, lengths), (h_0,), lengths, reverse, ragged)
 
 
-@op(outputs="output h_n", extras="reserve")
+@op(
+    outputs="output h_n",
+    extras="reserve",
+    cast="lower",
+    inner=True,
+    partly_at_once="lengths of sequences are checked against the tokens",
+)
 def rnn_layer(
     input: Array,
     h_0: Array,

@@ -21,7 +21,7 @@ from dynograd.ops.reduce.reductions import floating, mean, sum
 __all__ = ["corrcoef", "cov"]
 
 
-@composed(method=True)
+@composed(method=True, out=None, ragged="each")
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """The covariance matrix of variables (rows) over observations (columns); of one variable its variance.
 
@@ -88,7 +88,7 @@ def _weights(count: int, fweights: Any, aweights: Any) -> Any:
     return fweights * aweights
 
 
-@composed(method=True)
+@composed(method=True, out=None, ragged="each")
 def corrcoef(input: Any) -> Any:
     """Pearson's correlation coefficients of variables (rows) over observations (columns), between -1 and 1.
 

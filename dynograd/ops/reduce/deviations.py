@@ -16,7 +16,7 @@ from dynograd.ops.reduce.reductions import count_of, kept, mean_dims, reduced_di
 __all__ = ["std", "std_mean", "var", "var_mean"]
 
 
-@op(name="var", saves="input")
+@op(name="var", saves="input", uneven=True)
 def var_dims(input: Array, dim: Any, correction: float, keepdim: bool) -> Array:
     """The variance over `dim`."""
     if input.dtype.itemsize == 1:
@@ -24,7 +24,7 @@ def var_dims(input: Array, dim: Any, correction: float, keepdim: bool) -> Array:
     return kernel("deviations", "var_forward", input)(input, dim, correction, keepdim)
 
 
-@op(name="std", saves="input output")
+@op(name="std", saves="input output", uneven=True)
 def std_dims(input: Array, dim: Any, correction: float, keepdim: bool) -> Array:
     """The standard deviation over `dim`."""
     if input.dtype.itemsize == 1:
@@ -142,7 +142,7 @@ def std(
     return std_dims(input, *arguments_of_deviations("std", input, dim, unbiased, keepdim, correction, axis, keepdims))
 
 
-@composed()
+@composed(out=None)
 def var_mean(
     input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
 ) -> Any:
@@ -155,7 +155,7 @@ def var_mean(
     return var_dims(input, dims, correction, keepdim), mean_dims(input, dims, keepdim)
 
 
-@composed()
+@composed(out=None)
 def std_mean(
     input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
 ) -> Any:

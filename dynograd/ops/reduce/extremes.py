@@ -26,13 +26,13 @@ __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 # --- over any dims -------------------------------------------------------------------------------------------------------
 
 
-@op(name="amax", saves="input output")
+@op(name="amax", saves="input output", uneven=True)
 def amax_dims(input: Array, dim: Any, keepdim: bool) -> Array:
     """The largest over `dim` (an int or a tuple, counted from the front; None: all)."""
     return kernel("extremes", "amax", input)(input, dim, keepdim)
 
 
-@op(name="amin", saves="input output")
+@op(name="amin", saves="input output", uneven=True)
 def amin_dims(input: Array, dim: Any, keepdim: bool) -> Array:
     """The smallest over `dim`."""
     return kernel("extremes", "amin", input)(input, dim, keepdim)
@@ -45,7 +45,7 @@ def amax_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
     return (kept(g, tuple(x.shape), dim, keepdim) * tie_shares(x, saved.output, dim, keepdim),)
 
 
-@op(differentiable=False)
+@op(differentiable=False, inner=True)
 def tie_shares(input: Array, output: Array, dim: Any, keepdim: bool) -> Array:
     """What part of the gradient of the extreme `output` each element of `input` gets."""
     return kernel("extremes", "tie_shares", input)(input, output, dim, keepdim)
@@ -99,7 +99,7 @@ def amin(input: Any, dim: Any = (), keepdim: bool = False, *, axis: Any = None, 
 aminmax_result = namedtuple("aminmax", "min max")  # type: ignore[name-match]
 
 
-@composed(method=True)
+@composed(method=True, out="exact")
 def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """The smallest and the largest element, of all or over one `dim`, as (min, max).
 
@@ -147,13 +147,13 @@ def put_back(g: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bool
     return spread(kept(g, shape, dim, keepdim), dim, kept(index, shape, dim, keepdim), shape)
 
 
-@op(name="max", outputs="values indices", saves="input.shape output.indices")
+@op(name="max", outputs="values indices", saves="input.shape output.indices", tensors="input", uneven=True)
 def max_along(input: Array, dim: int, keepdim: bool) -> Any:
     """The largest along `dim`, and where the first such is."""
     return kernel("extremes", "max_along", input)(input, dim, keepdim)
 
 
-@op(name="min", outputs="values indices", saves="input.shape output.indices")
+@op(name="min", outputs="values indices", saves="input.shape output.indices", tensors="input", uneven=True)
 def min_along(input: Array, dim: int, keepdim: bool) -> Any:
     """The smallest along `dim`, and where the first such is."""
     return kernel("extremes", "min_along", input)(input, dim, keepdim)
@@ -284,14 +284,14 @@ def _one_dim(who: str, input: Any, dim: int) -> int:
 # --- the index alone -----------------------------------------------------------------------------------------------------
 
 
-@op(name="argmax", differentiable=False)
+@op(name="argmax", differentiable=False, uneven=True)
 def argmax_along(input: Array, dim: int | None, keepdim: bool) -> Array:
     """Where the largest is: along `dim`, or counted over all elements."""
     _check_ordered("argmax", input)
     return kernel("extremes", "argmax", input)(input, dim, keepdim)
 
 
-@op(name="argmin", differentiable=False)
+@op(name="argmin", differentiable=False, uneven=True)
 def argmin_along(input: Array, dim: int | None, keepdim: bool) -> Array:
     """Where the smallest is: along `dim`, or counted over all elements."""
     _check_ordered("argmin", input)

@@ -15,7 +15,7 @@ from dynograd.ops.op import composed
 __all__ = ["gradient"]
 
 
-@composed()
+@composed(out=None)
 def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> Any:
     """Estimates the derivative of a sampled function along each dim by second-order differences of neighbours.
 

@@ -23,7 +23,7 @@ from dynograd.ops.reduce.reductions import kept, reduced_dims, sum_dims
 __all__ = ["cdist", "dist", "norm", "pdist", "renorm"]
 
 
-@op(name="vector_norm", saves="input output")
+@op(name="vector_norm", saves="input output", cast={"cuda": "wide"}, uneven=True)
 def norm_dims(input: Array, p: float, dim: Any, keepdim: bool) -> Array:
     """The p-norm over `dim` (an int or a tuple, counted from the front; None: all)."""
     return kernel("norms", "vector_norm_forward", input)(input, p, dim, keepdim)
@@ -43,7 +43,7 @@ def norm_backward(g: Any, saved: Any, p: Any, dim: Any, keepdim: Any) -> Any:
     return (kept(g * absolute_power(y, 1 - p), shape, dim, keepdim) * (x if p == 2 else signed_power(x, p - 1)),)
 
 
-@op(saves="input")
+@op(saves="input", ragged="packed")
 def absolute_power(input: Array, exponent: float) -> Array:
     """|input| ** exponent; where input is 0, 0 (and 1 when the exponent is 0)."""
     return kernel("norms", "absolute_power", input)(input, exponent)
@@ -54,7 +54,7 @@ def absolute_power_backward(g: Any, saved: Any, exponent: Any) -> Any:
     return (g * exponent * signed_power(saved.input, exponent - 1),)
 
 
-@op(saves="input")
+@op(saves="input", ragged="packed")
 def signed_power(input: Array, exponent: float) -> Array:
     """The sign (for complex numbers: the direction) of `input` times |input| ** exponent; where input is 0, 0."""
     return kernel("norms", "signed_power", input)(input, exponent)
@@ -106,7 +106,7 @@ def _quick_norm(compute: Any, input: Any, p: Any, dim: Any, keepdim: Any, dtype:
     return None
 
 
-@composed(method=True)
+@composed(method=True, uneven=True)
 @shortcut(norm_dims, _quick_norm, compute="norms.vector_norm_forward")
 def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """The p-norm of all elements, or over `dim` (an int or several), taken as one vector.
@@ -133,7 +133,7 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dty
     return vector_norm(input, p, dim, keepdim, dtype)
 
 
-@composed(method=True)
+@composed(method=True, out=None, tensors="input other", cast={"cuda": "wide"})
 def dist(input: Any, other: Any, p: float = 2) -> Any:
     """The p-norm of `input - other`, which broadcast.
 
@@ -143,7 +143,7 @@ def dist(input: Any, other: Any, p: float = 2) -> Any:
     return vector_norm(input - other, p, who="dist")
 
 
-@op(method=True, inplace=True)
+@op(method=True, inplace=True, cast={"cuda": "wide"})
 def renorm(input: Array, p: float, dim: int, maxnorm: float) -> Array:
     """`input` with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it.
 
@@ -196,7 +196,7 @@ def _quick_cdist(compute: Any, x1: Any, x2: Any, p: Any, compute_mode: Any) -> o
     return None
 
 
-@composed()
+@composed(out=None, cast="wide")
 @shortcut(None, _quick_cdist, compute="norms.distances", beside="x1 x2")
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = _IF_NECESSARY) -> Any:
     """The p-norm distance between each row of `x1` and each row of `x2`.
@@ -237,7 +237,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = _IF_NECES
     return vector_norm(apart, p, -1, who="cdist")
 
 
-@composed()
+@composed(out=None, functional=True, ragged="each")
 def pdist(input: Any, p: float = 2.0) -> Any:
     """The p-norm distance between every two rows of `input`: rows 0 and 1, 0 and 2, ..., the last two.
 

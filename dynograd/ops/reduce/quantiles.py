@@ -134,7 +134,7 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
 # --- quantiles -----------------------------------------------------------------------------------------------------------
 
 
-@composed(method=True)
+@composed(method=True, cast={"cpu": "wide"})
 def quantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Any:
@@ -155,7 +155,7 @@ def quantile(
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
-@composed(method=True)
+@composed(method=True, cast={"cpu": "wide"})
 def nanquantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Any:
@@ -212,7 +212,7 @@ def _between(ordered: Any, rank_of: Any, last: int, interpolation: str) -> Any:
     return gathered(ordered, last, near) + apart * (rank_of - near)
 
 
-@op(differentiable=False)
+@op(differentiable=False, ragged="packed")
 def whole_places(input: Array, rounding: str) -> Array:
     """Places between elements rounded to whole ones (int64): "lower", "higher" or "nearest", halves to even."""
     return kernel("quantiles", "whole_places", input)(input, rounding)

@@ -47,7 +47,7 @@ def floating(input: Any) -> Any:
 # --- sums ----------------------------------------------------------------------------------------------------------------
 
 
-@op(name="sum", linear=True, saves="input.shape")
+@op(name="sum", linear=True, saves="input.shape", cast={"cuda": "wide"}, uneven=True)
 def sum_dims(input: Array, dim: Any, keepdim: bool) -> Array:
     """The sum over `dim` (an int or a tuple, counted from the front; None: all)."""
     if input.dtype.itemsize == 1:
@@ -113,7 +113,7 @@ def sum(
     return sum_dims(input, reduced_dims("sum", dim, len(input.shape)), keepdim)
 
 
-@op(name="mean", linear=True, saves="input.shape")
+@op(name="mean", linear=True, saves="input.shape", uneven=True)
 def mean_dims(input: Array, dim: Any, keepdim: bool) -> Array:
     """The mean over `dim` of floating numbers."""
     if input.dtype.itemsize == 1:
@@ -191,7 +191,7 @@ def mean(
     return mean_dims(input, reduced_dims("mean", dim, len(input.shape)), keepdim)
 
 
-@op(saves="input")
+@op(saves="input", ragged="packed")
 def zero_nan(input: Array) -> Array:
     """`input` with 0 in place of NaN."""
     return kernel("reductions", "zero_nan", input)(input)
@@ -202,7 +202,7 @@ def zero_nan_backward(g: Any, saved: Any) -> Any:
     return (g * not_nan(saved.input),)
 
 
-@op(differentiable=False)
+@op(differentiable=False, ragged="packed")
 def not_nan(input: Array) -> Array:
     """1 where `input` is a number and 0 where it is NaN, in the dtype of `input`."""
     return kernel("reductions", "not_nan", input)(input)
@@ -234,7 +234,7 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
     return nansum(input, dim, keepdim, dtype=dtype) / sum(not_nan(input), dim, keepdim, dtype=dtype)
 
 
-@composed(method=True)
+@composed(method=True, out=None)
 def sum_to_size(input: Any, *sizes: Any, size: Any = None) -> Any:
     """`input` summed over the dims that broadcasting from `size` would have stretched.
 
@@ -257,7 +257,7 @@ def sum_to_size(input: Any, *sizes: Any, size: Any = None) -> Any:
     return sum_to(convert(input, dtypes.int64) if getattr(input, "array", input).dtype.kind in "biu" else input, wanted)
 
 
-@op(differentiable=False, method=True)
+@op(differentiable=False, method=True, out=None, aliases={"dim": "axis"})
 def count_nonzero(input: Array, dim: Any = None) -> Array:
     """How many elements are not zero, over `dim` or altogether (int64).
 
@@ -271,7 +271,7 @@ def count_nonzero(input: Array, dim: Any = None) -> Array:
 # --- products ------------------------------------------------------------------------------------------------------------
 
 
-@op(name="prod", saves="input output")
+@op(name="prod", saves="input output", cast="wide")
 def prod_dims(input: Array, dim: Any, keepdim: bool) -> Array:
     """The product over `dim`."""
     if input.dtype.itemsize == 1:
@@ -398,7 +398,7 @@ def all(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None,
 # --- log of a sum of exponentials ----------------------------------------------------------------------------------------
 
 
-@op(name="logsumexp", saves="input output")
+@op(name="logsumexp", saves="input output", uneven=True)
 def logsumexp_dims(input: Array, dim: Any, keepdim: bool) -> Array:
     """log(sum(exp(input))) over `dim`."""
     if input.dtype.itemsize == 1:

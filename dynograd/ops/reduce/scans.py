@@ -49,7 +49,7 @@ def _moved(input: Any, dim: int, step: int) -> Any:
 # --- sums ----------------------------------------------------------------------------------------------------------------
 
 
-@op(name="cumsum", linear=True, inplace=True)
+@op(name="cumsum", linear=True, inplace=True, out="exact", cast={"cuda": "wide"}, uneven=True)
 def sum_so_far(input: Array, dim: int, reverse: bool) -> Array:
     """The sum of the elements up to each place of `dim`, or from it on when `reverse`."""
     if input.dtype.itemsize == 1:
@@ -102,7 +102,7 @@ def _scanned(who: str, input: Any, dim: Any, dtype: Any, axis: Any) -> tuple[Any
 # --- products ------------------------------------------------------------------------------------------------------------
 
 
-@op(name="cumprod", saves="input output", inplace=True)
+@op(name="cumprod", saves="input output", inplace=True, out="exact", cast={"cuda": "wide"})
 def product_so_far(input: Array, dim: int) -> Array:
     """The product of the elements up to each place of `dim`."""
     if input.dtype.itemsize == 1:
@@ -135,7 +135,7 @@ def behind_one_backward(g: Any, saved: Any, dim: Any) -> Any:
     return (_moved(g, dim, -1),)
 
 
-@op(saves="decay output")
+@op(saves="decay output", inner=True)
 def recurrence(input: Array, decay: Array, dim: int) -> Array:
     """r[k] = input[k] + decay[k] * r[k + 1], with r = 0 behind the end of `dim`."""
     return kernel("scans", "recurrence", input)(input, decay, dim)
@@ -296,7 +296,7 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     return input
 
 
-@composed()
+@composed(out=None)
 def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
     """The area below `y` along `dim` by the trapezoid rule.
 
@@ -310,13 +310,13 @@ def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) 
     return sum_dims(areas, place, False)
 
 
-@composed()
+@composed(out=None)
 def trapz(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
     """Another name of `trapezoid`."""
     return trapezoid(y, x, dx=dx, dim=dim)
 
 
-@composed()
+@composed(out=None)
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
     """The area below `y` up to each place of `dim` but the first; arguments as in `trapezoid`.
 

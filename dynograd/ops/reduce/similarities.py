@@ -15,11 +15,14 @@ from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import composed
 from dynograd.ops.reduce.norms import vector_norm
 from dynograd.ops.reduce.reductions import sum_dims
+from dynograd.ops.row import Row
 
 __all__ = ["cosine_similarity", "normalize", "pairwise_distance"]
 
+FAMILY = Row(out=None, functional=True)
 
-@composed()
+
+@composed(cast={"cuda": "wide"})
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """The cosine of the angle between vectors along `dim`: x1 . x2 / (max(|x1|, eps) * max(|x2|, eps)).
 
@@ -49,7 +52,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     return sum_dims((x1 / lengths[0]) * (x2 / lengths[1]), (place,), False)
 
 
-@composed()
+@composed(cast={"cuda": "wide"})
 def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
     """The p-norm of x1 - x2 + eps over the last dim.
 
@@ -64,7 +67,7 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepd
     return vector_norm(x1 - x2 + eps, p, -1, keepdim, None, "pairwise_distance")
 
 
-@composed()
+@composed(out="cast")
 def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
     """`input` divided by its p-norm along `dim`, so that vectors there have length 1; those shorter than `eps` stay short.
 

@@ -11,7 +11,7 @@ from dynograd.ops.op import op
 __all__: list[str] = []
 
 
-@op(differentiable=False)
+@op(differentiable=False, inner=True, partly_at_once="lengths of segments are checked")
 def segment_places(values: Array, starts: Array, ends: Array, how: str, k: int = 0) -> Array:
     """Where, counted from its first row, the rows of each segment are that `how` and `k` name, in each column for itself.
 
@@ -21,7 +21,7 @@ def segment_places(values: Array, starts: Array, ends: Array, how: str, k: int =
     return kernel("segment_orders", "places_of_segments", values)(values, starts, ends, how, k)
 
 
-@op(linear=True, saves="values.shape places starts ends")
+@op(linear=True, saves="values.shape places starts ends", inner=True)
 def segment_gather(values: Array, places: Array, starts: Array, ends: Array, per: int = 0) -> Array:
     """The rows at `places` of each segment, column by column: `per` for each segment (K * per, D), or one for each of its rows (M, D)."""
     return kernel("segment_orders", "gather_segments", values)(values, places, starts, ends, per)
@@ -33,7 +33,7 @@ def segment_gather_backward(g: Any, saved: Any, per: Any) -> Any:
     return (found, None, None, None)
 
 
-@op(linear=True, saves="places starts ends")
+@op(linear=True, saves="places starts ends", inner=True)
 def segment_scatter(g: Array, places: Array, starts: Array, ends: Array, per: int, rows: int) -> Array:
     """(rows, D): `g` added at `places` of each segment, as `segment_gather` picks them."""
     return kernel("segment_orders", "scatter_segments", g)(g, places, starts, ends, per, rows)

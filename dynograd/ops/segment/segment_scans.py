@@ -23,7 +23,7 @@ def segment_cumsum_backward(g: Any, saved: Any, backwards: Any) -> Any:
     return (segment_cumsum(g, saved.starts, saved.ends, not backwards), None, None)
 
 
-@op(linear=True, saves="starts ends")
+@op(linear=True, saves="starts ends", inner=True)
 def segment_move(values: Array, starts: Array, ends: Array, step: int) -> Array:
     """(M, D): each row `step` rows further along its segment (towards its front where negative), 0 where none arrives."""
     return kernel("segment_scans", "move_segments", values)(values, starts, ends, step, 0)
@@ -34,7 +34,7 @@ def segment_move_backward(g: Any, saved: Any, step: Any) -> Any:
     return (segment_move(g, saved.starts, saved.ends, -step), None, None)
 
 
-@op(saves="starts ends")
+@op(saves="starts ends", inner=True)
 def segment_behind_one(values: Array, starts: Array, ends: Array) -> Array:
     """(M, D): 1, and behind it all rows of the segment but the last."""
     return kernel("segment_scans", "move_segments", values)(values, starts, ends, 1, 1)
@@ -45,7 +45,7 @@ def segment_behind_one_backward(g: Any, saved: Any) -> Any:
     return (segment_move(g, saved.starts, saved.ends, -1), None, None)
 
 
-@op(saves="decay starts ends output")
+@op(saves="decay starts ends output", inner=True)
 def segment_recurrence(values: Array, decay: Array, starts: Array, ends: Array, backwards: bool = True) -> Array:
     """(M, D): r[k] = values[k] + decay[k] * r[k + 1] along each segment, from its last row on; r[k - 1] where not `backwards`."""
     return kernel("segment_scans", "recur_segments", values)(values, decay, starts, ends, backwards)
@@ -59,7 +59,7 @@ def segment_recurrence_backward(g: Any, saved: Any, backwards: Any) -> Any:
     return (back, decay, None, None)
 
 
-@op(saves="values starts ends output")
+@op(saves="values starts ends output", inner=True)
 def segment_cumprod(values: Array, starts: Array, ends: Array) -> Array:
     """(M, D): the running products of each segment's rows."""
     return kernel("segment_scans", "scan_segments", values)(values, starts, ends, "prod")
@@ -73,7 +73,7 @@ def segment_cumprod_backward(g: Any, saved: Any) -> Any:
     return (segment_behind_one(saved.output, starts, ends) * rest, None, None)
 
 
-@op(saves="values starts ends output")
+@op(saves="values starts ends output", inner=True)
 def segment_logcumsumexp(values: Array, starts: Array, ends: Array) -> Array:
     """(M, D): the logarithm of the running sum of exp of each segment's rows."""
     return kernel("segment_scans", "log_scan_segments", values)(values, starts, ends)

@@ -135,7 +135,10 @@ def _without_mean(g: Any, saved: Any) -> Any:
     return weighed - y * segment_spread(segment_sum(weighed, starts, ends), starts, ends, y.shape[0])
 
 
-@op(saves="values g starts ends")
+COMBINATIONS = ("add", "mul", "div")
+
+
+@op(saves="values g starts ends", inner=True)
 def segment_combine(values: Array, g: Array, starts: Array, ends: Array, how: str) -> Array:
     """(M, D): each row of segment k of `values` with row k of `g` (K, D) or (K, 1): their sum ("add"), product or quotient ("mul", "div")."""
     return kernel("segments", "combine", values)(values, g, starts, ends, how)
@@ -156,7 +159,7 @@ def segment_combine_backward(grad: Any, saved: Any, how: Any) -> Any:
     return (own, each, None, None)
 
 
-@op(saves="values starts ends")
+@op(saves="values starts ends", inner=True)
 def segment_squares(values: Array, starts: Array, ends: Array, centered: bool = False) -> Array:
     """(K, D): the sum of the squares of each segment's rows; of their distances from its mean with `centered`."""
     return kernel("segments", "squares", values)(values, starts, ends, centered)
@@ -185,7 +188,7 @@ def _distances(saved: Any, centered: bool) -> Any:
     return x - segment_spread(means, starts, ends, x.shape[0])
 
 
-@op(saves="values starts ends output")
+@op(saves="values starts ends output", inner=True)
 def segment_logsumexp(values: Array, starts: Array, ends: Array) -> Array:
     """(K, D): the logarithm of the sum of exp of each segment's rows; -inf of none."""
     return kernel("segments", "log_sums", values)(values, starts, ends)
@@ -213,7 +216,7 @@ def _shares(saved: Any) -> Any:
     return exp_difference(x, segment_spread(saved.output, saved.starts, saved.ends, x.shape[0]))
 
 
-@composed()
+@composed(out=None)
 def segment_reduce(
     data: Any,
     reduce: str,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dynograd.ops.op import rows_with
 from dynograd.ragged.calls import Call, invoke, own_function, ragged_rule
 from dynograd.ragged.families.groups import Groups, joined
 from dynograd.ragged.families.levels import SHARED, is_deep, lifted
@@ -15,13 +16,8 @@ from dynograd.tensor.tensor import Tensor
 
 __all__ = ["each"]
 
-NAMES = """
-outer ger kron dot vdot cov corrcoef pdist addmv addr addmm chain_matmul linalg_multi_dot diag diagflat trace vander cartesian_prod combinations
-block_diag meshgrid linalg_tensorinv linalg_tensorsolve
-""".split()
 
-
-@ragged_rule(*NAMES, kind="each", note="each row for itself")
+@ragged_rule(*rows_with("ragged", "each"), kind="each", note="each row for itself")
 def each(call: Call) -> Any:
     """Each row for itself; results with the shapes of rows are ragged."""
     ragged = call.ragged()

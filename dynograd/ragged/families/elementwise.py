@@ -11,6 +11,7 @@ from typing import Any
 
 from dynograd.errors import ShapeError
 from dynograd.ops.op import registry
+from dynograd.ops.segment.segments import COMBINATIONS
 from dynograd.ragged.calls import Call, results
 from dynograd.ragged.partitions import Shapes, shown
 from dynograd.ragged.tensor import RaggedTensor
@@ -48,7 +49,7 @@ def elementwise(call: Call) -> Any:
     return results(call.with_(**given), like.with_packed)
 
 
-_COMBINED = frozenset(["add", "sub", "mul", "div"])
+_COMBINED = frozenset([*COMBINATIONS, "sub"])
 
 
 def _combined(how: str, one: Any, two: Any) -> Any:

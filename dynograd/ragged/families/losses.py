@@ -10,7 +10,7 @@ from dynograd import arrays
 from dynograd.errors import IndexRangeError, ShapeError
 from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.ops.loss.losses import reduction_of
-from dynograd.ops.op import registry
+from dynograd.ops.op import registry, rows_with
 from dynograd.ragged.calls import Call, ragged_rule
 from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.groups import grouped, index_of
@@ -26,24 +26,15 @@ __all__: list[str] = []
 SEQUENCES = "sequence_mean"
 _NOTE = 'mean over real tokens; reduction="sequence_mean": of each row, then over rows'
 
-# Each element for itself, or each token (the last dim) for itself.
-ALONE = """
-mse_loss l1_loss smooth_l1_loss huber_loss kl_div poisson_nll_loss gaussian_nll_loss binary_cross_entropy.public
-binary_cross_entropy_with_logits hinge_embedding_loss soft_margin_loss margin_ranking_loss
-""".split()
-OF_TOKENS = """
-cosine_embedding_loss multilabel_soft_margin_loss multi_margin_loss multilabel_margin_loss triplet_margin_loss triplet_margin_with_distance_loss
-""".split()
 
-
-@ragged_rule(*ALONE, *OF_TOKENS, kind="packed", note=_NOTE)
+@ragged_rule(*rows_with("ragged", "elements"), *rows_with("ragged", "tokens"), kind="packed", note=_NOTE)
 def on_tokens(call: Call) -> Any:
     """The loss of packed elements."""
     ragged = call.ragged()
     if any([isinstance(one.packed, RaggedTensor) for one in ragged]):
         return _by_levels(call, ragged)
     like = max(ragged, key=lambda one: one.ndim)
-    if isinstance(like.partition, Shapes) and call.name in OF_TOKENS:
+    if isinstance(like.partition, Shapes) and call.op.row["ragged"] == "tokens":
         return _of_tokens_of_shapes(call)
     for one in ragged:
         if one.place != like.place:

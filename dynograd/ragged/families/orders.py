@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -24,14 +23,6 @@ from dynograd.ragged.uniform import as_dense, as_ragged, lines_of
 
 __all__ = ["along", "reordered"]
 
-SEGMENTS: dict[str, Callable[..., Any]] = {
-    "softmax": segmented.softmax,
-    "log_softmax": segmented.log_softmax,
-    "cumsum": segmented.cumsum,
-    "cumprod": segmented.cumprod,
-    "logcumsumexp": segmented.logcumsumexp,
-}
-
 
 @ragged_rule("softmax", "log_softmax", kind="segments", note="along the ragged dim by segments")
 def softmaxes(call: Call) -> Any:
@@ -40,7 +31,9 @@ def softmaxes(call: Call) -> Any:
     if isinstance(x.partition, Shapes) and not batch_invariant():
         if normalize_dim(call.name, call["dim"], x.ndim) == x.ndim - 1:
             return x.with_packed(call.with_(input=lines_of(x), dim=1).packed)
-    return along(call, call["dim"], lambda x: grouped(call) if batch_invariant() else _of_rows(x, SEGMENTS[call.name]))
+    return along(
+        call, call["dim"], lambda x: grouped(call) if batch_invariant() else _of_rows(x, getattr(segmented, call.name))
+    )
 
 
 @ragged_rule(
@@ -54,7 +47,7 @@ def scans(call: Call) -> Any:
         if x.dtype.is_complex or not x.dtype.is_floating_point or batch_invariant():
             return grouped(call)
         options = (call["reverse"],) if call.name == "cumsum" else ()
-        return _of_rows(x, lambda flat, part: SEGMENTS[call.name](flat, part, *options))
+        return _of_rows(x, lambda flat, part: getattr(segmented, call.name)(flat, part, *options))
 
     return along(call, call["dim"], of_rows)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dynograd.base.shapes import normalize_dim
-from dynograd.ops.op import registry
+from dynograd.ops.op import registry, rows_with
 from dynograd.ragged.calls import Call, ragged_rule
 from dynograd.ragged.families.elementwise import aligned, run
 from dynograd.ragged.families.groups import grouped, index_of
@@ -21,12 +21,9 @@ from dynograd.tensor.creation import full
 
 __all__ = ["padded_rows"]
 
-_GATHERS = """gather gather.public take_along_dim scatter scatter_add scatter.public scatter_number scatter_add.public scatter_reduce
-scatter_reduce.public index_add index_copy index_fill index_reduce slice_scatter select_scatter diagonal_scatter""".split()
-
 
 @ragged_rule(
-    *_GATHERS,
+    *rows_with("ragged", "places"),
     kind="groups",
     note="along dims beside the ragged one on packed elements; along it, each row has places of its own",
 )

@@ -27,57 +27,101 @@ from dynograd.ragged.families.views import merged_levels
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.ragged.uniform import as_dense, lines_of
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["across_rows", "flat_rows", "reduced", "refuse_short"]
 
-# Of rows, each as (total, D) packed elements: what a reduction over the ragged dim gives, (B, D).
-SEGMENTS: dict[str, Callable[[Call, Any, Partition], Any]] = {
-    "sum": lambda call, x, part: segmented.sum_rows(x, part),
-    "mean": lambda call, x, part: segmented.mean_rows(x, part),
-    "logsumexp": lambda call, x, part: segmented.logsumexp(x, part),
-    "count_nonzero": lambda call, x, part: segmented.sum_rows(x != 0, part),
-    "any": lambda call, x, part: segmented.extreme(_truth(x), part, "max"),
-    "all": lambda call, x, part: segmented.all_true(_truth(x), part),
-}
+# What a reduction over the ragged dim gives, (B, D), of the (total, D) packed elements; and those that round nothing, so that the ways of
+# rows alone and of many have the same bits.
+SEGMENTS: dict[str, Callable[[Call, Any, Partition], Any]] = {}
+EXACT: set[str] = set()
+
+
+def _over_rows(*names: str, exact: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Puts a function in `SEGMENTS` for these ops."""
+
+    def take(function: Callable[..., Any]) -> Callable[..., Any]:
+        SEGMENTS.update(dict.fromkeys(names, function))
+        EXACT.update(names if exact else ())
+        return function
+
+    return take
+
+
+@_over_rows("sum")
+def _sum(call: Call, x: Any, part: Partition) -> Tensor:
+    return segmented.sum_rows(x, part)
+
+
+@_over_rows("mean")
+def _mean(call: Call, x: Any, part: Partition) -> Tensor:
+    return segmented.mean_rows(x, part)
+
+
+@_over_rows("logsumexp")
+def _logsumexp(call: Call, x: Any, part: Partition) -> Tensor:
+    return segmented.logsumexp(x, part)
+
+
+@_over_rows("count_nonzero", exact=True)
+def _count(call: Call, x: Any, part: Partition) -> Tensor:
+    return segmented.sum_rows(x != 0, part)
+
+
+@_over_rows("any", exact=True)
+def _any(call: Call, x: Any, part: Partition) -> Tensor:
+    return segmented.extreme(_truth(x), part, "max")
+
+
+@_over_rows("all", exact=True)
+def _all(call: Call, x: Any, part: Partition) -> Tensor:
+    return segmented.all_true(_truth(x), part)
 
 
 def _truth(x: Any) -> Any:
     return x if x.dtype.name == "bool" else x != 0
 
 
+@_over_rows("prod")
 def _prod(call: Call, x: Any, part: Partition) -> Any:
     if x.dtype.name not in ("float32", "float64"):
         return NotImplemented
     return run("segment_product", x, *segmented.bounds(part, x))
 
 
+@_over_rows("amax", "amin", exact=True)
 def _extreme(call: Call, x: Any, part: Partition) -> Any:
     segmented.refuse_empty(call.name, part)
     return segmented.extreme(x, part, call.name[-3:])
 
 
+@_over_rows("argmax", "argmin", exact=True)
 def _place(call: Call, x: Any, part: Partition) -> Any:
     segmented.refuse_empty(call.name, part)
     return segmented.places(x, part, call.name[-3:])
 
 
+@_over_rows("max", "min", exact=True)
 def _extreme_and_place(call: Call, x: Any, part: Partition) -> Any:
     """The first extreme of each row gets its gradient."""
     places = _place(call, x, part)
     return segmented.picked(x, part, places, 1), places
 
 
+@_over_rows("median", exact=True)
 def _median(call: Call, x: Any, part: Partition) -> Any:
     segmented.refuse_empty(call.name, part)
     places = segmented.places(x, part, "nanmedian" if call["ignore_nan"] else "median")
     return segmented.picked(x, part, places, 1), places
 
 
+@_over_rows("kthvalue", exact=True)
 def _kthvalue(call: Call, x: Any, part: Partition) -> Any:
     places = segmented.places(x, part, "kth", call["k"] - 1)
     return segmented.picked(x, part, places, 1), places
 
 
+@_over_rows("vector_norm")
 def _norm(call: Call, x: Any, part: Partition) -> Any:
     p = call["p"]
     if p in (float("inf"), float("-inf")):
@@ -96,34 +140,16 @@ def _norm(call: Call, x: Any, part: Partition) -> Any:
     return NotImplemented
 
 
+@_over_rows("var")
 def _var(call: Call, x: Any, part: Partition) -> Any:
     return segmented.variance(x, part, call["correction"])
 
 
+@_over_rows("std")
 def _std(call: Call, x: Any, part: Partition) -> Any:
     found = _var(call, x, part)
     nothing = found == 0
     return run("where", nothing, 0.0, run("sqrt", run("where", nothing, 1.0, found)))
-
-
-SEGMENTS |= {
-    "prod": _prod,
-    "amax": _extreme,
-    "amin": _extreme,
-    "argmax": _place,
-    "argmin": _place,
-    "max": _extreme_and_place,
-    "min": _extreme_and_place,
-    "vector_norm": _norm,
-    "var": _var,
-    "std": _std,
-    "median": _median,
-    "kthvalue": _kthvalue,
-}
-
-
-# Nothing is rounded, so that the ways of rows alone and of many have the same bits.
-_EXACT = frozenset("count_nonzero any all amax amin argmax argmin max min median kthvalue".split())
 
 
 @ragged_rule(*SEGMENTS, kind="segments", note="over the ragged dim by segments; over other dims on packed elements")
@@ -240,7 +266,7 @@ def reduced(call: Call, of_rows: Callable[[Call, Any, Partition], Any]) -> Any:
     dense = as_dense(x)
     if dense is not None:
         return call.with_(input=dense)
-    if batch_invariant() and call.name not in _EXACT:  # the bits of the row alone are those of the dense kernels
+    if batch_invariant() and call.name not in EXACT:  # the bits of the row alone are those of the dense kernels
         return grouped(call)
     flat, wider, rest = flat_rows(x, [dim for dim in dims if dim != place])
     found = of_rows(call, flat, wider)

@@ -5,21 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.base.shapes import normalize_dim
-from dynograd.ops.op import registry
+from dynograd.ops.op import registry, rows_with
 from dynograd.ragged.calls import Call, ragged_rule, results
 from dynograd.ragged.tensor import RaggedTensor, row_of
 
 __all__ = ["on_packed"]
 
-# One operand, each element for itself, the shape stays.
-SAME = """
-to_copy clone clone.public contiguous to_device scaled absolute_power signed_power zero_nan not_nan ones_of modulus angle angle.public
-view_as_dtype whole_places float double half bfloat16 long int short char byte bool cfloat cdouble alias_copy detach_copy resolve_conj
-resolve_neg conj_physical positive
-""".split()
 
-
-@ragged_rule(*SAME, kind="packed", note="the packed elements as they are")
+@ragged_rule(*rows_with("ragged", "packed"), kind="packed", note="the packed elements as they are")
 def on_packed(call: Call) -> Any:
     """The op on the packed elements; the rows stay."""
     like = call.ragged()[0]

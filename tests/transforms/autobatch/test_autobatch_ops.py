@@ -13,8 +13,6 @@ import pytest
 import dynograd
 from dynograd.ops.op import registry
 from dynograd.tensor.tensor import Tensor, wrap
-from dynograd.transforms.autobatch.record.exceptions import PARTLY
-from dynograd.transforms.autobatch.record.forms import AT_ONCE
 from dynograd.transforms.autobatch.record.pending import Lazy
 from tests.ops.arguments import Subject, as_tuple, converted, draw, widened
 
@@ -81,7 +79,7 @@ def test_row(row, request):
             numpy.testing.assert_allclose(widened(one), widened(other), rtol=tolerance, atol=tolerance / 10)
     refused = {(op, why) for op, why, _ in report.refused}
     REFUSED.update(refused)
-    assert all(why == AT_ONCE.get(op) or op in PARTLY for op, why in refused), refused
+    assert all(why == registry[op].row["at_once"] or registry[op].row["partly_at_once"] for op, why in refused), refused
 
 
 def run(subject, arguments, wide, differentiable, lazy):
@@ -120,8 +118,9 @@ def waiting(one):
 
 
 def test_exceptions_are_ops_and_none_too_many():
-    assert {*AT_ONCE, *PARTLY} <= {name.removesuffix(".public") for name in registry} and not {*AT_ONCE} & {*PARTLY}
+    assert not any(entry.row["at_once"] and entry.row["partly_at_once"] for entry in registry.values())
     if len(RUN) < len(list(rows())):
         pytest.skip("only some rows have run")
     no_row = {"varlen_attention"}
-    assert {*PARTLY} - no_row <= {*REFUSED}, "these batch now: take them off the list"
+    partly = {entry.name for entry in registry.values() if entry.row["partly_at_once"]}
+    assert partly - no_row <= {*REFUSED}, "these batch now: take them off the list"

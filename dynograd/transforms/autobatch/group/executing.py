@@ -17,7 +17,6 @@ from dynograd.tensor.tensor import wrap
 from dynograd.transforms.autobatch.group.gathering import MASK, arguments, operand, single
 from dynograd.transforms.autobatch.group.rows import Arena, reshaped, slab_of
 from dynograd.transforms.autobatch.group.sums import RunningSum
-from dynograd.transforms.autobatch.record.forms import BY_ROW
 from dynograd.transforms.batching.batched import Batched, Level, make_batched
 from dynograd.transforms.batching.places import RowPlaces
 
@@ -260,7 +259,7 @@ class Group:
         """`form.call(given)`, with the place of `row` in the random stream where it draws."""
         if self.by_row is None:
             return self.form.call(given)
-        name = BY_ROW.get(self.form.op.name)
+        name = self.form.op.row["by_row"]
         if name is not None:
             given[name] = self.by_row[row]
         before = default_generator.state()

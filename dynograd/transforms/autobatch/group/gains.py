@@ -30,7 +30,6 @@ _WITH_GRADIENTS = {
 _TURN = 3.0
 _WEIGHT = 0.15  # for each number that a product gives: the gradient of a weight costs as much as the weight is large
 _LARGEST = 1024
-_PRODUCTS = {"linear", "matmul", "scaled_dot_product_attention", "convolution"}
 
 
 def gained(report: Any, since: int = 0, turns: int = 0) -> float:
@@ -51,7 +50,7 @@ def gained(report: Any, since: int = 0, turns: int = 0) -> float:
 def _sort(form: Any) -> str:
     if form.run_chained is not None:
         return "cell"
-    if form.op.name in _PRODUCTS:
+    if form.op.row["work"]:
         return "product"
     if form.op.view:
         return "view"

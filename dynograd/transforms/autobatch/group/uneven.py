@@ -19,17 +19,12 @@ from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.transforms.autobatch.group.gathering import arguments, operand, spans
 from dynograd.transforms.autobatch.group.rows import reshaped, slab_of
 from dynograd.transforms.autobatch.group.sharing import are_tensors
-from dynograd.transforms.autobatch.record.forms import BY_ROW, Form, frozen
+from dynograd.transforms.autobatch.record.forms import Form, frozen
 from dynograd.transforms.batching.batched import Level, make_batched
 
 __all__ = ["Family", "families_of", "run_family", "scheduled_as"]
 
 _MANY = 64  # calls of one form, on average, that are worth a group of their own
-# Ops, beside elementwise ones, that are run on ragged rows.
-_OPS = frozenset(
-    "stack cat matmul linear softmax log_softmax logsumexp sum mean amax amin max min argmax argmin var std norm vector_norm "
-    "layer_norm cumsum".split()
-)
 
 
 class Family:
@@ -152,9 +147,9 @@ def _shared_of(bucket: Any) -> list[Any]:
 
 def _traits_of(form: Form, bucket: Any) -> tuple[Any, list[Any]] | None:
     """(what the form has in common with others of its family, the shapes of its operands); None where it can be in none."""
-    if type(form) is not Form or (form.op.name not in _OPS and form.op.kind != "elementwise"):
+    if type(form) is not Form or (not form.op.row["uneven"] and form.op.kind != "elementwise"):
         return None
-    if form.number is not None or form.op.name in BY_ROW or not form.op.array_names:
+    if form.number is not None or form.op.row["by_row"] or not form.op.array_names:
         return None
     if any([one.device.type != "cpu" or not one.size for one in form.kinds]):
         return None

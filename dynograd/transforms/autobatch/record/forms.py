@@ -25,31 +25,6 @@ from dynograd.transforms.batching.calls import run_op
 
 __all__ = ["Form", "casting", "form_of", "frozen", "kind_of", "stand_ins"]
 
-# Ops that are always run at once, with the reason.
-AT_ONCE: dict[str, str] = {
-    "as_strided": "its result is a place in memory, which rows of a group have not",
-    "view_as_dtype": "its result is a place in memory, which rows of a group have not",
-    "nonzero": "the shape of its result depends on values",
-    "unique": "the shape of its result depends on values",
-    "unique_consecutive": "the shape of its result depends on values",
-    "bincount": "the shape of its result depends on values",
-    "masked_select": "the shape of its result depends on values",
-    "repeat_rows": "the shape of its result depends on values",
-    "identity_like": "it computes nothing",
-    "sparse_product": "sparse tensors are not recorded",
-    "sparse_transposed_product": "sparse tensors are not recorded",
-    "sparse_sampled": "sparse tensors are not recorded",
-    "tril_indices": "it takes no tensors",
-    "triu_indices": "it takes no tensors",
-}
-# Static arguments that differ from call to call (a place in the random stream): kept row by row, not in the signature.
-BY_ROW: dict[str, str] = {
-    "dropout": "key",
-    "dropout_again": "key",
-    "dropout_add": "key",
-    "scaled_dot_product_attention": "place",
-}
-
 # Ops whose groups have a class of their own, and what is to be checked where one of their calls is run at once after all.
 FORM_CLASSES: dict[str, Any] = {}
 CHECKS: dict[str, Any] = {}
@@ -199,8 +174,8 @@ def _new_form(op: Op, statics: dict[str, Any], operands: dict[str, Any]) -> Form
         (name, len(value) if isinstance(value, list) else None if isinstance(value, Kind) else (value,))
         for name, value in operands.items()
     ]
-    if op.name in AT_ONCE:
-        made.refused = AT_ONCE[op.name]
+    if op.row["at_once"]:
+        made.refused = op.row["at_once"]
         return made
     kinds = [one for value in operands.values() for one in (value if isinstance(value, list) else [value])]
     if sum([one.size for one in kinds if isinstance(one, Kind)]) > _LARGEST_STAND_IN:

@@ -10,7 +10,7 @@ from dynograd.interpreter import TENSORS
 from dynograd.ops.op import Op
 from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.autobatch.record.buckets import Bucket, Port
-from dynograd.transforms.autobatch.record.forms import AT_ONCE, BY_ROW, CHECKS, casting, form_of, frozen
+from dynograd.transforms.autobatch.record.forms import CHECKS, casting, form_of, frozen
 from dynograd.transforms.autobatch.record.pending import Kind, Lazy, note_view, settle, settled
 from dynograd.transforms.autobatch.record.recorder import Recorder, outside
 from dynograd.transforms.batching.batched import _active as active_vmaps
@@ -34,7 +34,7 @@ def roles_of(op: Op) -> tuple[int, ...]:
                 else ARRAY
                 if name in op.array_names
                 else OWN
-                if name == BY_ROW.get(op.name) == "key"
+                if name == op.row["by_row"] == "key"
                 else STATIC
                 for name in op.signature.parameters
             ]
@@ -87,7 +87,7 @@ def new_call(recorder: Recorder, op: Op, args: tuple, key: Any, plan: Any) -> An
             entries.append(None)
             operands[name] = value
     statics = {name: given[name] for name in op.static_names}
-    by_row = BY_ROW.get(op.name)
+    by_row = op.row["by_row"]
     if by_row == "place" and not given["p"]:
         by_row = None
     number = _number_of(op, operands)
@@ -215,7 +215,7 @@ def _refused(op: Op, given: dict[str, Any]) -> str | None:
         return "it is inside vmap"
     if op.list_name and not isinstance(given[op.list_name], (list, tuple)):
         return ""
-    return AT_ONCE.get(op.name)
+    return op.row["at_once"]
 
 
 def plain_call(recorder: Recorder, op: Op, given: dict[str, Any], why: str) -> Any:

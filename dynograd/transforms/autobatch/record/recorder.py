@@ -26,7 +26,7 @@ from dynograd.transforms.autobatch.group.scheduling import schedule
 from dynograd.transforms.autobatch.group.sums import RunningSum
 from dynograd.transforms.autobatch.group.uneven import families_of, run_family
 from dynograd.transforms.autobatch.record.buckets import Bucket, Port, Shared
-from dynograd.transforms.autobatch.record.forms import BY_ROW, Form, cast_as, casting, kind_of
+from dynograd.transforms.autobatch.record.forms import Form, cast_as, casting, kind_of
 from dynograd.transforms.autobatch.record.pending import Kind, Row, _slots, settle
 from dynograd.transforms.autobatch.reports import Report
 
@@ -224,7 +224,7 @@ class Recorder:
             found.generation = generation
             found.generations[kind] = generation + 1
             found.columns = [[] for _ in range(columns)]
-            if not columns and type(form) is Form and form.op.name not in BY_ROW:
+            if not columns and type(form) is Form and not form.op.row["by_row"]:
                 found.same_row()
             found.ports = tuple([Port(found, number, kind) for number, kind in enumerate(form.kinds)])
             self.waiting.append(found)

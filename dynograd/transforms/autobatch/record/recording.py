@@ -16,7 +16,7 @@ from dynograd.ops.op import Op
 from dynograd.tensor.tensor import wrap
 from dynograd.transforms.autobatch.group.sums import chained
 from dynograd.transforms.autobatch.record.buckets import Bucket, Port, Shared
-from dynograd.transforms.autobatch.record.forms import BY_ROW, casting, frozen
+from dynograd.transforms.autobatch.record.forms import casting, frozen
 from dynograd.transforms.autobatch.record.new_calls import (
     ARRAY,
     LIST,
@@ -182,7 +182,7 @@ def _enter(recorder: Recorder, op: Op, args: tuple, key: Any, form: Any, operand
 
 def _entered(recorder: Recorder, op: Op, key: Any, bucket: Any, ports: list[Any]) -> Any:
     slots = slots_of(recorder, bucket, ports)
-    if op.name in BY_ROW and OWN in roles_of(op):
+    if op.row["by_row"] and OWN in roles_of(op):
         slots.append(by_row_of(bucket).append)
     made = recorder.table[key] = (*slots, bucket.next_row, bucket.ports[0] if bucket.form.single else bucket.ports)
     return made

@@ -17,7 +17,7 @@ from dynograd.interpreter import TENSORS
 from dynograd.interpreter.shared import arguments_text, signature_of
 from dynograd.ops.op import Op
 from dynograd.ops.readers import CALLS, Entry, Reader, entry_of
-from dynograd.transforms.autobatch.record.forms import BY_ROW, frozen
+from dynograd.transforms.autobatch.record.forms import frozen
 from dynograd.transforms.autobatch.record.pending import Lazy, note_view
 from dynograd.transforms.autobatch.record.recorder import OFTEN
 from dynograd.transforms.autobatch.record.recording import MISS, extend, record
@@ -173,7 +173,7 @@ def _lines(op: Op, length: int) -> list[str]:
                 keys.append(part)
                 unpacked += [add, base]
                 notes += [f"if {add} is not None:", f"    {add}({base} + {row})"]
-        elif name == BY_ROW.get(op.name) == "key":
+        elif name == op.row["by_row"] == "key":
             last.append("ab_own")
             notes.append(f"ab_own({name})")
         elif op.signature.parameters[name].annotation in ("bool", bool):
