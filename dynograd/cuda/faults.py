@@ -103,8 +103,9 @@ def users_line() -> str:
 
 
 def _is_ours(frame: Any) -> bool:
-    """Whether a frame runs dynograd's code: a file of the package, or text that it made and compiled."""
+    """Whether a frame runs dynograd's code: a file of the package, or text that it wrote and compiled."""
     name = frame.f_code.co_filename
-    if name.startswith("<"):
-        return str(frame.f_globals.get("__name__", "dynograd")).split(".")[0] in ("dynograd", "builtins")
-    return os.path.abspath(name).startswith(_PACKAGE)
+    module = str(frame.f_globals.get("__name__", "dynograd" if name.startswith("<") else ""))
+    if module.partition(".")[0] == "dynograd" or os.path.abspath(name).startswith(_PACKAGE):
+        return True
+    return name.startswith("<") and module == "builtins"

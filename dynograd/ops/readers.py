@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import os
 import threading
 import types
 from collections import Counter
@@ -44,6 +45,16 @@ _entries: dict[types.FunctionType, Entry] = {}
 _listed: list[Entry] = []  # in the order in which they came
 _with_ways: list[Entry] = []
 _on: list[tuple[Reader, ...]] = [()]  # innermost first
+
+
+def _renew_lock() -> None:
+    """In a process that was forked while another thread of its parent held the lock, nobody would give it back."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 class Reader:
