@@ -6,14 +6,14 @@ import sys
 from collections.abc import Callable
 from typing import Any, Literal, TypedDict, cast
 
-__all__ = ["Row", "complete"]
+__all__ = ["USUAL", "Row", "complete"]
 
 
 Policy = Literal["lower", "wide", "widest", "around"]
 
 
 class Row(TypedDict, total=False):
-    """What readers ask of an op beside how it is computed; the decorators take these fields, and an op that says nothing has `_USUAL`.
+    """What readers ask of an op beside how it is computed; the decorators take these fields, and an op that says nothing has `USUAL`.
 
     The decorators' own arguments say how it is computed. Of these, `inplace` says that there is a method `x.relu_()`, or with "function"
     a function `relu_(x)` of the top level as well.
@@ -71,7 +71,7 @@ class Row(TypedDict, total=False):
     """The kind of its arithmetic, for estimates: "product", "convolution" or "attention"."""
 
 
-_USUAL = Row(
+USUAL = Row(
     out="cast",
     tensors=None,
     aliases={},
@@ -95,10 +95,10 @@ _OWN = ("ragged", "inner", "direct")  # fields that a face does not take from it
 
 def complete(row: Row, forward: Callable[..., Any], library: bool, view: Any, covered: Row | None) -> Row:
     """All fields of an op: its own, then those of the op it covers, of its file, and the usual ones."""
-    unknown = row.keys() - _USUAL.keys()
+    unknown = row.keys() - USUAL.keys()
     if unknown:
-        raise TypeError(f"{forward.__name__}: an op has no field {sorted(unknown)}; it has {sorted(_USUAL)}.")
-    fields: dict[str, Any] = dict(_USUAL)
+        raise TypeError(f"{forward.__name__}: an op has no field {sorted(unknown)}; it has {sorted(USUAL)}.")
+    fields: dict[str, Any] = dict(USUAL)
     if library:
         fields |= getattr(sys.modules[forward.__module__], "FAMILY", {})
     if view:

@@ -23,6 +23,7 @@ from dynograd.interpreter.recorded_methods import (
 )
 from dynograd.interpreter.signatures import standing_before
 from dynograd.ops.readers import CALLS
+from dynograd.ops.row import USUAL
 from dynograd.transforms.autobatch.record.cell_forms import CellForm
 from dynograd.transforms.autobatch.record.forms import casting
 from dynograd.transforms.autobatch.record.layer_calls import layer_of
@@ -115,6 +116,8 @@ def _bound(function: Any) -> Any:
 
 class Cell:
     """The record's view of a body. `owner` is the module that it is a method of, or None."""
+
+    row = USUAL  # readers see no op here, but those that it is made of
 
     def __init__(self, body: Any, name: str, owner: Any) -> None:
         self.body, self.name, self.owner = body, name, owner
