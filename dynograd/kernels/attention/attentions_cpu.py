@@ -60,7 +60,7 @@ def attention_forward(
         mask: bool, True where a query may look, or numbers to add; broadcast.
         p, place: weights are dropped as `random_cpu.dropout_mask` says for their shape and this (seed, offset).
     """
-    q, k, v = (_in_rows(_with_four_dims(_computed(one))) for one in (query, key, value))
+    q, k, v = (_in_rows(_with_four_dims(_computed(array))) for array in (query, key, value))
     out = _laid_out_like(q, v.shape[-1])
     logarithms = numpy.empty(q.shape[:3], q.dtype)
     (batch, heads, rows), keys = q.shape[:3], k.shape[2]
@@ -85,14 +85,14 @@ def attention_backward(
     place: tuple[int, int],
 ) -> tuple[Any, Any, Any]:
     """Gradients of query, key and value, laid out in memory like them."""
-    g, q, k, v, out = (_in_rows(_with_four_dims(_computed(one))) for one in (g, query, key, value, out))
-    found = [_laid_out_like(one, one.shape[-1]) for one in (q, k, v)]
+    g, q, k, v, out = (_in_rows(_with_four_dims(_computed(array))) for array in (g, query, key, value, out))
+    gradients = [_laid_out_like(array, array.shape[-1]) for array in (q, k, v)]
     (batch, heads, rows), keys = q.shape[:3], k.shape[2]
     parts = threads.parts(5 * batch * heads * rows * keys * q.shape[3] // _PER_OPERATION)
     tasks = dense_tasks(batch, heads, heads // k.shape[1], rows, keys, parts)
     mask, strides = _mask_strides(q, keys, mask)
-    _backward(tasks, (q, k, v, out, g, *found), logarithms, mask, strides, causal, -1, 0, scale, p, place)
-    g_q, g_k, g_v = found
+    _backward(tasks, (q, k, v, out, g, *gradients), logarithms, mask, strides, causal, -1, 0, scale, p, place)
+    g_q, g_k, g_v = gradients
     return (
         _rounded(g_q.reshape(query.shape), query),
         _rounded(g_k.reshape(key.shape), key),
@@ -125,7 +125,7 @@ def ragged_attention_forward(
         p, place: weights are dropped as `random_cpu.dropout_mask` says for the weights of all heads of all sequences behind one another.
         longest: for the GPU.
     """
-    q, k, v = (_in_rows(_computed(one).transpose(1, 0, 2)[None]) for one in (query, key, value))
+    q, k, v = (_in_rows(_computed(array).transpose(1, 0, 2)[None]) for array in (query, key, value))
     out = _laid_out_like(q, v.shape[-1])
     logarithms = numpy.empty(q.shape[1] * q.shape[2], q.dtype)
     heads, wide = q.shape[1], q.shape[3] + v.shape[3]
@@ -164,9 +164,9 @@ def ragged_attention_backward(
     longest: tuple[int, int],
 ) -> tuple[Any, Any, Any]:
     """Gradients of query, key and value, laid out in memory like them."""
-    given = (g, query, key, value, out)
-    g, q, k, v, out = (_in_rows(_computed(one).transpose(1, 0, 2)[None]) for one in given)
-    found = [_laid_out_like(one, one.shape[-1]) for one in (q, k, v)]
+    operands = (g, query, key, value, out)
+    g, q, k, v, out = (_in_rows(_computed(array).transpose(1, 0, 2)[None]) for array in operands)
+    gradients = [_laid_out_like(array, array.shape[-1]) for array in (q, k, v)]
     heads, reach = q.shape[1], max(window[1], 0)
     step = heads // k.shape[1]
     tasks = ragged_tasks(offsets_q, offsets_k, heads, step, ends, reach, threads.get_num_threads())
@@ -175,7 +175,7 @@ def ragged_attention_backward(
     mask, strides, each = _key_mask(q, mask)
     _backward(
         tasks,
-        (q, k, v, out, g, *found),
+        (q, k, v, out, g, *gradients),
         logarithms,
         mask,
         strides,
@@ -186,7 +186,9 @@ def ragged_attention_backward(
         p,
         place,
     )
-    return tuple([_rounded(one[0].transpose(1, 0, 2), like) for one, like in zip(found, given[1:4], strict=True)])  # type: ignore[return-value]
+    return tuple(
+        [_rounded(array[0].transpose(1, 0, 2), like) for array, like in zip(gradients, operands[1:4], strict=True)]
+    )  # type: ignore[return-value]
 
 
 def _forward(
@@ -209,10 +211,10 @@ def _backward(
     """`arrays`: q, k, v, out, the gradient of out, and those to make."""
     loops = _kernels()
     kind, handle = arrays[0].dtype, loops.handle
-    q, k, v, out, g, *found = map(handle, arrays)
+    q, k, v, out, g, *gradients = map(handle, arrays)
     loops.backward[kind](
         loops.functions[kind](), tasks.rows, tasks.bounds, _sizes(tasks, arrays, mask, strides, causal, window, step), kind.type(scale),
-        g, q, k, v, out, handle(logarithms), 0 if mask is None else handle(mask), *_stream(p, place, kind), *found,
+        g, q, k, v, out, handle(logarithms), 0 if mask is None else handle(mask), *_stream(p, place, kind), *gradients,
         count=tasks.bounds.size - 1, work=0, parts=tasks.bounds.size - 1,
     )  # fmt: skip
 
@@ -239,8 +241,8 @@ def _in_rows(array: Any) -> Any:
 def _laid_out_like(array: Any, width: int) -> Any:
     """A new array (B, H, T, width) whose dims follow each other in memory as those of `array` do."""
     order = sorted((0, 1, 2), key=lambda dim: -array.strides[dim])
-    made = buffers.empty((*[array.shape[dim] for dim in order], width), array.dtype)
-    return made.transpose(*[order.index(dim) for dim in (0, 1, 2)], 3)
+    result = buffers.empty((*[array.shape[dim] for dim in order], width), array.dtype)
+    return result.transpose(*[order.index(dim) for dim in (0, 1, 2)], 3)
 
 
 def _sizes(
@@ -259,8 +261,8 @@ def _sizes(
         window,
         step,
     ]
-    for place, one in enumerate(arrays):
-        sizes += [stride // one.itemsize for stride in one.strides[:3]]
+    for place, array in enumerate(arrays):
+        sizes += [stride // array.itemsize for stride in array.strides[:3]]
         if place == 3:
             sizes += strides
     return numpy.array(sizes)

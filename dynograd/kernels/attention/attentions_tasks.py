@@ -62,7 +62,7 @@ def _whole(offsets: Any) -> numpy.ndarray:
 def _ragged_tasks(
     offsets_q: bytes, offsets_k: bytes, heads: int, step: int, ends: bool, reach: int, parts: int
 ) -> Tasks:
-    first_q, first_k = (numpy.frombuffer(one, numpy.int64) for one in (offsets_q, offsets_k))
+    first_q, first_k = (numpy.frombuffer(offsets, numpy.int64) for offsets in (offsets_q, offsets_k))
     rows, keys = numpy.diff(first_q), numpy.diff(first_k)
     pairs = rows * keys
     cut, step = not step, step or 1

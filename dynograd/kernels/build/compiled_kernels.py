@@ -39,7 +39,9 @@ class _Kernels(dict[str, Callable[..., Any]]):
             programs = import_module("dynograd.kernels.rows.row_formulas").PROGRAMS
             rows, layout = (name[: -len("_inner")], "_inner") if name.endswith("_inner") else (name, "")
             program = import_module("dynograd.kernels.rows.row_programs").RowProgram(rows, programs[rows])
-            self[name] = getattr(import_module("dynograd.kernels.rows.row_programs_numba"), f"runner{layout}_of")(program)
+            self[name] = getattr(import_module("dynograd.kernels.rows.row_programs_numba"), f"runner{layout}_of")(
+                program
+            )
         return self[name]
 
 

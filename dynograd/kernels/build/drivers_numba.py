@@ -104,7 +104,9 @@ def _run(context, address, arguments, count, parts, num_threads):
             cgutils.alloca_once_value(builder, value) for value in (ir.Constant(_BYTES, None), parts, _WORD(1))
         )
         pointers = (worker, args, dims, steps, block)
-        builder.call(run, [*(builder.bitcast(pointer, _BYTES) for pointer in pointers), _WORD(1), _WORD(1), num_threads])
+        builder.call(
+            run, [*(builder.bitcast(pointer, _BYTES) for pointer in pointers), _WORD(1), _WORD(1), num_threads]
+        )
         return ir.Constant(_BYTES, None)
 
     whole = types.int64

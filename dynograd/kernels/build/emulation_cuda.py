@@ -270,7 +270,11 @@ def _repair() -> None:
         key = id(function.__globals__)
         if key not in known:
             known[key] = True
-            used = {id(module) for module in function.__globals__.values() if inspect.ismodule(module) and module in (tl, tl.core)}
+            used = {
+                id(module)
+                for module in function.__globals__.values()
+                if inspect.ismodule(module) and module in (tl, tl.core)
+            }
             if not used or not used <= patched:
                 patch_language(function)
                 patched.update(used)

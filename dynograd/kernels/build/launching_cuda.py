@@ -26,9 +26,9 @@ import numpy
 
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
+from dynograd.base.generated_sources import run_source
 from dynograd.cuda import allocator, driver, streams, thread_state
 from dynograd.errors import DeviceError, DtypeError
-from dynograd.base.generated_sources import run_source
 
 __all__ = [
     "FORMATS",
@@ -134,7 +134,10 @@ class _Kernel:
     def call(self, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: tuple[Any, ...]) -> None:
         """A launch whose arguments were not expected. The first one on a GPU teaches `entry` what to expect."""
         arguments = tuple(
-            [argument if type(argument) in _ROLES else self._plain(argument, place) for place, argument in enumerate(arguments)]
+            [
+                argument if type(argument) in _ROLES else self._plain(argument, place)
+                for place, argument in enumerate(arguments)
+            ]
         )
         kinds = (*map(type, arguments), *map(type, constants))
         used = driver.get(self.title)
@@ -398,9 +401,15 @@ class _Launcher:
         if not arrays or any([argument.pointer & 15 for argument in arrays]):
             return None
         named = zip(self.kernel.names, arguments, strict=True)
-        special = [not argument & 15 for name, argument in named if type(argument) is int and name in self.kernel.divisible]
-        marks = [argument if type(argument) in _PLAIN else id(argument) for argument in constants if argument is not None]
-        variant = self.found.get((arrays[0].layout.device, 0, *[argument.dtype for argument in arrays], *special, *marks))
+        special = [
+            not argument & 15 for name, argument in named if type(argument) is int and name in self.kernel.divisible
+        ]
+        marks = [
+            argument if type(argument) in _PLAIN else id(argument) for argument in constants if argument is not None
+        ]
+        variant = self.found.get(
+            (arrays[0].layout.device, 0, *[argument.dtype for argument in arrays], *special, *marks)
+        )
         if variant is None or variant[4] is not None:
             return None
         return (*variant[:4], self.driver.launch)

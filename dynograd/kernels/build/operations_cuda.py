@@ -11,8 +11,8 @@ from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.cuda import driver, streams
 from dynograd.kernels import kernel
 from dynograd.kernels.elementwise import elementwise_cuda
-from dynograd.kernels.formula import formulas
 from dynograd.kernels.elementwise.loops_cuda import CudaLoop
+from dynograd.kernels.formula import formulas
 
 __all__ = ["copy_into", "elementwise", "fill", "index", "index_assign", "reduced"]
 

@@ -42,7 +42,9 @@ def through_host(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
                 f"Move the tensor with .cpu() where that matters.",
                 stacklevel=user_level(),
             )
-        result = function(*[_to_host(value) for value in args], **{key: _to_host(value) for key, value in kwargs.items()})
+        result = function(
+            *[_to_host(value) for value in args], **{key: _to_host(value) for key, value in kwargs.items()}
+        )
         return _to_device(result, index)
 
     computed.__name__, computed.__doc__ = name, function.__doc__

@@ -68,9 +68,9 @@ def channels_last(array):
     """The array, or a copy, so that the channels of a place lie side by side."""
     if has_channels_last(array):
         return array
-    made = of_layout(layout_like(array.shape, array, True))
-    operations.copy_into(made, array)
-    return made
+    copy = of_layout(layout_like(array.shape, array, True))
+    operations.copy_into(copy, array)
+    return copy
 
 
 def layout_like(shape, like, last):

@@ -74,11 +74,11 @@ def conv_input_gradient(g, weight, bias, input_shape, stride, padding, dilation,
     if kind.itemsize == 2:
         g, weight = g.astype(np.float32), weight.astype(np.float32)
     if g.dtype.char not in "fd" or not g.size or not weight.size or not prod(input_shape):
-        found = columns.conv_input_gradient(g, weight, input_shape, stride, padding, dilation, groups)
-        return _with_bias(found, bias).astype(kind, copy=False)
+        gradient = columns.conv_input_gradient(g, weight, input_shape, stride, padding, dilation, groups)
+        return _with_bias(gradient, bias).astype(kind, copy=False)
     if _is_whole(input_shape, weight.shape, padding, groups) and weight.flags.c_contiguous:
-        found = matmul_forward(_as_matrix(g), _as_matrix(weight)).reshape(input_shape)
-        return _with_bias(found, bias).astype(kind, copy=False)
+        gradient = matmul_forward(_as_matrix(g), _as_matrix(weight)).reshape(input_shape)
+        return _with_bias(gradient, bias).astype(kind, copy=False)
     out = _empty(input_shape, g.dtype, _is_channels_last(g) or _is_channels_last(weight))
     if _by_points(g, weight, input_shape[1], groups, g.shape[1] >= DEEP and max(stride) == 1):
         windows = _windows(weight.shape[2:], stride, padding, dilation)

@@ -135,10 +135,10 @@ def _run(planned, x, weight, bias, shape, stride, padding, dilation, groups):
     x = channels_last(x) if plan.turns_x else x
     weight = channels_last(weight) if plan.turns_weight else weight
     out = of_layout(plan.out)
-    for one in plan.launches:
-        taps = weight.as_strided((1,), (weight.itemsize,), one.weight) if one.weight else weight
-        part = out.as_strided((1,), (out.itemsize,), one.out) if one.out else out
-        one.kernel(one.grid, x, taps, part, x if bias is None else bias, *one.numbers, **one.constants)
+    for launch in plan.launches:
+        taps = weight.as_strided((1,), (weight.itemsize,), launch.weight) if launch.weight else weight
+        part = out.as_strided((1,), (out.itemsize,), launch.out) if launch.out else out
+        launch.kernel(launch.grid, x, taps, part, x if bias is None else bias, *launch.numbers, **launch.constants)
     return out.copy() if plan.turned else out
 
 
@@ -163,9 +163,9 @@ class _Ghosts:
 
 
 def _ghost(layout, pointer):
-    made = object.__new__(CudaArray)
-    made.storage, made.pointer, made.layout = SimpleNamespace(device=layout.device), pointer, layout
-    return made
+    ghost = object.__new__(CudaArray)
+    ghost.storage, ghost.pointer, ghost.layout = SimpleNamespace(device=layout.device), pointer, layout
+    return ghost
 
 
 def _forward_plan(given, biased, shape, stride, padding, dilation, groups):
@@ -278,16 +278,16 @@ def _phases(size, stride, padding, dilation, taps):
     """Input place r + stride * j gets tap `first + period * i` from output place base + j + i * step, for each r below the stride."""
     common = math.gcd(dilation, stride)
     period = stride // common
-    found = []
+    phases = []
     for residue in range(min(stride, size)):
         reach = residue + padding
         firsts = [tap for tap in range(min(period, taps)) if (tap * dilation - reach) % stride == 0]
         first = firsts[0] if firsts else taps
         base = (reach - first * dilation) // stride if firsts else 0
-        found.append(
+        phases.append(
             _Phase(slice(residue, size, stride), slice(first, taps, period), base, -(period * dilation) // stride)
         )
-    return found
+    return phases
 
 
 # --- a group for each channel ----------------------------------------------------------------------------------------------------

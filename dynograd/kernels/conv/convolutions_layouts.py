@@ -170,7 +170,7 @@ def cut(
     """Outputs along A, and images, of an item: what fills tiles and threads best. Results do not depend on it."""
     whole = layout.tops[0]
     candidates = [(rows, 1) for rows in range(1, whole)] + [(whole, group) for group in range(1, batch + 1)]
-    best, found = -1.0, (1, 1)
+    best, shape = -1.0, (1, 1)
     for rows, group in candidates:
         if layout.bytes_of_rows(rows, group * depth) > room and (rows, group) != (1, 1):
             continue
@@ -182,5 +182,5 @@ def cut(
         read = vectors / (vectors + (1 if weights > ROOM_BYTES else 0.1))  # weights come from farther away than planes
         score = full * busy * read * (0.9 + 0.1 * laid)
         if score > best + 0.004:
-            best, found = score, (rows, group)
-    return found
+            best, shape = score, (rows, group)
+    return shape

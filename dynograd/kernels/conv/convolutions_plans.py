@@ -97,16 +97,16 @@ class Plan:
 
 def blocks_of(outer: int, heights: tuple[int, ...]) -> list[tuple[int, int]]:
     """Output channels in blocks of tile heights: as many of the largest as possible, but 6 + 4 for a last 8 + 2, 4 + 4 for 6 + 2."""
-    found, left = [], outer
+    blocks, left = [], outer
     while left:
         height = next(h for h in heights if h <= left)
         if left == 10 and height == 8:
             height = 6
         if left == 8 and height == 6:
             height = 4
-        found.append((outer - left, height))
+        blocks.append((outer - left, height))
         left -= height
-    return found
+    return blocks
 
 
 @lru_cache(maxsize=512)

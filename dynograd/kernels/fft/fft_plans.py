@@ -33,12 +33,12 @@ class Plan(NamedTuple):
 @lru_cache(64)
 def _factors(n: int) -> tuple[int, ...] | None:
     """Radices whose product is n, fours first; None when a prime factor is large."""
-    found = []
+    factors = []
     for radix in (4, 2, 3, 5, 7, 11, _LARGEST_PRIME):
         while n % radix == 0:
-            found.append(radix)
+            factors.append(radix)
             n //= radix
-    return tuple(found) if n == 1 else None
+    return tuple(factors) if n == 1 else None
 
 
 @lru_cache(64)
@@ -56,8 +56,8 @@ def _plan(n: int, kind: str, inverse: bool) -> Plan:
             circles.append(2 * np.pi / radix * np.arange(radix))
         length = m
     angle, circle = np.concatenate(angles), np.concatenate(circles)
-    made = (np.cos(angle), sign * np.sin(angle), np.cos(circle), sign * np.sin(circle))
-    return Plan(np.array(factors, np.int64), tuple([one.astype(kind) for one in made]), np.dtype(kind).type(sign))  # type: ignore[arg-type]
+    tables = (np.cos(angle), sign * np.sin(angle), np.cos(circle), sign * np.sin(circle))
+    return Plan(np.array(factors, np.int64), tuple([table.astype(kind) for table in tables]), np.dtype(kind).type(sign))  # type: ignore[arg-type]
 
 
 @lru_cache(8)
@@ -115,9 +115,9 @@ def _group(x: Any, out: Any, n: int, inner: int, lines: int, scale: float, inver
 @lru_cache(64)
 def _split(n: int) -> tuple[int, int] | None:
     """Two factors of n as equal as can be, both short enough for a group; None when there are none."""
-    for one in range(isqrt(n), 1, -1):
-        if n % one == 0:
-            return (one, n // one) if n // one <= _LONGEST and one >= _FEWEST else None
+    for factor in range(isqrt(n), 1, -1):
+        if n % factor == 0:
+            return (factor, n // factor) if n // factor <= _LONGEST and factor >= _FEWEST else None
     return None
 
 

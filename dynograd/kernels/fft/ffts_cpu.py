@@ -54,15 +54,15 @@ def complex_transform(x, dims, norm, inverse):
         return (_at_once.ifft if inverse else _at_once.fft)(x if kind in "FD" else x.astype(out.dtype), factor, out=out)
     if x.dtype.kind != "c":
         if dims[-1] % x.ndim == x.ndim - 1 and not inverse and x.size:
-            found = fft_plans.whole_of_rows(x, norm)
-            if found is not None:
-                return complex_transform(found, dims[:-1], norm, inverse)
+            spectrum = fft_plans.whole_of_rows(x, norm)
+            if spectrum is not None:
+                return complex_transform(spectrum, dims[:-1], norm, inverse)
         x = x.astype(np.result_type(x.dtype, np.complex64))
     if 0 in x.shape:
         return np.zeros(x.shape, x.dtype)
     for dim in reversed(dims):
-        found = fft_plans.along(x, dim, norm, inverse)
-        x = (np.fft.ifft if inverse else np.fft.fft)(x, axis=dim, norm=norm) if found is None else found
+        spectrum = fft_plans.along(x, dim, norm, inverse)
+        x = (np.fft.ifft if inverse else np.fft.fft)(x, axis=dim, norm=norm) if spectrum is None else spectrum
     return contiguous(x)
 
 
@@ -78,9 +78,9 @@ def half_transform(x, dims, norm):
         out = np.empty((*x.shape[:-1], n // 2 + 1), _COMPLEX[x.dtype.char])
         transform = _at_once.rfft_n_odd if n % 2 else _at_once.rfft_n_even
         return transform(x, _factor(n, norm, False, x.dtype.char), out=out)
-    found = fft_plans.half_of_rows(x, norm) if last == x.ndim - 1 else None
-    found = np.fft.rfft(x, axis=last, norm=norm) if found is None else found
-    return complex_transform(found, dims[:-1], norm, False)
+    spectrum = fft_plans.half_of_rows(x, norm) if last == x.ndim - 1 else None
+    spectrum = np.fft.rfft(x, axis=last, norm=norm) if spectrum is None else spectrum
+    return complex_transform(spectrum, dims[:-1], norm, False)
 
 
 def from_half(x, n, dims, norm):
@@ -92,18 +92,18 @@ def from_half(x, n, dims, norm):
         kind = x.dtype.char
         return _at_once.irfft(x, _factor(n, norm, True, kind), out=np.empty((*x.shape[:-1], n), _REAL[kind]))
     x = complex_transform(x, dims[:-1], norm, True)
-    found = fft_plans.rows_of_halves(x, n, norm) if dims[-1] % x.ndim == x.ndim - 1 else None
-    return contiguous(np.fft.irfft(x, n, dims[-1], norm) if found is None else found)
+    signal = fft_plans.rows_of_halves(x, n, norm) if dims[-1] % x.ndim == x.ndim - 1 else None
+    return contiguous(np.fft.irfft(x, n, dims[-1], norm) if signal is None else signal)
 
 
 def half_weights(count, n, dtype):
     """How often each number of a half stands in the whole: 1 for the first and (of an even `n`) the last, else 2."""
-    made = buffers.empty((count,), dtype)
-    made[...] = 2
-    made[0] = 1
+    weights = buffers.empty((count,), dtype)
+    weights[...] = 2
+    weights[0] = 1
     if n % 2 == 0:
-        made[-1] = 1
-    return made
+        weights[-1] = 1
+    return weights
 
 
 # --- windows and frequencies ---------------------------------------------------------------------------------------------

@@ -47,9 +47,9 @@ def _product(x, dim, starts, places, weights):
     outer, inner = prod(shape[:dim]), prod(shape[dim + 1 :])
     if out.size:
         lines = wide.reshape(outer, x.shape[dim], inner)
-        made, rows = out.reshape(outer, shape[dim], inner), outer * shape[dim]
+        result, rows = out.reshape(outer, shape[dim], inner), outer * shape[dim]
         work = out.size * 4 if inner == 1 else out.size * 2
-        weighted_sums(lines, starts, places, weights.astype(wide.dtype), made, count=rows, work=work)
+        weighted_sums(lines, starts, places, weights.astype(wide.dtype), result, count=rows, work=work)
     return out.astype(kind, copy=False)
 
 

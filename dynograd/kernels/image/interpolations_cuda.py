@@ -74,5 +74,5 @@ def _nearest(device: int, size: int, count: int, rule: str, scale: float | None)
 def _tables(name: str, device: int, wide: bool, *how: Any) -> tuple[CudaArray, CudaArray, CudaArray]:
     starts, places, weights = getattr(cpu, name)(*how)
     kind = numpy.float64 if wide else numpy.float32
-    first, second = [cuda_arrays.from_numpy(one.astype(numpy.int64), device) for one in (starts, places)]
+    first, second = [cuda_arrays.from_numpy(table.astype(numpy.int64), device) for table in (starts, places)]
     return first, second, cuda_arrays.from_numpy(weights.astype(kind), device)

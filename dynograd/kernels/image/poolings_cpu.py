@@ -81,7 +81,12 @@ def max_pool_places(x, kernel, stride, padding, dilation, ceil_mode):
 @lru_cache(maxsize=256)
 def _max_windows(sizes, kernel, stride, padding, dilation, ceil_mode):
     """(windows along each dim, places of one, whether they are 2 x 2 side by side, sizes and windows of three dims, dtype of places)."""
-    counts = tuple([pooled_size(*one, ceil_mode) for one in zip(sizes, kernel, stride, padding, dilation, strict=True)])
+    counts = tuple(
+        [
+            pooled_size(*sizes_of_dim, ceil_mode)
+            for sizes_of_dim in zip(sizes, kernel, stride, padding, dilation, strict=True)
+        ]
+    )
     paired = kernel == stride == (2, 2) and not any(padding) and dilation == (1, 1)
     paired = paired and all([2 * count <= size for count, size in zip(counts, sizes, strict=True)])
     three = _three(sizes, 1) + _three(counts, 1)

@@ -80,8 +80,8 @@ def largest_of_bags(rows, bags, count):
     for bag, (start, stop) in enumerate(pairwise(edges)):
         if stop > start:
             places[bag] = start + wide[start:stop].argmax(axis=0)
-    found = (np.diff(edges) > 0)[:, None].astype(rows.dtype)
-    return places, np.broadcast_to(np.arange(rows.shape[1]), places.shape), found
+    filled = (np.diff(edges) > 0)[:, None].astype(rows.dtype)
+    return places, np.broadcast_to(np.arange(rows.shape[1]), places.shape), filled
 
 
 def shrunk_rows(weight, indices, max_norm, norm_type):

@@ -88,9 +88,14 @@ def index_forward(x, indices, template):
         shape = x.shape[: len(template)]
         ordered = [indices[entry] for entry in template]
         if x.ndim == len(template) and all(
-            [one.shape == indices[0].shape and one.dtype == _INT64 and one.flags.c_contiguous for one in ordered]
+            [
+                places_of_dim.shape == indices[0].shape
+                and places_of_dim.dtype == _INT64
+                and places_of_dim.flags.c_contiguous
+                for places_of_dim in ordered
+            ]
         ):
-            places = joined_places([one.reshape(-1) for one in ordered], shape)
+            places = joined_places([places_of_dim.reshape(-1) for places_of_dim in ordered], shape)
             if places is not None:
                 return picked(x.reshape(-1), places.reshape(indices[0].shape), 0)
         _check(indices, shape)
@@ -179,7 +184,7 @@ def _write_slices(x, key, values):
     """Whether large slices, named by one vector behind full slices, have been written; not where an index is outside."""
     if type(key) is not tuple or x.size < LARGE or type(key[-1]) is not np.ndarray or key[-1].ndim != 1:
         return False
-    if key[-1].dtype != _INT64 or any([type(one) is not slice or one != _FULL for one in key[:-1]]):
+    if key[-1].dtype != _INT64 or any([type(part) is not slice or part != _FULL for part in key[:-1]]):
         return False
     try:
         return write_slices(x, len(key) - 1, key[-1], values)
@@ -192,14 +197,14 @@ def _write_at_places(x, indices, values):
     index = indices[0]
     if type(index) is not np.ndarray or index.size < LARGE or len(indices) != x.ndim or not x.flags.c_contiguous:
         return False
-    for one in indices:
-        if type(one) is not np.ndarray or one.dtype != _INT64 or one.shape != index.shape:
+    for places_of_dim in indices:
+        if type(places_of_dim) is not np.ndarray or places_of_dim.dtype != _INT64 or places_of_dim.shape != index.shape:
             return False
     if np.shape(values) != index.shape or values.dtype != x.dtype or x.itemsize not in (1, 2, 4, 8):
         return False
     if np.may_share_memory(values, x):
         return False
-    vectors = [contiguous(one).reshape(-1) for one in indices]
+    vectors = [contiguous(places_of_dim).reshape(-1) for places_of_dim in indices]
     places = vectors[0] if len(vectors) == 1 else joined_places(vectors, x.shape)
     if places is None:
         _check(indices, x.shape)
@@ -247,7 +252,7 @@ def _rows(shape, indices, template):
             return true_places(indices[0])
         return indices[0] if shape else np.zeros(0, np.int64)
     if _all_arrays(indices, template):
-        if indices[0].size >= LARGE and len({one.shape for one in indices}) == 1:
+        if indices[0].size >= LARGE and len({places_of_dim.shape for places_of_dim in indices}) == 1:
             ordered = [contiguous(indices[entry], np.int64).reshape(-1) for entry in template]
             places = joined_places(ordered, shape)
             if places is not None:

@@ -107,7 +107,7 @@ def index(array: CudaArray, index: Any) -> CudaArray:
 
 def result_shape(shape: tuple[int, ...], indices: list, template: tuple) -> tuple[int, ...]:
     """The shape of what an advanced index picks."""
-    device = next(one.device_index for one in indices if isinstance(one, CudaArray))
+    device = next(index.device_index for index in indices if isinstance(index, CudaArray))
     return _Places(shape, indices, template, device).result
 
 
@@ -216,8 +216,8 @@ class _Places:
         if accumulate:
             add_slices(result, self.dim, self.vector, contiguous(values).reshape(self.lines(values.shape)), "index_put")
         elif values.size == 1 or not any(values.strides):
-            one = values.as_strided((1,), (values.itemsize,)) if values.size else values
-            write_slices(result, self.dim, self.vector, one, "index_put")
+            element = values.as_strided((1,), (values.itemsize,)) if values.size else values
+            write_slices(result, self.dim, self.vector, element, "index_put")
         else:
             write_slices(
                 result, self.dim, self.vector, contiguous(values).reshape(self.lines(values.shape)), "index_put"
@@ -263,13 +263,13 @@ def _copied(arranged: CudaArray, x: CudaArray, dtype: Any) -> CudaArray:
 def _parsed(array: CudaArray, index: Any) -> tuple[Any, list, tuple]:
     """(basic part to apply first or None, index arrays, template) of any index, whose shapes are not checked."""
     entries = list(index) if isinstance(index, tuple) else [index]
-    entries = [_entry(one, array.device_index) for one in entries]
+    entries = [_entry(entry, array.device_index) for entry in entries]
     used = sum(
         [
-            one.ndim
-            if isinstance(one, CudaArray) and one.dtype.kind == "b"
-            else one is not None and one is not Ellipsis
-            for one in entries
+            entry.ndim
+            if isinstance(entry, CudaArray) and entry.dtype.kind == "b"
+            else entry is not None and entry is not Ellipsis
+            for entry in entries
         ]
     )
     if used > array.ndim:
@@ -277,30 +277,30 @@ def _parsed(array: CudaArray, index: Any) -> tuple[Any, list, tuple]:
     basic: list[Any] = []
     indices: list[Any] = []
     template: list[Any] = []
-    for one in entries:
-        if isinstance(one, CudaArray):
-            basic += [_FULL] * (one.ndim if one.dtype.kind == "b" else 1)
+    for entry in entries:
+        if isinstance(entry, CudaArray):
+            basic += [_FULL] * (entry.ndim if entry.dtype.kind == "b" else 1)
             template.append(len(indices))
-            indices.append(one)
-        elif one is Ellipsis:
+            indices.append(entry)
+        elif entry is Ellipsis:
             basic += [_FULL] * (array.ndim - used)
             template += [_FULL] * (array.ndim - used)
         else:
-            basic.append(one)
-            if not isinstance(one, int):
+            basic.append(entry)
+            if not isinstance(entry, int):
                 template.append(_FULL)
     while template and template[-1] == _FULL:
         template.pop()
-    trivial = all([isinstance(one, slice) and one == _FULL for one in basic])
+    trivial = all([isinstance(entry, slice) and entry == _FULL for entry in basic])
     return None if trivial else tuple(basic), indices, tuple(template)
 
 
-def _entry(one: Any, device: int) -> Any:
-    if one is None or one is Ellipsis or isinstance(one, (slice, CudaArray)):
-        return one
-    if isinstance(one, (int, numpy.integer)) and not isinstance(one, bool):
-        return int(one)
-    found = numpy.asarray(one)
-    if found.dtype.kind not in "iub":
-        found = found.astype(numpy.int64)
-    return cuda_arrays.from_numpy(found, device)
+def _entry(value: Any, device: int) -> Any:
+    if value is None or value is Ellipsis or isinstance(value, (slice, CudaArray)):
+        return value
+    if isinstance(value, (int, numpy.integer)) and not isinstance(value, bool):
+        return int(value)
+    array = numpy.asarray(value)
+    if array.dtype.kind not in "iub":
+        array = array.astype(numpy.int64)
+    return cuda_arrays.from_numpy(array, device)

@@ -98,9 +98,9 @@ def bincount(x, weights, minlength):
         from dynograd.kernels.index import scatters_numba
 
         sums = np.zeros((4, max(high, minlength), 1))
-        given = np.ascontiguousarray(weights, np.float64).reshape(-1, 1)
+        summands = np.ascontiguousarray(weights, np.float64).reshape(-1, 1)
         index, outside = np.ascontiguousarray(x, np.int64), np.zeros(1, np.int64)
-        scatters_numba.add_in_blocks(sums, index, given, 0, outside, count=4, work=4 * x.size)
+        scatters_numba.add_in_blocks(sums, index, summands, 0, outside, count=4, work=4 * x.size)
         return sums.sum(0).reshape(-1).astype(kind)
     return np.bincount(x, weights.astype(np.float64), minlength).astype(kind)
 
@@ -158,10 +158,10 @@ def _distinct_of_few(flat, low, shape):
     """Integers close together: counted in one place each."""
     places = flat - low
     counts = bincount(places, None, 0)
-    held = counts.nonzero()[0]
+    distinct = counts.nonzero()[0]
     numbers = np.empty(counts.size, np.int64)
-    numbers[held] = np.arange(held.size)
-    return (held + low).astype(flat.dtype), take(numbers, places, 0).reshape(shape), counts[held]
+    numbers[distinct] = np.arange(distinct.size)
+    return (distinct + low).astype(flat.dtype), take(numbers, places, 0).reshape(shape), counts[distinct]
 
 
 def unique_consecutive(x, dim, wants_inverse=True, wants_counts=True):
@@ -217,13 +217,18 @@ def searchsorted(boundaries, values, side, sorter, dtype):
 
         count = values.shape[-1] if boundaries.ndim > 1 else values.size
         table = np.ascontiguousarray(boundaries).reshape(-1, boundaries.shape[-1])
-        given = np.ascontiguousarray(values).reshape(-1, count)
-        if len(table) in (1, len(given)):
+        rows_of_values = np.ascontiguousarray(values).reshape(-1, count)
+        if len(table) in (1, len(rows_of_values)):
             out = buffers.empty(values.shape, dtype)
-            blocks = len(given) * -(-count // searches_numba.LANES)
+            blocks = len(rows_of_values) * -(-count // searches_numba.LANES)
             steps = max(table.shape[1].bit_length(), 1)
             searches_numba.search(
-                table, given, side == "right", out.reshape(given.shape), count=blocks, work=(steps + 2) * values.size
+                table,
+                rows_of_values,
+                side == "right",
+                out.reshape(rows_of_values.shape),
+                count=blocks,
+                work=(steps + 2) * values.size,
             )
             return out
     if boundaries.ndim == 1:

@@ -36,13 +36,13 @@ def nonzero(x: CudaArray) -> CudaArray:
     places = true_places(x if x.dtype.kind == "b" else operations.elementwise("ne", x, 0))
     if x.ndim == 1:
         return places.reshape((places.size, 1))
-    found = cuda_arrays.empty((places.size, x.ndim), _INT64, x.device_index)
+    positions = cuda_arrays.empty((places.size, x.ndim), _INT64, x.device_index)
     step = x.size
     grid = (-(-places.size // _BLOCK),)
     for dim, size in enumerate(x.shape):
         step //= size or 1
-        kernels.coordinates(grid, places, found, step, size, dim, x.ndim, places.size, BLOCK=_BLOCK)
-    return found
+        kernels.coordinates(grid, places, positions, step, size, dim, x.ndim, places.size, BLOCK=_BLOCK)
+    return positions
 
 
 def one_hot(x: CudaArray, classes: int) -> CudaArray:
@@ -117,8 +117,8 @@ def _order_of_rows(rows: CudaArray) -> CudaArray:
     order = None
     for column in range(flat.shape[1] - 1, -1, -1):
         line = copied(flat[:, column])
-        found = argsort(line if order is None else take(line, order, 0, ""), 0, False)
-        order = found if order is None else take(order, found, 0, "")
+        next_order = argsort(line if order is None else take(line, order, 0, ""), 0, False)
+        order = next_order if order is None else take(order, next_order, 0, "")
     if order is None:
         order = cuda_arrays.from_numpy(numpy.arange(count), rows.device_index)
     return order
@@ -128,9 +128,9 @@ def _runs_of_numbers(x: CudaArray) -> tuple[CudaArray, CudaArray, CudaArray]:
     fresh = cuda_arrays.empty(x.shape, numpy.int8, x.device_index)
     if x.size:
         floating = x.dtype.kind not in "iub"
-        given = x.astype(numpy.float32) if is_half(x.dtype) else x if floating else bits(x)
+        numbers = x.astype(numpy.float32) if is_half(x.dtype) else x if floating else bits(x)
         grid = (-(-x.size // _BLOCK),)
-        kernels.begins_run_of_numbers(grid, given, fresh, x.size, BLOCK=_BLOCK)
+        kernels.begins_run_of_numbers(grid, numbers, fresh, x.size, BLOCK=_BLOCK)
     return _cut(x, fresh)
 
 
@@ -139,10 +139,10 @@ def _runs(rows: CudaArray) -> tuple[CudaArray, CudaArray, CudaArray]:
     count = rows.shape[0]
     fresh = cuda_arrays.empty((count,), numpy.int8, rows.device_index)
     if count:
-        given = rows.astype(numpy.float32) if is_half(rows.dtype) else rows if rows.dtype.kind == "f" else bits(rows)
+        numbers = rows.astype(numpy.float32) if is_half(rows.dtype) else rows if rows.dtype.kind == "f" else bits(rows)
         columns = prod(rows.shape[1:])
         block = min(1 << max(columns - 1, 0).bit_length(), 1024)
-        kernels.begins_run((count,), given, fresh, count, columns, BLOCK=block)
+        kernels.begins_run((count,), numbers, fresh, count, columns, BLOCK=block)
     return _cut(rows, fresh)
 
 

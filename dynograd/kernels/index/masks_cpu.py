@@ -77,5 +77,5 @@ def above_minus_infinity(mask):
 
 def any_in_row(allowed):
     """(..., 1) bool: whether anything in the last dim is True; None when that is so for all rows."""
-    found = allowed.any(axis=-1, keepdims=True)
-    return None if found.all() else found
+    any_allowed = allowed.any(axis=-1, keepdims=True)
+    return None if any_allowed.all() else any_allowed

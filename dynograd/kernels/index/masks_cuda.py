@@ -37,15 +37,15 @@ def length_mask(steps: int, lengths: Any) -> Any:
 def causal_mask(rows: int, columns: int, like: Any = None) -> Any:
     """(rows, columns) bool: True on and below the diagonal that starts in the upper left corner."""
     index = 0 if like is None else like.device_index
-    made = cuda_arrays.empty((rows, columns), _BOOL, index)
-    masks_triton.causal((-(-made.size // _BLOCK),), made, made.size, columns, BLOCK=_BLOCK)
-    return made
+    mask = cuda_arrays.empty((rows, columns), _BOOL, index)
+    masks_triton.causal((-(-mask.size // _BLOCK),), mask, mask.size, columns, BLOCK=_BLOCK)
+    return mask
 
 
 def window_mask(rows: int, columns: int, shift: int, left: int, right: int, like: Any = None) -> Any:
     """(rows, columns) bool: row i sees columns i + shift - left to i + shift + right; all on a side where that is -1."""
-    made = masks_cpu.window_mask(rows, columns, shift, left, right)
-    return cuda_arrays.from_numpy(made, 0 if like is None else like.device_index)
+    mask = masks_cpu.window_mask(rows, columns, shift, left, right)
+    return cuda_arrays.from_numpy(mask, 0 if like is None else like.device_index)
 
 
 def wrong_target(target: Any, classes: int, ignored: int) -> Any:
@@ -97,6 +97,6 @@ def any_in_row(allowed: Any) -> Any:
 
 def _line(count: int, like: Any) -> Any:
     """0, 1, ... in the dtype and on the device of `like`."""
-    made = cuda_arrays.empty((count,), like.dtype, like.device_index)
-    masks_triton.counting((-(-count // _BLOCK),), made, count, BLOCK=_BLOCK)
-    return made
+    line = cuda_arrays.empty((count,), like.dtype, like.device_index)
+    masks_triton.counting((-(-count // _BLOCK),), line, count, BLOCK=_BLOCK)
+    return line

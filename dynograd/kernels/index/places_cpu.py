@@ -24,9 +24,9 @@ def limits(index):
         return int(_min(index, None)), int(_max(index, None))
     from dynograd.kernels.index.places_numba import bounds
 
-    found = np.empty((-(-index.size // _BLOCK), 2), index.dtype)
-    bounds(index.reshape(-1), found, count=len(found), work=index.size)
-    return int(_min(found[:, 0])), int(_max(found[:, 1]))
+    bounds_of_blocks = np.empty((-(-index.size // _BLOCK), 2), index.dtype)
+    bounds(index.reshape(-1), bounds_of_blocks, count=len(bounds_of_blocks), work=index.size)
+    return int(_min(bounds_of_blocks[:, 0])), int(_max(bounds_of_blocks[:, 1]))
 
 
 def true_places(mask):

@@ -10,7 +10,7 @@ BLOCK = 4096  # elements of a mask or an index that are looked at together
 
 
 @chunked
-def bounds(index, found, start, stop):
+def bounds(index, limits, start, stop):
     """found[i] = smallest and largest of the i-th 4096 elements of a vector."""
     for i in range(start, stop):
         low = high = index[i * BLOCK]
@@ -18,7 +18,7 @@ def bounds(index, found, start, stop):
             value = index[np.uint64(place)]
             low = min(low, value)
             high = max(high, value)
-        found[i, 0], found[i, 1] = low, high
+        limits[i, 0], limits[i, 1] = low, high
 
 
 @chunked(noalias=True)
@@ -51,12 +51,12 @@ def true_places(mask, starts, out, start, stop):
     """Where a vector of 0 and 1 is 1; the places of the i-th 4096 elements go to out[starts[i]:], without a branch for each."""
     own = np.empty(BLOCK + 1, np.int64)
     for i in range(start, stop):
-        found = 0
+        total = 0
         for place in range(i * BLOCK, min(mask.size, (i + 1) * BLOCK)):
-            own[np.uint64(found)] = place
-            found += np.int64(mask[np.uint64(place)])
+            own[np.uint64(total)] = place
+            total += np.int64(mask[np.uint64(place)])
         begin = starts[i]
-        for k in range(found):
+        for k in range(total):
             out[np.uint64(begin + k)] = own[np.uint64(k)]
 
 

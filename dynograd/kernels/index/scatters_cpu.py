@@ -69,12 +69,12 @@ def take(x, index, dim, negative=True):
             raise IndexError("an index is negative")
         return x.take(index, dim)
     if x.ndim == 1 and index.size >= LARGE:
-        found = _picked_along(contiguous(x), contiguous(index, np.int64).reshape(-1), 0)
-        if found is not None:
-            return found.reshape(index.shape)
-    found = picked(x, index, dim)
-    if found is not None:
-        return found
+        result = _picked_along(contiguous(x), contiguous(index, np.int64).reshape(-1), 0)
+        if result is not None:
+            return result.reshape(index.shape)
+    result = picked(x, index, dim)
+    if result is not None:
+        return result
     low, high = limits(index)
     if low < (-size if negative else 0) or high >= size:
         raise IndexError(f"index {low if low < 0 else high} is out of bounds for axis {dim} with size {size}")
@@ -93,9 +93,9 @@ def picked(x, index, dim):
     from dynograd.kernels.index.scatters_numba import pick_slices
 
     out = buffers.empty((*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]), x.dtype)
-    given, made = bits(contiguous(x)).reshape(outer, size, inner), bits(out).reshape(outer, flat.size, inner)
+    source, target = bits(contiguous(x)).reshape(outer, size, inner), bits(out).reshape(outer, flat.size, inner)
     outside = np.zeros(1, np.int64)
-    pick_slices(given, flat, made, outside, count=outer * flat.size, work=made.size)
+    pick_slices(source, flat, target, outside, count=outer * flat.size, work=target.size)
     return None if outside[0] else out
 
 
@@ -116,9 +116,9 @@ def add_slices(out, dim, index, src, low=None):
 
     source, index, outside = contiguous(src, out.dtype), _vector(index), np.zeros(1, np.int64)
     if outer > 1:
-        given = source.reshape(outer, count, inner)
+        summands = source.reshape(outer, count, inner)
         scatters_numba.add_slices(
-            out.reshape(outer, size, inner), index, given, low, outside, count=outer, work=elements
+            out.reshape(outer, size, inner), index, summands, low, outside, count=outer, work=elements
         )
         _check_none(outside)
         return
@@ -179,9 +179,9 @@ def gather(x, dim, index):
     Raises IndexError for an index outside `dim`.
     """
     if index.size >= COMPILED_PASS and _suits_numba(x, dim, index) and x.itemsize <= 8:
-        one = _one_for_all(index, dim)
-        if one is not None:
-            return take(x, one, dim, False)
+        line_of_index = _one_for_all(index, dim)
+        if line_of_index is not None:
+            return take(x, line_of_index, dim, False)
         result = _picked_along(contiguous(x), _whole(index), dim)
         if result is None:
             raise IndexError
@@ -204,8 +204,8 @@ def _picked_along(x, index, dim):
     from dynograd.kernels.index.scatters_numba import pick_along
 
     result, outside = buffers.empty(index.shape, x.dtype), np.zeros(1, np.int64)
-    given, places, made = [_in_three(array, dim) for array in (bits(x), index, bits(result))]
-    pick_along(given, places, made, outside, count=made.shape[0] * made.shape[1], work=2 * index.size)
+    source, places, target = [_in_three(array, dim) for array in (bits(x), index, bits(result))]
+    pick_along(source, places, target, outside, count=target.shape[0] * target.shape[1], work=2 * index.size)
     return None if outside[0] else result
 
 
@@ -246,9 +246,9 @@ def write_along(out, dim, index, src):
             write_places(out.reshape(-1), _whole(index).reshape(-1), src, 0)
             return
         source = contiguous(src, out.dtype) if np.ndim(src) else np.full(index.shape, src, out.dtype)
-        made, places, given = [_in_three(array, dim) for array in (bits(out), _whole(index), bits(source))]
+        target, places, values_in_three = [_in_three(array, dim) for array in (bits(out), _whole(index), bits(source))]
         count, outside = places.shape[0] * -(-places.shape[2] // 16), np.zeros(1, np.int64)
-        scatters_numba.write_along(made, places, given, outside, count=count, work=2 * index.size)
+        scatters_numba.write_along(target, places, values_in_three, outside, count=count, work=2 * index.size)
         _check_none(outside)
     else:
         _check(index, 0, out.shape[dim])
@@ -290,9 +290,9 @@ def write_slices(out, dim, index, src):
         return False
     from dynograd.kernels.index import scatters_numba
 
-    made, outside = bits(out).reshape(outer, size, inner), np.zeros(1, np.int64)
+    target, outside = bits(out).reshape(outer, size, inner), np.zeros(1, np.int64)
     work = 2 * outer * inner * count
-    scatters_numba.write_slices(made, _vector(index), bits(source), -size, outside, count=outer, work=work)
+    scatters_numba.write_slices(target, _vector(index), bits(source), -size, outside, count=outer, work=work)
     _check_none(outside)
     return True
 
@@ -315,15 +315,15 @@ def add_along(result, dim, index, src):
         _check(index, 0, result.shape[dim])
         np.add.at(result.reshape(-1), _places(result.shape, dim, index).reshape(-1), _flat(src, kind))
         return
-    one = index if index.ndim == 1 else _one_for_all(index, dim)
-    if one is not None and result.shape[:dim] == index.shape[:dim]:
-        add_slices(result, dim, one, src, 0)
+    line_of_index = index if index.ndim == 1 else _one_for_all(index, dim)
+    if line_of_index is not None and result.shape[:dim] == index.shape[:dim]:
+        add_slices(result, dim, line_of_index, src, 0)
         return
     from dynograd.kernels.index import scatters_numba
 
-    made, places, given = [_in_three(array, dim) for array in (result, _whole(index), contiguous(src, kind))]
+    target, places, summands = [_in_three(array, dim) for array in (result, _whole(index), contiguous(src, kind))]
     count, outside = places.shape[0] * -(-places.shape[2] // 16), np.zeros(1, np.int64)
-    scatters_numba.add_along(made, places, given, outside, count=count, work=2 * index.size)
+    scatters_numba.add_along(target, places, summands, outside, count=count, work=2 * index.size)
     _check_none(outside)
 
 
@@ -360,16 +360,16 @@ def scatter_reduce(x, dim, index, src, reduce, include_self):
         from dynograd.kernels.index.scatters_numba import reduce_along, write_along
 
         source = contiguous(src, result.dtype)
-        made, places, given = [_in_three(array, dim) for array in (result, _whole(index), source)]
+        target, places, values_in_three = [_in_three(array, dim) for array in (result, _whole(index), source)]
         count, work = places.shape[0] * -(-places.shape[2] // 16), 2 * index.size
         outside = np.zeros(1, np.int64)
-        if made.size == made.shape[1] and index.size >= max(LARGE, 16 * made.size) and include_self:
-            _reduce_in_blocks(made, places, given, reduce, outside)
+        if target.size == target.shape[1] and index.size >= max(LARGE, 16 * target.size) and include_self:
+            _reduce_in_blocks(target, places, values_in_three, reduce, outside)
         else:
             if not include_self:
-                first = np.full_like(given, 1) if reduce == "prod" else given
-                write_along(made, places, first, outside, count=count, work=work)
-            reduce_along(made, places, given, _NUMBERS[reduce], outside, count=count, work=work)
+                first = np.full_like(values_in_three, 1) if reduce == "prod" else values_in_three
+                write_along(target, places, first, outside, count=count, work=work)
+            reduce_along(target, places, values_in_three, _NUMBERS[reduce], outside, count=count, work=work)
         _check_none(outside)
         return result.astype(x.dtype, copy=False)
     _check(index, 0, x.shape[dim])
@@ -382,11 +382,11 @@ def scatter_reduce(x, dim, index, src, reduce, include_self):
     return result.astype(x.dtype, copy=False)
 
 
-def _reduce_in_blocks(made, places, given, reduce, outside):
+def _reduce_in_blocks(target, places, values, reduce, outside):
     """One vector's products, maxima or minima in four equal parts of the index, and of their results."""
     from dynograd.kernels.index.scatters_numba import reduce_along
 
-    kind, size, quarter = made.dtype, made.shape[1], places.shape[1] // 4
+    kind, size, quarter = target.dtype, target.shape[1], places.shape[1] // 4
     if reduce == "prod":
         least = kind.type(1)
     elif kind.kind == "f":
@@ -395,12 +395,12 @@ def _reduce_in_blocks(made, places, given, reduce, outside):
         least = np.iinfo(kind).min if reduce == "amax" else np.iinfo(kind).max
     parts = np.full((4, size, 1), least, kind)
     cut = 4 * quarter
-    four = [array[0, :cut].reshape(4, quarter, 1) for array in (places, given)]
+    four = [array[0, :cut].reshape(4, quarter, 1) for array in (places, values)]
     reduce_along(parts, *four, _NUMBERS[reduce], outside, count=4, work=2 * cut)
     if cut < places.shape[1]:
-        reduce_along(parts[:1], places[:, cut:], given[:, cut:], _NUMBERS[reduce], outside, count=1, work=1)
+        reduce_along(parts[:1], places[:, cut:], values[:, cut:], _NUMBERS[reduce], outside, count=1, work=1)
     for part in parts:
-        _UFUNCS[reduce](made[0], part, out=made[0])
+        _UFUNCS[reduce](target[0], part, out=target[0])
 
 
 def ties(x, y):
@@ -410,18 +410,20 @@ def ties(x, y):
 
 def _places(shape, dim, index):
     """The row-major position in an array of `shape` that each element of `index` names."""
-    wanted = index.shape
-    corners = (_small_corners if prod(wanted) <= 4096 else _corners)(shape, dim, (*wanted[:dim], 1, *wanted[dim + 1 :]))
+    shape_of_index = index.shape
+    corners = (_small_corners if prod(shape_of_index) <= 4096 else _corners)(
+        shape, dim, (*shape_of_index[:dim], 1, *shape_of_index[dim + 1 :])
+    )
     stride = prod(shape[dim + 1 :])
     return corners + (index if stride == 1 else index * stride)
 
 
-def _corners(shape, dim, wanted):
+def _corners(shape, dim, extents):
     """The positions of the elements of `wanted` shape that have place 0 along `dim`."""
     stride, places = 1, np.zeros((1,) * len(shape), np.int64)
     for axis in range(len(shape) - 1, -1, -1):
         if axis != dim:
-            places = places + (np.arange(wanted[axis]) * stride).reshape(_along(axis, len(shape)))
+            places = places + (np.arange(extents[axis]) * stride).reshape(_along(axis, len(shape)))
         stride *= shape[axis]
     return places
 

@@ -54,10 +54,10 @@ def take(x: CudaArray, index: CudaArray, dim: int, who: str = "index", negative:
     x, index = contiguous(x), contiguous(index)
     outer, size, inner = three(x, dim)
     number = faults.site(who, index, -size if negative else 0, size) if who else 0
-    width, vector, (given, made) = units(inner * x.itemsize, x, out)
+    width, vector, (source, target) = units(inner * x.itemsize, x, out)
     grid, tiles, sizes = _tiles(outer * index.size, width * vector)
     kernels.pick_slices(
-        grid, given, index, made, faults.word(x.device_index), number, size, index.size, outer * index.size, width, tiles,
+        grid, source, index, target, faults.word(x.device_index), number, size, index.size, outer * index.size, width, tiles,
         MANY=outer > 1, WRAP=negative, VEC=vector, **sizes,
     )  # fmt: skip
     return out
@@ -73,27 +73,27 @@ def write_slices(
     outer, size, inner = three(out, dim)
     if not out.size or not index.size:
         return
-    one = src.size == 1 and outer * index.size * inner != 1
+    is_number = src.size == 1 and outer * index.size * inner != 1
     src, index = contiguous(src, out.dtype), contiguous(index)
     number, device = faults.site(who, index, -size if negative else 0, size) if who else 0, out.device_index
     order = index
-    ordered = are_deterministic_algorithms_enabled() and not one
+    ordered = are_deterministic_algorithms_enabled() and not is_number
     if ordered:
         index, order = _in_order(index, size, number, negative)
         negative = False
-    if one:
+    if is_number:
         pairs = 2 if out.itemsize == 16 else 1
-        width, vector, made, given = inner, 1, bits(out).reshape(-1), bits(src).reshape(-1)
+        width, vector, target, source = inner, 1, bits(out).reshape(-1), bits(src).reshape(-1)
         if pairs == 2:  # two numbers an element: no single one can be repeated
             return write_slices(
                 out, dim, index, src.broadcast_to((*out.shape[:dim], index.size, *out.shape[dim + 1 :])), who, negative
             )
     else:
-        width, vector, (made, given) = units(inner * out.itemsize, out, src)
+        width, vector, (target, source) = units(inner * out.itemsize, out, src)
     grid, tiles, sizes = _tiles(outer * index.size, width * vector)
     kernels.write_slices(
-        grid, made, index, given, order, faults.word(device), 0 if ordered else number, size, index.size, outer * index.size,
-        width, tiles, _NOBODY, MANY=outer > 1, WRAP=negative, SORTED=ordered, ONE=one, VEC=vector, **sizes,
+        grid, target, index, source, order, faults.word(device), 0 if ordered else number, size, index.size, outer * index.size,
+        width, tiles, _NOBODY, MANY=outer > 1, WRAP=negative, SORTED=ordered, ONE=is_number, VEC=vector, **sizes,
     )  # fmt: skip
     return None
 
@@ -206,9 +206,9 @@ def runs_of(mask: CudaArray) -> tuple[CudaArray, CudaArray]:
     starts, total = _counted(flat)
     places = cuda_arrays.empty((total,), _INT64, flat.device_index)
     numbers = cuda_arrays.empty(flat.shape, _INT64, flat.device_index)
-    for kernel, made in ((kernels.true_places, places), (kernels.run_numbers, numbers)):
-        if made.size:
-            kernel((starts.size,), flat, starts, made, flat.size, BLOCK=_MASK_BLOCK, num_warps=8)
+    for kernel, results in ((kernels.true_places, places), (kernels.run_numbers, numbers)):
+        if results.size:
+            kernel((starts.size,), flat, starts, results, flat.size, BLOCK=_MASK_BLOCK, num_warps=8)
     return places, numbers
 
 
@@ -270,9 +270,9 @@ def _cropped(x: CudaArray, dim: int, index: CudaArray) -> CudaArray:
 
 def gather(x: CudaArray, dim: int, index: CudaArray) -> CudaArray:
     """x[..., index[..., i, ...], ...] in the shape of `index`, which may be smaller than `x` outside `dim`."""
-    one = _one_for_all(index, dim)
-    if one is not None and _agree(x, dim, index):
-        return take(x, one, dim, "gather", False)
+    line_of_index = _one_for_all(index, dim)
+    if line_of_index is not None and _agree(x, dim, index):
+        return take(x, line_of_index, dim, "gather", False)
     return along(contiguous(_cropped(x, dim, index)), dim, contiguous(index), "gather")
 
 
@@ -353,9 +353,9 @@ def scatter_add(x: CudaArray, dim: int, index: CudaArray, src: CudaArray) -> Cud
 def _add(result: CudaArray, dim: int, index: CudaArray, src: CudaArray, who: str) -> None:
     if not index.size or not result.size:
         return
-    one = _one_for_all(index, dim)
-    if one is not None and _agree(result, dim, index):
-        add_slices(result, dim, one, src, who, False)
+    line_of_index = _one_for_all(index, dim)
+    if line_of_index is not None and _agree(result, dim, index):
+        add_slices(result, dim, line_of_index, src, who, False)
         return
     src, index = contiguous(src), contiguous(index)
     if result.dtype.kind == "c":

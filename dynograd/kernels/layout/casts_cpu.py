@@ -18,7 +18,7 @@ def to_float(array: Any, dtype: Any) -> Any:
     """A new array in a floating dtype; None where NumPy does it as quickly."""
     if array.size < CASTS or not array.flags.c_contiguous:
         return None
-    source, target = (_kind(one) for one in (array.dtype, dtype))
+    source, target = (_kind(kind) for kind in (array.dtype, dtype))
     if source in _NUMBERS and source != target and target in "fd" and threads.parts(array.size) > 1:
         name = "convert"
     elif {source, target} == {"e", "f"}:
@@ -31,14 +31,14 @@ def to_float(array: Any, dtype: Any) -> Any:
 
     if name == "convert_half" and not casts_numba.HAS_HALF:
         return None
-    made = buffers.empty(array.shape, dtype)
-    into, of = made.reshape(-1), array.reshape(-1)
+    result = buffers.empty(array.shape, dtype)
+    into, of = result.reshape(-1), array.reshape(-1)
     if name == "convert_half":
-        into, of = (bits(one) if one.itemsize == 2 else one for one in (into, of))
+        into, of = (bits(x) if x.itemsize == 2 else x for x in (into, of))
     elif name != "convert":
         into, of = bits(into), bits(of)
     getattr(casts_numba, name)(into, of, count=array.size, work=array.size)
-    return made
+    return result
 
 
 def _kind(dtype: Any) -> str:

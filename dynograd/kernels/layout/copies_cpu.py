@@ -30,9 +30,9 @@ def bits(array: Any) -> Any:
 
 def zeros(shape: Any, dtype: Any) -> Any:
     """A new row-major array of zeros."""
-    made = buffers.empty(shape, dtype)
-    fill(made, 0)
-    return made
+    array = buffers.empty(shape, dtype)
+    fill(array, 0)
+    return array
 
 
 def fill(array: Any, value: Any) -> None:
@@ -50,12 +50,12 @@ def copied(array: Any) -> Any:
     """The same values in new, row-major memory."""
     if array.nbytes < COPIED_BYTES:
         return numpy.array(array, order="C")
-    made = buffers.empty(array.shape, array.dtype)
+    copy = buffers.empty(array.shape, array.dtype)
     if not any(array.strides):  # one element everywhere: the gradient of a sum
-        fill(made, array.flat[0])
+        fill(copy, array.flat[0])
     else:
-        copy_into(made, array)
-    return made
+        copy_into(copy, array)
+    return copy
 
 
 def kept(array: Any) -> Any:
@@ -67,9 +67,9 @@ def kept(array: Any) -> Any:
 def contiguous(array: Any, dtype: Any = None) -> Any:
     """The array itself where it is row-major (and of `dtype`), else a copy."""
     if dtype is not None and array.dtype != dtype:
-        made = buffers.empty(array.shape, dtype)
-        _copyto(made, array, casting="unsafe")
-        return made
+        copy = buffers.empty(array.shape, dtype)
+        _copyto(copy, array, casting="unsafe")
+        return copy
     return array if array.flags.c_contiguous else copied(array)
 
 

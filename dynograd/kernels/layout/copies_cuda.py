@@ -59,15 +59,15 @@ def fill(x: CudaArray, value: Any) -> None:
 
 
 def zeros(shape: Any, dtype: Any, device: int) -> CudaArray:
-    made = cuda_arrays.empty(tuple(shape), dtype, device)
-    operations.fill(made, 0)
-    return made
+    array = cuda_arrays.empty(tuple(shape), dtype, device)
+    operations.fill(array, 0)
+    return array
 
 
 def full(shape: Any, value: Any, dtype: Any, device: int) -> CudaArray:
-    made = cuda_arrays.empty(tuple(shape), dtype, device)
-    operations.fill(made, value)
-    return made
+    array = cuda_arrays.empty(tuple(shape), dtype, device)
+    operations.fill(array, value)
+    return array
 
 
 def empty_like(x: CudaArray) -> CudaArray:
@@ -86,13 +86,17 @@ def units(nbytes: int, *arrays: CudaArray) -> tuple[int, int, list[CudaArray]]:
 
     Returns how many make up a line divided by 1, 2, ... (the second number), which kernels may read at once; and the vectors.
     """
-    places = [one.pointer for one in arrays]
+    places = [array.pointer for array in arrays]
     item = next(size for size in (8, 4, 2, 1) if not nbytes % size and not any(place % size for place in places))
     count, vector = nbytes // item, 1
     while vector * item < 16 and not count % 2:
         count, vector = count // 2, vector * 2
     kind = _WHOLE[item]
-    return count, vector, [CudaArray(one.storage, one.pointer, (one.nbytes // item,), (item,), kind) for one in arrays]
+    return (
+        count,
+        vector,
+        [CudaArray(array.storage, array.pointer, (array.nbytes // item,), (item,), kind) for array in arrays],
+    )
 
 
 def three(x: CudaArray, dim: int) -> tuple[int, int, int]:

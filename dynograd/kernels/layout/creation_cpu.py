@@ -27,25 +27,25 @@ def linspace(start: Any, end: Any, steps: int, dtype: Any) -> Any:
         return numpy.where(places < steps // 2, start + step * places, end - step * places[::-1]).astype(dtype)
     if dtype.kind == "c":
         return numpy.linspace(start, end, steps, dtype=numpy.complex128).astype(dtype)
-    made = numpy.arange(steps, dtype=numpy.float64)  # as `numpy.linspace` does it, without its questions
+    numbers = numpy.arange(steps, dtype=numpy.float64)  # as `numpy.linspace` does it, without its questions
     if steps > 1:
         step = (end - start) / (steps - 1)
         if step:
-            made *= step
+            numbers *= step
         else:
-            made /= steps - 1
-            made *= end - start
-        made += start
-        made[-1] = end
+            numbers /= steps - 1
+            numbers *= end - start
+        numbers += start
+        numbers[-1] = end
     else:
-        made += start
-    return made.astype(dtype)
+        numbers += start
+    return numbers.astype(dtype)
 
 
 def eye(rows: int, columns: int, dtype: Any) -> Any:
-    made = numpy.zeros((rows, columns), dtype)
-    made.reshape(-1)[: columns * columns : columns + 1] = 1
-    return made
+    matrix = numpy.zeros((rows, columns), dtype)
+    matrix.reshape(-1)[: columns * columns : columns + 1] = 1
+    return matrix
 
 
 def orthogonal(matrix: Any) -> Any:

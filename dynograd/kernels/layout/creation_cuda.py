@@ -28,45 +28,45 @@ def index_of(device: Any) -> int:
 
 def counted_up(count: int, device: int) -> CudaArray:
     """0 to count - 1 in int64."""
-    made = cuda_arrays.empty((count,), _INT64, device)
-    kernels.count_up((-(-count // _BLOCK),), made, 0, 1, count, BLOCK=_BLOCK)
-    return made
+    numbers = cuda_arrays.empty((count,), _INT64, device)
+    kernels.count_up((-(-count // _BLOCK),), numbers, 0, 1, count, BLOCK=_BLOCK)
+    return numbers
 
 
 def arange(start: Any, step: Any, count: int, dtype: Any, device: Any = None) -> CudaArray:
     dtype = numpy.dtype(dtype)
     if dtype.kind in "cb":
         return cuda_arrays.from_numpy(creation_cpu.arange(start, step, count, dtype), index_of(device))
-    made = cuda_arrays.empty((count,), dtype, index_of(device))
+    numbers = cuda_arrays.empty((count,), dtype, index_of(device))
     grid = (-(-count // _BLOCK),)
     if isinstance(start, int) and isinstance(step, int):
-        kernels.count_up(grid, made, start, step, count, BLOCK=_BLOCK)
+        kernels.count_up(grid, numbers, start, step, count, BLOCK=_BLOCK)
     else:
         kernels.count_up_in_float64(
-            grid, made, Double(start), Double(step), Double(0.0), count, ENDS=False, BLOCK=_BLOCK
+            grid, numbers, Double(start), Double(step), Double(0.0), count, ENDS=False, BLOCK=_BLOCK
         )
-    return made
+    return numbers
 
 
 def linspace(start: Any, end: Any, steps: int, dtype: Any, device: Any = None) -> CudaArray:
     dtype = numpy.dtype(dtype)
     if dtype.kind in "cb" or steps < 2:
         return cuda_arrays.from_numpy(creation_cpu.linspace(start, end, steps, dtype), index_of(device))
-    made = cuda_arrays.empty((steps,), dtype, index_of(device))
+    numbers = cuda_arrays.empty((steps,), dtype, index_of(device))
     step = Double((float(end) - float(start)) / (steps - 1))
     grid = (-(-steps // _BLOCK),)
-    kernels.count_up_in_float64(grid, made, Double(start), step, Double(end), steps, ENDS=True, BLOCK=_BLOCK)
-    return made
+    kernels.count_up_in_float64(grid, numbers, Double(start), step, Double(end), steps, ENDS=True, BLOCK=_BLOCK)
+    return numbers
 
 
 def eye(rows: int, columns: int, dtype: Any, device: Any = None) -> CudaArray:
-    made = zeros((rows, columns), dtype, index_of(device))
+    matrix = zeros((rows, columns), dtype, index_of(device))
     count = min(rows, columns)
     if count:
-        item = made.itemsize
-        diagonal = made.as_strided((count,), ((columns + 1) * item,))
-        diagonal[...] = full((), 1, made.dtype, made.device_index)
-    return made
+        item = matrix.itemsize
+        diagonal = matrix.as_strided((count,), ((columns + 1) * item,))
+        diagonal[...] = full((), 1, matrix.dtype, matrix.device_index)
+    return matrix
 
 
 def orthogonal(matrix: CudaArray) -> CudaArray:

@@ -21,21 +21,21 @@ def cat(arrays, dim):
         return _row_major(_concatenate(arrays, dim), arrays)
     place = dim + first.ndim if dim < 0 else dim
     shape = list(first.shape)
-    for one in arrays[1:]:
+    for array in arrays[1:]:
         if (
-            one.ndim != first.ndim
-            or one.shape[:place] != first.shape[:place]
-            or one.shape[place + 1 :] != first.shape[place + 1 :]
+            array.ndim != first.ndim
+            or array.shape[:place] != first.shape[:place]
+            or array.shape[place + 1 :] != first.shape[place + 1 :]
         ):
             return _concatenate(arrays, dim)  # which says what is wrong
-        shape[place] += one.shape[place]
+        shape[place] += array.shape[place]
     out = buffers.empty(shape, first.dtype)
-    if max([one.nbytes for one in arrays]) < COPIED_BYTES:
+    if max([array.nbytes for array in arrays]) < COPIED_BYTES:
         return _concatenate(arrays, dim, out)
     lead, start = (slice(None),) * place, 0
-    for one in arrays:
-        stop = start + one.shape[place]
-        copy_into(out[(*lead, slice(start, stop))], one)
+    for array in arrays:
+        stop = start + array.shape[place]
+        copy_into(out[(*lead, slice(start, stop))], array)
         start = stop
     return out
 
@@ -45,7 +45,7 @@ def _row_major(joined, arrays):
     if joined.flags.c_contiguous:
         return joined
     if joined.ndim in (4, 5) and np.moveaxis(joined, 1, -1).flags.c_contiguous:
-        if not any([one.flags.c_contiguous for one in arrays]):
+        if not any([array.flags.c_contiguous for array in arrays]):
             return joined
     return copied(joined)
 

@@ -25,10 +25,10 @@ def length(listed, fields, dim):
     """How long the arrays are together along `dim`, which counts from the front; 0 where they have not so many dims."""
     total = 0
     for position in range(count_of(listed)):
-        one = array_in(listed, position, fields)
-        if one == 0 or not 0 <= dim < ndim_of(one):
+        array = array_in(listed, position, fields)
+        if array == 0 or not 0 <= dim < ndim_of(array):
             return 0
-        total += extent(one, dim)
+        total += extent(array, dim)
     return total
 
 
@@ -45,21 +45,21 @@ def join(listed, fields, dim, beside, out):
         return False
     lines, line, at, filled = elements_of(out, 0, dim), elements_of(out, dim, rank) * size, 0, 0
     for position in range(count_of(listed)):
-        one = array_in(listed, position, fields)
-        if one == 0 or letter_of(one) != letter or ndim_of(one) != rank - beside or not in_order(one):
+        array = array_in(listed, position, fields)
+        if array == 0 or letter_of(array) != letter or ndim_of(array) != rank - beside or not in_order(array):
             return False
         for place in range(rank - beside):
-            own = extent(one, place)
+            own = extent(array, place)
             if place < dim:
                 if own != extent(out, place):
                     return False
             elif (beside or place > dim) and own != extent(out, place + beside):
                 return False
-        run, come, to = elements_of(one, dim, rank - beside) * size, data_of(one), data_of(out) + at
+        run, come, to = elements_of(array, dim, rank - beside) * size, data_of(array), data_of(out) + at
         if at + run > line:
             return False
         if run == size == 4:  # single elements
-            target, source = bits32(out, lines * line // 4), bits32(one, lines)
+            target, source = bits32(out, lines * line // 4), bits32(array, lines)
             for place in range(lines):
                 target[np.uint64((place * line + at) // 4)] = source[np.uint64(place)]
         else:
@@ -67,5 +67,5 @@ def join(listed, fields, dim, beside, out):
                 copy_bytes(to, come, run)
                 to, come = to + line, come + run
         at += run
-        filled += 1 if beside else extent(one, dim)
+        filled += 1 if beside else extent(array, dim)
     return filled == extent(out, dim)

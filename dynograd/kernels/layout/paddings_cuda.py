@@ -84,8 +84,8 @@ def _by_copies(x: CudaArray, shape: tuple[int, ...], sides: Any, mode: str, valu
     out = x
     for dim, (before, after) in enumerate(sides):
         if before or after:
-            one = [(before, after) if dim == other else (0, 0) for other in range(x.ndim)]
-            out = _one_dim(out, dim, one, mode, value)
+            widths = [(before, after) if dim == other else (0, 0) for other in range(x.ndim)]
+            out = _one_dim(out, dim, widths, mode, value)
     return copied(out) if out.storage is x.storage else out
 
 

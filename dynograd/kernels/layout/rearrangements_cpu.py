@@ -99,10 +99,10 @@ def sum_runs(g, counts, dim):
     """The sum of each run of `counts[i]` slices along `dim`."""
     moved = np.moveaxis(g, dim, 0)
     result = np.zeros((len(counts), *moved.shape[1:]), _sum_dtype(g))
-    held = np.flatnonzero(counts)
-    if held.size and moved.size:
-        starts = np.cumsum(counts)[held] - counts[held]
-        result[held] = np.add.reduceat(moved, starts, 0, dtype=result.dtype)
+    filled = np.flatnonzero(counts)
+    if filled.size and moved.size:
+        starts = np.cumsum(counts)[filled] - counts[filled]
+        result[filled] = np.add.reduceat(moved, starts, 0, dtype=result.dtype)
     return np.ascontiguousarray(np.moveaxis(result, 0, dim)).astype(g.dtype, copy=False)
 
 

@@ -36,12 +36,12 @@ def reshaped_view(x, shape):
     except ValueError:
         return None
     except TypeError:  # NumPy 2.0
-        made = x.view()
+        view = x.view()
         try:
-            made.shape = shape
+            view.shape = shape
         except AttributeError:
             return None
-        return made
+        return view
 
 
 def view_as_dtype(x, dtype):
@@ -50,9 +50,9 @@ def view_as_dtype(x, dtype):
 
 def diagonal(x, offset, dim1, dim2):
     """A writable view of the diagonal of dims `dim1` and `dim2`, as the last dim."""
-    found = x.diagonal(offset, dim1, dim2)
-    found.setflags(write=x.flags.writeable)
-    return found
+    view = x.diagonal(offset, dim1, dim2)
+    view.setflags(write=x.flags.writeable)
+    return view
 
 
 def diagonal_fill(g, shape, offset, dim1, dim2):
@@ -134,12 +134,12 @@ def memory_places(shape, stride, size, new_stride, offset, like=None):
     On the device of `like`.
     """
     own = _offsets(shape, stride).reshape(-1)
-    wanted = _offsets(size, new_stride).reshape(-1) + offset
+    places_of_view = _offsets(size, new_stride).reshape(-1) + offset
     low, high = own.min(initial=0), own.max(initial=0)
     found = np.full(high - low + 1, -1, np.int64)
     found[own - low] = np.arange(own.size)
-    within = np.flatnonzero((wanted >= low) & (wanted <= high))
-    places = found[wanted[within] - low]
+    within = np.flatnonzero((places_of_view >= low) & (places_of_view <= high))
+    places = found[places_of_view[within] - low]
     return within[places >= 0], places[places >= 0]
 
 

@@ -192,24 +192,24 @@ def put(x, index, source, accumulate=False):
         flat = x if x.ndim == 1 else x.reshape(-1)
         flat[index if index.ndim == 1 else index.reshape(-1)] = source if source.ndim == 1 else source.reshape(-1)
         return True
-    flat, places, given = x.reshape(-1), contiguous(index).reshape(-1), contiguous(source).reshape(-1)
+    flat, places, values = x.reshape(-1), contiguous(index).reshape(-1), contiguous(source).reshape(-1)
     if accumulate:
         if not _inside(places, x.size, True):
             return False
-        add_slices(flat, 0, places, given)
+        add_slices(flat, 0, places, values)
     elif _is_long_vector(flat, places):
-        write_places(flat, places, given, -x.size)
+        write_places(flat, places, values, -x.size)
     else:
-        flat[places] = given
+        flat[places] = values
     return True
 
 
 def scatter(x, dim, index, src):
     """`src`, a number or of index's shape, written at `index` along `dim`."""
-    given = src
+    values = src
     if type(src) is not np.ndarray and x.size < FEW and _is_number(x, src):
-        given = _filled(index.shape, src, x)
-    if type(given) is np.ndarray and few(ELEMENTS, x, dim, index, given, WRITE):
+        values = _filled(index.shape, src, x)
+    if type(values) is np.ndarray and few(ELEMENTS, x, dim, index, values, WRITE):
         return True
     if type(src) is not np.ndarray:
         if not _is_number(x, src):
@@ -265,9 +265,9 @@ def _is_number(x, value):
 
 
 def _filled(shape, value, x):
-    made = np.empty(shape, x.dtype)
-    made.fill(value)
-    return made
+    array = np.empty(shape, x.dtype)
+    array.fill(value)
+    return array
 
 
 def _is_whole(x, value):

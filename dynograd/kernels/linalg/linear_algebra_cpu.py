@@ -72,28 +72,28 @@ _NARROW = {"d": "f", "D": "F"}
 
 def _at_once(name):
     """A call of LAPACK in double precision; it gives None where that fails, where results hold NaN, in a NumPy without this name."""
-    found = getattr(_umath_linalg, name, None)
+    function = getattr(_umath_linalg, name, None)
 
     def called(*operands):
-        one = operands[0]
-        kind = one.dtype.char
-        if found is None or not one.size:
+        operand = operands[0]
+        kind = operand.dtype.char
+        if function is None or not operand.size:
             return None
         if kind in "fF":
             operands = [each.astype(_WIDE[kind]) for each in operands]
         try:
-            made = found(*operands)
+            result = function(*operands)
         except FLOATING_WARNINGS:
             return None
-        first = made[0] if type(made) is tuple else made  # NaN throughout for a matrix that LAPACK cannot take
-        probe = first.item(0) if one.ndim == 2 and first.size else first.sum()
+        first = result[0] if type(result) is tuple else result  # NaN throughout for a matrix that LAPACK cannot take
+        probe = first.item(0) if operand.ndim == 2 and first.size else first.sum()
         if probe != probe:
             return None
         if kind not in "fF":
-            return made
-        if type(made) is tuple:
-            return tuple([each.astype(_NARROW[each.dtype.char]) for each in made])
-        return made.astype(_NARROW[made.dtype.char])
+            return result
+        if type(result) is tuple:
+            return tuple([each.astype(_NARROW[each.dtype.char]) for each in result])
+        return result.astype(_NARROW[result.dtype.char])
 
     return called
 
@@ -112,39 +112,39 @@ _reflections, _first_columns = _at_once("qr_r_raw"), _at_once("qr_reduced")
 def inverse(x):
     """(inverses, info): info is the place (from 1) of a zero on the diagonal of U."""
     info = _infos(x)
-    made = inverse_at_once(x)
-    if made is not None:
-        return made, info
+    result = inverse_at_once(x)
+    if result is not None:
+        return result, info
     try:
         return np.linalg.inv(x), info
     except np.linalg.LinAlgError:
         pass
-    made = np.full(x.shape, np.inf, x.dtype)
+    result = np.full(x.shape, np.inf, x.dtype)
     for place in np.ndindex(info.shape):
         try:
-            made[place] = np.linalg.inv(x[place])
+            result[place] = np.linalg.inv(x[place])
         except np.linalg.LinAlgError:
             info[place] = _zero_pivot(x[place])
-    return made, info
+    return result, info
 
 
 def solve(a, b):
     """(x with a @ x = b, info) for matrices b; info as for `inverse`."""
     info = _infos(a)
-    made = solve_at_once(a, b)
-    if made is not None:
-        return made, info
+    result = solve_at_once(a, b)
+    if result is not None:
+        return result, info
     try:
         return np.linalg.solve(a, b), info
     except np.linalg.LinAlgError:
         pass
-    made = np.full(b.shape, np.inf, b.dtype)
+    result = np.full(b.shape, np.inf, b.dtype)
     for place in np.ndindex(info.shape):
         try:
-            made[place] = np.linalg.solve(a[place], b[place])
+            result[place] = np.linalg.solve(a[place], b[place])
         except np.linalg.LinAlgError:
             info[place] = _zero_pivot(a[place])
-    return made, info
+    return result, info
 
 
 def _zero_pivot(x):
@@ -160,26 +160,26 @@ def _routine(name: str) -> Any:
     if known is None:
         return None, None
     symbol = f"{known.prefix}{name}{known.suffix}"
-    found = getattr(ctypes.CDLL(known.path), symbol, None)
-    return found, ctypes.c_int64 if known.long else ctypes.c_int32
+    routine = getattr(ctypes.CDLL(known.path), symbol, None)
+    return routine, ctypes.c_int64 if known.long else ctypes.c_int32
 
 
 def solve_triangular(a, b, upper, unit):
     """x with a @ x = b, where only one triangle of `a` is read; a zero on its diagonal gives inf or NaN."""
-    made = np.array(np.broadcast_to(b, (*a.shape[:-2], *b.shape[-2:])), order="C")
+    result = np.array(np.broadcast_to(b, (*a.shape[:-2], *b.shape[-2:])), order="C")
     rows, columns = b.shape[-2:]
-    if not made.size:
-        return made
-    found, integer = _routine(f"cblas_{_LETTERS[a.dtype.char]}trsm")
-    if found is None:
-        return _substituted(a, made, upper, unit)
+    if not result.size:
+        return result
+    routine, integer = _routine(f"cblas_{_LETTERS[a.dtype.char]}trsm")
+    if routine is None:
+        return _substituted(a, result, upper, unit)
     a = np.ascontiguousarray(a)
-    one: Any = np.ones(1, a.dtype)
+    factor: Any = np.ones(1, a.dtype)
     real = {"f": ctypes.c_float, "d": ctypes.c_double}.get(a.dtype.char)
-    alpha = ctypes.c_void_p(one.ctypes.data) if real is None else real(1)
+    alpha = ctypes.c_void_p(factor.ctypes.data) if real is None else real(1)
     for place in np.ndindex(a.shape[:-2]):
-        matrix, into = a[place], made[place]
-        found(
+        matrix, into = a[place], result[place]
+        routine(
             ctypes.c_int(101),  # rows after each other
             ctypes.c_int(141),  # the matrix stands on the left
             ctypes.c_int(121 if upper else 122),
@@ -193,18 +193,18 @@ def solve_triangular(a, b, upper, unit):
             ctypes.c_void_p(into.ctypes.data),
             integer(columns),
         )
-    return made
+    return result
 
 
-def _substituted(a, made, upper, unit):
+def _substituted(a, result, upper, unit):
     """Row after row, all matrices at once, for a BLAS whose functions cannot be called."""
     size = a.shape[-1]
     for row in range(size - 1, -1, -1) if upper else range(size):
         known = slice(row + 1, size) if upper else slice(0, row)
-        made[..., row : row + 1, :] -= a[..., row : row + 1, known] @ made[..., known, :]
+        result[..., row : row + 1, :] -= a[..., row : row + 1, known] @ result[..., known, :]
         if not unit:
-            made[..., row : row + 1, :] /= a[..., row : row + 1, row : row + 1]
-    return made
+            result[..., row : row + 1, :] /= a[..., row : row + 1, row : row + 1]
+    return result
 
 
 # --- LU ------------------------------------------------------------------------------------------------------------------
@@ -215,18 +215,18 @@ def lu(x):
     rows, columns = x.shape[-2:]
     pivots = np.zeros((*x.shape[:-2], min(rows, columns)), np.int32)
     info = _infos(x)
-    made = np.array(x, order="C")
-    if not made.size:
-        return made, pivots, info
-    found, integer = _routine(f"{_LETTERS[x.dtype.char]}getrf_")
+    factors = np.array(x, order="C")
+    if not factors.size:
+        return factors, pivots, info
+    routine, integer = _routine(f"{_LETTERS[x.dtype.char]}getrf_")
     for place in np.ndindex(info.shape):
-        if found is None:
-            info[place] = _eliminated(made[place], pivots[place])
+        if routine is None:
+            info[place] = _eliminated(factors[place], pivots[place])
             continue
-        turned = np.array(made[place], order="F")
+        turned = np.array(factors[place], order="F")
         own = np.zeros(pivots.shape[-1], np.int64 if integer is ctypes.c_int64 else np.int32)
         m, n, failed = integer(rows), integer(columns), integer(0)
-        found(
+        routine(
             ctypes.byref(m),
             ctypes.byref(n),
             ctypes.c_void_p(turned.ctypes.data),
@@ -234,8 +234,8 @@ def lu(x):
             ctypes.c_void_p(own.ctypes.data),
             ctypes.byref(failed),
         )
-        made[place], pivots[place], info[place] = turned, own, failed.value
-    return made, pivots, info
+        factors[place], pivots[place], info[place] = turned, own, failed.value
+    return factors, pivots, info
 
 
 def _eliminated(x, pivots):
@@ -256,13 +256,13 @@ def _eliminated(x, pivots):
 
 def permutation(pivots, rows, dtype):
     """The matrices P with P @ L @ U = A, for the row exchanges `pivots`."""
-    made = np.zeros((*pivots.shape[:-1], rows, rows), dtype)
+    matrix = np.zeros((*pivots.shape[:-1], rows, rows), dtype)
     for place in np.ndindex(pivots.shape[:-1]):
         order = np.arange(rows)
         for step, other in enumerate(pivots[place]):
             order[[step, other - 1]] = order[[other - 1, step]]
-        made[place][order, np.arange(rows)] = 1
-    return made
+        matrix[place][order, np.arange(rows)] = 1
+    return matrix
 
 
 # --- factorizations ------------------------------------------------------------------------------------------------------
@@ -271,14 +271,14 @@ def permutation(pivots, rows, dtype):
 def cholesky(x):
     """(lower triangles, info): info is the order of the first leading minor that is not positive definite."""
     info = _infos(x)
-    made = factor_at_once(x)
-    if made is not None:
-        return made, info
+    factor = factor_at_once(x)
+    if factor is not None:
+        return factor, info
     try:
         return np.linalg.cholesky(x), info
     except np.linalg.LinAlgError:
         pass
-    made = np.tril(x)
+    factor = np.tril(x)
     for place in np.ndindex(info.shape):
         low, high = 0, x.shape[-1] + 1
         while high - low > 1:
@@ -289,9 +289,9 @@ def cholesky(x):
                 high = middle
             else:
                 low = middle
-                made[place][:middle, :middle] = part
+                factor[place][:middle, :middle] = part
         info[place] = high if high <= x.shape[-1] else 0
-    return made, info
+    return factor, info
 
 
 def qr(x, complete):
@@ -342,24 +342,24 @@ def _failing(function, x, *options):
 
 def svd(x, full):
     """(U, S, Vh), or the place of a matrix for which it does not converge."""
-    made = _svd_at_once[full](x)
-    if made is not None and isfinite(made[1].sum()):
-        return made
-    made = _tried(np.linalg.svd, x, full)
-    if made is None or not np.isfinite(made[1]).all():
-        return _failing(np.linalg.svd, x) if made is None else _not_finite(made[1])
-    return tuple(made)
+    factors = _svd_at_once[full](x)
+    if factors is not None and isfinite(factors[1].sum()):
+        return factors
+    factors = _tried(np.linalg.svd, x, full)
+    if factors is None or not np.isfinite(factors[1]).all():
+        return _failing(np.linalg.svd, x) if factors is None else _not_finite(factors[1])
+    return tuple(factors)
 
 
 def singular_values(x):
     """The singular values in descending order, or the place of a matrix for which that does not converge."""
-    made = _values_at_once(x)
-    if made is not None and isfinite(made.sum()):
-        return made
-    made = _tried(lambda one: np.linalg.svd(one, compute_uv=False), x)
-    if made is None or not np.isfinite(made).all():
-        return _failing(np.linalg.svd, x) if made is None else _not_finite(made)
-    return made
+    values = _values_at_once(x)
+    if values is not None and isfinite(values.sum()):
+        return values
+    values = _tried(lambda matrix: np.linalg.svd(matrix, compute_uv=False), x)
+    if values is None or not np.isfinite(values).all():
+        return _failing(np.linalg.svd, x) if values is None else _not_finite(values)
+    return values
 
 
 def _not_finite(values):
@@ -368,17 +368,17 @@ def _not_finite(values):
 
 def eigh(x, upper):
     """(eigenvalues in ascending order, eigenvectors) of Hermitian matrices of which one triangle is read; NaN for NaN."""
-    made = _eigh_at_once[upper](x)
-    if made is not None:
-        return made
-    made = _tried(np.linalg.eigh, x, "U" if upper else "L")
-    if made is not None:
-        return made[0], made[1]
+    pairs = _eigh_at_once[upper](x)
+    if pairs is not None:
+        return pairs
+    pairs = _tried(np.linalg.eigh, x, "U" if upper else "L")
+    if pairs is not None:
+        return pairs[0], pairs[1]
     values, vectors = np.full(x.shape[:-1], np.nan, x.real.dtype), np.full(x.shape, np.nan, x.dtype)
     for place in np.ndindex(x.shape[:-2]):
-        made = _tried(np.linalg.eigh, x[place], "U" if upper else "L")
-        if made is not None:
-            values[place], vectors[place] = made
+        pairs = _tried(np.linalg.eigh, x[place], "U" if upper else "L")
+        if pairs is not None:
+            values[place], vectors[place] = pairs
     return values, vectors
 
 
@@ -395,8 +395,8 @@ def eig(x):
 
 
 def determinant(x):
-    found = _determinant_at_once(x)
-    return np.asarray(np.linalg.det(x) if found is None else found, x.dtype)
+    result = _determinant_at_once(x)
+    return np.asarray(np.linalg.det(x) if result is None else result, x.dtype)
 
 
 def sign_and_logarithm(x):
@@ -446,11 +446,11 @@ def pseudoinverse(x, atol, rtol, hermitian):
 
 def least_squares(a, b, rcond):
     """The x of least size among those with the least |a x - b|, for matrices b."""
-    made = np.zeros((*a.shape[:-2], a.shape[-1], b.shape[-1]), a.dtype)
+    result = np.zeros((*a.shape[:-2], a.shape[-1], b.shape[-1]), a.dtype)
     for place in np.ndindex(a.shape[:-2]):
         if a[place].size:
-            made[place] = np.linalg.lstsq(a[place], b[place], rcond)[0]
-    return made
+            result[place] = np.linalg.lstsq(a[place], b[place], rcond)[0]
+    return result
 
 
 # Higham, The scaling and squaring method for the matrix exponential revisited, 2005: table 2.3 and algorithm 2.3.
@@ -472,14 +472,16 @@ def exponential(x):
     times = np.ceil(np.log2(np.maximum(np.where(np.isfinite(size), size, 0) / _PADE_RADIUS, 1))).astype(int)
     wide = wide / (2.0**times)[..., None, None]
     b = _PADE
-    one = np.broadcast_to(np.eye(x.shape[-1]), x.shape)
+    identity = np.broadcast_to(np.eye(x.shape[-1]), x.shape)
     two = wide @ wide
     four = two @ two
     six = two @ four
-    u = wide @ (six @ (b[13] * six + b[11] * four + b[9] * two) + b[7] * six + b[5] * four + b[3] * two + b[1] * one)
-    v = six @ (b[12] * six + b[10] * four + b[8] * two) + b[6] * six + b[4] * four + b[2] * two + b[0] * one
-    made = np.linalg.solve(v - u, v + u)
+    u = wide @ (
+        six @ (b[13] * six + b[11] * four + b[9] * two) + b[7] * six + b[5] * four + b[3] * two + b[1] * identity
+    )
+    v = six @ (b[12] * six + b[10] * four + b[8] * two) + b[6] * six + b[4] * four + b[2] * two + b[0] * identity
+    power = np.linalg.solve(v - u, v + u)
     for step in range(int(times.max(initial=0))):
-        made = np.where((times > step)[..., None, None], made @ made, made)
-    made = np.where(np.isfinite(size)[..., None, None], made, np.nan)
-    return made.astype(x.dtype, copy=False)
+        power = np.where((times > step)[..., None, None], power @ power, power)
+    power = np.where(np.isfinite(size)[..., None, None], power, np.nan)
+    return power.astype(x.dtype, copy=False)

@@ -110,12 +110,12 @@ def _eliminate(a: Any, k: int, step: int, hermitian: bool) -> None:
 def bunch_kaufman_solution(packed: Any, pivots: Any, b: Any, hermitian: bool) -> Any:
     """x with A @ x = b, of A's factors; leading dims broadcast."""
     lead = np.broadcast_shapes(packed.shape[:-2], b.shape[:-2])
-    made = np.array(np.broadcast_to(b, (*lead, *b.shape[-2:])), order="C")
+    result = np.array(np.broadcast_to(b, (*lead, *b.shape[-2:])), order="C")
     factors = np.broadcast_to(packed, (*lead, *packed.shape[-2:]))
     exchanges = np.broadcast_to(pivots, (*lead, pivots.shape[-1]))
     for place in np.ndindex(lead):
-        _solve(factors[place], exchanges[place], made[place], hermitian and packed.dtype.kind == "c")
-    return made
+        _solve(factors[place], exchanges[place], result[place], hermitian and packed.dtype.kind == "c")
+    return result
 
 
 def _solve(a: Any, pivots: Any, b: Any, hermitian: bool) -> None:

@@ -151,21 +151,21 @@ def _product(x: Any, y: Any, begin: Any) -> Any:
     x, transpose_x, row_x = _in_rows(x)
     y, transpose_y, row_y = _in_rows(y)
     begin = None if begin is None else _begin_in_rows(begin, out)
-    given = [x, y, begin, out]
-    sizes, strides = _merged(lead, given)
+    operands = [x, y, begin, out]
+    sizes, strides = _merged(lead, operands)
     if len(sizes) > 2:
         x, transpose_x, row_x = numpy.ascontiguousarray(numpy.broadcast_to(x, (*lead, m, k))), False, k
         y, transpose_y, row_y = numpy.ascontiguousarray(numpy.broadcast_to(y, (*lead, k, n))), False, n
-        given = [x, y, None if begin is None else numpy.ascontiguousarray(begin), out]
-        sizes, strides = _merged(lead, given)
+        operands = [x, y, None if begin is None else numpy.ascontiguousarray(begin), out]
+        sizes, strides = _merged(lead, operands)
     flags = [transpose_x, row_x, transpose_y, row_y]
     if (
         (m > 1 and n > 1)
         or begin is not None
         or invariant
-        or not _vector_product(given, flags, (m, n, k), sizes, strides)
+        or not _vector_product(operands, flags, (m, n, k), sizes, strides)
     ):
-        _blocks(given, flags, (m, n, k), sizes, strides)
+        _blocks(operands, flags, (m, n, k), sizes, strides)
     return out
 
 
@@ -277,14 +277,14 @@ def _merged(lead: tuple[int, ...], operands: list[Any]) -> tuple[list[int], list
         return [], [[] for _ in operands]
     size = operands[-1].itemsize
     rank = len(lead)
-    given: list[Any] = []
-    for one in operands:
-        if one is None:
-            given.append((0,) * rank)
+    all_steps: list[Any] = []
+    for operand in operands:
+        if operand is None:
+            all_steps.append((0,) * rank)
             continue
-        own, steps = one.shape[:-2], one.strides[:-2]
+        own, steps = operand.shape[:-2], operand.strides[:-2]
         padding = (0,) * (rank - len(own))
-        given.append(
+        all_steps.append(
             padding + tuple([0 if extent == 1 else step // size for extent, step in zip(own, steps, strict=True)])
         )
     sizes: list[int] = []
@@ -292,14 +292,14 @@ def _merged(lead: tuple[int, ...], operands: list[Any]) -> tuple[list[int], list
     for place, extent in enumerate(lead):
         if extent == 1:
             continue
-        if sizes and all([mine[-1] == one[place] * extent for mine, one in zip(strides, given, strict=True)]):
+        if sizes and all([mine[-1] == steps[place] * extent for mine, steps in zip(strides, all_steps, strict=True)]):
             sizes[-1] *= extent
-            for mine, one in zip(strides, given, strict=True):
-                mine[-1] = one[place]
+            for mine, steps in zip(strides, all_steps, strict=True):
+                mine[-1] = steps[place]
         else:
             sizes.append(extent)
-            for mine, one in zip(strides, given, strict=True):
-                mine.append(one[place])
+            for mine, steps in zip(strides, all_steps, strict=True):
+                mine.append(steps[place])
     return sizes, strides
 
 

@@ -45,10 +45,10 @@ class ProductPlan:
 
     def kept(self, key: Any, make: Any) -> Any:
         """What `make()` gives, made once."""
-        found = self._kept.get(key)
-        if found is None:
-            found = self._kept[key] = make()
-        return found
+        value = self._kept.get(key)
+        if value is None:
+            value = self._kept[key] = make()
+        return value
 
     def turned(self, a: int, b: int, c: int) -> ProductPlan:
         """The plan of derivatives: matrix number `a` (0 to 2 for a, b, c) times `b` is `c`."""

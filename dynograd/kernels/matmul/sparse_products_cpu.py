@@ -70,4 +70,4 @@ def checked_columns(crow, col, columns):
 def _ready(kind, *arrays):
     """(the arrays contiguous in the dtype they are added up in, ..., that dtype)."""
     wide = np.dtype(np.float32) if kind.itemsize == 2 and kind.kind in "fV" else kind
-    return (*[np.ascontiguousarray(one, wide) for one in arrays], wide)
+    return (*[np.ascontiguousarray(array, wide) for array in arrays], wide)

@@ -16,9 +16,9 @@ __all__ = ["binomial", "gamma", "gamma_derivative", "gamma_shares", "poisson"]
 
 def gamma(seed: int, offset: int, concentration: Any) -> Any:
     """Gamma numbers of rate 1 in the shape and dtype of `concentration`; never 0."""
-    made = _gamma(_stream(seed, offset), numpy.asarray(concentration, numpy.float64))
+    numbers = _gamma(_stream(seed, offset), numpy.asarray(concentration, numpy.float64))
     kind = concentration.dtype
-    return numpy.maximum(made.astype(kind), ml_dtypes.finfo(kind).tiny)
+    return numpy.maximum(numbers.astype(kind), ml_dtypes.finfo(kind).tiny)
 
 
 def gamma_shares(seed: int, offset: int, concentration: Any) -> Any:
@@ -27,8 +27,8 @@ def gamma_shares(seed: int, offset: int, concentration: Any) -> Any:
     wide = numpy.asarray(concentration, numpy.float64)
     logs = _log_gamma(stream, wide)
     logs -= logs.max(-1, keepdims=True)
-    made = numpy.exp(logs)
-    return (made / made.sum(-1, keepdims=True)).astype(concentration.dtype)
+    shares = numpy.exp(logs)
+    return (shares / shares.sum(-1, keepdims=True)).astype(concentration.dtype)
 
 
 def poisson(seed: int, offset: int, rate: Any) -> Any:
@@ -48,12 +48,13 @@ def gamma_derivative(concentration: Any, sample: Any) -> Any:
     from dynograd.kernels.random.family_draws_numba import fill_gamma_derivatives
 
     kind = sample.dtype
-    made = numpy.empty(sample.shape, numpy.float64)
+    result = numpy.empty(sample.shape, numpy.float64)
     a, x = (
-        numpy.ascontiguousarray(numpy.broadcast_to(one, sample.shape), numpy.float64) for one in (concentration, sample)
+        numpy.ascontiguousarray(numpy.broadcast_to(array, sample.shape), numpy.float64)
+        for array in (concentration, sample)
     )
-    fill_gamma_derivatives(a.reshape(-1), x.reshape(-1), made.reshape(-1))
-    return made.astype(kind)
+    fill_gamma_derivatives(a.reshape(-1), x.reshape(-1), result.reshape(-1))
+    return result.astype(kind)
 
 
 def _stream(seed: int, offset: int) -> numpy.random.Generator:

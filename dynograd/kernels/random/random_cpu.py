@@ -140,11 +140,11 @@ def uniform(
     if dtype.itemsize == 2:
         bits = ml_dtypes.finfo(dtype).nmant + 1
         words = random_bits(seed, offset, math.prod(shape)) >> numpy.uint32(32 - bits)
-        made = (words.astype(numpy.float32) * numpy.float32(2.0**-bits)).reshape(shape)
-        made *= made.dtype.type(last) - made.dtype.type(first)
-        made += made.dtype.type(first)
-        made = made.astype(dtype)
-        return numpy.minimum(made, numpy.nextafter(last, first), out=made) if last > first else made
+        numbers = (words.astype(numpy.float32) * numpy.float32(2.0**-bits)).reshape(shape)
+        numbers *= numbers.dtype.type(last) - numbers.dtype.type(first)
+        numbers += numbers.dtype.type(first)
+        numbers = numbers.astype(dtype)
+        return numpy.minimum(numbers, numpy.nextafter(last, first), out=numbers) if last > first else numbers
     most = numpy.nextafter(last, first) if last > first else last
     return _numbers("uniform", _uniform32, _uniform64, seed, offset, shape, dtype, last - first, first, most)
 
@@ -159,23 +159,23 @@ def normal(
     """
     dtype = _numpy_dtype(dtype)
     if dtype.kind == "c":
-        made = _as_complex(normal(seed, offset, (*shape, 2), _part(dtype), 0.0, math.sqrt(0.5)), dtype)
+        numbers = _as_complex(normal(seed, offset, (*shape, 2), _part(dtype), 0.0, math.sqrt(0.5)), dtype)
     else:
         if isinstance(std, (int, float)) and isinstance(mean, (int, float)):
-            made = _numbers("normal", _normals32, _normals64, seed, offset, shape, dtype, std, mean)
-            return made.astype(dtype, copy=False)
-        made = _numbers("normal", _normals32, _normals64, seed, offset, shape, dtype, 1.0, 0.0)
-    made *= _in_dtype_of(made, std)
-    made += _in_dtype_of(made, mean)
-    return made.astype(dtype, copy=False)
+            numbers = _numbers("normal", _normals32, _normals64, seed, offset, shape, dtype, std, mean)
+            return numbers.astype(dtype, copy=False)
+        numbers = _numbers("normal", _normals32, _normals64, seed, offset, shape, dtype, 1.0, 0.0)
+    numbers *= _in_dtype_of(numbers, std)
+    numbers += _in_dtype_of(numbers, mean)
+    return numbers.astype(dtype, copy=False)
 
 
 def exponential(seed: int, offset: int, shape: tuple[int, ...], dtype: Any, rate: float = 1.0) -> numpy.ndarray:
     """Exponential with mean 1 / rate, by inversion; never 0 unless the division underflows."""
     dtype = _numpy_dtype(dtype)
     least = 2.0**-53 if dtype.itemsize == 8 else 2.0**-24
-    made = _numbers("exponential", _exponential32, _exponential64, seed, offset, shape, dtype, least, rate)
-    return made.astype(dtype, copy=False)
+    numbers = _numbers("exponential", _exponential32, _exponential64, seed, offset, shape, dtype, least, rate)
+    return numbers.astype(dtype, copy=False)
 
 
 def integers(
@@ -266,12 +266,12 @@ def multinomial(
         return _smallest(arrivals, num_samples)
     cumulative = numpy.cumsum(weights, axis=1)
     cumulative /= cumulative[:, -1:]
-    wanted = uniform(seed, offset, (rows, num_samples), numpy.float64)
+    draws = uniform(seed, offset, (rows, num_samples), numpy.float64)
     first = numpy.zeros((rows, num_samples), numpy.int64)
     last = numpy.full((rows, num_samples), columns - 1, numpy.int64)
     for _ in range((columns - 1).bit_length()):
         middle = (first + last) >> 1
-        beyond = numpy.take_along_axis(cumulative, middle, axis=1) <= wanted
+        beyond = numpy.take_along_axis(cumulative, middle, axis=1) <= draws
         numpy.copyto(first, middle + 1, where=beyond)
         numpy.copyto(last, middle, where=~beyond)
     return last
@@ -414,5 +414,5 @@ def _as_complex(parts: numpy.ndarray, dtype: numpy.dtype) -> numpy.ndarray:
     return parts.view(dtype)[..., 0].copy()
 
 
-def _in_dtype_of(made: numpy.ndarray, value: Any) -> Any:
-    return numpy.asarray(value).astype(made.dtype)
+def _in_dtype_of(numbers: numpy.ndarray, value: Any) -> Any:
+    return numpy.asarray(value).astype(numbers.dtype)

@@ -115,7 +115,7 @@ def normal(
         made = _fill(kernels.fill_normal32, seed, offset, out, 4, *numbers)
     if plain:
         return made
-    std, mean = [one.astype(made.dtype) if isinstance(one, CudaArray) else one for one in (std, mean)]
+    std, mean = [option.astype(made.dtype) if isinstance(option, CudaArray) else option for option in (std, mean)]
     made = operations.elementwise("add", operations.elementwise("mul", made, std), mean)
     return made.astype(dtype, copy=False)
 
@@ -148,9 +148,11 @@ def bernoulli(
     """1 with the given probability (a number, or an array that broadcasts to `shape`), else 0."""
     dtype = _numpy_dtype(dtype)
     if isinstance(probabilities, CudaArray):
-        made = cuda_arrays.empty(tuple(shape), numpy.int8 if dtype.kind in "bc" else dtype, probabilities.device_index)
-        given = contiguous(probabilities.broadcast_to(tuple(shape)))
-        return _fill(kernels.fill_bernoulli, seed, offset, made, 4, given).astype(dtype, copy=False)
+        result = cuda_arrays.empty(
+            tuple(shape), numpy.int8 if dtype.kind in "bc" else dtype, probabilities.device_index
+        )
+        chances = contiguous(probabilities.broadcast_to(tuple(shape)))
+        return _fill(kernels.fill_bernoulli, seed, offset, result, 4, chances).astype(dtype, copy=False)
     return _choice(seed, offset, float(probabilities), 1, 0, shape, dtype, device)
 
 
@@ -198,8 +200,8 @@ def multinomial(seed: int, offset: int, probabilities: CudaArray, num_samples: i
     if sums.size:
         block = min(1024, 1 << max(columns - 1, 0).bit_length())
         kernels.sums_of_rows((rows,), weights, sums, columns, BLOCK=block)
-    wanted = uniform(seed, offset, (rows, num_samples), _FLOAT64, 0.0, 1.0, device)
-    return operations.elementwise("minimum", places_among(sums, wanted, True), columns - 1)
+    draws = uniform(seed, offset, (rows, num_samples), _FLOAT64, 0.0, 1.0, device)
+    return operations.elementwise("minimum", places_among(sums, draws, True), columns - 1)
 
 
 def _as_complex(parts: CudaArray, dtype: Any) -> CudaArray:

@@ -128,13 +128,13 @@ def _selected(values, starts, ends, lengths, how, k):
     places = np.zeros(shape, np.int64)
     if values.size and places.size:
         lines = _Lines(values, starts, ends, lengths)
-        found, flat = np.empty(places.size, lines.flat.dtype), places.reshape(-1)
+        selected, flat = np.empty(places.size, lines.flat.dtype), places.reshape(-1)
         if how in ("largest", "smallest"):
             run, options = sorting_numba.top_of_rows, (k, *lines.signs, how == "largest")
         else:
             rule = {"kth": 0, "median": 1, "nanmedian": 2}[how]
             run, options = sorting_numba.kth_of_rows, (k, rule, *lines.signs)
-        run(*lines.keyed, *lines.rest, *options, found, flat, count=lines.count, work=4 * values.size)
+        run(*lines.keyed, *lines.rest, *options, selected, flat, count=lines.count, work=4 * values.size)
     return np.ascontiguousarray(places.swapaxes(1, 2)).reshape(-1, values.shape[1])
 
 

@@ -23,20 +23,20 @@ def extreme_places(values, starts, ends, groups, largest, places, start, stop):
             where = places[k]
             where[:] = 0
             for row in range(first, last):
-                given = values[row]
+                own = values[row]
                 if row == first:
-                    best[:] = given
+                    best[:] = own
                 elif largest:
                     for c in range(columns):
-                        value, held = given[c], best[c]
-                        better = (value > held) | ((value != value) & (held == held))
-                        best[c] = value if better else held
+                        value, highest = own[c], best[c]
+                        better = (value > highest) | ((value != value) & (highest == highest))
+                        best[c] = value if better else highest
                         where[c] = row - first if better else where[c]
                 else:
                     for c in range(columns):
-                        value, held = given[c], best[c]
-                        better = (value < held) | ((value != value) & (held == held))
-                        best[c] = value if better else held
+                        value, highest = own[c], best[c]
+                        better = (value < highest) | ((value != value) & (highest == highest))
+                        best[c] = value if better else highest
                         where[c] = row - first if better else where[c]
 
 
@@ -88,8 +88,8 @@ def scatter_segments(g, places, starts, ends, groups, per, result, start, stop):
             for row in range(first, last):
                 result[row] = 0
             for row in range(begin, end):
-                where, given = places[row], g[row]
+                where, own = places[row], g[row]
                 for c in range(columns):
                     place = where[c]
                     if (place >= 0) & (place < n):
-                        result[first + place, c] += given[c]
+                        result[first + place, c] += own[c]

@@ -27,17 +27,17 @@ def scan_segments(values, starts, ends, groups, join, backwards, result, start, 
             total[:] = join
             for step in range(last - first):
                 row = last - 1 - step if backwards else first + step
-                given, to = values[row], result[row]
+                own, to = values[row], result[row]
                 if join == SUM:
                     for c in range(columns):
-                        held = total[c] + given[c]
-                        total[c] = held
-                        to[c] = held
+                        joined = total[c] + own[c]
+                        total[c] = joined
+                        to[c] = joined
                 else:
                     for c in range(columns):
-                        held = total[c] * given[c]
-                        total[c] = held
-                        to[c] = held
+                        joined = total[c] * own[c]
+                        total[c] = joined
+                        to[c] = joined
 
 
 @chunked(noalias=True)
@@ -51,9 +51,9 @@ def log_scan_segments(values, starts, ends, groups, result, start, stop):
             first, last = max(starts[k], 0), min(ends[k], len(values))
             top[:], total[:] = -np.inf, 0
             for row in range(first, last):
-                given, to = values[row], result[row]
+                own, to = values[row], result[row]
                 for c in range(columns):
-                    value, best = np.float64(given[c]), top[c]
+                    value, best = np.float64(own[c]), top[c]
                     if value > best:
                         total[c] = total[c] * np.float64(exp(kind(best - value))) + 1.0
                         top[c] = value
@@ -70,22 +70,22 @@ def log_scan_segments(values, starts, ends, groups, result, start, stop):
 def recur_segments(given, decay, starts, ends, groups, backwards, result, start, stop):
     """r[k] = given[k] + decay[k] * r[k - 1] along the rows of each segment, or (`backwards`) r[k + 1] and from the last row on."""
     columns = given.shape[1]
-    held = np.empty(columns, np.float64)
+    state = np.empty(columns, np.float64)
     for group in range(start, stop):
         for k in range(groups[group], groups[group + 1]):
             first, last = max(starts[k], 0), min(ends[k], len(given))
-            held[:] = 0
+            state[:] = 0
             for step in range(last - first):
                 row = last - 1 - step if backwards else first + step
                 more, factor, to = given[row], decay[row], result[row]
                 if step == 0:  # what is in front is nothing, whatever the factor
                     for c in range(columns):
-                        held[c] = more[c]
+                        state[c] = more[c]
                         to[c] = more[c]
                 else:
                     for c in range(columns):
-                        value = more[c] + factor[c] * held[c]
-                        held[c] = value
+                        value = more[c] + factor[c] * state[c]
+                        state[c] = value
                         to[c] = value
 
 
@@ -98,20 +98,20 @@ def running_places(values, starts, ends, groups, largest, places, start, stop):
         for k in range(groups[group], groups[group + 1]):
             first, last = max(starts[k], 0), min(ends[k], len(values))
             for row in range(first, last):
-                given, to = values[row], places[row]
+                own, to = values[row], places[row]
                 if row == first:
-                    best[:], where[:] = given, 0
+                    best[:], where[:] = own, 0
                 elif largest:
                     for c in range(columns):
-                        value, held = given[c], best[c]
-                        better = (value >= held) | (value != value)
-                        best[c] = value if better else held
+                        value, highest = own[c], best[c]
+                        better = (value >= highest) | (value != value)
+                        best[c] = value if better else highest
                         where[c] = row - first if better else where[c]
                 else:
                     for c in range(columns):
-                        value, held = given[c], best[c]
-                        better = (value <= held) | (value != value)
-                        best[c] = value if better else held
+                        value, highest = own[c], best[c]
+                        better = (value <= highest) | (value != value)
+                        best[c] = value if better else highest
                         where[c] = row - first if better else where[c]
                 to[:] = where
 

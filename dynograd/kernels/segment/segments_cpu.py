@@ -86,18 +86,18 @@ def combine(values, g, starts, ends, how):
     """(M, D): each row of segment k with row k of `g` (K, D) or (K, 1); `how`: "add", "mul" or "div". 0 in rows of no segment."""
     from dynograd.kernels.segment.segments_numba import combine
 
-    given = np.ascontiguousarray(values), np.ascontiguousarray(g)
+    arrays = np.ascontiguousarray(values), np.ascontiguousarray(g)
     how = ("add", "mul", "div").index(how)
-    return along_segments(combine, values.shape, values.dtype, starts, ends, values.size, *given, options=(how,))
+    return along_segments(combine, values.shape, values.dtype, starts, ends, values.size, *arrays, options=(how,))
 
 
 def segment_gradients(g, values, output, starts, ends, kind):
     """(M, D): gradient of the values of which `output` (K, D) are the segments' "max" or "min"; of "prod" without it."""
     from dynograd.kernels.segment import segments_numba
 
-    given = [np.ascontiguousarray(one) for one in (g, values, output) if one is not None]
+    arrays = [np.ascontiguousarray(array) for array in (g, values, output) if array is not None]
     run = segments_numba.product_gradients if kind == "prod" else segments_numba.extreme_gradients
-    return along_segments(run, values.shape, values.dtype, starts, ends, 2 * values.size, *given)
+    return along_segments(run, values.shape, values.dtype, starts, ends, 2 * values.size, *arrays)
 
 
 def softmax_segments(values, starts, ends):
@@ -119,19 +119,19 @@ def softmax_gradients(g, output, starts, ends):
     """(M, D): gradient of the values of which `output` is `softmax_segments`."""
     from dynograd.kernels.segment.segments_numba import softmax_gradients
 
-    given = np.ascontiguousarray(g), np.ascontiguousarray(output)
-    return along_segments(softmax_gradients, output.shape, output.dtype, starts, ends, 3 * output.size, *given)
+    arrays = np.ascontiguousarray(g), np.ascontiguousarray(output)
+    return along_segments(softmax_gradients, output.shape, output.dtype, starts, ends, 3 * output.size, *arrays)
 
 
 def log_sum_gradients(g, values, output, starts, ends):
     """(M, D): gradient of the values of which `output` (K, D) are `log_sums`; 0 in segments that are -inf as a whole."""
     from dynograd.kernels.segment.segments_numba import log_sum_gradients
 
-    given = [np.ascontiguousarray(one) for one in (g, values, output)]
-    return along_segments(log_sum_gradients, values.shape, values.dtype, starts, ends, 4 * values.size, *given)
+    arrays = [np.ascontiguousarray(array) for array in (g, values, output)]
+    return along_segments(log_sum_gradients, values.shape, values.dtype, starts, ends, 4 * values.size, *arrays)
 
 
-def along_segments(run, shape, dtype, starts, ends, work, *given, options=()):
+def along_segments(run, shape, dtype, starts, ends, work, *operands, options=()):
     """What `run(*given, starts, ends, groups, *options, result)` writes into the rows of segments; 0 in rows of none."""
     from dynograd.kernels.segment.segments_numba import groups_of
 
@@ -139,7 +139,7 @@ def along_segments(run, shape, dtype, starts, ends, work, *given, options=()):
     groups, rows = groups_of(starts, ends, shape[0], GROUPS)
     result = (buffers.empty if rows >= shape[0] else buffers.zeros)(shape, dtype)
     if result.size and len(starts):
-        run(*given, starts, ends, groups, *options, result, count=len(groups) - 1, work=work)
+        run(*operands, starts, ends, groups, *options, result, count=len(groups) - 1, work=work)
     return result
 
 

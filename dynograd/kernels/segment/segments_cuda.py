@@ -97,10 +97,10 @@ def log_sum_gradients(
 def combine(values: CudaArray, g: CudaArray, starts: CudaArray, ends: CudaArray, how: str) -> CudaArray:
     """(M, D): each row of segment k with row k of `g` (K, D) or (K, 1); `how`: "add", "mul" or "div". 0 in rows of no segment."""
     rows = values.shape[0]
-    found = operations.elementwise(how, values, spread_segments(g, starts, ends, rows))
+    result = operations.elementwise(how, values, spread_segments(g, starts, ends, rows))
     ones = operations.elementwise("add", zeros((starts.shape[0], 1), values.dtype, values.device_index), 1)
     inside = spread_segments(ones, starts, ends, rows)
-    return operations.elementwise("where", inside > 0, found, 0.0)
+    return operations.elementwise("where", inside > 0, result, 0.0)
 
 
 def squares(values: CudaArray, starts: CudaArray, ends: CudaArray, centered: bool) -> CudaArray:
@@ -142,8 +142,8 @@ def halved(starts: CudaArray, ends: CudaArray, rows: int) -> tuple[Any, ...]:
     """As on the CPU; the host waits for the bounds. Only derivatives of second order of products need it."""
     from dynograd.kernels.segment import segments_cpu
 
-    *found, longest = segments_cpu.halved(starts.numpy(), ends.numpy(), rows)
-    return (*[from_numpy(one, starts.device_index) for one in found], longest)
+    *lists, longest = segments_cpu.halved(starts.numpy(), ends.numpy(), rows)
+    return (*[from_numpy(numbers, starts.device_index) for numbers in lists], longest)
 
 
 def _pieces(segments: int, rows: int) -> int:

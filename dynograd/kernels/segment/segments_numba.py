@@ -99,27 +99,27 @@ def _reduce_columns(values, first, last, kind, result):
     if kind == SUM:
         result[:] = 0
         for row in range(first, last):
-            given = values[row]
+            own_row = values[row]
             for c in range(result.size):
-                result[c] += given[c]
+                result[c] += own_row[c]
     elif kind == PROD:
         result[:] = 1
         for row in range(first, last):
-            given = values[row]
+            own_row = values[row]
             for c in range(result.size):
-                result[c] *= given[c]
+                result[c] *= own_row[c]
     elif kind == MAX:
         result[:] = -np.inf
         for row in range(first, last):
-            given = values[row]
+            own_row = values[row]
             for c in range(result.size):
-                result[c] = given[c] if (given[c] > result[c]) | (given[c] != given[c]) else result[c]
+                result[c] = own_row[c] if (own_row[c] > result[c]) | (own_row[c] != own_row[c]) else result[c]
     else:
         result[:] = np.inf
         for row in range(first, last):
-            given = values[row]
+            own_row = values[row]
             for c in range(result.size):
-                result[c] = given[c] if (given[c] < result[c]) | (given[c] != given[c]) else result[c]
+                result[c] = own_row[c] if (own_row[c] < result[c]) | (own_row[c] != own_row[c]) else result[c]
 
 
 @chunked(noalias=True)
@@ -179,14 +179,14 @@ def extreme_gradients(g, values, output, starts, ends, groups, gx, start, stop):
                 for row in range(first, last):
                     line_to[row] = part if (line[row] == top) | (line[row] != line[row]) else 0
                 continue
-            best, given = output[k], g[k]
+            best, gradient = output[k], g[k]
             count[:] = 0
             for row in range(first, last):
                 x = values[row]
                 for c in range(columns):
                     count[c] += (x[c] == best[c]) | (x[c] != x[c])
             for c in range(columns):
-                share[c] = given[c] / count[c]
+                share[c] = gradient[c] / count[c]
             for row in range(first, last):
                 x, to = values[row], gx[row]
                 for c in range(columns):
@@ -199,7 +199,7 @@ def product_gradients(g, values, starts, ends, groups, gx, start, stop):
     columns = values.shape[1]
     zeros, share = np.empty(columns, np.int64), np.empty(columns, g.dtype)
     line, line_to = values.reshape(-1), gx.reshape(-1)
-    one = type(g[0, 0])(1)
+    unit = type(g[0, 0])(1)
     for group in range(start, stop):
         for k in range(groups[group], groups[group + 1]):
             first, last = max(starts[k], 0), min(ends[k], len(values))
@@ -207,25 +207,25 @@ def product_gradients(g, values, starts, ends, groups, gx, start, stop):
                 part, none = g[k, 0], 0
                 for row in range(first, last):
                     none += line[row] == 0
-                    part *= line[row] if line[row] != 0 else one
+                    part *= line[row] if line[row] != 0 else unit
                 for row in range(first, last):
                     zero = line[row] == 0
-                    line_to[row] = part / (one if zero else line[row]) if none == zero else 0
+                    line_to[row] = part / (unit if zero else line[row]) if none == zero else 0
                 continue
-            given = g[k]
+            gradient = g[k]
             zeros[:] = 0
             for c in range(columns):
-                share[c] = given[c]
+                share[c] = gradient[c]
             for row in range(first, last):
                 x = values[row]
                 for c in range(columns):
                     zeros[c] += x[c] == 0
-                    share[c] *= x[c] if x[c] != 0 else one
+                    share[c] *= x[c] if x[c] != 0 else unit
             for row in range(first, last):
                 x, to = values[row], gx[row]
                 for c in range(columns):
                     zero = x[c] == 0
-                    to[c] = share[c] / (one if zero else x[c]) if zeros[c] == zero else 0
+                    to[c] = share[c] / (unit if zero else x[c]) if zeros[c] == zero else 0
 
 
 @compiled
@@ -254,13 +254,13 @@ def softmax_segments(values, starts, ends, groups, result, start, stop):
             top[:] = -np.inf
             total[:] = 0
             for row in range(first, last):
-                given = values[row]
+                own_row = values[row]
                 for c in range(columns):
-                    top[c] = given[c] if given[c] > top[c] else top[c]
+                    top[c] = own_row[c] if own_row[c] > top[c] else top[c]
             for row in range(first, last):
-                given, to = values[row], result[row]
+                own_row, to = values[row], result[row]
                 for c in range(columns):
-                    value = exp(given[c] - top[c])
+                    value = exp(own_row[c] - top[c])
                     to[c] = value
                     total[c] += value
             for row in range(first, last):
@@ -280,15 +280,15 @@ def squares(values, starts, ends, groups, centered, result, start, stop):
             mean[:], total[:] = 0, 0
             if centered and last > first:
                 for row in range(first, last):
-                    given = values[row]
+                    own_row = values[row]
                     for c in range(columns):
-                        mean[c] += given[c]
+                        mean[c] += own_row[c]
                 for c in range(columns):
                     mean[c] /= last - first
             for row in range(first, last):
-                given = values[row]
+                own_row = values[row]
                 for c in range(columns):
-                    distance = given[c] - mean[c]
+                    distance = own_row[c] - mean[c]
                     total[c] += distance * distance
             result[k] = total
 
@@ -303,15 +303,15 @@ def log_sums(values, starts, ends, groups, result, start, stop):
             first, last = max(starts[k], 0), min(ends[k], len(values))
             top[:], total[:] = -np.inf, 0
             for row in range(first, last):
-                given = values[row]
+                own_row = values[row]
                 for c in range(columns):
-                    top[c] = given[c] if (given[c] > top[c]) | (given[c] != given[c]) else top[c]
+                    top[c] = own_row[c] if (own_row[c] > top[c]) | (own_row[c] != own_row[c]) else top[c]
             for c in range(columns):  # an infinite one is subtracted from nothing
                 top[c] = top[c] if np.abs(top[c]) < np.inf else (top[c] if top[c] != top[c] else 0)
             for row in range(first, last):
-                given = values[row]
+                own_row = values[row]
                 for c in range(columns):
-                    total[c] += exp(given[c] - top[c])
+                    total[c] += exp(own_row[c] - top[c])
             to = result[k]
             for c in range(columns):
                 to[c] = top[c] + np.log(total[c])
@@ -326,18 +326,18 @@ def combine(values, g, starts, ends, groups, how, result, start, stop):
         for k in range(groups[group], groups[group + 1]):
             first, last = max(starts[k], 0), min(ends[k], len(values))
             own = g[k]
-            one = own[0]
+            number = own[0]
             for row in range(first, last):
-                given, to = values[row], result[row]
+                own_row, to = values[row], result[row]
                 if how == SUM:
                     for c in range(columns):
-                        to[c] = given[c] + (one if single else own[c])
+                        to[c] = own_row[c] + (number if single else own[c])
                 elif how == PROD:
                     for c in range(columns):
-                        to[c] = given[c] * (one if single else own[c])
+                        to[c] = own_row[c] * (number if single else own[c])
                 else:
                     for c in range(columns):
-                        to[c] = given[c] / (one if single else own[c])
+                        to[c] = own_row[c] / (number if single else own[c])
 
 
 @chunked(noalias=True)
@@ -350,13 +350,13 @@ def softmax_gradients(g, output, starts, ends, groups, gx, start, stop):
             first, last = max(starts[k], 0), min(ends[k], len(output))
             mean[:] = 0
             for row in range(first, last):
-                given, weight = g[row], output[row]
+                own_row, weight = g[row], output[row]
                 for c in range(columns):
-                    mean[c] += given[c] * weight[c]
+                    mean[c] += own_row[c] * weight[c]
             for row in range(first, last):
-                given, weight, to = g[row], output[row], gx[row]
+                own_row, weight, to = g[row], output[row], gx[row]
                 for c in range(columns):
-                    to[c] = weight[c] * (given[c] - mean[c])
+                    to[c] = weight[c] * (own_row[c] - mean[c])
 
 
 @chunked(noalias=True)
@@ -371,6 +371,6 @@ def log_sum_gradients(g, values, output, starts, ends, groups, gx, start, stop):
             for c in range(columns):
                 level[c] = 0 if top[c] == -np.inf else top[c]
             for row in range(first, last):
-                given, to = values[row], gx[row]
+                own_row, to = values[row], gx[row]
                 for c in range(columns):
-                    to[c] = exp(given[c] - level[c]) * share[c]
+                    to[c] = exp(own_row[c] - level[c]) * share[c]

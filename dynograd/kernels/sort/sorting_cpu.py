@@ -122,9 +122,9 @@ def topk(input: Any, k: int, dim: int, largest: bool, ordered: bool) -> Any:
             (input.copy(), numpy.zeros((), numpy.int64)) if k else (input.reshape(1)[:0], numpy.zeros(0, numpy.int64))
         )
     if ordered:
-        found = few_cpu.top(input, k, dim, largest)
-        if found is not None:
-            return found
+        result = few_cpu.top(input, k, dim, largest)
+        if result is not None:
+            return result
     rows = _rows(input, dim)
     size = rows.shape[-1]
     shape = (*rows.shape[:-1], k)
@@ -192,7 +192,7 @@ def kth(input: Any, k: int, dim: int, keepdim: bool, rule: int) -> Any:
             work=4 * rows.size,
         )
     if dim != input.ndim - 1:  # the dims behind `dim` are in its place
-        values, index = [numpy.moveaxis(one, dim, -1) if one.ndim > 1 else one for one in (values, index)]
+        values, index = [numpy.moveaxis(array, dim, -1) if array.ndim > 1 else array for array in (values, index)]
         values, index = numpy.ascontiguousarray(values), numpy.ascontiguousarray(index)
     if keepdim:
         shape = (*input.shape[:dim], 1, *input.shape[dim + 1 :])
@@ -259,10 +259,10 @@ def _sort_long(bits: Any, char: str, turned: bool, values: Any, places: Any) -> 
     parts = threads.parts(_WORK * size)
     pieces = {"count": parts, "work": _WORK * size, "parts": parts}
     all_words = {**pieces, "count": size}
-    found = numpy.empty((parts, 3), numpy.uint64)
-    radix.spans(bits, *how, found, **pieces)
-    lowest, largest = int(found[:, 0].min()), int(found[:, 1].max())
-    differing = int(numpy.bitwise_or.reduce(found[:, 2]))
+    spans = numpy.empty((parts, 3), numpy.uint64)
+    radix.spans(bits, *how, spans, **pieces)
+    lowest, largest = int(spans[:, 0].min()), int(spans[:, 1].max())
+    differing = int(numpy.bitwise_or.reduce(spans[:, 2]))
     even = (differing & -differing).bit_length() - 1 if differing else 0
     left = ((largest - lowest) >> even).bit_length()
     place_bits = (size - 1).bit_length()
