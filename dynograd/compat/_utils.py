@@ -18,7 +18,7 @@ def _flatten_dense_tensors(tensors: Sequence[Any]) -> Any:
     >>> _flatten_dense_tensors([tensor([[1.0, 2.0]]), tensor([3.0])])
     tensor([1., 2., 3.])
     """
-    return cat([one.contiguous().view(-1) for one in tensors])
+    return cat([tensor.contiguous().view(-1) for tensor in tensors])
 
 
 def _unflatten_dense_tensors(flat: Any, tensors: Sequence[Any]) -> tuple[Any, ...]:
@@ -27,11 +27,11 @@ def _unflatten_dense_tensors(flat: Any, tensors: Sequence[Any]) -> tuple[Any, ..
     Raises:
         ShapeError: `flat` has fewer elements.
     """
-    count = sum([one.numel() for one in tensors])
+    count = sum([tensor.numel() for tensor in tensors])
     if flat.numel() < count:
         raise ShapeError(f"_unflatten_dense_tensors: flat has {flat.numel()} elements but the tensors have {count}.")
-    made, place = [], 0
-    for one in tensors:
-        made.append(flat.narrow(0, place, one.numel()).view(one.shape))
-        place += one.numel()
-    return tuple(made)
+    views, place = [], 0
+    for tensor in tensors:
+        views.append(flat.narrow(0, place, tensor.numel()).view(tensor.shape))
+        place += tensor.numel()
+    return tuple(views)

@@ -110,7 +110,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 def install() -> None:
     """Makes einops know tensors, now or when it is imported."""
-    if not any([isinstance(one, _Finder) for one in sys.meta_path]):
+    if not any([isinstance(finder, _Finder) for finder in sys.meta_path]):
         sys.meta_path.insert(0, _Finder())
         if _BACKENDS in sys.modules:
             _define_backend(sys.modules[_BACKENDS])

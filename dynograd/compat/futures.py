@@ -83,11 +83,11 @@ class Future(Generic[T]):
 
         def run(done: Future) -> None:
             try:
-                made = callback(done)
+                result = callback(done)
             except BaseException as error:
                 following.set_exception(error)
             else:
-                following.set_result(made)
+                following.set_result(result)
 
         self.add_done_callback(run)
         return following
@@ -108,11 +108,11 @@ def collect_all(futures: list[Future]) -> Future[list[Future]]:
 
     if not futures:
         every.set_result(futures)
-    for one in futures:
-        one.add_done_callback(one_less)
+    for future in futures:
+        future.add_done_callback(one_less)
     return every
 
 
 def wait_all(futures: list[Future]) -> list[Any]:
     """The results of all, in order; the first error is raised."""
-    return [one.wait() for one in collect_all(futures).wait()]
+    return [future.wait() for future in collect_all(futures).wait()]

@@ -177,10 +177,10 @@ _ANY = 1 << 40  # samples in a batch: as many as the budget allows
 
 
 def _as_lengths(who: str, lengths: Any) -> Any:
-    made = numpy.asarray(lengths.array if isinstance(lengths, Tensor) else lengths)
-    if made.ndim != 1 or made.size == 0 or made.dtype.kind not in "iuf" or not bool((made >= 0).all()):
+    numbers = numpy.asarray(lengths.array if isinstance(lengths, Tensor) else lengths)
+    if numbers.ndim != 1 or numbers.size == 0 or numbers.dtype.kind not in "iuf" or not bool((numbers >= 0).all()):
         raise ValueError(
-            f"{who}: lengths should be one number >= 0 per sample, and at least one, got shape {made.shape} of "
-            f"{made.dtype}. Pass e.g. [len(sample) for sample in dataset]."
+            f"{who}: lengths should be one number >= 0 per sample, and at least one, got shape {numbers.shape} of "
+            f"{numbers.dtype}. Pass e.g. [len(sample) for sample in dataset]."
         )
-    return made
+    return numbers

@@ -89,7 +89,7 @@ def _differing(functions: dict) -> dict:
 def _function_for(kind: type, functions: dict) -> Callable | None:
     if kind in functions:
         return functions[kind]
-    return next((function for wanted, function in functions.items() if issubclass(kind, wanted)), None)
+    return next((function for registered, function in functions.items() if issubclass(kind, registered)), None)
 
 
 def default_convert(data: Any) -> Any:
@@ -106,13 +106,13 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, Mapping):
         return like_mapping(data, {key: default_convert(data[key]) for key in data})
     if isinstance(data, tuple) and hasattr(data, "_fields"):
-        return type(data)(*[default_convert(one) for one in data])
+        return type(data)(*[default_convert(entry) for entry in data])
     if is_dataclass_instance(data):
         return like_dataclass(data, {name: default_convert(value) for name, value in fields_of(data).items()})
     if isinstance(data, tuple):
-        return [default_convert(one) for one in data]
+        return [default_convert(entry) for entry in data]
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
-        return _like_sequence(data, [default_convert(one) for one in data])
+        return _like_sequence(data, [default_convert(entry) for entry in data])
     return data
 
 
@@ -141,17 +141,17 @@ def make_empty(shape: tuple, dtype: Any) -> Any:
 
 def gathered(tensors: Sequence[Any], indices: list) -> list[Tensor]:
     """The rows at `indices` of each tensor: what stacking them one by one gives."""
-    made = []
-    for one in tensors:
-        array = one.array
+    selected = []
+    for source in tensors:
+        array = source.array
         size = len(array)
-        if one.requires_grad or not indices or array.dtype.hasobject or min(indices) < -size or max(indices) >= size:
-            made.append(one[indices])
+        if source.requires_grad or not indices or array.dtype.hasobject or min(indices) < -size or max(indices) >= size:
+            selected.append(source[indices])
             continue
         rows = make_empty((len(indices), *array.shape[1:]), array.dtype)
         numpy.take(array, indices, 0, out=rows, mode="wrap")  # "raise" would copy once more
-        made.append(wrap(rows))
-    return made
+        selected.append(wrap(rows))
+    return selected
 
 
 def collate_field(batch: Sequence, where: str, functions: dict | None = None) -> Any:
@@ -166,7 +166,7 @@ def collate_field(batch: Sequence, where: str, functions: dict | None = None) ->
     if isinstance(first, numpy.ndarray):
         if first.dtype.kind in "OSUMm":
             raise _cannot_collate(where, f"an array of {first.dtype}")
-        return _stack([as_tensor(one) for one in batch], where)
+        return _stack([as_tensor(scalar) for scalar in batch], where)
     if isinstance(first, float):
         return wrap(numpy.array(batch, numpy.float64))
     if type(first) is int and set(map(type, batch)) == {int}:
@@ -207,15 +207,15 @@ def column_of(batch: Sequence, key: Any, where: str) -> list:
 
 
 def _stack(batch: Sequence, where: str) -> Tensor:
-    for number, one in enumerate(batch):
-        if not isinstance(one, Tensor):
+    for number, sample in enumerate(batch):
+        if not isinstance(sample, Tensor):
             raise TypeError(
-                f"default_collate: {where} is a tensor in number 0 of the batch but {type(one).__name__} in number {number}. "
+                f"default_collate: {where} is a tensor in number 0 of the batch but {type(sample).__name__} in number {number}. "
                 f"Return the same kind for every index, or use a collate_fn of your own."
             )
-    if any([one.requires_grad for one in batch]):
+    if any([sample.requires_grad for sample in batch]):
         return stack(list(batch))
-    arrays = [one.array for one in batch]
+    arrays = [sample.array for sample in batch]
     shape, kind = arrays[0].shape, arrays[0].dtype
     if any([array.shape != shape for array in arrays]):
         raise ShapeError(
@@ -229,13 +229,13 @@ def _stack(batch: Sequence, where: str) -> Tensor:
         arrays = [array.astype(wider.numpy) for array in arrays]
     if not shape:
         return wrap(numpy.array(arrays))
-    made = make_empty((len(arrays), *shape), arrays[0].dtype)
-    if made.nbytes < _FEW:
-        numpy.stack(arrays, out=made)
+    stacked = make_empty((len(arrays), *shape), arrays[0].dtype)
+    if stacked.nbytes < _FEW:
+        numpy.stack(arrays, out=stacked)
     else:  # copied straight, each as a whole
         for number, array in enumerate(arrays):
-            made[number] = array
-    return wrap(made)
+            stacked[number] = array
+    return wrap(stacked)
 
 
 _FEW = 1 << 16
@@ -251,7 +251,7 @@ def shapes_of(arrays: Sequence) -> str:
 
 
 def check_sizes(batch: Sequence, where: str) -> None:
-    sizes = [len(one) for one in batch]
+    sizes = [len(sample) for sample in batch]
     if len(set(sizes)) > 1:
         other = next(number for number, size in enumerate(sizes) if size != sizes[0])
         raise RuntimeError(
@@ -272,19 +272,19 @@ def fields_of(value: Any) -> dict[str, Any]:
 
 def like_dataclass(first: Any, fields: dict) -> Any:
     """Another object of the same dataclass with these fields."""
-    made = copy.copy(first)
+    copied = copy.copy(first)
     for name, value in fields.items():
-        object.__setattr__(made, name, value)
-    return made
+        object.__setattr__(copied, name, value)
+    return copied
 
 
 def like_mapping(first: Any, fields: dict) -> Any:
     """`fields` as the kind of mapping that `first` is, where that kind can be made."""
     try:
         if isinstance(first, MutableMapping):
-            made = copy.copy(first)
-            made.update(fields)
-            return made
+            copied = copy.copy(first)
+            copied.update(fields)
+            return copied
         return type(first)(fields)
     except TypeError:
         return fields
@@ -295,10 +295,10 @@ def _like_sequence(first: Any, fields: list) -> Any:
         return fields
     try:
         if isinstance(first, MutableSequence):
-            made = copy.copy(first)
+            copied = copy.copy(first)
             for number, field in enumerate(fields):
-                made[number] = field
-            return made
+                copied[number] = field
+            return copied
         return type(first)(fields)
     except TypeError:
         return fields

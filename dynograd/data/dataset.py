@@ -186,7 +186,7 @@ class ConcatDataset(Dataset[T_co]):
         >>> ConcatDataset.cumsum(["ab", "c"])
         [2, 3]
         """
-        return list(itertools.accumulate(len(one) for one in sequence))
+        return list(itertools.accumulate(len(dataset) for dataset in sequence))
 
     def __getitem__(self, idx: int) -> T_co:
         size = self.cumulative_sizes[-1]

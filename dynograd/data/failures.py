@@ -36,9 +36,9 @@ def _pickle_of(error: BaseException) -> bytes | None:
         return None
     for parts in (error, (type(error), error.args, _picklable(error.__dict__))):
         try:
-            made = pickle.dumps(parts)
-            if type(_unpickle_error(made)) is type(error):
-                return made
+            pickled = pickle.dumps(parts)
+            if type(_unpickle_error(pickled)) is type(error):
+                return pickled
         except Exception:
             continue
     return None
@@ -56,13 +56,13 @@ def _picklable(fields: dict) -> dict:
 
 
 def _unpickle_error(pickled: bytes) -> BaseException:
-    made = pickle.loads(pickled)
-    if isinstance(made, tuple):
-        kind, args, fields = made
-        made = kind.__new__(kind, *args)
-        made.args = args
-        made.__dict__.update(fields)
-    return made
+    error = pickle.loads(pickled)
+    if isinstance(error, tuple):
+        kind, args, fields = error
+        error = kind.__new__(kind, *args)
+        error.args = args
+        error.__dict__.update(fields)
+    return error
 
 
 def rebuild(failure: dict, worker: str) -> BaseException:

@@ -168,14 +168,14 @@ class IterableFetch(_Fetch):
     def __call__(self, task: Task) -> Any:
         number, indices, position = task
         samples: list = []
-        wanted = len(indices) if self.batched else 1
-        while len(samples) < wanted and not self._ended:
+        count = len(indices) if self.batched else 1
+        while len(samples) < count and not self._ended:
             sample = self._next()
             if sample is END:
                 self._ended = True
             else:
                 samples.append(sample)
-        if not samples or (len(samples) < wanted and self.drop_last):
+        if not samples or (len(samples) < count and self.drop_last):
             return END
         if position == SKIP:
             return SKIPPED

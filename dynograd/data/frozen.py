@@ -92,10 +92,10 @@ class _Memory:
             memory = bytearray(size)
         else:
             memory, descriptor = mmap.mmap(opened, max(size, 1)), opened
-        made = cls(memory, descriptor, places)
-        for mine, array in zip(made.arrays(), arrays):
+        own = cls(memory, descriptor, places)
+        for mine, array in zip(own.arrays(), arrays):
             mine[...] = array
-        return made
+        return own
 
     def arrays(self) -> list[Any]:
         return [numpy.ndarray(shape, dtype, self._memory, offset) for offset, dtype, shape in self._places]
@@ -200,7 +200,7 @@ class _Nested(_Column):
     names = ("offsets",)
 
     def __init__(self, lists: list) -> None:
-        self.offsets = _offsets_of([len(one) for one in lists])
+        self.offsets = _offsets_of([len(entries) for entries in lists])
         self.inner = _column(list(itertools.chain.from_iterable(lists)))
 
     def collect(self, arrays: list[Any]) -> None:
@@ -243,24 +243,24 @@ _NUMBERS = {int: numpy.int64, float: numpy.float64, bool: numpy.bool_}
 def _column(values: list) -> _Column:
     kinds = set(map(type, values))
     kind = kinds.pop() if len(kinds) == 1 else None
-    made = None
+    stored = None
     if kind in _NUMBERS:
-        made = _numbers(values, _NUMBERS[kind])
+        stored = _numbers(values, _NUMBERS[kind])
     elif kind is str:
-        made = _Bytes(values, lambda text: text.encode("utf-8", "surrogatepass"), "text")
+        stored = _Bytes(values, lambda text: text.encode("utf-8", "surrogatepass"), "text")
     elif kind is bytes:
-        made = _Bytes(values, lambda content: content, "bytes")
+        stored = _Bytes(values, lambda content: content, "bytes")
     elif kind is numpy.ndarray or kind is Tensor:
-        made = _rows(values, kind)
+        stored = _rows(values, kind)
     elif kind is list:
-        made = _lists(values)
+        stored = _lists(values)
     elif kind is dict and len({tuple(value) for value in values}) == 1 and values[0]:
         keys = list(values[0])
-        made = _Record(dict, keys, [[value[key] for value in values] for key in keys])
+        stored = _Record(dict, keys, [[value[key] for value in values] for key in keys])
     elif kind is not None and issubclass(kind, tuple) and len(set(map(len, values))) == 1 and values[0]:
         if kind is tuple or hasattr(kind, "_fields"):
-            made = _Record(kind, None, [list(column) for column in zip(*values)])
-    return made or _Bytes(values, lambda value: pickle.dumps(value, 5), "pickle")
+            stored = _Record(kind, None, [list(column) for column in zip(*values)])
+    return stored or _Bytes(values, lambda value: pickle.dumps(value, 5), "pickle")
 
 
 def _numbers(values: list, dtype: Any) -> _Column | None:
@@ -293,6 +293,6 @@ def _lists(values: list) -> _Column | None:
 
 
 def _offsets_of(lengths: list[int]) -> Any:
-    made = numpy.zeros(len(lengths) + 1, numpy.int64)
-    numpy.cumsum(lengths, out=made[1:])
-    return made
+    offsets = numpy.zeros(len(lengths) + 1, numpy.int64)
+    numpy.cumsum(lengths, out=offsets[1:])
+    return offsets

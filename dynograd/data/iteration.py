@@ -198,10 +198,10 @@ class ManyProcesses(Iteration):
                 f"Start a new one by iter(loader)."
             )
         try:
-            found = self._crew.next()
+            result = self._crew.next()
             while self._crew.ended:
                 self._note(self._crew.ended.pop())
-            return found
+            return result
         except StopIteration:
             if not self._persistent:
                 self._end()
@@ -251,12 +251,12 @@ def _again(tasks: Tasks, count: int, beyond: set[int]) -> Iterator[Task]:
 def sizes_of(loader: DataLoader) -> dict[str, Any]:
     """What must not change in the middle of an epoch."""
     sampler = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
-    made = {"batch_size": getattr(sampler, "batch_size", None), "samples": None}
+    sizes = {"batch_size": getattr(sampler, "batch_size", None), "samples": None}
     if isinstance(loader.dataset, IterableDataset):
-        made["num_workers"] = loader.num_workers  # they share the stream between them
+        sizes["num_workers"] = loader.num_workers  # they share the stream between them
     elif hasattr(loader.dataset, "__len__"):
-        made["samples"] = len(loader.dataset)
-    return made
+        sizes["samples"] = len(loader.dataset)
+    return sizes
 
 
 def _epoch_of(dataset: Any) -> Any:

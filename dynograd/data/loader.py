@@ -154,9 +154,9 @@ class DataLoader:
 
     def __iter__(self) -> Iteration:
         resumed, self._resumed = self._resumed, None
-        made = (OneProcess if self.num_workers == 0 else ManyProcesses)(self, resumed)
-        self._latest = weakref.ref(made)
-        return made
+        iteration = (OneProcess if self.num_workers == 0 else ManyProcesses)(self, resumed)
+        self._latest = weakref.ref(iteration)
+        return iteration
 
     def _under_way(self) -> Iteration | None:
         latest = self._latest() if self._latest is not None else None

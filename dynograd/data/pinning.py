@@ -15,17 +15,17 @@ def pinned_batch(batch: Any, device: str = "") -> Any:
     if hasattr(batch, "pin_memory"):
         return batch.pin_memory(device) if device else batch.pin_memory()
     if isinstance(batch, dict):
-        return _like(batch, {key: pinned_batch(one, device) for key, one in batch.items()})
+        return _like(batch, {key: pinned_batch(part, device) for key, part in batch.items()})
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*[pinned_batch(one, device) for one in batch])
+        return type(batch)(*[pinned_batch(part, device) for part in batch])
     if isinstance(batch, (list, tuple)):
-        return _like(batch, [pinned_batch(one, device) for one in batch])
+        return _like(batch, [pinned_batch(part, device) for part in batch])
     return batch
 
 
-def _like(batch: Any, made: Any) -> Any:
-    """`made` in the container type of `batch`, as far as that takes its contents."""
+def _like(batch: Any, pinned: Any) -> Any:
+    """`pinned` in the container type of `batch`, as far as that takes its contents."""
     try:
-        return type(batch)(made)
+        return type(batch)(pinned)
     except TypeError:
-        return made
+        return pinned

@@ -114,9 +114,9 @@ class Tasks:
 
 def owner_of_state(loader: Any) -> Any:
     """The sampler that can tell its own state, if there is one."""
-    for one in (loader.batch_sampler, getattr(loader.batch_sampler, "sampler", None), loader.sampler):
-        if callable(getattr(one, "state_dict", None)) and callable(getattr(one, "load_state_dict", None)):
-            return one
+    for sampler in (loader.batch_sampler, getattr(loader.batch_sampler, "sampler", None), loader.sampler):
+        if callable(getattr(sampler, "state_dict", None)) and callable(getattr(sampler, "load_state_dict", None)):
+            return sampler
     return None
 
 
@@ -125,16 +125,16 @@ def beginnings(loader: Any) -> dict[str, Any]:
 
     Python's and NumPy's global generators belong to it where a sampler is not one of ours and may draw from them.
     """
-    made: dict[str, Any] = {"dynograd": list(default_generator.state())}
+    states: dict[str, Any] = {"dynograd": list(default_generator.state())}
     if any(not _is_ours(sampler) for _, sampler in _samplers(loader)):
         version, words, normal = random.getstate()
-        made["python"] = [version, list(words), normal]
-        made["numpy"] = _plain(numpy.random.get_state(legacy=False))
+        states["python"] = [version, list(words), normal]
+        states["numpy"] = _plain(numpy.random.get_state(legacy=False))
     for path, holder, name in _fields(loader):
         value = _plain(getattr(holder, name))
         if value is not _LEAVE:
-            made[path] = value
-    return made
+            states[path] = value
+    return states
 
 
 def restore(loader: Any, saved: dict[str, Any], with_global: bool) -> None:
@@ -223,15 +223,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, numpy.ndarray):
         return value.copy() if value.dtype.kind in "biufU" else _LEAVE
     if isinstance(value, (list, tuple)):
-        made: Any = []
-        for one in value:
-            made.append(_plain(one))
-            if made[-1] is _LEAVE:
+        plain: Any = []
+        for entry in value:
+            plain.append(_plain(entry))
+            if plain[-1] is _LEAVE:
                 return _LEAVE
-        return made
+        return plain
     if isinstance(value, dict):
-        made = {key: _plain(one) for key, one in value.items()}
-        return _LEAVE if any(one is _LEAVE for one in made.values()) or not all(map(_is_key, made)) else made
+        plain = {key: _plain(entry) for key, entry in value.items()}
+        return _LEAVE if any(entry is _LEAVE for entry in plain.values()) or not all(map(_is_key, plain)) else plain
     if isinstance(value, Tensor) and not value.is_cuda:
         return value.array.copy()
     return _LEAVE

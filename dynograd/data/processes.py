@@ -141,7 +141,7 @@ class Worker:
         """Throws away what is left in the pipe, so that `pending` begins with what was not done; the worker's last words if it had any."""
         with contextlib.suppress(EOFError, OSError):
             while self.connection.poll(0):
-                kind, content, _ = self.receiver.receive(wanted=False)
+                kind, content, _ = self.receiver.receive(unpack=False)
                 if kind == "fatal":
                     return content
                 if kind == "stack":
@@ -249,7 +249,7 @@ class Crew:
         deadline = asked + (self.timeout or float("inf"))
         waiting = {worker.connection: worker for worker in self._queue}
         anything = [*waiting, *[worker.process.sentinel for worker in self.workers]]
-        while not (ready := [one for one in wait(anything, _until(deadline)) if one in waiting]):
+        while not (ready := [source for source in wait(anything, _until(deadline)) if source in waiting]):
             self._look_around(self._queue[0], asked, deadline)
         worker = waiting[ready[0]]
         self._queue.remove(worker)
@@ -262,7 +262,7 @@ class Crew:
             try:
                 while not worker.wait(_until(deadline)):
                     self._look_around(worker, asked, deadline)
-                kind, content, counts = worker.receiver.receive(wanted=worker.stale == 0)
+                kind, content, counts = worker.receiver.receive(unpack=worker.stale == 0)
             except (EOFError, OSError):
                 raise self._fatal(worker.death()) from None
             if kind == "stack":

@@ -75,9 +75,9 @@ def progress(loader: Any, **options: Any) -> Any:
     class Bar(tqdm):
         @property
         def format_dict(self) -> dict[str, Any]:
-            made = super().format_dict
-            made["postfix"] = ", ".join(filter(None, [str(loader.statistics), made.get("postfix")]))
-            return made
+            fields = super().format_dict
+            fields["postfix"] = ", ".join(filter(None, [str(loader.statistics), fields.get("postfix")]))
+            return fields
 
     resumed = loader._resumed
     options.setdefault("initial", resumed["batches"] if resumed else 0)

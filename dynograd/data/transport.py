@@ -232,8 +232,8 @@ class BatchReceiver:
         self.dropped: deque[int] = deque()
         self._slots: dict[int, buffers.Lent] = {}
 
-    def receive(self, wanted: bool = True) -> tuple[str, Any, Any]:
-        """The next (kind, value, extra); with `wanted=False` nothing is copied and the value is None, unless it is a worker's last."""
+    def receive(self, unpack: bool = True) -> tuple[str, Any, Any]:
+        """The next (kind, value, extra); with `unpack=False` nothing is copied and the value is None, unless it is a worker's last."""
         message = marshal.loads(self.connection.recv_bytes())
         kind, header, inline, number, capacity, news, places, extra = message
         if number is None:
@@ -242,7 +242,7 @@ class BatchReceiver:
                 _warn_about_memory(news)
         else:
             slot = self._slot(number, capacity, news)
-        if not wanted and kind != "fatal":
+        if not unpack and kind != "fatal":
             if number is not None:
                 self.freed.append(number)
             return kind, None, extra
@@ -257,7 +257,7 @@ class BatchReceiver:
     def _taken_out(self, slot: buffers.Lent, number: int, places: list) -> list[Any]:
         views = [_view(slot, *place) for place in places]
         size = sum([view.nbytes for view in views])
-        if size < _COPIED or sum([one.is_lent for one in self._slots.values()]) >= self.MOST_LENT:
+        if size < _COPIED or sum([lent.is_lent for lent in self._slots.values()]) >= self.MOST_LENT:
             self.freed.append(number)
             return [_copied(view) for view in views]
         return slot.lend([(offset, _dtype(dtype), shape) for offset, dtype, shape in places])
@@ -393,9 +393,9 @@ def _view(memory: Any, offset: int, dtype: str | bytes, shape: tuple) -> Any:
 
 
 def _copied(view: Any) -> Any:
-    made = buffers.empty(view.shape, view.dtype)
-    numpy.copyto(made, view)
-    return made
+    copy = buffers.empty(view.shape, view.dtype)
+    numpy.copyto(copy, view)
+    return copy
 
 
 def _emptied(numbers: deque[int]) -> list[int]:

@@ -72,8 +72,8 @@ def collate_ragged(samples: Sequence | None = None, *, fields: Sequence | None =
             f"collate_ragged: fields should be names or positions, got {type(fields).__name__} {str(fields)[:60]}. collate_ragged makes the "
             f"function: write collate_fn=collate_ragged()."
         )
-    made = Ragging(None if fields is None else tuple(fields))
-    return made if samples is None else made(samples)
+    collate = Ragging(None if fields is None else tuple(fields))
+    return collate if samples is None else collate(samples)
 
 
 class Joining:
@@ -107,10 +107,10 @@ class Joining:
         first = batch[0]
         if isinstance(first, Mapping):
             columns = {key: collate.column_of(batch, key, where) for key in first}
-            made: dict = {}
+            joined: dict = {}
             for key, column in columns.items():
-                self._named(made, key, column, f"{where}[{key!r}]")
-            return made
+                self._named(joined, key, column, f"{where}[{key!r}]")
+            return joined
         if hasattr(first, "_fields") or collate.is_dataclass_instance(first):
             return self._record(batch, where)
         collate.check_sizes(batch, where)
@@ -127,24 +127,24 @@ class Joining:
         """A namedtuple or dataclass of columns."""
         first = batch[0]
         names = getattr(first, "_fields", None) or list(collate.fields_of(first))
-        made: dict = {}
+        fields: dict = {}
         for number, name in enumerate(names):
             column = [getattr(sample, name) for sample in batch]
             place = f"{where}.{name}"
             if self._joins((name, number), column):
                 key = name if isinstance(getattr(self, "padding_value", None), Mapping) else number
-                made[name] = self._whole(self._joined(column, key, place))
+                fields[name] = self._whole(self._joined(column, key, place))
             else:
-                made[name] = self._other(column, place)
-        return type(first)(**made) if hasattr(first, "_fields") else collate.like_dataclass(first, made)
+                fields[name] = self._other(column, place)
+        return type(first)(**fields) if hasattr(first, "_fields") else collate.like_dataclass(first, fields)
 
-    def _named(self, made: dict, key: Any, column: list, place: str) -> None:
+    def _named(self, joined: dict, key: Any, column: list, place: str) -> None:
         if not self._joins((key,), column):
-            made[key] = self._other(column, place)
+            joined[key] = self._other(column, place)
             return
-        made[key], *more = self._joined(column, key, place)
+        joined[key], *more = self._joined(column, key, place)
         if more:
-            made[f"{key}_lengths"] = more[0]
+            joined[f"{key}_lengths"] = more[0]
 
     def _other(self, column: list, where: str) -> Any:
         if _is_container(column[0]) and _holds_sequences(column[0]):
@@ -154,7 +154,7 @@ class Joining:
     def _joins(self, names: tuple, column: Sequence) -> bool:
         if self.fields is not None:
             return any(name in self.fields for name in names)
-        return any(_is_sequence(one) for one in column)
+        return any(_is_sequence(sample) for sample in column)
 
     def _joined(self, column: list, field: Any, where: str) -> tuple:
         """What the sequences become: (padded, lengths) or (ragged,)."""
@@ -165,14 +165,14 @@ class Joining:
 
     def _rows(self, column: list, where: str) -> tuple[list, list[int], Any, tuple]:
         """The sequences as arrays, their lengths, dtype and sizes but the first."""
-        rows = [one.array if type(one) is Tensor else self._as_array(one, where) for one in column]
+        rows = [sample.array if type(sample) is Tensor else self._as_array(sample, where) for sample in column]
         like = next((row for row in rows if row is not None), numpy.zeros(0, numpy.int64))
         rows = [like[:0] if row is None else row for row in rows]
         rest = like.shape[1:]
         if any([row.ndim == 0 or row.shape[1:] != rest for row in rows]):
-            for row, one in zip(rows, column):
+            for row, sample in zip(rows, column):
                 if row.ndim == 0:
-                    raise _single(self.name, where, one)
+                    raise _single(self.name, where, sample)
             raise ShapeError(
                 f"{self.name}: {where} must agree in all sizes but the first, got shapes {collate.shapes_of(rows)}. "
                 f"Name the fields to join by fields=, or reshape the samples."
@@ -189,10 +189,10 @@ class Joining:
         """None for an empty list, which says nothing about dtype and sizes."""
         if isinstance(value, (list, tuple)) and len(value) == 0:
             return None
-        made = value.array if isinstance(value, Tensor) else as_tensor(value).array
-        if made.ndim == 0:
+        array = value.array if isinstance(value, Tensor) else as_tensor(value).array
+        if array.ndim == 0:
             raise _single(self.name, where, value)
-        return made
+        return array
 
 
 class Padding(Joining):
@@ -269,11 +269,11 @@ def _is_container(value: Any) -> bool:
 def _names_of(value: Any) -> list:
     """By what the fields of a sample can be named: positions and names of its own, names of the fields within fields."""
     fields = _fields_of(value)
-    made = [*fields, *(range(len(fields)) if not isinstance(value, Mapping) else ())]
-    for one in fields.values():
-        if _is_container(one):
-            made += [name for name in _names_of(one) if isinstance(name, str)]
-    return list(dict.fromkeys(made))
+    names = [*fields, *(range(len(fields)) if not isinstance(value, Mapping) else ())]
+    for field in fields.values():
+        if _is_container(field):
+            names += [name for name in _names_of(field) if isinstance(name, str)]
+    return list(dict.fromkeys(names))
 
 
 def _fields_of(value: Any) -> dict:
@@ -286,7 +286,8 @@ def _fields_of(value: Any) -> dict:
 
 def _holds_sequences(value: Any) -> bool:
     return any(
-        _is_sequence(one) or (_is_container(one) and _holds_sequences(one)) for one in _fields_of(value).values()
+        _is_sequence(field) or (_is_container(field) and _holds_sequences(field))
+        for field in _fields_of(value).values()
     )
 
 
@@ -295,7 +296,7 @@ def _is_sequence(value: Any) -> bool:
         return value.array.ndim > 0
     if isinstance(value, numpy.ndarray):
         return value.ndim > 0 and value.dtype.kind not in "OSUMm"
-    return type(value) is list and all([isinstance(one, (int, float, numpy.number)) for one in value])
+    return type(value) is list and all([isinstance(number, (int, float, numpy.number)) for number in value])
 
 
 def _single(who: str, where: str, value: Any) -> ShapeError:

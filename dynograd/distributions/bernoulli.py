@@ -29,8 +29,8 @@ class _Binary(Distribution):
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         name = "logits" if probs is None else "probs"
-        given, *rest = broadcast_all(logits if probs is None else probs, *others)
-        setattr(self, name, given)
+        parameter, *rest = broadcast_all(logits if probs is None else probs, *others)
+        setattr(self, name, parameter)
         return tuple(rest)
 
     @lazy_property
@@ -97,8 +97,8 @@ class Bernoulli(_Binary):
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        given = self._given
-        values = arange(2, dtype=given.dtype, device=given.device).reshape(-1, *[1] * len(self.batch_shape))
+        parameter = self._given
+        values = arange(2, dtype=parameter.dtype, device=parameter.device).reshape(-1, *[1] * len(self.batch_shape))
         return values.expand(-1, *self.batch_shape) if expand else values
 
 
@@ -161,8 +161,10 @@ class Binomial(_Binary):
         most = int(self.total_count.max())
         if int(self.total_count.min()) != most:
             raise NotImplementedError("Inhomogeneous total count not supported by `enumerate_support`.")
-        given = self._given
-        values = arange(1 + most, dtype=given.dtype, device=given.device).reshape(-1, *[1] * len(self.batch_shape))
+        parameter = self._given
+        values = arange(1 + most, dtype=parameter.dtype, device=parameter.device).reshape(
+            -1, *[1] * len(self.batch_shape)
+        )
         return values.expand(-1, *self.batch_shape) if expand else values
 
 

@@ -32,21 +32,21 @@ class Categorical(Distribution):
     ) -> None:
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        given = probs if probs is not None else logits
-        assert given is not None
-        if given.ndim < 1:
+        parameter = probs if probs is not None else logits
+        assert parameter is not None
+        if parameter.ndim < 1:
             raise ValueError(f"`{'logits' if probs is None else 'probs'}` parameter must be at least one-dimensional.")
         if probs is not None:
             self.probs = probs / probs.sum(-1, keepdim=True)
         else:
-            self.logits = given - given.logsumexp(dim=-1, keepdim=True)
-        self._num_events = given.shape[-1]
-        super().__init__(given.shape[:-1], validate_args=validate_args)
+            self.logits = parameter - parameter.logsumexp(dim=-1, keepdim=True)
+        self._num_events = parameter.shape[-1]
+        super().__init__(parameter.shape[:-1], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        made = self._expanded(batch_shape, _instance, "probs", "logits", event=(self._num_events,))
-        made._num_events = self._num_events
-        return made
+        expanded = self._expanded(batch_shape, _instance, "probs", "logits", event=(self._num_events,))
+        expanded._num_events = self._num_events
+        return expanded
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:
@@ -110,10 +110,10 @@ class Categorical(Distribution):
         return values.expand(-1, *self.batch_shape) if expand else values
 
 
-def _together(one: tuple[int, ...], two: tuple[int, ...]) -> tuple[int, ...]:
+def _together(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     from dynograd.base.shapes import broadcast_shapes
 
-    return tuple(broadcast_shapes("log_prob", one, two))
+    return tuple(broadcast_shapes("log_prob", shape, other))
 
 
 class OneHotCategorical(Distribution):
@@ -139,9 +139,9 @@ class OneHotCategorical(Distribution):
         Categorical._check_parameters(self._categorical)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        made = self._expanded(batch_shape, _instance)
-        made._categorical = self._categorical.expand(batch_shape)
-        return made
+        expanded = self._expanded(batch_shape, _instance)
+        expanded._categorical = self._categorical.expand(batch_shape)
+        return expanded
 
     @property
     def probs(self) -> Tensor:

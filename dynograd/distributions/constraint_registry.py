@@ -42,7 +42,7 @@ class ConstraintRegistry:
     def register(self, constraint: Any, factory: Any = None) -> Any:
         """Registers a function for constraints of a type (given as the type, or as one of them); also a decorator."""
         if factory is None:
-            return lambda made: self.register(constraint, made)
+            return lambda decorated: self.register(constraint, decorated)
         kind = type(constraint) if isinstance(constraint, constraints.Constraint) else constraint
         if not (isinstance(kind, type) and issubclass(kind, constraints.Constraint)):
             raise TypeError(f"Expected constraint to be either a Constraint subclass or instance, but got {constraint}")
@@ -107,10 +107,10 @@ for _registry in (biject_to, transform_to):
         return IndependentTransform(registry(constraint.base_constraint), constraint.reinterpreted_batch_ndims)
 
     def _cat(constraint: Any, registry: Any = _registry) -> Transform:
-        return CatTransform([registry(one) for one in constraint.cseq], constraint.dim, constraint.lengths)
+        return CatTransform([registry(part) for part in constraint.cseq], constraint.dim, constraint.lengths)
 
     def _stack(constraint: Any, registry: Any = _registry) -> Transform:
-        return StackTransform([registry(one) for one in constraint.cseq], constraint.dim)
+        return StackTransform([registry(part) for part in constraint.cseq], constraint.dim)
 
     _registry.register(constraints.independent, _independent)
     _registry.register(constraints.cat, _cat)

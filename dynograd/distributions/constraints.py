@@ -97,12 +97,12 @@ class _IndependentConstraint(Constraint):
         self.event_dim = base_constraint.event_dim + reinterpreted_batch_ndims
 
     def check(self, value: Tensor) -> Tensor:
-        found = self.base_constraint.check(value)
-        if found.ndim < self.reinterpreted_batch_ndims:
+        fits = self.base_constraint.check(value)
+        if fits.ndim < self.reinterpreted_batch_ndims:
             raise ValueError(
                 f"Expected value.dim() >= {self.event_dim} but got {value.ndim} (shape {tuple(value.shape)})."
             )
-        return found.reshape(*found.shape[: found.ndim - self.reinterpreted_batch_ndims], -1).all(-1)
+        return fits.reshape(*fits.shape[: fits.ndim - self.reinterpreted_batch_ndims], -1).all(-1)
 
     def __repr__(self) -> str:
         return f"IndependentConstraint({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
@@ -240,17 +240,17 @@ class _Symmetric(_Square):
 
 class _PositiveDefinite(_Symmetric):
     def check(self, value: Tensor) -> Tensor:
-        found = super().check(value)
-        if not bool(found.all()):
-            return found
+        symmetric = super().check(value)
+        if not bool(symmetric.all()):
+            return symmetric
         return linalg_cholesky_ex(value.detach()).info == 0
 
 
 class _PositiveSemidefinite(_Symmetric):
     def check(self, value: Tensor) -> Tensor:
-        found = super().check(value)
-        if not bool(found.all()):
-            return found
+        symmetric = super().check(value)
+        if not bool(symmetric.all()):
+            return symmetric
         return (linalg_eigvalsh(value.detach()) >= 0).all(-1)
 
 
@@ -273,10 +273,10 @@ class _Several(Constraint):
     """A region for each part along a dim."""
 
     def __init__(self, cseq: Any, dim: int = 0) -> None:
-        if not all([isinstance(one, Constraint) for one in cseq]):
+        if not all([isinstance(constraint, Constraint) for constraint in cseq]):
             raise TypeError(f"{type(self).__name__[1:].lower()}: expected a list of constraints, got {list(cseq)}.")
         self.cseq, self.dim = list(cseq), dim
-        self.is_discrete = any([one.is_discrete for one in self.cseq])
+        self.is_discrete = any([constraint.is_discrete for constraint in self.cseq])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__[1:]}({self.cseq}, dim={self.dim})"
@@ -286,22 +286,22 @@ class _Cat(_Several):
     def __init__(self, cseq: Any, dim: int = 0, lengths: Any = None) -> None:
         super().__init__(cseq, dim)
         self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
-        self.event_dim = max([one.event_dim for one in self.cseq], default=0)
+        self.event_dim = max([constraint.event_dim for constraint in self.cseq], default=0)
 
     def check(self, value: Tensor) -> Tensor:
         parts = value.split(self.lengths, self.dim)
-        return join([one.check(part) for one, part in zip(self.cseq, parts, strict=True)], self.dim)
+        return join([constraint.check(part) for constraint, part in zip(self.cseq, parts, strict=True)], self.dim)
 
 
 class _Stack(_Several):
     def __init__(self, cseq: Any, dim: int = 0) -> None:
         super().__init__(cseq, dim)
-        inner = max([one.event_dim for one in self.cseq], default=0)
+        inner = max([constraint.event_dim for constraint in self.cseq], default=0)
         self.event_dim = inner + (1 if dim + inner < 0 else 0)
 
     def check(self, value: Tensor) -> Tensor:
         parts = value.unbind(self.dim)
-        return pile([one.check(part) for one, part in zip(self.cseq, parts, strict=True)], self.dim)
+        return pile([constraint.check(part) for constraint, part in zip(self.cseq, parts, strict=True)], self.dim)
 
 
 class MixtureSameFamilyConstraint(Constraint):

@@ -41,12 +41,12 @@ class NegativeBinomial(Distribution):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         if probs is not None:
             count, self.probs = broadcast_all(total_count, probs)
-            given = self.probs
+            parameter = self.probs
         else:
             count, self.logits = broadcast_all(total_count, logits)
-            given = self.logits
-        self.total_count = count.to(given.dtype)
-        super().__init__(given.shape, validate_args=validate_args)
+            parameter = self.logits
+        self.total_count = count.to(parameter.dtype)
+        super().__init__(parameter.shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, "total_count", "probs", "logits")
@@ -114,10 +114,10 @@ class Multinomial(Distribution):
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        made = self._expanded(batch_shape, _instance)
-        made.total_count = self.total_count
-        made._categorical = self._categorical.expand(batch_shape)
-        return made
+        expanded = self._expanded(batch_shape, _instance)
+        expanded.total_count = self.total_count
+        expanded._categorical = self._categorical.expand(batch_shape)
+        return expanded
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Any:

@@ -44,10 +44,10 @@ class Dirichlet(Distribution):
     @property
     def mode(self) -> Tensor:
         above = (self.concentration - 1).clamp(min=0.0)
-        made = above / above.sum(-1, keepdim=True)
+        mode = above / above.sum(-1, keepdim=True)
         flat = (self.concentration < 1).all(-1, keepdim=True)
-        first = (arange(made.shape[-1], device=made.device) == 0).to(made.dtype)  # all corners are infinite: as PyTorch
-        return where(flat, first, made)
+        first = (arange(mode.shape[-1], device=mode.device) == 0).to(mode.dtype)  # all corners are infinite: as PyTorch
+        return where(flat, first, mode)
 
     @property
     def variance(self) -> Tensor:
@@ -86,9 +86,9 @@ class Beta(Distribution):
         super().__init__(self._dirichlet.batch_shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        made = self._expanded(batch_shape, _instance)
-        made._dirichlet = self._dirichlet.expand(batch_shape)
-        return made
+        expanded = self._expanded(batch_shape, _instance)
+        expanded._dirichlet = self._dirichlet.expand(batch_shape)
+        return expanded
 
     @property
     def concentration1(self) -> Tensor:

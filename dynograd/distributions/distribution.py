@@ -132,13 +132,13 @@ class Distribution:
 
     def _expanded(self, batch_shape: Any, _instance: Any, *names: str, event: Any = ()) -> Any:
         """A new object whose parameters `names` are expanded; those not yet computed stay uncomputed."""
-        made = _instance if _instance is not None else object.__new__(type(self))
+        expanded = _instance if _instance is not None else object.__new__(type(self))
         for name in names:
             if name in self.__dict__:
-                setattr(made, name, getattr(self, name).expand((*batch_shape, *event)))
-        made._batch_shape, made._event_shape = Size(batch_shape), self._event_shape
-        made._validate_args = self._validate_args
-        return made
+                setattr(expanded, name, getattr(self, name).expand((*batch_shape, *event)))
+        expanded._batch_shape, expanded._event_shape = Size(batch_shape), self._event_shape
+        expanded._validate_args = self._validate_args
+        return expanded
 
     def _validate_sample(self, value: Any) -> None:
         if not isinstance(value, Tensor):
@@ -149,8 +149,8 @@ class Distribution:
                 f"The right-most size of value must match event_shape: {tuple(value.shape)} vs {tuple(self._event_shape)}."
             )
         expected = (*self._batch_shape, *self._event_shape)
-        for found, wanted in zip(reversed(tuple(value.shape)), reversed(expected)):
-            if found != 1 and wanted != 1 and found != wanted:
+        for size, expected_size in zip(reversed(tuple(value.shape)), reversed(expected)):
+            if size != 1 and expected_size != 1 and size != expected_size:
                 raise ValueError(
                     f"Value is not broadcastable with batch_shape+event_shape: {tuple(value.shape)} vs {tuple(expected)}."
                 )
@@ -166,8 +166,8 @@ class Distribution:
         )
 
     def __repr__(self) -> str:
-        given = [(name, self.__dict__[name]) for name in self.arg_constraints if name in self.__dict__]
-        shown = [f"{name}: {value if value.numel() == 1 else tuple(value.shape)}" for name, value in given]
+        parameters = [(name, self.__dict__[name]) for name in self.arg_constraints if name in self.__dict__]
+        shown = [f"{name}: {value if value.numel() == 1 else tuple(value.shape)}" for name, value in parameters]
         return f"{type(self).__name__}({', '.join(shown)})"
 
 

@@ -19,15 +19,15 @@ __all__ = ["binomial", "binomial_numbers", "gamma_numbers", "poisson", "poisson_
 
 
 def _drawn(name: str, like: Tensor, *parameters: Tensor, generator: Generator | None = None) -> Tensor:
-    held = [arrays.to_device(one.array, devices.cpu) for one in parameters]
-    made = kernel("family_draws", name, held[0])(*(generator or default_generator).key(1), *held)
-    return wrap(arrays.to_device(made, like.device))
+    arrays_on_cpu = [arrays.to_device(parameter.array, devices.cpu) for parameter in parameters]
+    sample = kernel("family_draws", name, arrays_on_cpu[0])(*(generator or default_generator).key(1), *arrays_on_cpu)
+    return wrap(arrays.to_device(sample, like.device))
 
 
 def _slope(concentration: Tensor, sample: Tensor) -> Tensor:
-    held = [arrays.to_device(one.array, devices.cpu) for one in (concentration, sample)]
-    made = kernel("family_draws", "gamma_derivative", held[0])(*held)
-    return wrap(arrays.to_device(made, sample.device))
+    arrays_on_cpu = [arrays.to_device(tensor.array, devices.cpu) for tensor in (concentration, sample)]
+    slope = kernel("family_draws", "gamma_derivative", arrays_on_cpu[0])(*arrays_on_cpu)
+    return wrap(arrays.to_device(slope, sample.device))
 
 
 class _Gamma(Function):
@@ -108,7 +108,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     if not bool((count >= 0).all()) or not bool(((prob >= 0) & (prob <= 1)).all()):
         raise ValueError("binomial: expected counts of at least 0 and probabilities between 0 and 1.")
     count, prob = (
-        one.detach().expand(broadcast_shapes("binomial", tuple(count.shape), tuple(prob.shape)))
-        for one in (count, prob)
+        parameter.detach().expand(broadcast_shapes("binomial", tuple(count.shape), tuple(prob.shape)))
+        for parameter in (count, prob)
     )
     return _drawn("binomial", count, count.contiguous(), prob.contiguous(), generator=generator)

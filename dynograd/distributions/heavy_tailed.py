@@ -156,8 +156,8 @@ class StudentT(Distribution):
     @property
     def variance(self) -> Any:
         some = where(self.df > 2, self.df, self.df * 0 + 3)
-        found = where_or(self.df > 2, self.scale**2 * some / (some - 2), _INF)
-        return where_or(self.df > 1, found, _NAN)
+        finite = where_or(self.df > 2, self.scale**2 * some / (some - 2), _INF)
+        return where_or(self.df > 1, finite, _NAN)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
@@ -220,9 +220,9 @@ class FisherSnedecor(Distribution):
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        one, two, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
-        norm = lgamma(one + two) - lgamma(one) - lgamma(two)
-        return norm + one * ratio.log() + (one - 1) * value.log() - (one + two) * (ratio * value).log1p()
+        half1, half2, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
+        norm = lgamma(half1 + half2) - lgamma(half1) - lgamma(half2)
+        return norm + half1 * ratio.log() + (half1 - 1) * value.log() - (half1 + half2) * (ratio * value).log1p()
 
 
 class Pareto(TransformedDistribution):

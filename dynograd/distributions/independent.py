@@ -40,11 +40,11 @@ class Independent(Distribution):
         super().__init__(shape[: len(shape) - events], shape[len(shape) - events :], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        made = self._expanded(batch_shape, _instance)
+        expanded = self._expanded(batch_shape, _instance)
         inner = self.event_shape[: self.reinterpreted_batch_ndims]
-        made.base_dist = self.base_dist.expand((*batch_shape, *inner))
-        made.reinterpreted_batch_ndims = self.reinterpreted_batch_ndims
-        return made
+        expanded.base_dist = self.base_dist.expand((*batch_shape, *inner))
+        expanded.reinterpreted_batch_ndims = self.reinterpreted_batch_ndims
+        return expanded
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]

@@ -42,9 +42,9 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
     >>> kl_divergence(Mine(0.0, 1.0), Mine(1.0, 1.0))
     tensor(0.)
     """
-    for name, given in (("type_p", type_p), ("type_q", type_q)):
-        if not (isinstance(given, type) and issubclass(given, Distribution)):
-            raise TypeError(f"Expected {name} to be a Distribution subclass but got {given}")
+    for name, type_ in (("type_p", type_p), ("type_q", type_q)):
+        if not (isinstance(type_, type) and issubclass(type_, Distribution)):
+            raise TypeError(f"Expected {name} to be a Distribution subclass but got {type_}")
 
     def register(rule: Any) -> Any:
         _rules[type_p, type_q] = rule
@@ -63,10 +63,10 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     >>> kl_divergence(Normal(1.0, 1.0), Normal(0.0, 1.0))
     tensor(0.5000)
     """
-    for one in type(p).__mro__:
-        for two in type(q).__mro__:
-            if (one, two) in _rules:
-                return _rules[one, two](p, q)
+    for type_p in type(p).__mro__:
+        for type_q in type(q).__mro__:
+            if (type_p, type_q) in _rules:
+                return _rules[type_p, type_q](p, q)
     raise NotImplementedError(
         f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}. "
         f"Add one with register_kl, or average p.log_prob(x) - q.log_prob(x) over samples of p."
@@ -79,8 +79,8 @@ def _infinite(like: Tensor) -> Tensor:
 
 def _cross(weight: Tensor, ratio_of: Tensor, to: Tensor) -> Tensor:
     """weight log(ratio_of / to), 0 where the weight is 0 and infinite where only `to` is 0."""
-    found = weight.xlogy(ratio_of) - weight.xlogy(to)
-    return where((to == 0) & (weight != 0), _infinite(found), where(weight == 0, found * 0, found))
+    divergence = weight.xlogy(ratio_of) - weight.xlogy(to)
+    return where((to == 0) & (weight != 0), _infinite(divergence), where(weight == 0, divergence * 0, divergence))
 
 
 @register_kl(Normal, Normal)
@@ -121,10 +121,10 @@ def _bernoulli_poisson(p: Any, q: Any) -> Tensor:
 
 @register_kl(Binomial, Binomial)
 def _binomial(p: Any, q: Any) -> Tensor:
-    found = p.total_count * (p.probs * (p.logits - q.logits) + softplus(q.logits) - softplus(p.logits))
+    divergence = p.total_count * (p.probs * (p.logits - q.logits) + softplus(q.logits) - softplus(p.logits))
     if bool((p.total_count < q.total_count).any()):
         raise NotImplementedError("KL between Binomials where q.total_count > p.total_count is not implemented")
-    return where(p.total_count > q.total_count, _infinite(found), found)
+    return where(p.total_count > q.total_count, _infinite(divergence), divergence)
 
 
 @register_kl(Geometric, Geometric)
@@ -134,9 +134,9 @@ def _geometric(p: Any, q: Any) -> Tensor:
 
 @register_kl(Categorical, Categorical)
 def _categorical(p: Any, q: Any) -> Tensor:
-    found = p.probs * (p.logits - q.logits)
-    found = where((q.probs == 0) & (p.probs != 0), _infinite(found), found)
-    return where((p.probs == 0) & (found == found), found * 0, where(p.probs == 0, p.probs * 0, found)).sum(-1)
+    terms = p.probs * (p.logits - q.logits)
+    terms = where((q.probs == 0) & (p.probs != 0), _infinite(terms), terms)
+    return where((p.probs == 0) & (terms == terms), terms * 0, where(p.probs == 0, p.probs * 0, terms)).sum(-1)
 
 
 @register_kl(OneHotCategorical, OneHotCategorical)
@@ -201,8 +201,8 @@ def _gumbel(p: Any, q: Any) -> Tensor:
 
 @register_kl(Uniform, Uniform)
 def _uniform(p: Any, q: Any) -> Tensor:
-    found = ((q.high - q.low) / (p.high - p.low)).log()
-    return where((q.low > p.low) | (q.high < p.high), _infinite(found), found)
+    divergence = ((q.high - q.low) / (p.high - p.low)).log()
+    return where((q.low > p.low) | (q.high < p.high), _infinite(divergence), divergence)
 
 
 @register_kl(Uniform, Normal)

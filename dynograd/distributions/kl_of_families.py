@@ -51,8 +51,8 @@ def _half_normal(p: Any, q: Any) -> Tensor:
 @register_kl(Pareto, Pareto)
 def _pareto(p: Any, q: Any) -> Tensor:
     ratio = q.alpha / p.alpha
-    found = q.alpha * (p.scale / q.scale).log() - ratio.log() + ratio - 1
-    return where(p.scale < q.scale, _infinite(found), found)
+    divergence = q.alpha * (p.scale / q.scale).log() - ratio.log() + ratio - 1
+    return where(p.scale < q.scale, _infinite(divergence), divergence)
 
 
 @register_kl(ContinuousBernoulli, ContinuousBernoulli)
@@ -176,16 +176,16 @@ def _normal_laplace(p: Any, q: Any) -> Tensor:
 @register_kl(Pareto, Exponential)
 def _pareto_exponential(p: Any, q: Any) -> Tensor:
     product = p.scale * q.rate
-    found = (p.alpha / product).log() - 1 / p.alpha + p.alpha * product / (p.alpha - 1) - 1
-    return where(p.alpha <= 1, _infinite(found), found)
+    divergence = (p.alpha / product).log() - 1 / p.alpha + p.alpha * product / (p.alpha - 1) - 1
+    return where(p.alpha <= 1, _infinite(divergence), divergence)
 
 
 @register_kl(Pareto, Gamma)
 def _pareto_gamma(p: Any, q: Any) -> Tensor:
     logs = p.scale.log() + 1 / p.alpha
-    found = -p.entropy() + lgamma(q.concentration) - q.concentration * q.rate.log() - (q.concentration - 1) * logs
-    found = found + q.rate * p.alpha * p.scale / (p.alpha - 1)
-    return where(p.alpha <= 1, _infinite(found), found)
+    divergence = -p.entropy() + lgamma(q.concentration) - q.concentration * q.rate.log() - (q.concentration - 1) * logs
+    divergence = divergence + q.rate * p.alpha * p.scale / (p.alpha - 1)
+    return where(p.alpha <= 1, _infinite(divergence), divergence)
 
 
 @register_kl(Pareto, Normal)
@@ -193,8 +193,8 @@ def _pareto_normal(p: Any, q: Any) -> Tensor:
     a = where(p.alpha <= 2, p.alpha.detach() * 0 + 3, p.alpha)
     mean, second = a * p.scale / (a - 1), a * p.scale**2 / (a - 2)
     squares = second - 2 * q.loc * mean + q.loc**2
-    found = -p.entropy() + q.scale.log() + _HALF_LOG_2PI + squares / (2 * q.scale**2)
-    return where(p.alpha <= 2, _infinite(found), found)
+    divergence = -p.entropy() + q.scale.log() + _HALF_LOG_2PI + squares / (2 * q.scale**2)
+    return where(p.alpha <= 2, _infinite(divergence), divergence)
 
 
 def _width(p: Any) -> Tensor:
@@ -211,29 +211,29 @@ def _uniform_beta(p: Any, q: Any) -> Tensor:
     norm = lgamma(a) + lgamma(b) - lgamma(a + b)
     logs = (_x_log_x(p.high) - _x_log_x(p.low) - width) / width
     rests = (_x_log_x(1 - p.high) - _x_log_x(1 - p.low) + width) / width
-    found = -width.log() + norm - (a - 1) * logs + (b - 1) * rests
-    return where((p.high > 1) | (p.low < 0), _infinite(found), found)
+    divergence = -width.log() + norm - (a - 1) * logs + (b - 1) * rests
+    return where((p.high > 1) | (p.low < 0), _infinite(divergence), divergence)
 
 
 @register_kl(Uniform, ContinuousBernoulli)
 def _uniform_continuous_bernoulli(p: Any, q: Any) -> Tensor:
-    found = -p.entropy() - p.mean * q.logits - (-q.probs).log1p() - q._log_norm()
-    return where((p.high > 1) | (p.low < 0), _infinite(found), found)
+    divergence = -p.entropy() - p.mean * q.logits - (-q.probs).log1p() - q._log_norm()
+    return where((p.high > 1) | (p.low < 0), _infinite(divergence), divergence)
 
 
 @register_kl(Uniform, Exponential)
 def _uniform_exponential(p: Any, q: Any) -> Tensor:
-    found = q.rate * (p.high + p.low) / 2 - (_width(p) * q.rate).log()
-    return where(p.low < 0, _infinite(found), found)
+    divergence = q.rate * (p.high + p.low) / 2 - (_width(p) * q.rate).log()
+    return where(p.low < 0, _infinite(divergence), divergence)
 
 
 @register_kl(Uniform, Gamma)
 def _uniform_gamma(p: Any, q: Any) -> Tensor:
     width = _width(p)
     logs = (_x_log_x(p.high) - _x_log_x(p.low) - width) / width
-    found = -width.log() + lgamma(q.concentration) - q.concentration * q.rate.log() - (q.concentration - 1) * logs
-    found = found + q.rate * (p.high + p.low) / 2
-    return where(p.low < 0, _infinite(found), found)
+    divergence = -width.log() + lgamma(q.concentration) - q.concentration * q.rate.log() - (q.concentration - 1) * logs
+    divergence = divergence + q.rate * (p.high + p.low) / 2
+    return where(p.low < 0, _infinite(divergence), divergence)
 
 
 @register_kl(Uniform, Gumbel)
@@ -247,8 +247,8 @@ def _uniform_gumbel(p: Any, q: Any) -> Tensor:
 def _uniform_pareto(p: Any, q: Any) -> Tensor:
     width = _width(p)
     logs = (_x_log_x(p.high) - _x_log_x(p.low) - width) / width
-    found = -width.log() - q.alpha.log() - q.alpha * q.scale.log() + (q.alpha + 1) * logs
-    return where(p.low < q.scale, _infinite(found), found)
+    divergence = -width.log() - q.alpha.log() - q.alpha * q.scale.log() + (q.alpha + 1) * logs
+    return where(p.low < q.scale, _infinite(divergence), divergence)
 
 
 # --- q has no place for values that p has ----------------------------------------------------------------------------------------
@@ -277,5 +277,5 @@ for _one, _others in _OUTSIDE.items():
 @register_kl(Beta, Uniform)
 @register_kl(ContinuousBernoulli, Uniform)
 def _shares_uniform(p: Any, q: Any) -> Tensor:
-    found = -p.entropy() + (q.high - q.low).log()
-    return where((q.high < 1) | (q.low > 0), _infinite(found), found)
+    divergence = -p.entropy() + (q.high - q.low).log()
+    return where((q.high < 1) | (q.low > 0), _infinite(divergence), divergence)

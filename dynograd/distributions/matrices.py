@@ -70,12 +70,12 @@ class LowRankMultivariateNormal(Distribution):
         super().__init__(batch, (size,), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        made = self._expanded(batch_shape, _instance)
-        made.loc = self.loc.expand(*batch_shape, *self._event_shape)
-        made.cov_factor = self.cov_factor.expand(*batch_shape, *self.cov_factor.shape[-2:])
-        made.cov_diag = self.cov_diag.expand(*batch_shape, *self._event_shape)
-        made._factor, made._diag, made._root = self._factor, self._diag, self._root
-        return made
+        expanded = self._expanded(batch_shape, _instance)
+        expanded.loc = self.loc.expand(*batch_shape, *self._event_shape)
+        expanded.cov_factor = self.cov_factor.expand(*batch_shape, *self.cov_factor.shape[-2:])
+        expanded.cov_diag = self.cov_diag.expand(*batch_shape, *self._event_shape)
+        expanded._factor, expanded._diag, expanded._root = self._factor, self._diag, self._root
+        return expanded
 
     @property
     def mean(self) -> Tensor:
@@ -123,8 +123,8 @@ class LowRankMultivariateNormal(Distribution):
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + self._log_det() + distance)
 
     def entropy(self) -> Tensor:
-        found = 0.5 * (self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._log_det())
-        return found.expand(tuple(self._batch_shape))
+        entropy = 0.5 * (self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._log_det())
+        return entropy.expand(tuple(self._batch_shape))
 
     def _log_det(self) -> Tensor:
         return 2 * self._root.diagonal(dim1=-2, dim2=-1).log().sum(-1) + self._diag.log().sum(-1)
@@ -171,10 +171,10 @@ class LKJCholesky(Distribution):
         self._beta = Beta(above, below, validate_args=False)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        made = self._expanded(batch_shape, _instance)
-        made.dim, made.concentration = self.dim, self.concentration.expand(batch_shape)
-        made._beta = self._beta.expand((*batch_shape, self.dim))
-        return made
+        expanded = self._expanded(batch_shape, _instance)
+        expanded.dim, expanded.concentration = self.dim, self.concentration.expand(batch_shape)
+        expanded._beta = self._beta.expand((*batch_shape, self.dim))
+        return expanded
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         from dynograd.autograd import no_grad
@@ -235,8 +235,12 @@ class Wishart(Distribution):
         scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        given = {"covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix, "scale_tril": scale_tril}
-        chosen = [(name, matrix) for name, matrix in given.items() if matrix is not None]
+        matrices = {
+            "covariance_matrix": covariance_matrix,
+            "precision_matrix": precision_matrix,
+            "scale_tril": scale_tril,
+        }
+        chosen = [(name, matrix) for name, matrix in matrices.items() if matrix is not None]
         if len(chosen) != 1:
             raise ValueError(
                 "Expected exactly one of covariance_matrix or precision_matrix or scale_tril to be specified."
@@ -261,13 +265,13 @@ class Wishart(Distribution):
             self._root = linalg_cholesky(cholesky_inverse(linalg_cholesky(matrix)))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        made = self._expanded(batch_shape, _instance)
+        expanded = self._expanded(batch_shape, _instance)
         size = self._event_shape[-1]
-        made.df, made._root = self.df.expand(batch_shape), self._root
+        expanded.df, expanded._root = self.df.expand(batch_shape), self._root
         for name in ("covariance_matrix", "scale_tril", "precision_matrix"):
             if name in self.__dict__:
-                setattr(made, name, getattr(self, name).expand(*batch_shape, size, size))
-        return made
+                setattr(expanded, name, getattr(self, name).expand(*batch_shape, size, size))
+        return expanded
 
     def _batched(self, matrix: Tensor) -> Tensor:
         return matrix.expand(*self._batch_shape, *self._event_shape)

@@ -38,8 +38,8 @@ class MixtureSameFamily(Distribution):
                 f"The Component distribution needs to be an instance of Distribution, got {component_distribution!r}."
             )
         mixing, inner = tuple(mixture_distribution.batch_shape), tuple(component_distribution.batch_shape)
-        for one, two in zip(reversed(mixing), reversed(inner[:-1])):
-            if one != 1 and two != 1 and one != two:
+        for size, inner_size in zip(reversed(mixing), reversed(inner[:-1])):
+            if size != 1 and inner_size != 1 and size != inner_size:
                 raise ValueError(
                     f"`mixture_distribution.batch_shape` ({mixing}) is not compatible with `component_distribution.batch_shape` "
                     f"({inner})."
@@ -56,11 +56,11 @@ class MixtureSameFamily(Distribution):
         super().__init__(batch, component_distribution.event_shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        made = self._expanded(batch_shape, _instance)
-        made._component_distribution = self._component_distribution.expand((*batch_shape, self._num_component))
-        made._mixture_distribution = self._mixture_distribution.expand(batch_shape)
-        made._num_component, made._event_ndims = self._num_component, self._event_ndims
-        return made
+        expanded = self._expanded(batch_shape, _instance)
+        expanded._component_distribution = self._component_distribution.expand((*batch_shape, self._num_component))
+        expanded._mixture_distribution = self._mixture_distribution.expand(batch_shape)
+        expanded._num_component, expanded._event_ndims = self._num_component, self._event_ndims
+        return expanded
 
     @constraints.dependent_property
     def support(self) -> Any:
@@ -95,14 +95,14 @@ class MixtureSameFamily(Distribution):
         return within + (self._weights() * away**2).sum(self._dim)
 
     def cdf(self, value: Tensor) -> Tensor:
-        found = self._component_distribution.cdf(value.unsqueeze(self._dim))
-        return (found * self._mixture_distribution.probs).sum(-1)
+        cdfs = self._component_distribution.cdf(value.unsqueeze(self._dim))
+        return (cdfs * self._mixture_distribution.probs).sum(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        found = self._component_distribution.log_prob(value.unsqueeze(self._dim))
-        return (found + log_softmax(self._mixture_distribution.logits, dim=-1)).logsumexp(dim=-1)
+        log_probs = self._component_distribution.log_prob(value.unsqueeze(self._dim))
+        return (log_probs + log_softmax(self._mixture_distribution.logits, dim=-1)).logsumexp(dim=-1)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         with no_grad():

@@ -49,10 +49,10 @@ class MultivariateNormal(Distribution):
             "scale_tril": scale_tril,
             "precision_matrix": precision_matrix,
         }
-        given = {name: one for name, one in matrices.items() if one is not None}
-        if len(given) != 1:
+        passed = {name: matrix for name, matrix in matrices.items() if matrix is not None}
+        if len(passed) != 1:
             raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
-        ((name, matrix),) = given.items()
+        ((name, matrix),) = passed.items()
         if matrix.ndim < 2:
             raise ValueError(f"{name} matrix must be at least two-dimensional, with optional leading batch dimensions")
         size = loc.shape[-1]
@@ -69,13 +69,13 @@ class MultivariateNormal(Distribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         size = self._event_shape[0]
-        made = self._expanded(batch_shape, _instance)
-        made.loc = self.loc.expand(*batch_shape, size)
-        made._root = self._root
+        expanded = self._expanded(batch_shape, _instance)
+        expanded.loc = self.loc.expand(*batch_shape, size)
+        expanded._root = self._root
         for name in ("covariance_matrix", "scale_tril", "precision_matrix"):
             if name in self.__dict__:
-                setattr(made, name, getattr(self, name).expand(*batch_shape, size, size))
-        return made
+                setattr(expanded, name, getattr(self, name).expand(*batch_shape, size, size))
+        return expanded
 
     def _batched(self, matrix: Tensor) -> Tensor:
         size = self._event_shape[0]
@@ -121,8 +121,8 @@ class MultivariateNormal(Distribution):
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + distance) - self._half_log_det()
 
     def entropy(self) -> Tensor:
-        found = 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._half_log_det()
-        return found.expand(tuple(self._batch_shape))
+        entropy = 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._half_log_det()
+        return entropy.expand(tuple(self._batch_shape))
 
     def _half_log_det(self) -> Tensor:
         return self._root.diagonal(dim1=-2, dim2=-1).log().sum(-1)

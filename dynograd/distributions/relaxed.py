@@ -77,14 +77,16 @@ class LogitRelaxedBernoulli(_Binary):
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        given = self._take(probs, logits)
-        self.temperature = temperature if isinstance(temperature, Tensor) else tensor(temperature, dtype=given.dtype)
-        super().__init__(given.shape, validate_args=validate_args)
+        parameter = self._take(probs, logits)
+        self.temperature = (
+            temperature if isinstance(temperature, Tensor) else tensor(temperature, dtype=parameter.dtype)
+        )
+        super().__init__(parameter.shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        made = self._expanded(batch_shape, _instance, "probs", "logits")
-        made.temperature = self.temperature
-        return made
+        expanded = self._expanded(batch_shape, _instance, "probs", "logits")
+        expanded.temperature = self.temperature
+        return expanded
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         p, u = clamp_probs(self.probs), clamp_probs(self._uniform(sample_shape))
@@ -148,9 +150,9 @@ class ExpRelaxedCategorical(Distribution):
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        made = self._expanded(batch_shape, _instance)
-        made.temperature, made._categorical = self.temperature, self._categorical.expand(batch_shape)
-        return made
+        expanded = self._expanded(batch_shape, _instance)
+        expanded.temperature, expanded._categorical = self.temperature, self._categorical.expand(batch_shape)
+        return expanded
 
     @property
     def logits(self) -> Tensor:
@@ -233,18 +235,18 @@ class ContinuousBernoulli(_Binary):
         lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
     ) -> None:
-        given = self._take(probs, logits)
+        parameter = self._take(probs, logits)
         if probs is not None:
-            if validate_args and not bool(((given >= 0) & (given <= 1)).all()):
+            if validate_args and not bool(((parameter >= 0) & (parameter <= 1)).all()):
                 raise ValueError("The parameter probs has invalid values")
-            self.probs = clamp_probs(given)
+            self.probs = clamp_probs(parameter)
         self._lims = lims
-        super().__init__(given.shape, validate_args=validate_args)
+        super().__init__(parameter.shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        made = self._expanded(batch_shape, _instance, "probs", "logits")
-        made._lims = self._lims
-        return made
+        expanded = self._expanded(batch_shape, _instance, "probs", "logits")
+        expanded._lims = self._lims
+        return expanded
 
     @property
     def _far(self) -> Tensor:
@@ -285,14 +287,14 @@ class ContinuousBernoulli(_Binary):
         if self._validate_args:
             self._validate_sample(value)
         p = self._cut
-        found = (p**value * (1 - p) ** (1 - value) + p - 1) / (2 * p - 1)
-        return where(self._far, found, value).clamp(min=0.0, max=1.0)
+        far = (p**value * (1 - p) ** (1 - value) + p - 1) / (2 * p - 1)
+        return where(self._far, far, value).clamp(min=0.0, max=1.0)
 
     def icdf(self, value: Tensor) -> Tensor:
         p = self._cut
-        found = ((-p + value * (2 * p - 1)).log1p() - (-p).log1p()) / (p.log() - (-p).log1p())
-        return where(self._far, found, value + found * 0)
+        far = ((-p + value * (2 * p - 1)).log1p() - (-p).log1p()) / (p.log() - (-p).log1p())
+        return where(self._far, far, value + far * 0)
 
     def entropy(self) -> Tensor:
-        zero, one = (-self.probs).log1p(), self.probs.log()
-        return self.mean * (zero - one) - self._log_norm() - zero
+        log_zero, log_one = (-self.probs).log1p(), self.probs.log()
+        return self.mean * (log_zero - log_one) - self._log_norm() - log_zero

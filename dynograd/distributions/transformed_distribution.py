@@ -25,11 +25,11 @@ class TransformedDistribution(Distribution):
     """
 
     def __init__(self, base_distribution: Distribution, transforms: Any, validate_args: bool | None = None) -> None:
-        given = [transforms] if isinstance(transforms, Transform) else transforms
-        if not isinstance(given, list) or not all([isinstance(one, Transform) for one in given]):
+        listed = [transforms] if isinstance(transforms, Transform) else transforms
+        if not isinstance(listed, list) or not all([isinstance(transform, Transform) for transform in listed]):
             raise ValueError(f"transforms must be a Transform or list of Transforms, but was {transforms}")
-        self.transforms = given
-        whole = ComposeTransform(given)
+        self.transforms = listed
+        whole = ComposeTransform(listed)
         shape = base_distribution.batch_shape + base_distribution.event_shape
         grown = len(base_distribution.event_shape)
         if whole.event_dim > len(shape):
@@ -44,18 +44,18 @@ class TransformedDistribution(Distribution):
         super().__init__(image[: len(image) - grown], image[len(image) - grown :], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        made = self._expanded(batch_shape, _instance)
-        made.base_dist = self.base_dist.expand(batch_shape)
-        made.transforms = self.transforms
-        return made
+        expanded = self._expanded(batch_shape, _instance)
+        expanded.base_dist = self.base_dist.expand(batch_shape)
+        expanded.transforms = self.transforms
+        return expanded
 
     @constraints.dependent_property(is_discrete=False)
     def support(self) -> Any:
         if not self.transforms:
             return self.base_dist.support
-        found = self.transforms[-1].codomain
-        more = len(self.event_shape) - found.event_dim
-        return constraints.independent(found, more) if more > 0 else found
+        codomain = self.transforms[-1].codomain
+        more = len(self.event_shape) - codomain.event_dim
+        return constraints.independent(codomain, more) if more > 0 else codomain
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]
@@ -76,13 +76,13 @@ class TransformedDistribution(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        found: Any = 0.0
+        log_prob: Any = 0.0
         events, y = len(self.event_shape), value
         for transform in reversed(self.transforms):
             x = transform._inv_call(y)
-            found = found - sum_rightmost(transform.log_abs_det_jacobian(x, y), events - transform.event_dim)
+            log_prob = log_prob - sum_rightmost(transform.log_abs_det_jacobian(x, y), events - transform.event_dim)
             y = x
-        return found + sum_rightmost(self.base_dist.log_prob(y), events - len(self.base_dist.event_shape))
+        return log_prob + sum_rightmost(self.base_dist.log_prob(y), events - len(self.base_dist.event_shape))
 
     def _monotone(self, value: Tensor) -> Tensor:
         sign: Any = 1

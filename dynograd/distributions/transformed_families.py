@@ -166,13 +166,13 @@ class Kumaraswamy(TransformedDistribution):
 
     def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
-        one = ones_like(self.concentration1)
+        ones = ones_like(self.concentration1)
         maps = [
             PowerTransform(self.concentration0.reciprocal()),
             AffineTransform(1.0, -1.0),
             PowerTransform(self.concentration1.reciprocal()),
         ]
-        super().__init__(Uniform(one * 0, one, validate_args=False), maps, validate_args=validate_args)
+        super().__init__(Uniform(ones * 0, ones, validate_args=False), maps, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return Kumaraswamy(
@@ -190,8 +190,8 @@ class Kumaraswamy(TransformedDistribution):
     @property
     def mode(self) -> Any:
         a, b = self.concentration1, self.concentration0
-        found = (((a - 1) / (a * b - 1)).log() / a).exp()
-        return where_or((a >= 1) & (b >= 1) & (a * b > 1), found, float("nan"))
+        inner = (((a - 1) / (a * b - 1)).log() / a).exp()
+        return where_or((a >= 1) & (b >= 1) & (a * b > 1), inner, float("nan"))
 
     @property
     def variance(self) -> Any:

@@ -65,9 +65,9 @@ class Transform:
         """The same map with the last result kept or not."""
         import copy
 
-        made = copy.copy(self)
-        Transform.__init__(made, cache_size)
-        return made
+        transform = copy.copy(self)
+        Transform.__init__(transform, cache_size)
+        return transform
 
     def __call__(self, x: Tensor) -> Tensor:
         if self._cache_size and self._cached[0] is x:

@@ -38,10 +38,10 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
                 f"Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__, "
                 f"got {type(value).__name__}."
             )
-    given = [value for value in values if isinstance(value, Tensor)]
-    kind, place = (given[0].dtype, given[0].device) if given else (dtypes.get_default_dtype(), None)
-    made = [value if isinstance(value, Tensor) else tensor(value, dtype=kind, device=place) for value in values]
-    return tuple(broadcast_tensors(*made))
+    tensors = [value for value in values if isinstance(value, Tensor)]
+    kind, place = (tensors[0].dtype, tensors[0].device) if tensors else (dtypes.get_default_dtype(), None)
+    converted = [value if isinstance(value, Tensor) else tensor(value, dtype=kind, device=place) for value in values]
+    return tuple(broadcast_tensors(*converted))
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
@@ -88,9 +88,9 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
         )
     size = round(size)
     rows, columns = tril_indices(size, size, diag)
-    made = vec.new_zeros((*vec.shape[:-1], size, size))
-    made[..., rows, columns] = vec  # type: ignore[index]
-    return made
+    matrix = vec.new_zeros((*vec.shape[:-1], size, size))
+    matrix[..., rows, columns] = vec  # type: ignore[index]
+    return matrix
 
 
 class lazy_property:

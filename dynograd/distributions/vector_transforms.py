@@ -183,12 +183,12 @@ class _Several(Transform):
     """Maps of parts along `dim`."""
 
     def __init__(self, tseq: Any, dim: int, cache_size: int) -> None:
-        if not all([isinstance(one, Transform) for one in tseq]):
+        if not all([isinstance(transform, Transform) for transform in tseq]):
             raise TypeError(f"{type(self).__name__}: expected a list of Transforms, got {list(tseq)}.")
         super().__init__(cache_size)
-        self.transforms = [one.with_cache(cache_size) for one in tseq] if cache_size else list(tseq)
+        self.transforms = [transform.with_cache(cache_size) for transform in tseq] if cache_size else list(tseq)
         self.dim = dim
-        self.bijective = all([one.bijective for one in self.transforms])
+        self.bijective = all([transform.bijective for transform in self.transforms])
 
     def _parts(self, x: Tensor) -> list[Tensor]:
         raise NotImplementedError
@@ -197,10 +197,12 @@ class _Several(Transform):
         raise NotImplementedError
 
     def _call(self, x: Tensor) -> Tensor:
-        return self._join([one(part) for one, part in zip(self.transforms, self._parts(x), strict=True)])
+        return self._join([transform(part) for transform, part in zip(self.transforms, self._parts(x), strict=True)])
 
     def _inverse(self, y: Tensor) -> Tensor:
-        return self._join([one._inv_call(part) for one, part in zip(self.transforms, self._parts(y), strict=True)])
+        return self._join(
+            [transform._inv_call(part) for transform, part in zip(self.transforms, self._parts(y), strict=True)]
+        )
 
 
 class CatTransform(_Several):
@@ -216,9 +218,9 @@ class CatTransform(_Several):
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.transforms):
             raise ValueError(f"CatTransform: got {len(self.transforms)} transforms but {len(self.lengths)} lengths.")
-        self.domain = constraints.cat([one.domain for one in self.transforms], dim, self.lengths)
-        self.codomain = constraints.cat([one.codomain for one in self.transforms], dim, self.lengths)
-        self._events = max([one.event_dim for one in self.transforms], default=0)
+        self.domain = constraints.cat([transform.domain for transform in self.transforms], dim, self.lengths)
+        self.codomain = constraints.cat([transform.codomain for transform in self.transforms], dim, self.lengths)
+        self._events = max([transform.event_dim for transform in self.transforms], default=0)
 
     @property
     def event_dim(self) -> int:
@@ -240,14 +242,16 @@ class CatTransform(_Several):
         return cat(parts, self.dim)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        found = []
-        for one, before, after in zip(self.transforms, self._parts(x), self._parts(y), strict=True):
-            found.append(sum_rightmost(one.log_abs_det_jacobian(before, after), self.event_dim - one.event_dim))
+        logs = []
+        for transform, before, after in zip(self.transforms, self._parts(x), self._parts(y), strict=True):
+            logs.append(
+                sum_rightmost(transform.log_abs_det_jacobian(before, after), self.event_dim - transform.event_dim)
+            )
         dim = self.dim - x.ndim if self.dim >= 0 else self.dim
         if dim + self.event_dim < 0:
-            return cat(found, dim + self.event_dim)
+            return cat(logs, dim + self.event_dim)
         total: Any = 0
-        for each in found:
+        for each in logs:
             total = total + each
         return total
 
@@ -263,8 +267,8 @@ class StackTransform(_Several):
 
     def __init__(self, tseq: Any, dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(tseq, dim, cache_size)
-        self.domain = constraints.stack([one.domain for one in self.transforms], dim)
-        self.codomain = constraints.stack([one.codomain for one in self.transforms], dim)
+        self.domain = constraints.stack([transform.domain for transform in self.transforms], dim)
+        self.codomain = constraints.stack([transform.codomain for transform in self.transforms], dim)
 
     def _parts(self, x: Tensor) -> list[Tensor]:
         if not -x.ndim <= self.dim < x.ndim or x.shape[self.dim] != len(self.transforms):
@@ -278,7 +282,7 @@ class StackTransform(_Several):
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         both = zip(self.transforms, self._parts(x), self._parts(y), strict=True)
-        return stack([one.log_abs_det_jacobian(before, after) for one, before, after in both], self.dim)
+        return stack([transform.log_abs_det_jacobian(before, after) for transform, before, after in both], self.dim)
 
 
 class CumulativeDistributionTransform(Transform):

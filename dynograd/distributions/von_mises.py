@@ -65,15 +65,15 @@ class VonMises(Distribution):
             tau = 1 + (1 + 4 * k**2).sqrt()
             rho = (tau - (2 * tau).sqrt()) / (2 * k)
             r = where(k < 1e-5, 1 / k + k, (1 + rho**2) / (2 * rho))  # its Taylor series near 0
-            angles, found = zeros_like(k), zeros_like(k).to(dtypes.bool)
-            while not bool(found.all()):
+            angles, done = zeros_like(k), zeros_like(k).to(dtypes.bool)
+            while not bool(done.all()):
                 u = rand((3, *shape), dtype=dtypes.float64, device=k.device)
                 z = (math.pi * u[0]).cos()  # type: ignore[index]
                 f = (1 + r * z) / (r + z)
                 c = k * (r - f)
                 accepted = (c * (2 - c) - u[1] > 0) | ((c / u[1]).log() + 1 - c >= 0)  # type: ignore[index]
                 drawn = (u[2] - 0.5).sign() * f.clamp(min=-1, max=1).acos()  # type: ignore[index]
-                angles = where(accepted & ~found, drawn, angles)
-                found = found | accepted
+                angles = where(accepted & ~done, drawn, angles)
+                done = done | accepted
             turned = (angles + math.pi + self.loc.to(dtypes.float64)) % (2 * math.pi) - math.pi
             return turned.to(self.loc.dtype)

@@ -36,15 +36,15 @@ class AttributeMethods:
     """The part of Module that finds what is registered."""
 
     def __getattr__(self, name: str) -> Any:
-        held = self.__dict__
+        attributes = self.__dict__
         kind = type(self)
-        if "_parameters" not in held:
+        if "_parameters" not in attributes:
             raise AttributeError(f"'{kind.__name__}' object has no attribute '{name}': {not_begun(self)}")
         for group in _GROUPS:
-            if name in held[group]:
+            if name in attributes[group]:
                 if _CLOSED not in vars(kind):
                     _note(kind, group, name)
-                return held[group][name]
+                return attributes[group][name]
         raise AttributeError(f"'{kind.__name__}' object has no attribute '{name}'")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -52,11 +52,11 @@ class AttributeMethods:
         _withdraw(cls)
 
     def __dir__(self) -> list[str]:
-        held = self.__dict__
-        names = {*dir(type(self)), *held}
-        names -= {name for base in type(self).__mro__ for name in _notes_of(base)} - held.keys()
+        attributes = self.__dict__
+        names = {*dir(type(self)), *attributes}
+        names -= {name for base in type(self).__mro__ for name in _notes_of(base)} - attributes.keys()
         for group in _GROUPS:
-            names.update(held.get(group, ()))
+            names.update(attributes.get(group, ()))
         return sorted(name for name in names if not name[0].isdigit())
 
 
@@ -67,7 +67,7 @@ def not_begun(module: Any) -> str:
 
 def _notes_of(kind: type) -> list[str]:
     return [
-        name for name, one in list(vars(kind).items()) if type(one) is Registered
+        name for name, value in list(vars(kind).items()) if type(value) is Registered
     ]  # a list: other threads may add notes
 
 
@@ -101,6 +101,6 @@ def _withdraw(kind: type) -> None:
         del after[0]
         for name in _notes_of(base):
             others = [vars(other)[name] for other in after if name in vars(other)]
-            if not usual or [one for one in others if type(one) is not Registered]:
+            if not usual or [value for value in others if type(value) is not Registered]:
                 type.__delattr__(base, name)
                 type.__setattr__(base, _CLOSED, True)

@@ -24,7 +24,7 @@ class _Border(Function):
     def forward(ctx: Any, told: Callable[[tuple], Sequence[Any]], *tensors: Any) -> Any:
         ctx.told = told
         ctx.set_materialize_grads(False)
-        return tuple(one.view_as(one) for one in tensors)
+        return tuple(tensor.view_as(tensor) for tensor in tensors)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -42,68 +42,70 @@ class BackwardWatch:
 
     def enter(self, args: tuple) -> tuple:
         self.count = len(args)
-        self.inputs, made = _through(self._at_inputs, args)
-        return tuple(made)
+        self.inputs, passed = _through(self._at_inputs, args)
+        return tuple(passed)
 
     def leave(self, output: Any) -> Any:
         many = isinstance(output, (tuple, list))
         values = list(output) if many else [output]
-        self.outputs, made = _through(self._at_outputs, values)
+        self.outputs, passed = _through(self._at_outputs, values)
         self.width = len(values)
         if not self.outputs:
             return output
         if not many:
-            return made[0]
-        return type(output)(*made) if hasattr(output, "_fields") else type(output)(made)
+            return passed[0]
+        return type(output)(*passed) if hasattr(output, "_fields") else type(output)(passed)
 
     def _at_outputs(self, grads: tuple) -> Sequence[Any]:
-        given = _spread(grads, self.outputs, self.width)
+        grad_outputs = _spread(grads, self.outputs, self.width)
         for hook in self.before:
-            changed = hook(self.module, given)
+            changed = hook(self.module, grad_outputs)
             if changed is not None:
                 new = _as_many("backward pre-hook", "grad_output", changed, self.width)
-                _check("register_full_backward_pre_hook", hook, given, new, self.outputs)
-                given = new
-        self.grad_outputs = given
+                _check("register_full_backward_pre_hook", hook, grad_outputs, new, self.outputs)
+                grad_outputs = new
+        self.grad_outputs = grad_outputs
         if not self.inputs:
             for hook in self.after:
-                if hook(self.module, (None,) * self.count, given) is not None:
+                if hook(self.module, (None,) * self.count, grad_outputs) is not None:
                     raise RuntimeError(
                         f"backward hook of {type(self.module).__name__}: hook should return None (no input of the module requires grad, so "
                         f"there is no grad_input to replace)."
                     )
-        return [given[place] for place in self.outputs]
+        return [grad_outputs[place] for place in self.outputs]
 
     def _at_inputs(self, grads: tuple) -> Sequence[Any]:
         if self.grad_outputs is None:  # an output that the watch never saw led here
             return grads
-        given = _spread(grads, self.inputs, self.count)
+        grad_inputs = _spread(grads, self.inputs, self.count)
         for hook in self.after:
-            changed = hook(self.module, given, self.grad_outputs)
+            changed = hook(self.module, grad_inputs, self.grad_outputs)
             if changed is not None:
                 new = _as_many("backward hook", "grad_input", changed, self.count)
-                _check("register_full_backward_hook", hook, given, new, self.inputs)
-                given = new
+                _check("register_full_backward_hook", hook, grad_inputs, new, self.inputs)
+                grad_inputs = new
         self.grad_outputs = None
-        return [given[place] for place in self.inputs]
+        return [grad_inputs[place] for place in self.inputs]
 
 
 def _through(told: Callable, values: Sequence[Any]) -> tuple[list[int], list[Any]]:
     """The places of tensors that require grad, and the values with those behind one border; of ragged ones the elements go through it."""
-    places = [place for place, one in enumerate(values) if isinstance(one, Tensor) and one._requires_grad]
-    made = list(values)
+    places = [place for place, value in enumerate(values) if isinstance(value, Tensor) and value._requires_grad]
+    passed = list(values)
     if places:
-        given = [values[place] for place in places]
+        tensors = [values[place] for place in places]
 
         def seen(grads: tuple) -> Sequence[Any]:
-            rows = tuple([None if g is None else _rows_like(one, g) for one, g in zip(given, grads, strict=True)])
-            return [_elements(one) for one in told(rows)]
+            rows = tuple(
+                [None if g is None else _rows_like(tensor, g) for tensor, g in zip(tensors, grads, strict=True)]
+            )
+            return [_elements(g) for g in told(rows)]
 
-        ragged = any([is_ragged(one) for one in given])
-        found = _Border.apply(seen if ragged else told, *[_elements(one) for one in given])
-        for place, like, one in zip(places, given, found, strict=True):
-            made[place] = _rows_like(like, one)
-    return places, made
+        ragged = any([is_ragged(tensor) for tensor in tensors])
+        bordered = _Border.apply(seen if ragged else told, *[_elements(tensor) for tensor in tensors])
+        for place, like, element in zip(places, tensors, bordered, strict=True):
+            passed[place] = _rows_like(like, element)
+    return places, passed
 
 
 def _elements(x: Any) -> Any:
@@ -118,10 +120,10 @@ def _rows_like(like: Any, x: Any) -> Any:
 
 
 def _spread(grads: Sequence[Any], places: list[int], width: int) -> tuple:
-    made: list[Any] = [None] * width
+    spread: list[Any] = [None] * width
     for place, g in zip(places, grads):
-        made[place] = g
-    return tuple(made)
+        spread[place] = g
+    return tuple(spread)
 
 
 def _check(who: str, hook: Any, old: tuple, new: tuple, places: list[int]) -> None:

@@ -44,8 +44,8 @@ def check_windows(who: str, rank: int, least: int = 1, **sizes: Any) -> None:
             if len(value) not in (1, rank):
                 many = f"{rank} numbers, one for each dimension" if rank > 1 else "one number"
                 raise ShapeError(f"{who}: {name} must be an integer or {many}, got {len(value)}: {value!r}.")
-            for place, one in enumerate(value):
-                check_sizes(who, least, **{f"{name}[{place}]": one})
+            for place, size in enumerate(value):
+                check_sizes(who, least, **{f"{name}[{place}]": size})
         elif value is not None:
             check_sizes(who, least, **{name: value})
 

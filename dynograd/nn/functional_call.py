@@ -41,7 +41,7 @@ def functional_call(
     if isinstance(parameter_and_buffer_dicts, dict):
         dicts: Sequence[Any] = (parameter_and_buffer_dicts,)
     elif isinstance(parameter_and_buffer_dicts, Sequence) and all(
-        isinstance(one, dict) for one in parameter_and_buffer_dicts
+        isinstance(entry, dict) for entry in parameter_and_buffer_dicts
     ):
         dicts = parameter_and_buffer_dicts
     else:
@@ -50,14 +50,14 @@ def functional_call(
             f"{type(parameter_and_buffer_dicts).__name__}."
         )
     state: dict[str, Any] = {}
-    for one in dicts:
-        for name in one:
+    for tensors in dicts:
+        for name in tensors:
             if name in state:
                 raise ValueError(f"functional_call: {name!r} appeared in multiple dictionaries; behavior is ambiguous.")
-        state |= one
-    given = () if args is None else args if isinstance(args, tuple) else (args,)
+        state |= tensors
+    positional = () if args is None else args if isinstance(args, tuple) else (args,)
     with replaced(module, state, tie_weights, strict):
-        return module(*given, **(kwargs or {}))
+        return module(*positional, **(kwargs or {}))
 
 
 @contextmanager
@@ -87,11 +87,11 @@ def replaced(module: Module, state: dict[str, Any], tie_weights: bool, strict: b
             group, key = places[name]
             names += [
                 other
-                for other, (held, place) in places.items()
-                if other != name and other not in state and held[place] is group[key]
+                for other, (owner, place) in places.items()
+                if other != name and other not in state and owner[place] is group[key]
             ]
-        for one in names:
-            changes[one] = value
+        for replaced_name in names:
+            changes[replaced_name] = value
     before = {name: places[name][0][places[name][1]] for name in changes}
     try:
         for name, value in changes.items():
@@ -106,13 +106,13 @@ def replaced(module: Module, state: dict[str, Any], tie_weights: bool, strict: b
 
 def _places(module: Module) -> dict[str, tuple[dict[str, Any], str]]:
     """For every name, the dict that holds the tensor and its key there."""
-    found = {}
-    for path, one in module.named_modules(remove_duplicate=False):
-        for group in (one._parameters, one._buffers):
+    places = {}
+    for path, submodule in module.named_modules(remove_duplicate=False):
+        for group in (submodule._parameters, submodule._buffers):
             for key, value in group.items():
                 if value is not None:
-                    found[f"{path}.{key}" if path else key] = (group, key)
-    return found
+                    places[f"{path}.{key}" if path else key] = (group, key)
+    return places
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -129,32 +129,32 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[s
     """
     if not models:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
-    if len({one.training for one in models}) > 1:
+    if len({model.training for model in models}) > 1:
         raise RuntimeError(
             "stack_module_state: Expected all models to have the same training/eval mode. Call .train() or .eval() on all."
         )
-    if len({type(one) for one in models}) > 1:
+    if len({type(model) for model in models}) > 1:
         raise RuntimeError(
             f"stack_module_state: Expected all models to be of the same class, got "
-            f"{', '.join(sorted({type(one).__name__ for one in models}))}."
+            f"{', '.join(sorted({type(model).__name__ for model in models}))}."
         )
-    return _stacked([dict(one.named_parameters()) for one in models]), _stacked(
-        [dict(one.named_buffers()) for one in models]
+    return _stacked([dict(model.named_parameters()) for model in models]), _stacked(
+        [dict(model.named_buffers()) for model in models]
     )
 
 
 def _stacked(states: list[dict[str, Any]]) -> dict[str, Any]:
     stack = public_functions()["stack"]
-    made = {}
+    stacked = {}
     for name, first in states[0].items():
-        parts = [one[name] for one in states]
-        if {one.requires_grad for one in parts} != {first.requires_grad}:
+        parts = [state[name] for state in states]
+        if {part.requires_grad for part in parts} != {first.requires_grad}:
             raise RuntimeError(
                 f"stack_module_state: Expected {name!r} to have the same .requires_grad in every model. Set it alike with requires_grad_()."
             )
-        whole = stack([one.detach() for one in parts], 0)
-        made[name] = whole.requires_grad_(first.requires_grad)
-    return made
+        whole = stack([part.detach() for part in parts], 0)
+        stacked[name] = whole.requires_grad_(first.requires_grad)
+    return stacked
 
 
 def replace_all_batch_norm_modules_(root: Module) -> Module:
@@ -166,8 +166,8 @@ def replace_all_batch_norm_modules_(root: Module) -> Module:
     >>> dynograd.func.replace_all_batch_norm_modules_(model)[0].running_mean is None
     True
     """
-    for one in root.modules():
-        if isinstance(one, BatchNorm1d | BatchNorm2d | BatchNorm3d):
-            one.running_mean = one.running_var = one.num_batches_tracked = None
-            one.track_running_stats = False
+    for module in root.modules():
+        if isinstance(module, BatchNorm1d | BatchNorm2d | BatchNorm3d):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
     return root

@@ -54,8 +54,8 @@ def _gradient(convolve: Any, x: Tensor, weight: Tensor, place: int, grad_output:
     operands[place] = operands[place].requires_grad_()
     with enable_grad():
         result = convolve(*operands, None, stride, padding, dilation, groups)
-    wanted = any([one.requires_grad for one in (operands[1 - place], grad_output)])
-    return grad(result, operands[place], grad_output, create_graph=wanted)[0]
+    differentiable = any([operand.requires_grad for operand in (operands[1 - place], grad_output)])
+    return grad(result, operands[place], grad_output, create_graph=differentiable)[0]
 
 
 conv1d_input, conv1d_weight = _functions_for(1)

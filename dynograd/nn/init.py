@@ -213,8 +213,8 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Tensor:
 
     rows = tensor.shape[0]
     flat = tensor.detach().clone().reshape(rows, -1).normal_(0.0, 1.0, generator=generator)
-    made = kernel("creation", "orthogonal", flat.array)(flat.array)
-    return tensor.copy_(wrap(made).reshape(tensor.shape)).mul_(gain)  # type: ignore[attr-defined]
+    basis = kernel("creation", "orthogonal", flat.array)(flat.array)
+    return tensor.copy_(wrap(basis).reshape(tensor.shape)).mul_(gain)  # type: ignore[attr-defined]
 
 
 @_outside_tape

@@ -60,13 +60,13 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
                 f"{type(self).__name__}.__init__: nn.Module takes no arguments, got {got}. Take them in your own __init__ and call "
                 f"super().__init__() without any; call_super_init = True passes them on to the next base class."
             )
-        held = self.__dict__
-        held["training"] = True
-        held["_parameters"], held["_buffers"], held["_modules"] = {}, {}, {}
-        held["_non_persistent_buffers_set"] = set()
+        attributes = self.__dict__
+        attributes["training"] = True
+        attributes["_parameters"], attributes["_buffers"], attributes["_modules"] = {}, {}, {}
+        attributes["_non_persistent_buffers_set"] = set()
         for name in hooks.HOOKS:
-            held[name] = hooks.CallHooks() if name in hooks.CALL_HOOKS else OrderedDict()
-        held[READY] = _NOT_READY
+            attributes[name] = hooks.CallHooks() if name in hooks.CALL_HOOKS else OrderedDict()
+        attributes[READY] = _NOT_READY
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
@@ -74,38 +74,38 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function.')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        held = self.__dict__
+        attributes = self.__dict__
         try:
-            ready = held["_dynograd_ready"]
+            ready = attributes["_dynograd_ready"]
             if ready.change is not CALLS.change:
                 return self._call_anew()(*args, **kwargs)
             if CALLS.scopes and ready.quick is not None and not kwargs:
                 try:
                     owner = ready.owner
-                    if (owner is self or owner is held["_parameters"]) and ready.forward is type(self).forward:
+                    if (owner is self or owner is attributes["_parameters"]) and ready.forward is type(self).forward:
                         return ready.quick(*args)
                 except NOT_QUICK:
                     pass
             return self.forward(*args, **kwargs) if kwargs else self.forward(*args)
         except Exception as error:
-            if "_forward_hooks" not in held:
+            if "_forward_hooks" not in attributes:
                 raise AttributeError(not_begun(self)) from None
-            if READY in held or error.args != (READY,):
+            if READY in attributes or error.args != (READY,):
                 note_place(error, self)
                 raise
-        held[READY] = _NOT_READY  # it was the look-up above that failed: nothing has run
+        attributes[READY] = _NOT_READY  # it was the look-up above that failed: nothing has run
         return self(*args, **kwargs)
 
     _wrapped_call_impl = __call__
 
     def _call_anew(self) -> Any:
         """What a call of a module goes on to that perhaps has hooks; those that have none note it."""
-        held, now = self.__dict__, CALLS.change
-        if self._hooked or "_compiled_call_impl" in held:
+        attributes, now = self.__dict__, CALLS.change
+        if self._hooked or "_compiled_call_impl" in attributes:
             return self._compiled_call_impl or self._call_impl
-        if all([type(held[name]) is hooks.CallHooks for name in hooks.CALL_HOOKS]):
+        if all([type(attributes[name]) is hooks.CallHooks for name in hooks.CALL_HOOKS]):
             recorder = MODES.recorder
-            held[READY] = Ready(now) if recorder is None else recorder.ready_for(self, now)
+            attributes[READY] = Ready(now) if recorder is None else recorder.ready_for(self, now)
         return self.forward
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
@@ -124,8 +124,8 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
     # --- attributes -----------------------------------------------------------------------------------------------------
 
     def __setattr__(self, name: str, value: Any) -> None:
-        held = self.__dict__
-        parameters = held.get("_parameters")
+        attributes = self.__dict__
+        parameters = attributes.get("_parameters")
         if isinstance(value, Parameter):
             self._need_init(parameters, "parameters")
             self._forget(name, keep="_parameters")
@@ -145,13 +145,13 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
                     f"(nn.Parameter or None expected). Wrap it: nn.Parameter(value)."
                 )
             parameters[name] = None
-        elif parameters is not None and name in held["_modules"]:
+        elif parameters is not None and name in attributes["_modules"]:
             if value is not None:
                 raise TypeError(
                     f"cannot assign '{type(value).__name__}' as child module '{name}' (nn.Module or None expected)."
                 )
-            held["_modules"][name] = None
-        elif parameters is not None and name in held["_buffers"]:
+            attributes["_modules"][name] = None
+        elif parameters is not None and name in attributes["_buffers"]:
             if value is not None and not isinstance(value, Tensor):
                 raise TypeError(f"cannot assign '{type(value).__name__}' as buffer '{name}' (Tensor or None expected).")
             self._put("_buffers", name, value)
@@ -176,12 +176,12 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
 
     def _forget(self, name: str, keep: str | None = None) -> None:
         """Removes `name` from wherever it was registered before."""
-        held = self.__dict__
-        held.pop(name, None)
+        attributes = self.__dict__
+        attributes.pop(name, None)
         for group in ("_parameters", "_buffers", "_modules"):
             if group != keep:
-                held[group].pop(name, None)
-        held["_non_persistent_buffers_set"].discard(name)
+                attributes[group].pop(name, None)
+        attributes["_non_persistent_buffers_set"].discard(name)
 
     def _put(self, group: str, name: str, value: Any) -> None:
         """Registers `value`, or what a hook gives for it."""
@@ -319,14 +319,14 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
 
     def get_submodule(self, target: str) -> Module:
         """The module at the path `a.b.c`."""
-        found: Any = self
+        module: Any = self
         for name in target.split(".") if target else ():
-            found = getattr(found, name, None)
-            if not isinstance(found, Module):
+            module = getattr(module, name, None)
+            if not isinstance(module, Module):
                 raise AttributeError(
                     f"{type(self).__name__} has no submodule at '{target}': '{name}' is not an nn.Module there."
                 )
-        return found
+        return module
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
         """Puts `module` at the path `a.b.c`, in the place of what is there.
@@ -352,18 +352,18 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at the path `a.b.weight`."""
         path, _, name = target.rpartition(".")
-        found = self.get_submodule(path)._parameters.get(name)
-        if found is None:
+        parameter = self.get_submodule(path)._parameters.get(name)
+        if parameter is None:
             raise AttributeError(f"{type(self).__name__} has no parameter at '{target}'.")
-        return found
+        return parameter
 
     def get_buffer(self, target: str) -> Tensor:
         """The buffer at the path `a.b.running_mean`."""
         path, _, name = target.rpartition(".")
-        found = self.get_submodule(path)._buffers.get(name)
-        if found is None:
+        buffer = self.get_submodule(path)._buffers.get(name)
+        if buffer is None:
             raise AttributeError(f"{type(self).__name__} has no buffer at '{target}'.")
-        return found
+        return buffer
 
     # --- changes of the whole tree --------------------------------------------------------------------------------------
 
@@ -427,11 +427,11 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         return f"{self._get_name()}(\n  {inner}\n)"
 
     def __getstate__(self) -> dict[str, Any]:
-        held = dict(self.__dict__)
-        held.pop("_compiled_call_impl", None)
+        state = dict(self.__dict__)
+        state.pop("_compiled_call_impl", None)
         for name in (CELLS, READY):
-            held.pop(name, None)
-        return held
+            state.pop(name, None)
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -441,13 +441,13 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
 
     def _replicate_for_data_parallel(self) -> Any:
         """A module that shares everything with this one, and can be given other parameters."""
-        made = self.__new__(type(self))
-        made.__dict__ = self.__dict__.copy()
+        replica = self.__new__(type(self))
+        replica.__dict__ = self.__dict__.copy()
         for name in (CELLS, READY):
-            made.__dict__.pop(name, None)
+            replica.__dict__.pop(name, None)
         for name in ("_parameters", "_buffers", "_modules"):
-            made.__dict__[name] = made.__dict__[name].copy()
-        return made
+            replica.__dict__[name] = replica.__dict__[name].copy()
+        return replica
 
 
 _NOT_READY = Ready()

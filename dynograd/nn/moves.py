@@ -48,32 +48,32 @@ class MoveMethods:
                 f"Module.to: nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}."
             )
 
-        def convert(one: Any) -> Any:
-            converts = dtype is not None and (one.is_floating_point() or one.is_complex())
-            moved = one.to(device=device, dtype=dtype if converts else None)
+        def convert(x: Any) -> Any:
+            converts = dtype is not None and (x.is_floating_point() or x.is_complex())
+            moved = x.to(device=device, dtype=dtype if converts else None)
             fits = format is not None and moved.dim() in (4, 5) and format.rank in (0, moved.dim())
             return moved.to(memory_format=format) if fits else moved
 
         return self._apply(convert)
 
     def type(self, dst_type: Any) -> Any:
-        return self._apply(lambda one: one.type(dst_type))  # type: ignore[attr-defined]
+        return self._apply(lambda x: x.type(dst_type))  # type: ignore[attr-defined]
 
     def float(self) -> Any:
         """Converts floating parameters and buffers to float32."""
-        return self._apply(lambda one: one.float() if one.is_floating_point() else one)  # type: ignore[attr-defined]
+        return self._apply(lambda x: x.float() if x.is_floating_point() else x)  # type: ignore[attr-defined]
 
     def double(self) -> Any:
         """Converts floating parameters and buffers to float64."""
-        return self._apply(lambda one: one.double() if one.is_floating_point() else one)  # type: ignore[attr-defined]
+        return self._apply(lambda x: x.double() if x.is_floating_point() else x)  # type: ignore[attr-defined]
 
     def half(self) -> Any:
         """Converts floating parameters and buffers to float16."""
-        return self._apply(lambda one: one.half() if one.is_floating_point() else one)  # type: ignore[attr-defined]
+        return self._apply(lambda x: x.half() if x.is_floating_point() else x)  # type: ignore[attr-defined]
 
     def bfloat16(self) -> Any:
         """Converts floating parameters and buffers to bfloat16."""
-        return self._apply(lambda one: one.bfloat16() if one.is_floating_point() else one)  # type: ignore[attr-defined]
+        return self._apply(lambda x: x.bfloat16() if x.is_floating_point() else x)  # type: ignore[attr-defined]
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Any:
         """Moves parameters and buffers to `device` without their values, as a model built on device "meta" needs it.
@@ -85,37 +85,37 @@ class MoveMethods:
         >>> layer.to_empty(device="cpu").weight.device
         device(type='cpu')
         """
-        return self._apply(lambda one: empty_like(one, device=device), recurse)
+        return self._apply(lambda x: empty_like(x, device=device), recurse)
 
     def cpu(self) -> Any:
-        return self._apply(lambda one: one.cpu())
+        return self._apply(lambda x: x.cpu())
 
     def cuda(self, device: Any = None) -> Any:
-        return self._apply(lambda one: one.cuda(device))
+        return self._apply(lambda x: x.cuda(device))
 
     def xpu(self, device: Any = None) -> Any:
-        return self._apply(lambda one: one.to("xpu" if device is None else device))
+        return self._apply(lambda x: x.to("xpu" if device is None else device))
 
     def ipu(self, device: Any = None) -> Any:
-        return self._apply(lambda one: one.to("ipu" if device is None else device))
+        return self._apply(lambda x: x.to("ipu" if device is None else device))
 
     def mtia(self, device: Any = None) -> Any:
-        return self._apply(lambda one: one.to("mtia" if device is None else device))
+        return self._apply(lambda x: x.to("mtia" if device is None else device))
 
     def share_memory(self) -> Any:
         """Moves parameters and buffers into memory that forked processes share."""
-        return self._apply(lambda one: one.share_memory_())
+        return self._apply(lambda x: x.share_memory_())
 
 
 def _destination(*args: Any, dtype: Any = None, device: Any = None, **kwargs: Any) -> tuple[Any, Any]:
     """(dtype, device) of the arguments of `to`; None where not named."""
-    for one in (*args, *[kwargs[name] for name in ("tensor", "other") if name in kwargs]):
-        if isinstance(one, Tensor):
-            dtype, device = one.dtype, one.device
-        elif isinstance(one, dtypes.dtype):
-            dtype = one
-        elif isinstance(one, (str, int, devices.device)) and not isinstance(one, bool):
-            device = one
-        elif one is not None and not isinstance(one, bool):
-            raise TypeError(f"Module.to: expected a dtype, a device or a Tensor, got {one!r}.")
+    for argument in (*args, *[kwargs[name] for name in ("tensor", "other") if name in kwargs]):
+        if isinstance(argument, Tensor):
+            dtype, device = argument.dtype, argument.device
+        elif isinstance(argument, dtypes.dtype):
+            dtype = argument
+        elif isinstance(argument, (str, int, devices.device)) and not isinstance(argument, bool):
+            device = argument
+        elif argument is not None and not isinstance(argument, bool):
+            raise TypeError(f"Module.to: expected a dtype, a device or a Tensor, got {argument!r}.")
     return (None if dtype is None else dtypes.as_dtype(dtype)), device

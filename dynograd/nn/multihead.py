@@ -94,7 +94,7 @@ def multi_head_attention_forward(
     if bias_k is not None:
         k = _ops["cat"]([k, bias_k.expand(1, batch, width)])
         v = _ops["cat"]([v, bias_v.expand(1, batch, width)])
-    q, k, v = (_split_heads(one, num_heads) for one in (q, k, v))
+    q, k, v = (_split_heads(projected, num_heads) for projected in (q, k, v))
     if static_k is not None:
         k = static_k.reshape(batch, num_heads, *static_k.shape[1:])
     if static_v is not None:
@@ -106,21 +106,21 @@ def multi_head_attention_forward(
     mask = None if alone else _mask(attn_mask, key_padding_mask, q, key.shape[0], k.shape[2])
     probability = dropout_p if training else 0.0
     if need_weights:
-        found = _weights(q, k, mask)
+        attention = _weights(q, k, mask)
         if probability:
-            found = _ops["dropout"](found, probability, True)
-        out = found @ v
-        found = found.mean(1) if average_attn_weights else found
+            attention = _ops["dropout"](attention, probability, True)
+        out = attention @ v
+        attention = attention.mean(1) if average_attn_weights else attention
     else:
-        found = None
+        attention = None
         out = _ops["scaled_dot_product_attention"](q, k, v, mask, probability, alone)
     out = out.permute(2, 0, 1, 3)
     # in a vmap over rows of different lengths their number is no int
     out = out.reshape(rows, batch, width) if type(rows) is int else out.flatten(2)
     out = _ops["linear"](out, out_proj_weight, out_proj_bias)
     if single:
-        return out.squeeze(1), None if found is None else found.squeeze(0)
-    return out, found
+        return out.squeeze(1), None if attention is None else attention.squeeze(0)
+    return out, attention
 
 
 def additive_mask(who: str, mask: Any, dtype: Any) -> Any:
@@ -138,22 +138,22 @@ def additive_mask(who: str, mask: Any, dtype: Any) -> Any:
 
 def _check_weights(width: int, weights: Any, bias: Any, out_weight: Any, out_bias: Any, key: Any, value: Any) -> None:
     check_tensor(_WHO, "out_proj_weight", out_weight)
-    wanted = {
+    expected = {
         "out_proj_weight": (out_weight, (out_weight.shape[0], width)),
         "out_proj_bias": (out_bias, out_weight.shape[:1]),
     }
-    wanted["in_proj_bias"] = bias, (3 * width,)
+    expected["in_proj_bias"] = bias, (3 * width,)
     if isinstance(weights, tuple):
         for name, weight, read in zip("qkv", weights, (width, key.shape[-1], value.shape[-1]), strict=True):
-            wanted[f"{name}_proj_weight"] = weight, (width, read)
+            expected[f"{name}_proj_weight"] = weight, (width, read)
     else:
-        wanted["in_proj_weight"] = weights, (3 * width, width)
-    for name, (given, shape) in wanted.items():
-        if given is not None or name.endswith("weight"):
-            check_tensor(_WHO, name, given)
-        if given is not None and tuple(given.shape) != tuple(shape):
+        expected["in_proj_weight"] = weights, (3 * width, width)
+    for name, (tensor, shape) in expected.items():
+        if tensor is not None or name.endswith("weight"):
+            check_tensor(_WHO, name, tensor)
+        if tensor is not None and tuple(tensor.shape) != tuple(shape):
             raise ShapeError(
-                f"{_WHO}: expected {name} of shape {tuple(shape)} for an embedding dimension of {width}, got {tuple(given.shape)}."
+                f"{_WHO}: expected {name} of shape {tuple(shape)} for an embedding dimension of {width}, got {tuple(tensor.shape)}."
             )
 
 
@@ -162,42 +162,42 @@ def _projected(query: Any, key: Any, value: Any, weight: Any, bias: Any) -> tupl
         return _ops["linear"](query, weight, bias).chunk(3, -1)
     weights = weight if isinstance(weight, tuple) else weight.chunk(3, 0)
     biases = (None, None, None) if bias is None else bias.chunk(3)
-    return tuple(_ops["linear"](*given) for given in zip((query, key, value), weights, biases, strict=True))
+    return tuple(_ops["linear"](*operands) for operands in zip((query, key, value), weights, biases, strict=True))
 
 
 def _split_heads(x: Any, heads: int) -> Any:
     """(L, B, E) as (B, heads, L, E / heads)."""
     steps, batch, width = x.shape
     sizes = heads, width // heads
-    made = x.reshape(steps, batch, *sizes) if type(steps) is int else x.unflatten(2, sizes)
-    return made.permute(1, 2, 0, 3)
+    split = x.reshape(steps, batch, *sizes) if type(steps) is int else x.unflatten(2, sizes)
+    return split.permute(1, 2, 0, 3)
 
 
-def _mask(attn_mask: Any, key_padding_mask: Any, q: Any, given: int, columns: int) -> Any:
+def _mask(attn_mask: Any, key_padding_mask: Any, q: Any, keys: int, columns: int) -> Any:
     """Both masks as one that broadcasts to (B, heads, L, S); keys added to the given ones are seen by all."""
     batch, heads, rows, _ = q.shape
     attn_mask = additive_mask(_WHO, attn_mask, q.dtype)
     key_padding_mask = additive_mask(_WHO, key_padding_mask, q.dtype)
     if attn_mask is not None:
-        wanted = {2: (rows, given), 3: (batch * heads, rows, given)}.get(attn_mask.dim())
-        if tuple(attn_mask.shape) != wanted:
+        expected = {2: (rows, keys), 3: (batch * heads, rows, keys)}.get(attn_mask.dim())
+        if tuple(attn_mask.shape) != expected:
             raise ShapeError(
-                f"{_WHO}: The shape of the attn_mask is {tuple(attn_mask.shape)}, but should be {(rows, given)} or "
-                f"{(batch * heads, rows, given)}."
+                f"{_WHO}: The shape of the attn_mask is {tuple(attn_mask.shape)}, but should be {(rows, keys)} or "
+                f"{(batch * heads, rows, keys)}."
             )
         if attn_mask.dim() == 3:
-            attn_mask = attn_mask.reshape(batch, heads, rows, given)
+            attn_mask = attn_mask.reshape(batch, heads, rows, keys)
     if key_padding_mask is not None:
-        if tuple(key_padding_mask.shape) != (batch, given):
+        if tuple(key_padding_mask.shape) != (batch, keys):
             raise ShapeError(
-                f"{_WHO}: expected key_padding_mask of shape {(batch, given)}, got {tuple(key_padding_mask.shape)}."
+                f"{_WHO}: expected key_padding_mask of shape {(batch, keys)}, got {tuple(key_padding_mask.shape)}."
             )
-        key_padding_mask = key_padding_mask.reshape(batch, 1, 1, given)
+        key_padding_mask = key_padding_mask.reshape(batch, 1, 1, keys)
     if attn_mask is None:
         mask = key_padding_mask
     else:
         mask = attn_mask if key_padding_mask is None else attn_mask + key_padding_mask
-    return mask if mask is None or columns == given else _ops["pad"](mask, (0, columns - given))
+    return mask if mask is None or columns == keys else _ops["pad"](mask, (0, columns - keys))
 
 
 def _weights(q: Any, k: Any, mask: Any) -> Any:

@@ -34,10 +34,10 @@ class Parameter(Tensor):
                 f"Parameter: a parameter has one size, but this is a ragged tensor of shape {tuple(data.shape)}. Make one of its elements, "
                 f"self.values = Parameter(x.values()), and RaggedTensor(self.values, lengths) in forward."
             )
-        made = Tensor.__new__(cls, data)
+        parameter = Tensor.__new__(cls, data)
         if requires_grad:
-            made.requires_grad = True
-        return made
+            parameter.requires_grad = True
+        return parameter
 
     def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
         pass
@@ -45,8 +45,8 @@ class Parameter(Tensor):
     def __deepcopy__(self, memo: dict) -> Parameter:
         """The values in memory of their own, without `.grad` and attributes: a copied module starts without gradients."""
         if id(self) not in memo:
-            made = memo[id(self)] = Tensor.__new__(type(self), self.detach().clone())  # type: ignore[attr-defined]
-            made._requires_grad = self._requires_grad
+            parameter = memo[id(self)] = Tensor.__new__(type(self), self.detach().clone())  # type: ignore[attr-defined]
+            parameter._requires_grad = self._requires_grad
         return memo[id(self)]
 
     def __repr__(self, **options: Any) -> str:
@@ -64,9 +64,9 @@ class Buffer(Tensor):
     __torch_function__ = disabled_torch_function
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
-        made = Tensor.__new__(cls, Tensor() if data is None else data)
-        made.persistent = persistent
-        return made
+        buffer = Tensor.__new__(cls, Tensor() if data is None else data)
+        buffer.persistent = persistent
+        return buffer
 
     def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
         pass

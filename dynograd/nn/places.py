@@ -36,17 +36,17 @@ def note_place(error: BaseException, module: Any) -> None:
 
 
 def _written(outermost: Any, path: str, rest: str) -> _Place:
-    made = _Place(f"in module {type(outermost).__name__}{path}{rest}")
-    made.outermost, made.path, made.rest = weakref.ref(outermost), path, rest
-    return made
+    place = _Place(f"in module {type(outermost).__name__}{path}{rest}")
+    place.outermost, place.path, place.rest = weakref.ref(outermost), path, rest
+    return place
 
 
 def _around(note: _Place, module: Any) -> _Place:
     inner = note.outermost()
     if inner is module:
         return note
-    for name, one in module.named_modules():
-        if one is inner:
+    for name, submodule in module.named_modules():
+        if submodule is inner:
             return _written(module, f".{name}{note.path}", note.rest)
     return _written(module, f" -> {type(inner).__name__}{note.path}", note.rest)
 
@@ -55,13 +55,15 @@ def _described(module: Any) -> str:
     """Its class is the end of the path already where it is called alone; options and parameters help most."""
     try:
         options = module.extra_repr()
-        held = [
-            f"{name} {_shape(one)}" for name, one in module.__dict__.get("_parameters", {}).items() if one is not None
+        tensors = [
+            f"{name} {_shape(tensor)}"
+            for name, tensor in module.__dict__.get("_parameters", {}).items()
+            if tensor is not None
         ]
     except Exception:  # a module that is not ready to be described must not hide the error
         return ""
-    shown = ", ".join(held[:_SHOWN]) + (f" and {len(held) - _SHOWN} more" if len(held) > _SHOWN else "")
-    return f": {type(module).__name__}({options}){' with ' + shown if held else ''}"
+    shown = ", ".join(tensors[:_SHOWN]) + (f" and {len(tensors) - _SHOWN} more" if len(tensors) > _SHOWN else "")
+    return f": {type(module).__name__}({options}){' with ' + shown if tensors else ''}"
 
 
 def _shape(parameter: Any) -> str:

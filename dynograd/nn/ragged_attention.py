@@ -26,8 +26,8 @@ _ops = public_functions()
 _WHO = "multi_head_attention_forward"
 
 
-def multi_head_attention(forward: Callable[..., Any], given: dict[str, Any]) -> tuple[Any, Any]:
-    """What `forward` says, of its arguments `given`, of which query, key or value are ragged.
+def multi_head_attention(forward: Callable[..., Any], arguments: dict[str, Any]) -> tuple[Any, Any]:
+    """The result of `forward` for its `arguments`, of which query, key or value are ragged.
 
     Args:
         key_padding_mask: ragged (B, j) like the keys, or dense (B, longest): True where a key is not to be seen; numbers are added.
@@ -35,54 +35,54 @@ def multi_head_attention(forward: Callable[..., Any], given: dict[str, Any]) -> 
     Returns:
         (B, j, E) and, with `need_weights`, (B, j, j) weights.
     """
-    if is_deep(given["query"]):
-        return _below(forward, given)
-    same = given["query"] is given["key"], given["key"] is given["value"]
-    query = _as_rows("query", given["query"])
-    key = query if same[0] else _as_rows("key", given["key"])
-    value = key if same[1] else _as_rows("value", given["value"])
+    if is_deep(arguments["query"]):
+        return _below(forward, arguments)
+    same = arguments["query"] is arguments["key"], arguments["key"] is arguments["value"]
+    query = _as_rows("query", arguments["query"])
+    key = query if same[0] else _as_rows("key", arguments["key"])
+    value = key if same[1] else _as_rows("value", arguments["value"])
     key.partition.check_same(_WHO, value.partition, ("the key", "the value"))
     if query.partition.count != key.partition.count:
         query.partition.check_same(_WHO, key.partition, ("the query", "the key"))
-    width, heads = int(query.packed.shape[1]), given["num_heads"]
-    if width != given["embed_dim_to_check"]:
+    width, heads = int(query.packed.shape[1]), arguments["num_heads"]
+    if width != arguments["embed_dim_to_check"]:
         raise ShapeError(
-            f"{_WHO}: was expecting embedding dimension of {given['embed_dim_to_check']}, but got {width} (query of shape "
+            f"{_WHO}: was expecting embedding dimension of {arguments['embed_dim_to_check']}, but got {width} (query of shape "
             f"{tuple(query.shape)}). Project query first, or build MultiheadAttention({width}, {heads})."
         )
-    given = {**given, "query": query, "key": key, "value": value}
-    hidden = _of_keys(given["key_padding_mask"], key)
+    arguments = {**arguments, "query": query, "key": key, "value": value}
+    hidden = _of_keys(arguments["key_padding_mask"], key)
     others = ("bias_k", "bias_v", "static_k", "static_v")
-    if given["need_weights"] or given["add_zero_attn"] or any([given[name] is not None for name in others]):
-        return _row_by_row(forward, given, hidden)
-    if given["attn_mask"] is not None and not given["is_causal"]:
-        return _row_by_row(forward, given, hidden)
+    if arguments["need_weights"] or arguments["add_zero_attn"] or any([arguments[name] is not None for name in others]):
+        return _row_by_row(forward, arguments, hidden)
+    if arguments["attn_mask"] is not None and not arguments["is_causal"]:
+        return _row_by_row(forward, arguments, hidden)
     if hidden is not None and hidden.dtype.name == "bool":
         hidden = ~hidden
-    q, k, v = _projected(given, same)
-    p = given["dropout_p"] if given["training"] else 0.0
-    found = attend(_WHO, q, k, v, query.partition, key.partition, hidden, p, bool(given["is_causal"]))
-    found = found.reshape(found.shape[0], heads * v.shape[2])
-    return query.with_packed(_ops["linear"](found, given["out_proj_weight"], given["out_proj_bias"])), None
+    q, k, v = _projected(arguments, same)
+    p = arguments["dropout_p"] if arguments["training"] else 0.0
+    attended = attend(_WHO, q, k, v, query.partition, key.partition, hidden, p, bool(arguments["is_causal"]))
+    attended = attended.reshape(attended.shape[0], heads * v.shape[2])
+    return query.with_packed(_ops["linear"](attended, arguments["out_proj_weight"], arguments["out_proj_bias"])), None
 
 
-def _below(forward: Callable[..., Any], given: dict[str, Any]) -> tuple[Any, Any]:
+def _below(forward: Callable[..., Any], arguments: dict[str, Any]) -> tuple[Any, Any]:
     """Several levels (documents of sentences): each sentence attends to its own words, or to the same sentence of the keys."""
-    upper = given["query"].partition
-    lower = dict(given)
+    upper = arguments["query"].partition
+    lower = dict(arguments)
     for name in ("query", "key", "value", "key_padding_mask"):
-        one = given[name]
-        if is_deep(one):
-            upper.check_same(_WHO, one.partition, ("the query", f"the {name}"))
-            lower[name] = one.packed
+        operand = arguments[name]
+        if is_deep(operand):
+            upper.check_same(_WHO, operand.partition, ("the query", f"the {name}"))
+            lower[name] = operand.packed
         elif name != "key_padding_mask":
             raise ShapeError(
-                f"{_WHO}: query has several levels of rows (shape {tuple(given['query'].shape)}), {name} has shape {tuple(one.shape)}. Give it "
+                f"{_WHO}: query has several levels of rows (shape {tuple(arguments['query'].shape)}), {name} has shape {tuple(operand.shape)}. Give it "
                 f"the same levels."
             )
-    for one, other in (("key", "query"), ("value", "key")):
-        if given[one] is given[other]:
-            lower[one] = lower[other]
+    for name, other in (("key", "query"), ("value", "key")):
+        if arguments[name] is arguments[other]:
+            lower[name] = lower[other]
     output, weights = multi_head_attention(forward, lower)
     return make(output, upper), None if weights is None else make(weights, upper)
 
@@ -99,18 +99,18 @@ def _as_rows(name: str, x: Any) -> Any:
     return make(x.reshape(batch * steps, width), Partition(numpy.full(batch, steps, numpy.int64)))
 
 
-def _projected(given: dict[str, Any], same: tuple[bool, bool]) -> tuple[Any, ...]:
+def _projected(arguments: dict[str, Any], same: tuple[bool, bool]) -> tuple[Any, ...]:
     """Queries, keys and values (tokens, heads, features)."""
-    packed = [given[name].packed for name in ("query", "key", "value")]
-    weight, bias, heads = given["in_proj_weight"], given["in_proj_bias"], given["num_heads"]
-    if not given["use_separate_proj_weight"] and all(same):
+    packed = [arguments[name].packed for name in ("query", "key", "value")]
+    weight, bias, heads = arguments["in_proj_weight"], arguments["in_proj_bias"], arguments["num_heads"]
+    if not arguments["use_separate_proj_weight"] and all(same):
         parts = _ops["linear"](packed[0], weight, bias).chunk(3, -1)
     else:
-        apart = given["use_separate_proj_weight"]
-        weights = [given[f"{name}_proj_weight"] for name in "qkv"] if apart else weight.chunk(3, 0)
+        apart = arguments["use_separate_proj_weight"]
+        weights = [arguments[f"{name}_proj_weight"] for name in "qkv"] if apart else weight.chunk(3, 0)
         biases = (None, None, None) if bias is None else bias.chunk(3)
-        parts = tuple(_ops["linear"](*one) for one in zip(packed, weights, biases, strict=True))
-    return tuple([one.unflatten(-1, (heads, one.shape[-1] // heads)) for one in parts])
+        parts = tuple(_ops["linear"](*operands) for operands in zip(packed, weights, biases, strict=True))
+    return tuple([projected.unflatten(-1, (heads, projected.shape[-1] // heads)) for projected in parts])
 
 
 def _of_keys(mask: Any, key: Any) -> Any:
@@ -119,42 +119,42 @@ def _of_keys(mask: Any, key: Any) -> Any:
         return None
     if isinstance(mask, RaggedTensor):
         key.partition.check_same(_WHO, mask.partition, ("the key", "the key_padding_mask"))
-        found = mask.packed
+        hidden = mask.packed
     else:
         count, longest = key.partition.count, key.partition.longest
         if mask.dim() != 2 or mask.shape[0] != count or mask.shape[1] < longest:
             raise ShapeError(
                 f"{_WHO}: expected key_padding_mask ragged like the keys, or of shape {(count, longest)}, got {tuple(mask.shape)}."
             )
-        found = mask[key.partition.tensor("rows", mask.device), key.partition.tensor("places", mask.device)]
-    if not found.is_floating_point() and found.dtype.name != "bool":
+        hidden = mask[key.partition.tensor("rows", mask.device), key.partition.tensor("places", mask.device)]
+    if not hidden.is_floating_point() and hidden.dtype.name != "bool":
         raise DtypeError(
-            f"{_WHO}: only bool and floating types of masks are supported, got {found.dtype}. Compare first: mask != 0."
+            f"{_WHO}: only bool and floating types of masks are supported, got {hidden.dtype}. Compare first: mask != 0."
         )
-    return found
+    return hidden
 
 
-def _row_by_row(forward: Callable[..., Any], given: dict[str, Any], hidden: Any) -> tuple[Any, Any]:
+def _row_by_row(forward: Callable[..., Any], arguments: dict[str, Any], hidden: Any) -> tuple[Any, Any]:
     """The dense function on each row alone."""
-    query, key = given["query"], given["key"]
-    rows = [given[name].unbind() for name in ("query", "key", "value")]
+    query, key = arguments["query"], arguments["key"]
+    rows = [arguments[name].unbind() for name in ("query", "key", "value")]
     masks = [None] * len(rows[0]) if hidden is None else hidden.split(key.partition.lengths.tolist())
-    heads, mask = given["num_heads"], given["attn_mask"]
+    heads, mask = arguments["num_heads"], arguments["attn_mask"]
     outputs, weights = [], []
     for number, (q, k, v, of_keys) in enumerate(zip(*rows, masks, strict=True)):
-        own = _own_mask(mask, number, q.shape[0], k.shape[0], heads, given["is_causal"], q)
+        own = _own_mask(mask, number, q.shape[0], k.shape[0], heads, arguments["is_causal"], q)
         static = {
-            name: None if given[name] is None else given[name][number * heads : (number + 1) * heads]
+            name: None if arguments[name] is None else arguments[name][number * heads : (number + 1) * heads]
             for name in ("static_k", "static_v")
         }
         changed = {"query": q, "key": k, "value": v, "key_padding_mask": of_keys, "attn_mask": own, "is_causal": False}
-        found, weight = forward(**{**given, **changed, **static})
-        outputs.append(found)
+        output, weight = forward(**{**arguments, **changed, **static})
+        outputs.append(output)
         weights.append(weight)
     if not outputs:
         return query, None
     out = make(_ops["cat"](outputs), query.partition)
-    return out, ragged_tensor(weights) if given["need_weights"] else None
+    return out, ragged_tensor(weights) if arguments["need_weights"] else None
 
 
 def _own_mask(mask: Any, number: int, rows: int, keys: int, heads: int, causal: bool, like: Any) -> Any:

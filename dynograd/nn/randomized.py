@@ -82,8 +82,8 @@ def fractional_max_pool2d(
     """
     if is_ragged(input):
         return _of_ragged(fractional_max_pool2d, dict(locals()))
-    found = _pooled("fractional_max_pool2d", 2, input, kernel_size, output_size, output_ratio, _random_samples)
-    return found if return_indices else found[0]
+    pooled = _pooled("fractional_max_pool2d", 2, input, kernel_size, output_size, output_ratio, _random_samples)
+    return pooled if return_indices else pooled[0]
 
 
 def fractional_max_pool3d(
@@ -102,20 +102,20 @@ def fractional_max_pool3d(
     """
     if is_ragged(input):
         return _of_ragged(fractional_max_pool3d, dict(locals()))
-    found = _pooled("fractional_max_pool3d", 3, input, kernel_size, output_size, output_ratio, _random_samples)
-    return found if return_indices else found[0]
+    pooled = _pooled("fractional_max_pool3d", 3, input, kernel_size, output_size, output_ratio, _random_samples)
+    return pooled if return_indices else pooled[0]
 
 
-def _of_ragged(function: Any, given: dict[str, Any]) -> Any:
+def _of_ragged(function: Any, arguments: dict[str, Any]) -> Any:
     """Images of one size together; `_random_samples` has numbers for each of them."""
-    samples, shape = given["_random_samples"], tuple(given["input"].shape)
+    samples, shape = arguments["_random_samples"], tuple(arguments["input"].shape)
     if samples is not None and tuple(samples.shape[:1]) != shape[:1]:
         raise ShapeError(
             f"{function.__name__}: Expect _random_samples of {shape[0]} rows, got {tuple(samples.shape)} for input of shape {shape}."
         )
     from dynograd.ragged.families.groups import grouped_function
 
-    return grouped_function(function, given, of_rows=("_random_samples",))
+    return grouped_function(function, arguments, of_rows=("_random_samples",))
 
 
 def _pooled(who: str, rank: int, input: Any, kernel_size: Any, output_size: Any, ratio: Any, samples: Any) -> Any:
@@ -162,7 +162,7 @@ def _sizes(who: str, own: tuple[int, ...], output_size: Any, ratio: Any) -> tupl
     ratios = tuple(ratio) if isinstance(ratio, (tuple, list)) else (ratio,) * len(own)
     if len(ratios) != len(own):
         raise ValueError(f"{who}: requires output_ratio to be one number or {len(own)}, got {len(ratios)}: {ratios}.")
-    return tuple([int(size * one) for size, one in zip(own, ratios, strict=True)])
+    return tuple([int(size * fraction) for size, fraction in zip(own, ratios, strict=True)])
 
 
 def _starts(samples: Any, size: int, tap: int, count: int) -> Any:
@@ -172,10 +172,10 @@ def _starts(samples: Any, size: int, tap: int, count: int) -> Any:
     pace = (size - tap) / (count - 1)
     numbers = arange(count, device=samples.device)
     first = samples.unsqueeze(-1)
-    found = ((first + numbers) * pace).long() - (first * pace).long()
-    return found.where(numbers < count - 1, numbers * 0 + (size - tap))
+    starts = ((first + numbers) * pace).long() - (first * pace).long()
+    return starts.where(numbers < count - 1, numbers * 0 + (size - tap))
 
 
 def _uniform(like: Any, shape: tuple[int, ...], low: float, high: float, generator: Any) -> Any:
-    made = rand(shape, generator=generator, dtype=like.dtype, device=like.device)
-    return made if (low, high) == (0.0, 1.0) else made * (high - low) + low
+    samples = rand(shape, generator=generator, dtype=like.dtype, device=like.device)
+    return samples if (low, high) == (0.0, 1.0) else samples * (high - low) + low

@@ -85,8 +85,8 @@ class StateMethods:
     def _own_state(self) -> dict[str, Tensor]:
         """This module's own parameters and persistent buffers."""
         left_out = self._non_persistent_buffers_set
-        buffers = [(name, one) for name, one in self._buffers.items() if name not in left_out]
-        return {name: one for name, one in (*self._parameters.items(), *buffers) if one is not None}
+        buffers = [(name, tensor) for name, tensor in self._buffers.items() if name not in left_out]
+        return {name: tensor for name, tensor in (*self._parameters.items(), *buffers) if tensor is not None}
 
     def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> _IncompatibleKeys:
         """Copies values from `state_dict` into the parameters and buffers.
@@ -150,10 +150,10 @@ class StateMethods:
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         own = self._own_state()
         assign = local_metadata.get("assign_to_params_buffers", False)
-        for name, held in own.items():
+        for name, tensor in own.items():
             key = prefix + name
             if key in state_dict:
-                problem = self._load_one(name, key, held, state_dict[key], assign)
+                problem = self._load_one(name, key, tensor, state_dict[key], assign)
                 if problem:
                     error_msgs.append(problem)
             elif strict:
@@ -173,22 +173,22 @@ class StateMethods:
                     if first not in (self._modules if rest else own):
                         unexpected_keys.append(key)
 
-    def _load_one(self, name: str, key: str, held: Tensor, value: Any, assign: bool) -> str | None:
+    def _load_one(self, name: str, key: str, own: Tensor, value: Any, assign: bool) -> str | None:
         """Loads one tensor; what is wrong with it, if anything."""
         if not isinstance(value, Tensor):
             return f'While copying the parameter named "{key}", expected a Tensor but received {type(value).__name__}.'
-        if is_lazy(held) or is_lazy(value):
-            if is_lazy(value) and not is_lazy(held):
+        if is_lazy(own) or is_lazy(value):
+            if is_lazy(value) and not is_lazy(own):
                 return f"While copying {key!r}: the state_dict has no values for it yet ({value!r})."
             return None
-        if held.ndim == 0 and value.ndim == 1 and value.numel() == 1:  # as files of before 0-d tensors have it
+        if own.ndim == 0 and value.ndim == 1 and value.numel() == 1:  # as files of before 0-d tensors have it
             value = value[0]  # type: ignore[index]
-        if value.array.shape != held.array.shape:
+        if value.array.shape != own.array.shape:
             return (
                 f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
-                f"the shape in current model is {held.shape}."
+                f"the shape in current model is {own.shape}."
             )
-        if held.is_meta and not value.is_meta and not assign:
+        if own.is_meta and not value.is_meta and not assign:
             warnings.warn(
                 f"for {key}: copying from a checkpoint to a parameter on device meta does nothing. Pass assign=True to take the "
                 f"checkpoint's tensors, or call model.to_empty(device='cpu') before.",
@@ -196,23 +196,23 @@ class StateMethods:
             )
         try:
             if assign:
-                self._take(name, held, value)
+                self._take(name, own, value)
             else:
                 with no_grad():
-                    held.copy_(value)  # type: ignore[attr-defined]
+                    own.copy_(value)  # type: ignore[attr-defined]
         except Exception as error:
             return (
-                f'While copying the parameter named "{key}", of shape {tuple(held.shape)} in the model and {tuple(value.shape)} in the '
+                f'While copying the parameter named "{key}", of shape {tuple(own.shape)} in the model and {tuple(value.shape)} in the '
                 f"checkpoint, an exception occurred: {error}"
             )
         return None
 
-    def _take(self, name: str, held: Tensor, value: Tensor) -> None:
-        if isinstance(held, Parameter):
+    def _take(self, name: str, own: Tensor, value: Tensor) -> None:
+        if isinstance(own, Parameter):
             if isinstance(value, Parameter):
-                value.requires_grad_(held.requires_grad)
+                value.requires_grad_(own.requires_grad)
             else:
-                value = Parameter(value, requires_grad=held.requires_grad)
+                value = Parameter(value, requires_grad=own.requires_grad)
         setattr(self, name, value)
 
 

@@ -92,9 +92,9 @@ class UninitializedTensorMixin:
 
     def _like(self, data: Tensor) -> Any:
         kind: Any = type(self)
-        made = kind(requires_grad=self._requires_grad, device=data.device, dtype=data.dtype)
-        made.__dict__.update(self.__dict__)
-        return made
+        tensor = kind(requires_grad=self._requires_grad, device=data.device, dtype=data.dtype)
+        tensor.__dict__.update(self.__dict__)
+        return tensor
 
     def __repr__(self, **options: Any) -> str:
         return f"<{type(self).__name__}>"
@@ -126,9 +126,9 @@ def _rebuild(kind: Any, requires_grad: bool, device: Any, dtype: Any) -> Any:
     return kind(requires_grad=requires_grad, device=device, dtype=dtype)
 
 
-def _start(kind: Any, made: Any) -> Any:
-    made.__class__ = kind
-    return made
+def _start(kind: Any, tensor: Any) -> Any:
+    tensor.__class__ = kind
+    return tensor
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[misc]
@@ -165,10 +165,10 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):  # type: ignore[mis
     def __new__(
         cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
     ) -> Any:
-        made = Buffer(empty(0, device=device, dtype=dtype), persistent=persistent)
+        buffer = Buffer(empty(0, device=device, dtype=dtype), persistent=persistent)
         if requires_grad:
-            made.requires_grad = True
-        return _start(cls, made)
+            buffer.requires_grad = True
+        return _start(cls, buffer)
 
     def __init__(
         self, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
@@ -176,9 +176,9 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):  # type: ignore[mis
         pass
 
     def _like(self, data: Tensor) -> Any:
-        made = super()._like(data)
-        made.persistent = self.persistent
-        return made
+        buffer = super()._like(data)
+        buffer.persistent = self.persistent
+        return buffer
 
 
 def is_lazy(param: Any) -> bool:

@@ -86,13 +86,13 @@ class Adafactor(Optimizer):
     def init_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         if p.is_complex():
             raise RuntimeError("Adafactor does not support complex parameters. Optimize their real view.")
-        made = {"step": new_step(group, p)}
+        state = {"step": new_step(group, p)}
         if p.ndim < 2:
-            return made | {"variance": wrap(arrays.zeros_like(p.array))}
+            return state | {"variance": wrap(arrays.zeros_like(p.array))}
         *outer, rows, columns = p.shape
         for name, shape in (("row_var", (*outer, rows, 1)), ("col_var", (*outer, 1, columns))):
-            made[name] = wrap(arrays.zeros(shape, p.dtype, arrays.device_of(p.array)))
-        return made
+            state[name] = wrap(arrays.zeros(shape, p.dtype, arrays.device_of(p.array)))
+        return state
 
     def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
         step, lr = counted(state), float(scalar(group["lr"]))
@@ -121,13 +121,17 @@ class Adafactor(Optimizer):
 
     def _step_compiled(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any], numbers: Any) -> bool:
         """The same in one compiled call, for plain arrays on a CPU; whether it was done."""
-        given = [p.array, g.array, *[state[name].array for name in ("variance", "row_var", "col_var") if name in state]]
-        if not all([type(one) is arrays.ndarray for one in given]):
+        operands = [
+            p.array,
+            g.array,
+            *[state[name].array for name in ("variance", "row_var", "col_var") if name in state],
+        ]
+        if not all([type(operand) is arrays.ndarray for operand in operands]):
             return False
         if len(group["params"]) <= FEW_PARAMETERS and p.array.size < FEW_ELEMENTS:
             return False
         kept = 1 - numbers[3] * float(group["weight_decay"])
-        return kernel("optimizers", "adafactor_step", given[0])(*given, *numbers, kept, group["maximize"])
+        return kernel("optimizers", "adafactor_step", operands[0])(*operands, *numbers, kept, group["maximize"])
 
 
 def _root_mean_square(x: Any) -> float:

@@ -80,8 +80,8 @@ class Adagrad(Elementwise):
 
     def share_memory(self) -> None:
         """Calls `share_memory_` on the sums."""
-        for held in self.state.values():
-            held["sum"].share_memory_()
+        for state in self.state.values():
+            state["sum"].share_memory_()
 
     def names(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("sum",)

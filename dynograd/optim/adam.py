@@ -106,11 +106,11 @@ class Adam(Optimizer):
             for option in ("foreach", "fused"):
                 group.setdefault(option, None)
             for p in group["params"]:
-                held = self.state.get(p)
-                if held and not isinstance(held["step"], Tensor):
+                own = self.state.get(p)
+                if own and not isinstance(own["step"], Tensor):
                     step = new_step(group, p)
-                    arrays.write(step.array, float(held["step"]))
-                    held["step"] = step
+                    arrays.write(step.array, float(own["step"]))
+                    own["step"] = step
 
     sparse_help = "Please consider SparseAdam instead, or build the layer with sparse=False."
 
@@ -132,7 +132,7 @@ class Adam(Optimizer):
         highest = _highest(state) if group["amsgrad"] else None
         used = [p, g, state["exp_avg"], state["exp_avg_sq"], highest]
         kernel("optimizers", "adam_step", p.array)(
-            *[None if one is None else _real(one.array) for one in used],
+            *[None if tensor is None else _real(tensor.array) for tensor in used],
             step,
             float(group["lr"]),
             float(beta1),
@@ -168,13 +168,13 @@ class Adam(Optimizer):
 
 
 def _highest(state: dict[str, Any]) -> Tensor:
-    found = state.get("max_exp_avg_sq")
-    if found is None:
+    highest = state.get("max_exp_avg_sq")
+    if highest is None:
         raise StateDictError(
             "Adam: amsgrad=True was set, but the state has no max_exp_avg_sq: it was made or saved without amsgrad. "
             "Set amsgrad before the first step, or drop the state (optimizer.state.clear())."
         )
-    return found
+    return highest
 
 
 def _real(array: Any) -> Any:

@@ -80,10 +80,10 @@ class ASGD(Elementwise):
         return float(group["lr"]), *numbers, group["maximize"]
 
     def init_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        made = {name: new_step(group, p) for name in self.counters}
-        arrays.write(made["eta"].array, float(group["lr"]))
-        arrays.write(made["mu"].array, 1.0)
-        return made | {"ax": wrap(arrays.zeros_like(p.array))}
+        state = {name: new_step(group, p) for name in self.counters}
+        arrays.write(state["eta"].array, float(group["lr"]))
+        arrays.write(state["mu"].array, 1.0)
+        return state | {"ax": wrap(arrays.zeros_like(p.array))}
 
     def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
         step, eta, mu = counted(state), state["eta"].item(), state["mu"].item()

@@ -85,13 +85,13 @@ class Elementwise(Optimizer):
         self.update(p, g, state, group)
 
 
-def count_in_tensors(held: dict[str, Any], counters: tuple[str, ...], group: dict[str, Any], p: Tensor) -> None:
+def count_in_tensors(state: dict[str, Any], counters: tuple[str, ...], group: dict[str, Any], p: Tensor) -> None:
     """Makes tensors of counters that are numbers, as in old state_dicts."""
     for name in counters:
-        if name in held and not isinstance(held[name], Tensor):
+        if name in state and not isinstance(state[name], Tensor):
             counter = new_step(group, p)
-            arrays.write(counter.array, float(held[name]))
-            held[name] = counter
+            arrays.write(counter.array, float(state[name]))
+            state[name] = counter
 
 
 def check_common(who: str, lr: Any, eps: Any = 0, weight_decay: Any = 0, betas: Any = (0, 0)) -> None:
@@ -130,7 +130,7 @@ def directed(p: Any, g: Any, group: dict[str, Any]) -> Any:
 
 def real(*tensors: Any) -> Any:
     """Complex tensors as (real, imaginary) in a last dimension: most optimizers treat the two as numbers of their own."""
-    return [view_as_real(one) if one.is_complex() else one for one in tensors]
+    return [view_as_real(x) if x.is_complex() else x for x in tensors]
 
 
 def added(x: Any, number: float, group: dict[str, Any]) -> Any:

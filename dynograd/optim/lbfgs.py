@@ -164,10 +164,10 @@ def _remember(kept: dict[str, Any], g: Any, history_size: int) -> None:
         return
     lists = [kept[name] for name in ("old_dirs", "old_stps", "ro")]
     if len(lists[0]) == history_size:
-        for one in lists:
-            one.pop(0)
-    for one, value in zip(lists, (change, taken, 1.0 / product)):
-        one.append(value)
+        for history in lists:
+            history.pop(0)
+    for history, value in zip(lists, (change, taken, 1.0 / product)):
+        history.append(value)
     kept["H_diag"] = product / change.dot(change)
 
 
@@ -189,32 +189,32 @@ def _evaluate(
 ) -> tuple[float, Any]:
     """Loss and gradient at a length along `d`; the parameters come back to where they were."""
     _move(params, d, length)
-    found = float(closure()), _flat_gradient(params)
+    evaluation = float(closure()), _flat_gradient(params)
     for p, value in zip(params, start):
         p.copy_(value)
-    return found
+    return evaluation
 
 
 def _flat_gradient(params: list[Tensor]) -> Any:
     """All gradients in one vector; 0 where there is none."""
     real: list[Any] = [(view_as_real(p) if p.is_complex() else p) for p in params]
-    flat = real[0].new_zeros(sum(one.numel() for one in real))
+    flat = real[0].new_zeros(sum(numbers.numel() for numbers in real))
     place = 0
-    for p, one in zip(params, real):
+    for p, numbers in zip(params, real):
         g: Any = p.grad
         if g is not None:
             g = g.to_dense() if g.is_sparse else view_as_real(g) if g.is_complex() else g
-            flat[place : place + one.numel()].copy_(g.reshape(-1))
-        place += one.numel()
+            flat[place : place + numbers.numel()].copy_(g.reshape(-1))
+        place += numbers.numel()
     return flat
 
 
 def _move(params: list[Tensor], d: Any, length: float) -> None:
     place = 0
     for p in params:
-        one: Any = view_as_real(p) if p.is_complex() else p
-        one.add_(d[place : place + one.numel()].reshape(one.shape), alpha=length)
-        place += one.numel()
+        numbers: Any = view_as_real(p) if p.is_complex() else p
+        numbers.add_(d[place : place + numbers.numel()].reshape(numbers.shape), alpha=length)
+        place += numbers.numel()
 
 
 def _largest(x: Any) -> float:

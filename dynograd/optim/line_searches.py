@@ -50,14 +50,14 @@ def strong_wolfe(
     def point(at: float) -> _Point:
         nonlocal calls
         calls += 1
-        found, its_gradient = evaluate(at)
-        return _Point(at, found, its_gradient, its_gradient.dot(d).item())
+        its_loss, its_gradient = evaluate(at)
+        return _Point(at, its_loss, its_gradient, its_gradient.dot(d).item())
 
-    def too_high(one: _Point) -> bool:
-        return one.loss > start.loss + DECREASE * one.length * start.slope
+    def too_high(tried: _Point) -> bool:
+        return tried.loss > start.loss + DECREASE * tried.length * start.slope
 
-    def flat(one: _Point) -> bool:
-        return abs(one.slope) <= -CURVATURE * start.slope
+    def flat(tried: _Point) -> bool:
+        return abs(tried.slope) <= -CURVATURE * start.slope
 
     before, now = start, point(length)
     tries = 0
@@ -109,9 +109,9 @@ def _lower(ends: list[_Point]) -> int:
     return 0 if ends[0].loss <= ends[1].loss else 1
 
 
-def _cubic(one: _Point, other: _Point, least: float, most: float) -> float:
+def _cubic(point: _Point, other: _Point, least: float, most: float) -> float:
     """Where the cubic through two points with their slopes is lowest, within bounds; their middle where there is no such place."""
-    a, b = (one, other) if one.length <= other.length else (other, one)
+    a, b = (point, other) if point.length <= other.length else (other, point)
     width = b.length - a.length
     if width == 0:
         return (least + most) / 2
@@ -121,5 +121,5 @@ def _cubic(one: _Point, other: _Point, least: float, most: float) -> float:
         return (least + most) / 2
     root = sqrt(square)
     total = b.slope - a.slope + 2 * root
-    found = b.length - width * ((b.slope + root - bend) / total) if total else float("nan")
-    return min(max(found, least), most) if isfinite(found) else (least + most) / 2
+    least_at = b.length - width * ((b.slope + root - bend) / total) if total else float("nan")
+    return min(max(least_at, least), most) if isfinite(least_at) else (least + most) / 2

@@ -85,10 +85,10 @@ class NAdam(Elementwise):
         return float(group["lr"]), beta1, beta2, *numbers, group["decoupled_weight_decay"], group["maximize"]
 
     def init_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        made = super().init_state(p, group)
+        state = super().init_state(p, group)
         product = new_step(group, p)
         arrays.write(product.array, 1.0)
-        return {"step": made.pop("step"), "mu_product": product} | made
+        return {"step": state.pop("step"), "mu_product": product} | state
 
     def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
         (beta1, beta2), decay, step = group["betas"], group["momentum_decay"], counted(state)

@@ -180,8 +180,8 @@ class Optimizer(HookMethods):
         return loss
 
     def _step_one_by_one(self, params: list[Tensor], group: dict[str, Any], line: Any) -> None:
-        found = getattr(self, "found_inf", None)
-        if found is not None and found.item():
+        found_inf = getattr(self, "found_inf", None)
+        if found_inf is not None and found_inf.item():
             return
         recorded = group.get("differentiable", False)
         states_by_parameter = self.state
@@ -216,10 +216,10 @@ class Optimizer(HookMethods):
         return True
 
     def _together(self) -> Together:
-        found = self.__dict__.get("_plans")
-        if found is None:
-            found = self.__dict__["_plans"] = Together()
-        return found
+        together = self.__dict__.get("_plans")
+        if together is None:
+            together = self.__dict__["_plans"] = Together()
+        return together
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops the gradients of all parameters, or fills them with zeros when `set_to_none` is False."""
@@ -259,24 +259,24 @@ class Optimizer(HookMethods):
             raise KeyError(
                 f"{type(self).__name__}: a parameter group has no 'params' (its keys: {[*param_group][:6]}). Pass {{'params': tensors, ...}}."
             )
-        given = param_group["params"]
-        if isinstance(given, set):
+        params = param_group["params"]
+        if isinstance(params, set):
             raise TypeError(
                 "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change "
                 "between runs. Please use a list instead."
             )
-        listed = [given] if isinstance(given, Tensor) else _listed(given, type(self).__name__)
-        names = [one[0] for one in listed if isinstance(one, tuple)]
+        listed = [params] if isinstance(params, Tensor) else _listed(params, type(self).__name__)
+        names = [entry[0] for entry in listed if isinstance(entry, tuple)]
         if names and len(names) != len(listed):
             raise ValueError(
                 f"all optimizer params should be with/without names. Some param names are missing: {len(names)} of {len(listed)} have one."
             )
-        tensors = [_elements(one[1] if isinstance(one, tuple) else one) for one in listed]
+        tensors = [_elements(entry[1] if isinstance(entry, tuple) else entry) for entry in listed]
         param_group["params"] = tensors
         if names:
             param_group["param_names"] = names
-        for position, one in enumerate(tensors):
-            self._check_parameter(one, position)
+        for position, parameter in enumerate(tensors):
+            self._check_parameter(parameter, position)
         for option, value in self.defaults.items():
             if value is required and option not in param_group:
                 raise ValueError(f"parameter group didn't specify a value of required optimization parameter {option}")
@@ -284,17 +284,17 @@ class Optimizer(HookMethods):
         self._check_overlap(param_group)
         self.param_groups.append(param_group)
 
-    def _check_parameter(self, one: Any, position: int) -> None:
-        if not isinstance(one, Tensor):
-            way_out = " Pass its parameters()." if callable(getattr(one, "parameters", None)) else ""
+    def _check_parameter(self, parameter: Any, position: int) -> None:
+        if not isinstance(parameter, Tensor):
+            way_out = " Pass its parameters()." if callable(getattr(parameter, "parameters", None)) else ""
             raise TypeError(
-                f"{type(self).__name__}: optimizer can only optimize Tensors, but one of the params is {type(one).__name__} "
-                f"(number {position}: {one!r:.60}).{way_out}"
+                f"{type(self).__name__}: optimizer can only optimize Tensors, but one of the params is {type(parameter).__name__} "
+                f"(number {position}: {parameter!r:.60}).{way_out}"
             )
-        if not self.defaults.get("differentiable") and not (one.is_leaf or one.retains_grad):
+        if not self.defaults.get("differentiable") and not (parameter.is_leaf or parameter.retains_grad):
             raise ValueError(
-                f"{type(self).__name__}: can't optimize a non-leaf Tensor (number {position}, shape {tuple(one.shape)}): it was "
-                f"computed by {one.grad_fn}. Optimize what it was computed from, or x.detach().requires_grad_()."
+                f"{type(self).__name__}: can't optimize a non-leaf Tensor (number {position}, shape {tuple(parameter.shape)}): it was "
+                f"computed by {parameter.grad_fn}. Optimize what it was computed from, or x.detach().requires_grad_()."
             )
 
     def _check_overlap(self, group: dict[str, Any]) -> None:
@@ -313,7 +313,7 @@ class Optimizer(HookMethods):
                     f"whose groups are the other kind."
                 )
             if not mine.isdisjoint(map(id, other["params"])):
-                shapes = [tuple(p.shape) for p in group["params"] if any(p is held for held in other["params"])]
+                shapes = [tuple(p.shape) for p in group["params"] if any(p is other_p for other_p in other["params"])]
                 raise ValueError(
                     f"{type(self).__name__}: some parameters appear in more than one parameter group: of shapes {shapes[:5]}. "
                     f"Give each to one group."
@@ -373,11 +373,11 @@ class Optimizer(HookMethods):
         return "\n".join([*lines, ")"])
 
 
-def _elements(one: Any) -> Any:
+def _elements(parameter: Any) -> Any:
     """Of a ragged tensor its elements, which are what is optimized; else the tensor itself."""
-    while getattr(type(one), "__dynograd_rows__", False):
-        one = getattr(one.values, "whole", one.values)
-    return one
+    while getattr(type(parameter), "__dynograd_rows__", False):
+        parameter = getattr(parameter.values, "whole", parameter.values)
+    return parameter
 
 
 def _listed(params: Any, who: str) -> list[Any]:

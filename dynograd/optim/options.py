@@ -13,8 +13,8 @@ def check_range(who: str, what: str, value: Any, below: float | None = None) -> 
     """`value` is at least 0 and, where given, less than `below`."""
     _check_number(who, what, value)
     if not value >= 0.0 or (below is not None and not value < below):
-        wanted = "at least 0" if below is None else f"in [0, {below:g})"
-        raise ValueError(f"{who}: Invalid {what}: {value}. Expected a number {wanted}.")
+        allowed = "at least 0" if below is None else f"in [0, {below:g})"
+        raise ValueError(f"{who}: Invalid {what}: {value}. Expected a number {allowed}.")
 
 
 def check_pair(who: str, what: str, value: Any) -> None:

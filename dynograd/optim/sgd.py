@@ -85,9 +85,9 @@ class SGD(Optimizer):
             for option in ("nesterov", "maximize", "differentiable", "fused"):
                 group.setdefault(option, False)
             group.setdefault("foreach", None)
-        for held in self.state.values():
-            if "momentum_buffer" in held and held["momentum_buffer"] is None:
-                del held["momentum_buffer"]
+        for own in self.state.values():
+            if "momentum_buffer" in own and own["momentum_buffer"] is None:
+                del own["momentum_buffer"]
 
     def rule(self, group: dict[str, Any]) -> Rule:
         momentum = float(group["momentum"])
@@ -103,10 +103,10 @@ class SGD(Optimizer):
 
     def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         momentum = float(group["momentum"])
-        held = state.get("momentum_buffer")
-        first = bool(momentum) and held is None
-        if held is not None and held.is_sparse:
-            state["momentum_buffer"] = held.to_dense()
+        previous = state.get("momentum_buffer")
+        first = bool(momentum) and previous is None
+        if previous is not None and previous.is_sparse:
+            state["momentum_buffer"] = previous.to_dense()
         if first:
             state["momentum_buffer"] = wrap(arrays.zeros_like(p.array))
         kernel("optimizers", "sgd_step", p.array)(
@@ -131,8 +131,8 @@ class SGD(Optimizer):
         if group["maximize"]:
             g = -g
         if momentum:
-            g, held = g.coalesce(), state.get("momentum_buffer")
-            buffer = g if held is None else held * momentum + g * (1.0 - float(group["dampening"]))
+            g, previous = g.coalesce(), state.get("momentum_buffer")
+            buffer = g if previous is None else previous * momentum + g * (1.0 - float(group["dampening"]))
             buffer = state["momentum_buffer"] = buffer.coalesce() if buffer.is_sparse else buffer
             g = buffer * momentum + g if group["nesterov"] else buffer
         if g.is_sparse:
@@ -147,7 +147,9 @@ class SGD(Optimizer):
         if isinstance(weight_decay, Tensor) or weight_decay:
             g = g + weight_decay * p.clone()  # type: ignore[attr-defined]  # p will be overwritten
         if momentum:
-            held = state.get("momentum_buffer")
-            buffer = state["momentum_buffer"] = g if held is None else momentum * held + (1 - group["dampening"]) * g
+            previous = state.get("momentum_buffer")
+            buffer = state["momentum_buffer"] = (
+                g if previous is None else momentum * previous + (1 - group["dampening"]) * g
+            )
             g = g + momentum * buffer if group["nesterov"] else buffer
         p.sub_(scalar(group["lr"]) * g)  # type: ignore[attr-defined]

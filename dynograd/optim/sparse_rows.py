@@ -45,9 +45,9 @@ def set_rows(x: Tensor, g: Any, values: Tensor) -> None:
 
 def step_compiled(name: str, tensors: list[Any], g: Any, *numbers: float) -> bool:
     """A step of the rows of the coalesced `g` in one compiled call, for plain arrays on a CPU; whether it was done."""
-    given = [_table(x, g) for x in tensors]
-    tables, index, entries = [table for table, _ in given], given[0][1], g._values().array
-    if not all([type(one) is arrays.ndarray for one in (*tables, index, entries)]):
+    pairs = [_table(x, g) for x in tensors]
+    tables, index, entries = [table for table, _ in pairs], pairs[0][1], g._values().array
+    if not all([type(array) is arrays.ndarray for array in (*tables, index, entries)]):
         return False
     return kernel("optimizers", "row_step", entries)(name, tables, index, entries, *numbers)
 

@@ -38,8 +38,8 @@ def packed(optimizer: Any) -> dict[str, Any]:
         for number, p in enumerate(group["params"], start):
             numbers.setdefault(id(p), number)
         start += len(group["params"])
-        made = {option: value for option, value in group.items() if option != "params"}
-        groups.append(made | {"params": [numbers[id(p)] for p in group["params"]]})
+        options = {option: value for option, value in group.items() if option != "params"}
+        groups.append(options | {"params": [numbers[id(p)] for p in group["params"]]})
     state = {numbers[id(key)] if isinstance(key, Tensor) else key: value for key, value in optimizer.state.items()}
     return {"state": state, "param_groups": groups}
 
@@ -68,12 +68,12 @@ def unpacked(optimizer: Any, loaded: dict[str, Any]) -> tuple[defaultdict, list[
             )
         by_number |= {number: (p, other) for number, p in zip(other["params"], group["params"])}
     state: defaultdict[Any, Any] = defaultdict(dict)
-    for number, held in loaded["state"].items():
+    for number, entry in loaded["state"].items():
         if number not in by_number:
-            state[number] = held
+            state[number] = entry
             continue
         p, group = by_number[number]
-        state[p] = _fitted(p, held, group, None, optimizer.counters)
+        state[p] = _fitted(p, entry, group, None, optimizer.counters)
         if optimizer.elementwise:
             _check_shapes(number, p, state[p], optimizer.counters)
     for group, other in zip(groups, saved):

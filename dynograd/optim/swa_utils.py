@@ -124,8 +124,8 @@ class AveragedModel(Module):
         with no_grad():
             averages = _averaged(self.module, self.use_buffers)
             currents = [
-                one.detach().to(mine.device)  # type: ignore[attr-defined]
-                for mine, one in zip(averages, _averaged(model, self.use_buffers))
+                new.detach().to(mine.device)  # type: ignore[attr-defined]
+                for mine, new in zip(averages, _averaged(model, self.use_buffers))
             ]
             if int(self.n_averaged) == 0:
                 for mine, current in zip(averages, currents):
@@ -136,8 +136,8 @@ class AveragedModel(Module):
             else:
                 self._update_together(averages, currents)
             if not self.use_buffers:
-                for mine, one in zip(self.module.buffers(), model.buffers(), strict=True):
-                    mine.detach().copy_(one.detach())  # type: ignore[attr-defined]
+                for mine, new in zip(self.module.buffers(), model.buffers(), strict=True):
+                    mine.detach().copy_(new.detach())  # type: ignore[attr-defined]
             self.n_averaged.add_(1)  # type: ignore[attr-defined]
 
     def _update_together(self, averages: list[Any], currents: list[Any]) -> None:
@@ -174,8 +174,8 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
         module.reset_running_stats()
         module.momentum = None  # the average over all batches
     with no_grad():
-        for given in loader:
-            input = given[0] if isinstance(given, (list, tuple)) else given
+        for batch in loader:
+            input = batch[0] if isinstance(batch, (list, tuple)) else batch
             model(input if device is None else input.to(device))
     for module, momentum in momenta.items():
         module.momentum = momentum
@@ -246,8 +246,8 @@ def _check_decay(who: str, decay: float) -> None:
 
 
 def _averaged(model: Module, use_buffers: bool) -> list[Any]:
-    found = itertools.chain(model.parameters(), model.buffers() if use_buffers else ())
-    return [one.detach() for one in found]
+    tensors = itertools.chain(model.parameters(), model.buffers() if use_buffers else ())
+    return [tensor.detach() for tensor in tensors]
 
 
 def _move(averages: list[Any], currents: list[Any], share: float, one_by_one: Callable[..., Any]) -> None:

@@ -41,7 +41,7 @@ class Together:
         """Updates what can be updated together; gives the parameters that are left."""
         plan = self.plans.get(id(group))
         if plan is None or not plan.is_current(optimizer, group, rule):
-            ids = {id(one) for one in optimizer.param_groups}
+            ids = {id(own_group) for own_group in optimizer.param_groups}
             self.plans = {number: kept for number, kept in self.plans.items() if number in ids}
             plan = self.plans[id(group)] = Plan(optimizer, group, rule)
         left = plan.others
@@ -86,12 +86,12 @@ class Plan:
                 continue
             if p._grad is not None:
                 check_shapes(optimizer, p, state or {}, rule.names)
-            made = bool(rule.names) and optimizer.complete_state(p, optimizer.state[p], self.group)
+            completed = bool(rule.names) and optimizer.complete_state(p, optimizer.state[p], self.group)
             if rule.names and not _states_fit(p, optimizer.state[p], rule.names, optimizer.counters):
                 self.others.append(p)
                 continue
             members.append(p)
-            new.append(made)
+            new.append(completed)
         if not members:
             return
         batch = Batch(optimizer, members, new, rule)
@@ -118,7 +118,7 @@ class Batch:
 
     def __init__(self, optimizer: Any, members: list[Tensor], new: list[bool], rule: Rule) -> None:
         self.members, self.names = members, rule.names
-        self.new = [p for p, made in zip(members, new, strict=True) if made]
+        self.new = [p for p, is_new in zip(members, new, strict=True) if is_new]
         self.arrays = [p.array for p in members]
         self.in_order = all([tuple(optimizer.state[p]) == rule.names for p in members]) if rule.names else True
         if "step" in rule.names and type(self.arrays[0]) is arrays.CudaArray:
@@ -133,7 +133,7 @@ class Batch:
         # (a tuple: lists of a GPU's kernel hold arrays of one device, and steps may be counted by the host)
         self.table = make(self.arrays, list(named.values()), None if steps is None else tuple(steps), new)
         if counted and self.table is not None:
-            self.table = None if any([one is None for one in counters]) else self.table
+            self.table = None if any([counter is None for counter in counters]) else self.table
             if self.table is not None:
                 self.table.counters = counters
         self.marks = marks(self.arrays)
@@ -151,8 +151,8 @@ class Batch:
         if not all(map(is_, [p.array for p in self.members], self.arrays)):
             return False
         try:
-            found = self._states_of(optimizer)
-            return len(found) == len(self.states) and all(map(is_, found, self.states))
+            states = self._states_of(optimizer)
+            return len(states) == len(self.states) and all(map(is_, states, self.states))
         except (KeyError, AttributeError):  # a state was dropped or is no tensor now
             return False
 
@@ -184,10 +184,10 @@ class Batch:
 
     def _found_inf(self, optimizer: Any) -> dict[str, Any]:
         """What a GradScaler has said of the gradients, for a kernel that looks at it without the host."""
-        found = getattr(optimizer, "found_inf", None)
-        if found is None:
+        found_inf = getattr(optimizer, "found_inf", None)
+        if found_inf is None:
             return {}
-        return {"found_inf": arrays.to_device(found.array, arrays.device_of(self.arrays[0]))}
+        return {"found_inf": arrays.to_device(found_inf.array, arrays.device_of(self.arrays[0]))}
 
     def _mended(self, optimizer: Any, p: Tensor, g: Any) -> Any:
         """A gradient as the table wants it: the parameter's dtype, in order."""
@@ -214,9 +214,9 @@ def check_shapes(optimizer: Any, p: Tensor, state: dict[str, Any], names: tuple[
             raise shape_error(optimizer, name, value.array, array)
 
 
-def shape_error(optimizer: Any, name: str, found: Any, parameter: Any) -> ShapeError:
+def shape_error(optimizer: Any, name: str, tensor: Any, parameter: Any) -> ShapeError:
     return ShapeError(
-        f"{type(optimizer).__name__}.step: {name} has shape {tuple(found.shape)}, but its parameter has shape "
+        f"{type(optimizer).__name__}.step: {name} has shape {tuple(tensor.shape)}, but its parameter has shape "
         f"{tuple(parameter.shape)}. After replacing a parameter's data, drop its gradient (zero_grad) and its state "
         f"(del optimizer.state[p])."
     )

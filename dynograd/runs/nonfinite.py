@@ -52,24 +52,24 @@ class Search:
         Raises:
             NonFiniteError: a weight is not finite now, or the step that was bad has come out well this time.
         """
-        found = {
+        nonfinite = {
             place: counts
             for place, counts in non_finite(states_of(_of_weights(run))).items()
             if counts != self.before.get(place)
         }
-        if not found and run.step <= self.step:
+        if not nonfinite and run.step <= self.step:
             return
         self.stop()
         run.step -= 1
         run.batch -= 1
-        if not found:
+        if not nonfinite:
             raise problem_of(
                 run,
                 f"the loss of step {self.step} was not finite, but came out finite when the steps were repeated: something besides the parts "
                 f"of the run decides it (a file, the clock, another generator, an object that is not among the parts). Give Run all that "
                 f"has a state",
             )
-        first = ".".join(map(str, next(iter(found))))
+        first = ".".join(map(str, next(iter(nonfinite))))
         origin = self.tracer.backward
         if origin is None:
             story = (
@@ -101,12 +101,12 @@ class Search:
         self.tracer.stop()
 
     def _name_of(self, run: Run, tensor: Any) -> str:
-        for place, one in _places(self.given, "batch"):
-            if one is tensor or _overlap(one, tensor):
-                return f"{place} ({_first(one)})"
-        for place, one in _named_weights(_of_weights(run)):
-            if one is tensor or _overlap(one, tensor):
-                return f"{place} ({_first(one)})"
+        for place, tensor_at_place in _places(self.given, "batch"):
+            if tensor_at_place is tensor or _overlap(tensor_at_place, tensor):
+                return f"{place} ({_first(tensor_at_place)})"
+        for place, tensor_at_place in _named_weights(_of_weights(run)):
+            if tensor_at_place is tensor or _overlap(tensor_at_place, tensor):
+                return f"{place} ({_first(tensor_at_place)})"
         return f"a tensor of shape {tuple(tensor.shape)} that no op made ({_first(tensor)})"
 
 
@@ -116,9 +116,9 @@ def is_finite(value: Any) -> bool:
         array = array_of(value)
         return array is None or arrays.is_finite(array)
     if isinstance(value, dict):
-        return all([is_finite(one) for one in value.values()])
+        return all([is_finite(entry) for entry in value.values()])
     if isinstance(value, (list, tuple)):
-        return all([is_finite(one) for one in value])
+        return all([is_finite(entry) for entry in value])
     return math.isfinite(value)
 
 
@@ -148,27 +148,29 @@ def indices_of(loader: Any, number: int) -> list | None:
             restore(loader, state["beginnings"], with_global=True)
             draw_seed(loader.generator)  # as the epoch did when it began
             tasks = Tasks(loader.batch_sampler if batched else loader.sampler, batched)
-            found = next((indices for place, indices, _ in tasks if place == number), None)
+            indices_at = next((indices for place, indices, _ in tasks if place == number), None)
         finally:
             restore(loader, now, with_global=False)
-    return None if found is None else list(found) if batched else [found]
+    return None if indices_at is None else list(indices_at) if batched else [indices_at]
 
 
-def _overlap(one: Any, other: Any) -> bool:
-    first, second = array_of(one), array_of(other)
+def _overlap(tensor: Any, other: Any) -> bool:
+    first, second = array_of(tensor), array_of(other)
     return first is not None and second is not None and arrays.may_overlap(first, second)
 
 
 def _of_weights(run: Run) -> dict[str, Any]:
-    return {name: one for name, one in run.parts.items() if name not in ("loader", "generator")}
+    return {name: part for name, part in run.parts.items() if name not in ("loader", "generator")}
 
 
 def _named_weights(parts: Any, place: str = "") -> list[tuple[str, Any]]:
     if callable(getattr(parts, "named_parameters", None)):
         named = [*parts.named_parameters(), *parts.named_buffers()]
-        return [(f"{place}.{name}", one) for name, one in named]
+        return [(f"{place}.{name}", part) for name, part in named]
     items = parts.items() if isinstance(parts, dict) else enumerate(parts) if isinstance(parts, (list, tuple)) else ()
-    return [found for name, one in items for found in _named_weights(one, f"{place}.{name}" if place else str(name))]
+    return [
+        weight for name, part in items for weight in _named_weights(part, f"{place}.{name}" if place else str(name))
+    ]
 
 
 def _places(value: Any, place: str) -> list[tuple[str, Any]]:
@@ -176,9 +178,9 @@ def _places(value: Any, place: str) -> list[tuple[str, Any]]:
     if isinstance(value, Tensor):
         return [(place, value)]
     if isinstance(value, dict):
-        return [found for key, one in value.items() for found in _places(one, f"{place}[{key!r}]")]
+        return [at_place for key, entry in value.items() for at_place in _places(entry, f"{place}[{key!r}]")]
     if isinstance(value, (list, tuple)):
-        return [found for number, one in enumerate(value) for found in _places(one, f"{place}[{number}]")]
+        return [at_place for number, entry in enumerate(value) for at_place in _places(entry, f"{place}[{number}]")]
     return []
 
 

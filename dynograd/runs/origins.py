@@ -79,7 +79,7 @@ class Tracer:
         if kind != "op":
             return None
         self.open.append(name)
-        return args, [self._input(one, number) for number, one in enumerate(_tensors(args))]
+        return args, [self._input(tensor, number) for number, tensor in enumerate(_tensors(args))]
 
     def end(self, mark: Any, result: Any) -> None:
         if mark is None:
@@ -92,10 +92,10 @@ class Tracer:
                 self.events.pop(id(output), None)
                 continue
             inner = self.events.get(id(output))
-            if inner is not None and inner.output is output and not any(output is one for one in _tensors(args)):
+            if inner is not None and inner.output is output and not any(output is tensor for tensor in _tensors(args)):
                 inner.names.append(names[0])  # the op that the user called is made of the one that was seen
                 continue
-            event = _Event(names, user_line(), output, kinds, shapes=[tuple(one.shape) for one in _tensors(args)])
+            event = _Event(names, user_line(), output, kinds, shapes=[tuple(tensor.shape) for tensor in _tensors(args)])
             for number, tensor, source, bad in inputs:
                 if source is not None:
                     event.from_events.append(source)
@@ -109,9 +109,9 @@ class Tracer:
         return number, tensor, known, bool(kinds)
 
     def _observe(self, node: Any, run: Any) -> Any:
-        found = run()
+        results = run()
         if self.backward is None:
-            for part in found:
+            for part in results:
                 array = getattr(part, "array", part)
                 if arrays.is_array(array) and not arrays.is_finite(array):
                     self.backward = Origin(
@@ -120,7 +120,7 @@ class Tracer:
                         f"the backward of {node.op_name()} gave the first gradient that is not finite; its forward was at {traces.get(node)}",
                     )
                     break
-        return found
+        return results
 
     # --- the answer -----------------------------------------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ class Tracer:
         way = [event]
         for _ in range(_MOST_STEPS):
             nan = "nan" in event.kinds
-            sources = [one for one in event.from_events if not nan or "nan" in one.kinds]
+            sources = [source for source in event.from_events if not nan or "nan" in source.kinds]
             if not sources:
                 break
             event = sources[0]
@@ -154,7 +154,7 @@ class Tracer:
             ):  # `loss.detach()`, `.data`: another tensor on the same memory
                 if arrays.may_overlap(array_of(event.output), array_of(value)):
                     return event
-        scalars = [one for one in self.events.values() if array_of(one.output).size == 1]
+        scalars = [past for past in self.events.values() if array_of(past.output).size == 1]
         return scalars[-1] if scalars else None
 
 
@@ -164,18 +164,18 @@ def kinds_of(tensor: Any) -> frozenset[str]:
     if array is None or arrays.is_finite(array):
         return frozenset()
     plain = numpy.asarray(arrays.to_numpy(array))
-    found = [name for name, test in (("nan", numpy.isnan), ("inf", numpy.isinf)) if test(plain).any()]
-    return frozenset(found)
+    kinds = [name for name, test in (("nan", numpy.isnan), ("inf", numpy.isinf)) if test(plain).any()]
+    return frozenset(kinds)
 
 
 def _tensors(values: Any) -> list[Tensor]:
-    found: list[Tensor] = []
-    for one in values:
-        if isinstance(one, Tensor):
-            found.append(one)
-        elif isinstance(one, (list, tuple)):
-            found += _tensors(one)
-    return found
+    tensors: list[Tensor] = []
+    for value in values:
+        if isinstance(value, Tensor):
+            tensors.append(value)
+        elif isinstance(value, (list, tuple)):
+            tensors += _tensors(value)
+    return tensors
 
 
 def _story(event: _Event, way: list[_Event], name_of: Any) -> str:
@@ -196,7 +196,7 @@ def _story(event: _Event, way: list[_Event], name_of: Any) -> str:
     else:
         text += "; all that went into it was finite"
     if len(way) > 1:
-        names = [one.names[-1] for one in reversed(way)]
+        names = [step.names[-1] for step in reversed(way)]
         shown = names if len(names) <= 8 else [*names[:4], "...", *names[-3:]]
         text += f"; on the way to the loss: {' -> '.join(shown)}"
     return text

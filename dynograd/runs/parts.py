@@ -26,23 +26,23 @@ def check_names(who: str, parts: Parts) -> Parts:
     for name in RESERVED:
         if name in parts:
             raise ValueError(f"{who}: the name {name!r} is taken by the run itself. Call that part otherwise.")
-    given = {name: one for name, one in parts.items() if one is not None}
-    for name, one in given.items():
-        _walk(one, name, lambda part, place: _check_part(who, part, place))
-    return given
+    named = {name: value for name, value in parts.items() if value is not None}
+    for name, value in named.items():
+        _walk(value, name, lambda part, place: _check_part(who, part, place))
+    return named
 
 
 def states_of(parts: Parts) -> dict[str, Any]:
     """The state of each part, in the shape in which it was given."""
-    return {name: _walk(one, name, lambda part, place: _state(part)) for name, one in parts.items()}
+    return {name: _walk(named_part, name, lambda part, place: _state(part)) for name, named_part in parts.items()}
 
 
 def size_of(state: Any) -> int:
     """The bytes of all tensors and arrays in a state."""
     if isinstance(state, dict):
-        return sum([size_of(one) for one in state.values()])
+        return sum([size_of(entry) for entry in state.values()])
     if isinstance(state, (list, tuple)):
-        return sum([size_of(one) for one in state])
+        return sum([size_of(entry) for entry in state])
     return int(getattr(state, "nbytes", 0))
 
 
@@ -53,12 +53,12 @@ def load_states(parts: Parts, states: dict[str, Any], where: str) -> None:
         CheckpointError: a part is not in the file, or another number of objects; nothing is changed then.
     """
     pairs: list[tuple[Any, Any, str]] = []
-    for name, one in parts.items():
+    for name, named_part in parts.items():
         if name not in states:
             raise CheckpointError(
                 f"load_run: {where} has no {name!r}, only {', '.join(map(repr, states)) or 'nothing'}. Save it too, or leave it out here."
             )
-        _pair(one, states[name], name, where, pairs)
+        _pair(named_part, states[name], name, where, pairs)
     for part, state, place in pairs:
         try:
             set_state(part, state) if is_generator(part) else part.load_state_dict(state)
@@ -67,12 +67,12 @@ def load_states(parts: Parts, states: dict[str, Any], where: str) -> None:
             raise
 
 
-def _walk(one: Any, place: str, action: Callable[[Any, str], Any]) -> Any:
-    if isinstance(one, dict) and not hasattr(one, "state_dict"):
-        return {key: _walk(value, f"{place}.{key}", action) for key, value in one.items()}
-    if isinstance(one, (list, tuple)) and not hasattr(one, "state_dict"):
-        return [_walk(value, f"{place}.{number}", action) for number, value in enumerate(one)]
-    return action(one, place)
+def _walk(parts: Any, place: str, action: Callable[[Any, str], Any]) -> Any:
+    if isinstance(parts, dict) and not hasattr(parts, "state_dict"):
+        return {key: _walk(value, f"{place}.{key}", action) for key, value in parts.items()}
+    if isinstance(parts, (list, tuple)) and not hasattr(parts, "state_dict"):
+        return [_walk(value, f"{place}.{number}", action) for number, value in enumerate(parts)]
+    return action(parts, place)
 
 
 def _check_part(who: str, part: Any, place: str) -> None:
@@ -90,19 +90,19 @@ def _state(part: Any) -> Any:
     return state_of(part) if is_generator(part) else part.state_dict()
 
 
-def _pair(one: Any, state: Any, place: str, where: str, pairs: list[tuple[Any, Any, str]]) -> None:
-    if hasattr(one, "state_dict") or not isinstance(one, (dict, list, tuple)):
-        pairs.append((one, state, place))
+def _pair(part: Any, state: Any, place: str, where: str, pairs: list[tuple[Any, Any, str]]) -> None:
+    if hasattr(part, "state_dict") or not isinstance(part, (dict, list, tuple)):
+        pairs.append((part, state, place))
         return
-    keys = list(one) if isinstance(one, dict) else list(range(len(one)))
+    keys = list(part) if isinstance(part, dict) else list(range(len(part)))
     there = list(state) if isinstance(state, dict) else list(range(len(state))) if isinstance(state, list) else None
-    if there is None or isinstance(one, dict) != isinstance(state, dict) or set(keys) != set(there):
+    if there is None or isinstance(part, dict) != isinstance(state, dict) or set(keys) != set(there):
         raise CheckpointError(
-            f"load_run: {place} is a {type(one).__name__} of {keys}, but {where} holds {_kind(state, there)}. Give load_run what save_run "
+            f"load_run: {place} is a {type(part).__name__} of {keys}, but {where} holds {_kind(state, there)}. Give load_run what save_run "
             f"was given."
         )
     for key in keys:
-        _pair(one[key], state[key], f"{place}.{key}", where, pairs)
+        _pair(part[key], state[key], f"{place}.{key}", where, pairs)
 
 
 def _kind(state: Any, there: Any) -> str:

@@ -205,16 +205,16 @@ class Run:
         Raises:
             ValueError: there is no such copy; the message lists those there are.
         """
-        found = self._snapshots.before(step)
-        if found is None:
-            there = ", ".join(str(one.step) for one in self._snapshots.held) or "none"
+        snapshot = self._snapshots.before(step)
+        if snapshot is None:
+            there = ", ".join(str(kept.step) for kept in self._snapshots.held) or "none"
             raise ValueError(
                 f"Run.rewind: expected a step from which there is a copy, got {step}; there are copies of steps {there}. Make the Run with "
                 f"snapshot_every= (here {self._snapshot_every}) and snapshots= (here {self._snapshots.most})."
             )
-        self._jump = found, then
+        self._jump = snapshot, then
         self._go_back()
-        return found.step
+        return snapshot.step
 
     # --- saving ---------------------------------------------------------------------------------------------------------------
 
@@ -243,8 +243,8 @@ class Run:
     def remove(self) -> None:
         """Removes what was saved, so that the next start begins anew."""
         if self.path is not None and os.path.isdir(self.path):
-            for one in saved_runs(self.path):
-                os.unlink(one)
+            for file in saved_runs(self.path):
+                os.unlink(file)
         elif self.path is not None and os.path.exists(self.path):
             os.unlink(self.path)
         self._saved_step = self.step, self.epoch
@@ -288,15 +288,15 @@ class Run:
         if self._save_every is not None and not epoch_is_over and self.step % self._save_every == 0:
             return True
         if self._save_seconds is not None:
-            wanted = self._save_seconds
+            interval = self._save_seconds
         elif self._save_every is not None:
             return False
         elif self._saving["keep_last"] or self._saving["keep_best"]:
             return epoch_is_over
         else:
-            wanted = 0.0 if epoch_is_over else _WITHIN_EPOCHS
+            interval = 0.0 if epoch_is_over else _WITHIN_EPOCHS
         passed = time.monotonic() - self._saved_at
-        return passed >= wanted and passed >= self._affordable()
+        return passed >= interval and passed >= self._affordable()
 
     def _affordable(self) -> float:
         """The seconds between two saves that keep to `save_share` and `save_rate`; the first save is reckoned by the size of the states."""
@@ -329,11 +329,15 @@ class Run:
 
     def _keeps(self, loader: Any) -> bool:
         """Whether the loader's place in the epoch is a part of this run."""
-        held = self.parts.get("loader")
+        registered = self.parts.get("loader")
         return any(
-            one is loader
-            for one in (
-                held.values() if isinstance(held, dict) else held if isinstance(held, (list, tuple)) else [held]
+            own is loader
+            for own in (
+                registered.values()
+                if isinstance(registered, dict)
+                else registered
+                if isinstance(registered, (list, tuple))
+                else [registered]
             )
         )
 
@@ -370,20 +374,20 @@ class Run:
         self.extra.update(extra)
 
     def _resume(self) -> None:
-        found, whole = read_run(self.path)
+        saved_run, whole = read_run(self.path)
         if not whole["run"].get("run"):
             raise CheckpointError(
-                f"Run: {found.path} was written by save_run, which keeps no place in the loop. Continue it with load_run, or give another path."
+                f"Run: {saved_run.path} was written by save_run, which keeps no place in the loop. Continue it with load_run, or give another path."
             )
         config = copy.deepcopy(self.config)
-        if found.extra["config"] != config:
+        if saved_run.extra["config"] != config:
             raise CheckpointError(
-                f"Run: {found.path} was begun with {_difference(found.extra['config'], config)}. Use the same to continue, fresh=True to "
+                f"Run: {saved_run.path} was begun with {_difference(saved_run.extra['config'], config)}. Use the same to continue, fresh=True to "
                 f"begin anew, or another path."
             )
-        load_states(self.parts, {name: whole[name] for name in found.parts}, repr(found.path))
+        load_states(self.parts, {name: whole[name] for name in saved_run.parts}, repr(saved_run.path))
         set_global_state(whole["random"])
-        self._set_place(found.extra["place"], found.extra["extra"])
+        self._set_place(saved_run.extra["place"], saved_run.extra["extra"])
         self.resumed = True
         self._saved_step = self.step, self.epoch
 

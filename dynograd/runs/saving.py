@@ -116,7 +116,7 @@ def write_run(
     with _told("save_run", target):
         os.makedirs(target, exist_ok=True)
     older = saved_runs(target)
-    number = 1 + max([_number(one) for one in older], default=0)
+    number = 1 + max([_number(file) for file in older], default=0)
     newest = os.path.join(target, f"save-{number:06d}-step-{0 if step is None else step}.safetensors")
     serialization.save(whole, newest)
     if keep_last is not None or keep_best is not None:
@@ -162,11 +162,11 @@ def load_run(
     )
     parts = check_names("load_run", named | others)
     settle()
-    found, whole = read_run(path, best, map_location)
-    load_states(parts, {name: whole[name] for name in found.parts}, repr(found.path))
+    saved_run, whole = read_run(path, best, map_location)
+    load_states(parts, {name: whole[name] for name in saved_run.parts}, repr(saved_run.path))
     if random:
         set_global_state(whole["random"])
-    return found
+    return saved_run
 
 
 def read_run(path: Any, best: str | None = None, map_location: Any = None) -> tuple[SavedRun, dict[str, Any]]:
@@ -179,9 +179,9 @@ def read_run(path: Any, best: str | None = None, map_location: Any = None) -> tu
         _check_rotation(None, None, None, None, best)
         candidates = _by_score(candidates, best) or candidates
     damaged: CheckpointError | None = None
-    for one in candidates:
+    for candidate in candidates:
         try:
-            return _read_file(one, map_location)
+            return _read_file(candidate, map_location)
         except CheckpointError as error:
             if len(candidates) == 1:
                 raise
@@ -213,17 +213,17 @@ def _rotate(files: list[str], keep_last: int | None, keep_best: int | None, best
     kept = set(files[: max(1, keep_last or 1)])
     if keep_best:
         kept |= set(_by_score(files, best)[:keep_best])
-    for one in files:
-        if one not in kept:
+    for file in files:
+        if file not in kept:
             with contextlib.suppress(OSError):
-                os.unlink(one)
+                os.unlink(file)
 
 
 def _by_score(files: list[str], best: str) -> list[str]:
     """Those that have a score, the best first, the newest of equals first."""
-    scores = {one: _score(one) for one in files}
+    scores = {file: _score(file) for file in files}
     sign = 1 if best == "min" else -1
-    return sorted([one for one in files if scores[one] is not None], key=lambda one: sign * scores[one])
+    return sorted([file for file in files if scores[file] is not None], key=lambda file: sign * scores[file])
 
 
 def _score(path: str) -> Any:
@@ -242,9 +242,9 @@ def _score(path: str) -> Any:
 
 
 def _number(path: str) -> int:
-    found = _NAME.fullmatch(os.path.basename(path))
-    assert found is not None
-    return int(found[1])
+    match = _NAME.fullmatch(os.path.basename(path))
+    assert match is not None
+    return int(match[1])
 
 
 def _check_rotation(step: Any, score: Any, keep_last: Any, keep_best: Any, best: str) -> None:

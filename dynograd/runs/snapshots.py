@@ -46,7 +46,7 @@ class Snapshots:
 
     def before(self, step: int) -> Snapshot | None:
         """The newest of those at or before `step`."""
-        return next((one for one in reversed(self.held) if one.step <= step), None)
+        return next((snapshot for snapshot in reversed(self.held) if snapshot.step <= step), None)
 
     def last_finite(self) -> Snapshot | None:
         """The newest without NaN or new infinities, found by halving: a weight that is NaN stays so. None: the oldest has them too."""
@@ -58,8 +58,8 @@ class Snapshots:
         good, bad = 0, len(self.held)
         while bad - good > 1:
             middle = (good + bad) // 2
-            found = non_finite(self.held[middle].content)
-            if all([counts == usual.get(place, (0, 0)) for place, counts in found.items()]):
+            nonfinite = non_finite(self.held[middle].content)
+            if all([counts == usual.get(place, (0, 0)) for place, counts in nonfinite.items()]):
                 good = middle
             else:
                 bad = middle
@@ -80,28 +80,28 @@ def copied(value: Any, spare: dict[Any, Tensor] | None = None, place: tuple = ()
     if isinstance(value, Tensor):
         return _copied_tensor(value, None if spare is None else spare.pop(place, None))
     if isinstance(value, dict):
-        made = copy.copy(value)  # its class and attributes stay: a state_dict has _metadata
-        for key, one in value.items():
-            made[key] = copied(one, spare, (*place, key))
-        return made
+        copied_dict = copy.copy(value)  # its class and attributes stay: a state_dict has _metadata
+        for key, entry in value.items():
+            copied_dict[key] = copied(entry, spare, (*place, key))
+        return copied_dict
     if type(value) in (list, tuple):
-        return type(value)([copied(one, spare, (*place, number)) for number, one in enumerate(value)])
+        return type(value)([copied(entry, spare, (*place, number)) for number, entry in enumerate(value)])
     return copy.deepcopy(value)
 
 
 def non_finite(value: Any) -> dict[tuple, tuple[int, int]]:
     """(elements that are NaN, elements that are infinite) by place, where there are any."""
-    found: dict[tuple, tuple[int, int]] = {}
+    counts: dict[tuple, tuple[int, int]] = {}
 
     def look(place: tuple, tensor: Tensor) -> None:
         array = array_of(tensor)
         if array is not None and not arrays.is_finite(array):
             plain = numpy.asarray(arrays.to_numpy(array))
             nan = int(numpy.isnan(plain).sum())
-            found[place] = (nan, int((~numpy.isfinite(plain)).sum()) - nan)
+            counts[place] = (nan, int((~numpy.isfinite(plain)).sum()) - nan)
 
     _walk(value, (), look)
-    return found
+    return counts
 
 
 def _copied_tensor(tensor: Tensor, room: Tensor | None) -> Tensor:
@@ -109,20 +109,20 @@ def _copied_tensor(tensor: Tensor, room: Tensor | None) -> Tensor:
         room = None  # rows, or entries of a sparse tensor
     with no_grad():
         if room is None or (room.shape, room.dtype, room.device) != (tensor.shape, tensor.dtype, tensor.device):
-            made = tensor.detach().clone()
+            copied = tensor.detach().clone()
         else:
-            made = room
-            made.copy_(tensor)
-    made.requires_grad = tensor.requires_grad and tensor.is_leaf
-    return made
+            copied = room
+            copied.copy_(tensor)
+    copied.requires_grad = tensor.requires_grad and tensor.is_leaf
+    return copied
 
 
 def _walk(value: Any, place: tuple, action: Any) -> None:
     if isinstance(value, Tensor):
         action(place, value)
     elif isinstance(value, dict):
-        for key, one in value.items():
-            _walk(one, (*place, key), action)
+        for key, entry in value.items():
+            _walk(entry, (*place, key), action)
     elif isinstance(value, (list, tuple)):
-        for number, one in enumerate(value):
-            _walk(one, (*place, number), action)
+        for number, entry in enumerate(value):
+            _walk(entry, (*place, number), action)

@@ -81,8 +81,8 @@ def write(entries: dict[str, Any], tree: str, output: Output) -> None:
         places[name] = {"dtype": kind, "shape": list(entries[name].shape), "data_offsets": [end, end + len(piece)]}
         end += len(piece)
 
-    def header_with(found: Any) -> bytes:
-        sums = dict(zip(ordered, found))
+    def header_with(checksums_of_pieces: Any) -> bytes:
+        sums = dict(zip(ordered, checksums_of_pieces))
         text = f'{{"format":{FORMAT},"crc32":{_json(sums)},"tree":{tree}}}'
         return _with_own_checksum(_padded(_json({"__metadata__": {_SUM: _NO_SUM, _KEY: text}, **places}).encode()))
 
@@ -95,11 +95,11 @@ def write(entries: dict[str, Any], tree: str, output: Output) -> None:
     length = len(header).to_bytes(8, "little")
     if output.can_go_back:
         output.write(length + header)
-        found = checksums.while_writing(pieces, output.write)
-        output.write_at(header_with([f"{one:08x}" for one in found]), 8)
+        checksums_of_pieces = checksums.while_writing(pieces, output.write)
+        output.write_at(header_with([f"{checksum:08x}" for checksum in checksums_of_pieces]), 8)
         return
-    found = checksums.while_writing(pieces, lambda piece: None)
-    output.write(length + header_with([f"{one:08x}" for one in found]))
+    checksums_of_pieces = checksums.while_writing(pieces, lambda piece: None)
+    output.write(length + header_with([f"{checksum:08x}" for checksum in checksums_of_pieces]))
     for piece in pieces:
         output.write(piece)
 
@@ -130,9 +130,9 @@ def read(source: Source, name: str) -> tuple[dict[str, Any], Any]:
     header, begin = _read_header(source, name)
     places = _parsed(header, name)
     metadata = places.pop("__metadata__", None) or {}
-    found = _own_metadata(header, metadata, name)
-    sums = {} if found is None else found["crc32"]
-    if found is not None and set(sums) != set(places):
+    own = _own_metadata(header, metadata, name)
+    sums = {} if own is None else own["crc32"]
+    if own is not None and set(sums) != set(places):
         odd = sorted(set(sums) ^ set(places))[0]
         raise CheckpointError(
             f"load: {name} is damaged: {odd!r} is not both a tensor and in the list of them. {_OLDER}"
@@ -155,12 +155,12 @@ def read(source: Source, name: str) -> tuple[dict[str, Any], Any]:
             raise CheckpointError(
                 f"load: {name} is damaged: {key!r} of shape {place['shape']} has {last - first} bytes."
             )
-        reads.append((target, begin + first, found is not None))
+        reads.append((target, begin + first, own is not None))
     try:
         computed = checksums.read_all(reads, source.read_into)
     except EOFError:
         raise CheckpointError(f"load: {name} became shorter while it was read. {_OLDER}") from None
-    if found is None:
+    if own is None:
         return entries, FOREIGN
     for key, checksum in zip(places, computed):
         if f"{checksum:08x}" != sums[key]:
@@ -168,15 +168,15 @@ def read(source: Source, name: str) -> tuple[dict[str, Any], Any]:
                 f"load: {name} is damaged: the bytes of tensor {key!r} have checksum {checksum:08x}, expected {sums[key]}. {_OLDER}"
             )
     if TREE in entries:
-        found["tree"] = _loads(bytes(arrays.bytes_of(entries.pop(TREE))), name)
-    return entries, found["tree"]
+        own["tree"] = _loads(bytes(arrays.bytes_of(entries.pop(TREE))), name)
+    return entries, own["tree"]
 
 
 def metadata_of(source: Source, name: str) -> Any:
     """The tree alone, in a file of ours; the tensors are not read. FOREIGN in somebody else's file."""
     header, _ = _read_header(source, name)
-    found = _own_metadata(header, _parsed(header, name).get("__metadata__") or {}, name)
-    return FOREIGN if found is None else found["tree"]
+    own = _own_metadata(header, _parsed(header, name).get("__metadata__") or {}, name)
+    return FOREIGN if own is None else own["tree"]
 
 
 def _read_header(source: Source, name: str) -> tuple[bytes, int]:
@@ -207,11 +207,11 @@ def _check(source: Source) -> None:
 
 def _parsed(header: bytes, name: str) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) != len(pairs):
+        parsed = dict(pairs)
+        if len(parsed) != len(pairs):
             twice = next(key for number, (key, _) in enumerate(pairs) if key in dict(pairs[:number]))
             raise CheckpointError(f"load: {name} is damaged: its header has {twice!r} twice. {_OLDER}")
-        return made
+        return parsed
 
     return _loads(header, name, unique)
 
@@ -223,8 +223,8 @@ def _own_metadata(header: bytes, metadata: dict[str, str], name: str) -> Any:
     place = len(_START)
     end = place + len(_NO_SUM)
     said = header[place:end].decode("latin-1")
-    found = _loads(metadata.get(_KEY, "null").encode(), name)
-    kind = found.get("format") if isinstance(found, dict) else None
+    own = _loads(metadata.get(_KEY, "null").encode(), name)
+    kind = own.get("format") if isinstance(own, dict) else None
     if header.startswith(_START):
         computed = f"{checksums.crc32(header[:place] + _NO_SUM.encode() + header[end:]):08x}"
         if said != computed:
@@ -235,8 +235,8 @@ def _own_metadata(header: bytes, metadata: dict[str, str], name: str) -> Any:
             raise CheckpointError(
                 f"load: {name} has checkpoint format {kind}, this dynograd reads format {FORMAT}. Update dynograd."
             )
-        if kind == FORMAT and isinstance(found.get("crc32"), dict) and "tree" in found:
-            return found
+        if kind == FORMAT and isinstance(own.get("crc32"), dict) and "tree" in own:
+            return own
     if kind == 1:
         raise CheckpointError(
             f"load: {name} has checkpoint format 1, whose header had no checksum; format {FORMAT} is read. Write it anew: the safetensors "

@@ -43,16 +43,16 @@ class Writer:
         if hasattr(type(value), "__dynograd_rows__"):
             return self._describe_rows(value, path)
         if isinstance(value, Tensor):
-            found: dict[str, Any] = {"kind": "tensor", "name": self._store(value.array, path)}
+            description: dict[str, Any] = {"kind": "tensor", "name": self._store(value.array, path)}
             if value.requires_grad and value.is_leaf:
-                found["requires_grad"] = True
+                description["requires_grad"] = True
             if value.is_cuda:
-                found["device"] = str(value.device)
+                description["device"] = str(value.device)
             if type(value).__name__ == "Parameter":
-                found["parameter"] = True
+                description["parameter"] = True
             if value.dtype.is_complex:
-                found["complex"] = value.dtype.name
-            return found
+                description["complex"] = value.dtype.name
+            return description
         if type(value) in _PLAIN:
             if type(value) is int and value.bit_length() > _MOST_BITS:
                 raise TypeError(
@@ -98,29 +98,33 @@ class Writer:
     def _describe_rows(self, value: Any, path: str) -> Any:
         """A ragged tensor: its packed elements, and where rows begin (or their shapes, with several ragged dims)."""
         part = value.partition
-        found = {"kind": "ragged", "values": self.describe(value.packed, _join(path, "values")), "dim": value.place}
+        description = {
+            "kind": "ragged",
+            "values": self.describe(value.packed, _join(path, "values")),
+            "dim": value.place,
+        }
         if value.place:
-            return {**found, "offsets": self._store(part.offsets, _join(path, "offsets"))}
-        return {**found, "sizes": self._store(part.sizes, _join(path, "sizes")), "fixed": list(part.fixed)}
+            return {**description, "offsets": self._store(part.offsets, _join(path, "offsets"))}
+        return {**description, "sizes": self._store(part.sizes, _join(path, "sizes")), "fixed": list(part.fixed)}
 
     def _describe_items(self, value: Any, path: str) -> Any:
-        items = [self.describe(one, _join(path, str(place))) for place, one in enumerate(value)]
+        items = [self.describe(entry, _join(path, str(place))) for place, entry in enumerate(value)]
         return items if type(value) is list else {"kind": type(value).__name__, "items": items}
 
     def _describe_dict(self, value: dict, path: str) -> Any:
         items = []
-        for key, one in value.items():
+        for key, entry in value.items():
             if isinstance(key, tuple) or not isinstance(key, (str, int, float, bool, type(None))):
                 raise TypeError(
                     f"save: a key of {path or 'the dict'} is {key!r}; keys must be strings, numbers or None."
                 )
-            items.append([key, self.describe(one, _join(path, str(key)))])
-        found: dict[str, Any] = {"kind": "dict", "items": items}
+            items.append([key, self.describe(entry, _join(path, str(key)))])
+        description: dict[str, Any] = {"kind": "dict", "items": items}
         if isinstance(value, OrderedDict):
-            found["ordered"] = True
+            description["ordered"] = True
             if hasattr(value, "_metadata"):
-                found["metadata"] = self.describe(dict(value._metadata), _join(path, "_metadata"))
-        return found
+                description["metadata"] = self.describe(dict(value._metadata), _join(path, "_metadata"))
+        return description
 
     def _store(self, array: Any, path: str) -> str:
         """Adds the array as an entry (once, however often it occurs) and gives its name."""
@@ -185,18 +189,18 @@ class Reader:
 
     def place(self, saved: str) -> devices.device:
         """Where a tensor goes that was saved on the device of that name."""
-        wanted = self.map_location
-        if isinstance(wanted, dict):
-            wanted = wanted.get(saved)
-        elif callable(wanted):
+        target = self.map_location
+        if isinstance(target, dict):
+            target = target.get(saved)
+        elif callable(target):
             from dynograd.tensor.storages import UntypedStorage
 
             try:
-                wanted = getattr(wanted(UntypedStorage(0), saved), "device", None)
+                target = getattr(target(UntypedStorage(0), saved), "device", None)
             except Exception as error:
                 raise _OfTheCaller from error
-        if wanted is not None:
-            return arrays.check_device("load", wanted)
+        if target is not None:
+            return arrays.check_device("load", target)
         if saved != "cpu" and not cuda.is_available():
             warnings.warn(
                 f"load: tensors were saved on {saved}, but no CUDA device is available here: they are on the CPU. "
@@ -213,7 +217,11 @@ class Reader:
             raise ValueError(f"more than {_DEEPEST} lists and dicts deep")
         self.depth += 1
         try:
-            return [self.build(one) for one in tree] if isinstance(tree, list) else self.kinds[tree["kind"]](self, tree)
+            return (
+                [self.build(entry) for entry in tree]
+                if isinstance(tree, list)
+                else self.kinds[tree["kind"]](self, tree)
+            )
         finally:
             self.depth -= 1
 
@@ -225,11 +233,11 @@ class Reader:
         array = self.entries[name]
         if "complex" in tree:
             array = array.view(dtypes.as_dtype(tree["complex"]).numpy).reshape(array.shape[:-1])
-        made = wrap(arrays.to_device(array, self.place(tree.get("device", "cpu"))))
+        tensor = wrap(arrays.to_device(array, self.place(tree.get("device", "cpu"))))
         if tree.get("requires_grad"):
-            made.requires_grad = True
-        self.made[key] = made
-        return made
+            tensor.requires_grad = True
+        self.made[key] = tensor
+        return tensor
 
     def _rows(self, tree: dict) -> Any:
         from dynograd.ragged.making import from_file
@@ -239,13 +247,13 @@ class Reader:
         return from_file(values, tree["dim"], offsets, sizes, tree.get("fixed"))
 
     def _dict(self, tree: dict) -> Any:
-        items = [(key, self.build(one)) for key, one in tree["items"]]
+        items = [(key, self.build(entry)) for key, entry in tree["items"]]
         if not tree.get("ordered"):
             return dict(items)
-        made: Any = OrderedDict(items)
+        built: Any = OrderedDict(items)
         if "metadata" in tree:
-            made._metadata = OrderedDict(self.build(tree["metadata"]))
-        return made
+            built._metadata = OrderedDict(self.build(tree["metadata"]))
+        return built
 
     def _array(self, tree: dict) -> Any:
         return self.entries[tree["name"]]
@@ -254,10 +262,10 @@ class Reader:
         return self.entries[tree["name"]][()]
 
     def _tuple(self, tree: dict) -> Any:
-        return tuple([self.build(one) for one in tree["items"]])
+        return tuple([self.build(entry) for entry in tree["items"]])
 
     def _set(self, tree: dict) -> Any:
-        return {self.build(one) for one in tree["items"]}
+        return {self.build(entry) for entry in tree["items"]}
 
     kinds = {
         "tensor": _tensor,
@@ -268,7 +276,7 @@ class Reader:
         "set": _set,
         "float": lambda self, tree: float(tree["value"]),
         "complex": lambda self, tree: complex(*tree["value"]),
-        "size": lambda self, tree: Size([operator.index(one) for one in tree["items"]]),
+        "size": lambda self, tree: Size([operator.index(length) for length in tree["items"]]),
         "dtype": lambda self, tree: dtypes.as_dtype(tree["value"]),
         "device": lambda self, tree: devices.device(tree["value"]),
         "bytes": lambda self, tree: bytes.fromhex(tree["value"]),

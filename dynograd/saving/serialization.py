@@ -160,7 +160,7 @@ _safe_globals: list[Any] = []
 
 def add_safe_globals(safe_globals: list[Any]) -> None:
     """Remembers the classes; `load` makes none whatever is in the list."""
-    _safe_globals.extend(one for one in safe_globals if one not in _safe_globals)
+    _safe_globals.extend(trusted for trusted in safe_globals if trusted not in _safe_globals)
 
 
 def get_safe_globals() -> list[Any]:

@@ -69,9 +69,9 @@ class Shards:
         if len(others) == 1:
             self.files = others
             return os.path.join(self.folder, others[0]) if others[0].endswith(".json") else None
-        found = f"it has {', '.join((others or there)[:5])}" if there else "it is empty"
+        contents = f"it has {', '.join((others or there)[:5])}" if there else "it is empty"
         raise self._error(
-            f"has none of {', '.join((*INDICES, *ALONE))}: {found}. Pass the path of a file or of an index."
+            f"has none of {', '.join((*INDICES, *ALONE))}: {contents}. Pass the path of a file or of an index."
         )
 
     def _weight_map(self, path: str) -> dict[str, str]:
@@ -79,7 +79,7 @@ class Shards:
             if os.path.getsize(path) > _LONGEST_INDEX:
                 raise self._error(f"has an index of {os.path.getsize(path)} bytes: it is not read.")
             with open(path, encoding="utf-8") as file:
-                found = json.load(file)["weight_map"]
+                weight_map = json.load(file)["weight_map"]
         except FileNotFoundError:
             raise
         except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -87,41 +87,43 @@ class Shards:
                 f"has a damaged index ({type(error).__name__}: {str(error)[:100]}). Expected "
                 f'{{"metadata": ..., "weight_map": {{tensor: file}}}}.'
             ) from None
-        if not isinstance(found, dict) or not all(isinstance(file, str) for file in found.values()):
+        if not isinstance(weight_map, dict) or not all(isinstance(file, str) for file in weight_map.values()):
             raise self._error(
-                f"has a damaged index: weight_map is a {type(found).__name__}, expected names of files by tensor."
+                f"has a damaged index: weight_map is a {type(weight_map).__name__}, expected names of files by tensor."
             )
-        for file in found.values():
+        for file in weight_map.values():
             if not re.fullmatch(r"[^/\\\0:]+", file) or file in (".", ".."):
                 raise self._error(f"names the file {file[:80]!r}, which lies outside of its folder: it is not read.")
-        return found
+        return weight_map
 
     def __iter__(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """(file, what it holds) one after the other."""
         for file in self.files:
-            held = self.load(os.path.join(self.folder, file))
-            wanted = self.names.get(file)
-            if wanted is not None:
-                if not isinstance(held, dict):
-                    raise self._error(f"has a {type(held).__name__} in {file}, expected a dict of tensors.")
-                absent = [name for name in wanted if name not in held]
+            tensors = self.load(os.path.join(self.folder, file))
+            names = self.names.get(file)
+            if names is not None:
+                if not isinstance(tensors, dict):
+                    raise self._error(f"has a {type(tensors).__name__} in {file}, expected a dict of tensors.")
+                absent = [name for name in names if name not in tensors]
                 if absent:
                     raise self._error(
-                        f"says that {absent[0]!r} is in {file}, which has other tensors ({', '.join(map(str, [*held][:3]))}): the files do not "
+                        f"says that {absent[0]!r} is in {file}, which has other tensors ({', '.join(map(str, [*tensors][:3]))}): the files do not "
                         f"belong together. Download them again."
                     )
-            yield file, held
+            yield file, tensors
 
     def whole(self) -> Any:
         """All tensors in one dict, in the order of the index; of a single file whatever it holds."""
         if not self.names:
             return next(iter(self))[1]
-        found: dict[str, Any] = {}
+        whole: dict[str, Any] = {}
         indexed = {name for names in self.names.values() for name in names}
-        for file, held in self:
-            found |= {name: held[name] for name in self.names[file]}
-            found |= {name: one for name, one in held.items() if name not in indexed}  # second names of tied tensors
-        return found
+        for file, tensors in self:
+            whole |= {name: tensors[name] for name in self.names[file]}
+            whole |= {
+                name: tensor for name, tensor in tensors.items() if name not in indexed
+            }  # second names of tied tensors
+        return whole
 
     def _error(self, problem: str) -> CheckpointError:
         return CheckpointError(f"load: {self.path} {problem}")
@@ -159,7 +161,7 @@ def save(
     named = _tied_together(tensors) if isinstance(tensors, dict) else tensors
     shard: dict[str, Any] = {}
     listed: list[str] = []
-    held = total = 0
+    in_file = total = 0
     parts: list[list[str]] = []
     last: Any = None
 
@@ -180,12 +182,12 @@ def save(
             shard[name] = tensor  # written once; the index has the first name, which other libraries read
             continue
         size, last = tensor.numel() * tensor.itemsize, _memory_of(tensor)
-        if shard and held + size > limit:
+        if shard and in_file + size > limit:
             flush()
-            held = 0
+            in_file = 0
         shard[name] = tensor
         listed.append(name)
-        held, total = held + size, total + size
+        in_file, total = in_file + size, total + size
     flush()
     return _named(folder, parts, total)
 
@@ -200,9 +202,9 @@ def _memory_of(tensor: Tensor) -> Any:
 def _tied_together(tensors: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
     """The items, with those of the same memory after each other: they go into one file."""
     groups: dict[Any, list[Any]] = {}
-    for name, one in tensors.items():
-        memory = _memory_of(one) if isinstance(one, Tensor) else None
-        groups.setdefault(name if memory is None else memory, []).append((name, one))
+    for name, value in tensors.items():
+        memory = _memory_of(value) if isinstance(value, Tensor) else None
+        groups.setdefault(name if memory is None else memory, []).append((name, value))
     for group in groups.values():
         yield from group
 

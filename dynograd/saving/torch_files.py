@@ -126,12 +126,12 @@ class _Loader:
                 target = numpy.frombuffer(self.pages, numpy.uint8, length, offset)
             self.reads[key] = _Read(target, offset, checksum, f"data/{key}", dtype)
             self.reads[key].done = bool(in_file)
-        one = self.reads[key]
+        read = self.reads[key]
         device = self.device(location)
         if (key, device) not in self.memories:
             if device.type != "cpu":
-                self.fill([one])
-            self.memories[key, device] = arrays.to_device(one.target, device)
+                self.fill([read])
+            self.memories[key, device] = arrays.to_device(read.target, device)
         return TypedStorage(wrap_storage=UntypedStorage._over(self.memories[key, device]), dtype=dtype)
 
     def device(self, location: Any) -> devices.device:
@@ -143,22 +143,22 @@ class _Loader:
 
     def fill(self, reads: Any) -> None:
         """Reads storages, a few shares at a time, and compares checksums."""
-        reads = [one for one in reads if not one.done]
-        for one in reads:
-            one.done = True
-        wanted = [(one.target, one.offset, one.checksum is not None) for one in reads]
+        reads = [read for read in reads if not read.done]
+        for read in reads:
+            read.done = True
+        places = [(read.target, read.offset, read.checksum is not None) for read in reads]
         try:
-            found = checksums.read_all(wanted, self.source.read_into)
+            read_checksums = checksums.read_all(places, self.source.read_into)
         except EOFError:
             raise self.error(f"became shorter while it was read. {_OLDER}") from None
-        for one, checksum in zip(reads, found):
-            if checksum != one.checksum:
+        for read, checksum in zip(reads, read_checksums):
+            if checksum != read.checksum:
                 raise self.error(
-                    f"is damaged: the bytes of {one.name} have checksum {checksum:08x}, expected {one.checksum:08x}. {_OLDER}"
+                    f"is damaged: the bytes of {read.name} have checksum {checksum:08x}, expected {read.checksum:08x}. {_OLDER}"
                 )
-            width = one.dtype.to_real().itemsize
+            width = read.dtype.to_real().itemsize
             if self.swapped and width > 1:
-                one.target.view(f"u{width}").byteswap(inplace=True)
+                read.target.view(f"u{width}").byteswap(inplace=True)
 
     def finished(self, value: Any) -> Any:
         check_nesting(value, self.who)
@@ -220,10 +220,10 @@ class _Zip(_Loader):
                 "is a TorchScript program (torch.jit.save), not a checkpoint. Where PyTorch is installed, save its state_dict()."
             )
         checked = any([info.CRC for info in infos])
-        found = {info.filename: (self.offset(info), info.file_size, info.CRC if checked else None) for info in infos}
-        if len(found) != len(infos) or sum([length for _, length, _ in found.values()]) > self.size:
+        entries = {info.filename: (self.offset(info), info.file_size, info.CRC if checked else None) for info in infos}
+        if len(entries) != len(infos) or sum([length for _, length, _ in entries.values()]) > self.size:
             raise self.error(f"is damaged: entries of the archive overlap. {_OLDER}")
-        return found
+        return entries
 
     def offset(self, info: zipfile.ZipInfo) -> int:
         """Where an entry's bytes begin; what the archive says of it twice must agree."""

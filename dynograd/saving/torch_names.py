@@ -41,7 +41,7 @@ def _tensor(machine: Machine, storage: Any, offset: Any, size: Any, stride: Any,
     if dtype is None:
         dtype = storage.dtype if isinstance(storage, TypedStorage) else dtypes.uint8
     if (
-        any([type(one) is not int or not 0 <= one < 1 << 62 for one in (offset, *size, *stride)])
+        any([type(number) is not int or not 0 <= number < 1 << 62 for number in (offset, *size, *stride)])
         or type(dtype) is not dtypes.dtype
     ):
         raise machine.error(
@@ -72,12 +72,12 @@ def _tensor_2(
     metadata: Any = None,
     dtype: Any = None,
 ) -> Tensor:
-    made = _tensor(machine, storage, offset, size, stride, dtype)
+    tensor = _tensor(machine, storage, offset, size, stride, dtype)
     if isinstance(metadata, dict) and (metadata.get("conj") or metadata.get("neg")):
         machine.fill()
-        made = made.conj() if metadata.get("conj") else made
-        made = -made if metadata.get("neg") else made
-    return _with_grad(machine, made, requires_grad)
+        tensor = tensor.conj() if metadata.get("conj") else tensor
+        tensor = -tensor if metadata.get("neg") else tensor
+    return _with_grad(machine, tensor, requires_grad)
 
 
 def _tensor_3(
@@ -94,37 +94,37 @@ def _tensor_3(
     return _tensor_2(machine, storage, offset, size, stride, grad, hooks, metadata, dtype)
 
 
-def _with_grad(machine: Machine, made: Tensor, requires_grad: Any) -> Tensor:
+def _with_grad(machine: Machine, tensor: Tensor, requires_grad: Any) -> Tensor:
     if requires_grad:
-        if not (made.dtype.is_floating_point or made.dtype.is_complex):
-            raise machine.error(f"is damaged: a tensor of {made.dtype} is said to require a gradient. {_OLDER}")
-        made.requires_grad = True
-    return made
+        if not (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
+            raise machine.error(f"is damaged: a tensor of {tensor.dtype} is said to require a gradient. {_OLDER}")
+        tensor.requires_grad = True
+    return tensor
 
 
 def _parameter(machine: Machine, data: Any, requires_grad: Any = True, hooks: Any = None, state: Any = None) -> Tensor:
     if not isinstance(data, Tensor):
         raise _wrong("data of a parameter")
-    made = tensor_parts.make_parameter(data.detach(), requires_grad=False)
-    return _with_attributes(_with_grad(machine, made, requires_grad), state)
+    parameter = tensor_parts.make_parameter(data.detach(), requires_grad=False)
+    return _with_attributes(_with_grad(machine, parameter, requires_grad), state)
 
 
-def _with_attributes(made: Tensor, state: Any) -> Tensor:
+def _with_attributes(tensor: Tensor, state: Any) -> Tensor:
     """Attributes that a program gave its tensor; they never hide what tensors have themselves."""
     for part in state if isinstance(state, tuple) else (state,):
         for name, value in part.items() if isinstance(part, dict) else ():
-            if type(name) is str and name.isidentifier() and not name.startswith("_") and not hasattr(made, name):
-                setattr(made, name, value)
-    return made
+            if type(name) is str and name.isidentifier() and not name.startswith("_") and not hasattr(tensor, name):
+                setattr(tensor, name, value)
+    return tensor
 
 
 def _of_type(machine: Machine, function: Any, kind: Any, arguments: Any, state: Any) -> Tensor:
-    made = machine.call(function, arguments)
-    if not isinstance(made, Tensor) or type(kind) is not Global or kind.name not in _CLASSES:
+    tensor = machine.call(function, arguments)
+    if not isinstance(tensor, Tensor) or type(kind) is not Global or kind.name not in _CLASSES:
         raise _wrong("type of a tensor")
-    if kind.name.endswith("Parameter") and type(made) is Tensor:
-        return _parameter(machine, made, made.requires_grad, None, state)
-    return _with_attributes(made, state)
+    if kind.name.endswith("Parameter") and type(tensor) is Tensor:
+        return _parameter(machine, tensor, tensor.requires_grad, None, state)
+    return _with_attributes(tensor, state)
 
 
 def _only_named(machine: Machine, *arguments: Any) -> Any:
@@ -133,7 +133,7 @@ def _only_named(machine: Machine, *arguments: Any) -> Any:
 
 def _size(machine: Machine, items: Any = ()) -> Size:
     machine.pay(8 * len(items))
-    if any([type(one) is not int for one in items]):
+    if any([type(length) is not int for length in items]):
         raise _wrong("size")
     return Size(items)
 
@@ -146,10 +146,10 @@ def _device(machine: Machine, kind: Any, index: Any = None) -> devices.device:
 
 
 def _layout(machine: Machine, name: Any) -> layouts.layout:
-    found = layouts.ALL.get(name.removeprefix("torch.")) if type(name) is str else None
-    if found is None:
+    layout = layouts.ALL.get(name.removeprefix("torch.")) if type(name) is str else None
+    if layout is None:
         raise machine.error(f"has a tensor of the layout {str(name)[:40]!r}, which is not here. Save its to_dense().")
-    return found
+    return layout
 
 
 def _sparse(machine: Machine, layout: Any, parts: Any) -> Any:
@@ -205,9 +205,9 @@ def _numpy_array(machine: Machine, *arguments: Any) -> Any:
 
 
 def _numpy_from_bytes(machine: Machine, raw: Any, kind: Any, shape: Any, order: Any) -> Any:
-    made = numpy.empty(0, numpy.uint8)
-    _set_array(machine, made, (1, shape, kind, order == "F", bytes(raw) if type(raw) is bytearray else raw))
-    return made
+    array = numpy.empty(0, numpy.uint8)
+    _set_array(machine, array, (1, shape, kind, order == "F", bytes(raw) if type(raw) is bytearray else raw))
+    return array
 
 
 def _set_array(machine: Machine, value: Any, state: Any) -> None:

@@ -107,30 +107,30 @@ class Machine:
         end = self.position + count
         if count < 0 or end > len(self.data):
             raise IndexError
-        found = bytes(self.data[self.position : end])
+        taken = bytes(self.data[self.position : end])
         self.position = end
-        return found
+        return taken
 
     def number(self, kind: str, size: int) -> Any:
         return struct.unpack(kind, self.take(size))[0]
 
     def line(self) -> str:
-        found = bytes(self.data[self.position : self.position + 1000])
-        end = found.index(b"\n")
+        ahead = bytes(self.data[self.position : self.position + 1000])
+        end = ahead.index(b"\n")
         self.position += end + 1
-        return found[:end].decode("utf-8")
+        return ahead[:end].decode("utf-8")
 
     def pop(self) -> Any:
-        found = self.stack.pop()
-        if found is _MARK:
+        popped = self.stack.pop()
+        if popped is _MARK:
             raise IndexError
-        return found
+        return popped
 
     def top(self) -> Any:
-        found = self.stack[-1]
-        if found is _MARK:
+        top = self.stack[-1]
+        if top is _MARK:
             raise IndexError
-        return found
+        return top
 
     def pop_to_mark(self) -> list[Any]:
         stack = self.stack
@@ -191,8 +191,8 @@ class Machine:
         if isinstance(value, tuple):
             if len(value) > room:
                 raise self.error("has a dict whose key is a large tuple: it is not read.")
-            for one in value:
-                self.key(one, room // (len(value) + 1))
+            for entry in value:
+                self.key(entry, room // (len(value) + 1))
         elif not isinstance(value, (str, int, float, complex, bytes, type(None), *self.hashable)):
             raise self.error(f"has a dict or set with a {type(value).__name__} as a key: it is not read.")
         return value
@@ -219,7 +219,7 @@ class Machine:
         target = self.top()
         if type(target) is not set:
             raise self.error(f"is damaged: its pickle adds to a {type(target).__name__}.")
-        target.update([self.key(one) for one in items])
+        target.update([self.key(key) for key in items])
 
     def set_item(self) -> None:
         value, key = self.pop(), self.pop()
@@ -251,23 +251,23 @@ def check_nesting(value: Any, who: str) -> None:
     depth: dict[int, int] = {}  # 0 while its parts are looked at
     waiting = [(value, False)]
     while waiting:
-        one, done = waiting.pop()
-        if isinstance(one, Global):
-            raise CheckpointError(f"load: {who} holds {one.name!r} itself, which is not data. Save a state_dict().")
-        if not isinstance(one, _CONTAINERS):
+        node, done = waiting.pop()
+        if isinstance(node, Global):
+            raise CheckpointError(f"load: {who} holds {node.name!r} itself, which is not data. Save a state_dict().")
+        if not isinstance(node, _CONTAINERS):
             continue
-        parts = _parts(one)
+        parts = _parts(node)
         if done:
-            depth[id(one)] = 1 + max([depth.get(id(part), 0) for part in parts], default=0)
-            if depth[id(one)] > MOST_NESTED:
+            depth[id(node)] = 1 + max([depth.get(id(part), 0) for part in parts], default=0)
+            if depth[id(node)] > MOST_NESTED:
                 raise CheckpointError(f"load: {who} is nested deeper than {MOST_NESTED}: it is not read.")
             continue
-        known = depth.get(id(one))
+        known = depth.get(id(node))
         if known == 0:
-            raise CheckpointError(f"load: {who} has a {type(one).__name__} that contains itself: it is not read.")
+            raise CheckpointError(f"load: {who} has a {type(node).__name__} that contains itself: it is not read.")
         if known is None:
-            depth[id(one)] = 0
-            waiting.append((one, True))
+            depth[id(node)] = 0
+            waiting.append((node, True))
             waiting.extend([(part, False) for part in parts if isinstance(part, (*_CONTAINERS, Global))])
 
 
@@ -351,7 +351,7 @@ _STEPS: dict[int, Callable[[Machine], Any]] = {
     ord("s"): Machine.set_item,
     ord("u"): lambda machine: machine.set_items(machine.pop_to_mark()),
     0x90: lambda machine: machine.add(machine.pop_to_mark()),
-    0x91: lambda machine: machine.stack.append(frozenset([machine.key(one) for one in machine.pop_to_mark()])),
+    0x91: lambda machine: machine.stack.append(frozenset([machine.key(key) for key in machine.pop_to_mark()])),
     ord("l"): lambda machine: machine.stack.append(machine.pop_to_mark()),
     ord("d"): Machine.make_dict,
     ord("t"): lambda machine: machine.stack.append(tuple(machine.pop_to_mark())),

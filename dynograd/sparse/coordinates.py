@@ -28,10 +28,10 @@ __all__ = [
 
 def numbered(places: Any, sizes: Sequence[int]) -> Any:
     """The number of each place in row-major order."""
-    found = None
+    numbers = None
     for row, size in enumerate(sizes):
-        found = places[row] if found is None else found * size + places[row]
-    return arange(places.shape[1], device=places.device) * 0 if found is None else found
+        numbers = places[row] if numbers is None else numbers * size + places[row]
+    return arange(places.shape[1], device=places.device) * 0 if numbers is None else numbers
 
 
 def apart(numbers: Any, sizes: Sequence[int]) -> Any:
@@ -47,8 +47,8 @@ def summed(groups: Any, entries: Any, count: int) -> Any:
     """(count, *dense dims): the sums of the entries of each group."""
     if entries.dtype.name == "bool":
         return summed(groups, entries.long(), count) != 0
-    made = zeros(count, *entries.shape[1:], dtype=entries.dtype, device=entries.device)
-    return index_add(made, 0, groups, entries)
+    sums = zeros(count, *entries.shape[1:], dtype=entries.dtype, device=entries.device)
+    return index_add(sums, 0, groups, entries)
 
 
 def coalesced(places: Any, entries: Any, whole: Sequence[int]) -> tuple[Any, Any]:
@@ -74,10 +74,10 @@ def expanded(starts: Any, count: int) -> Any:
     return searchsorted(starts[1:].contiguous(), arange(count, device=starts.device), right=True)
 
 
-def joined(starts: Any, wanted: Any) -> tuple[Any, Any]:
-    """All entries of the groups `wanted`, one after the other: (which of `wanted` each is for, its place)."""
-    firsts = getitem(starts, wanted)
-    counts = getitem(starts, wanted + 1) - firsts
+def joined(starts: Any, rows: Any) -> tuple[Any, Any]:
+    """All entries of the groups `rows`, one after the other: (which of `rows` each is for, its place)."""
+    firsts = getitem(starts, rows)
+    counts = getitem(starts, rows + 1) - firsts
     ends = counts.cumsum(0)
     total = int(ends[-1].item()) if ends.shape[0] else 0
     owner = searchsorted(ends, arange(total, device=starts.device), right=True)

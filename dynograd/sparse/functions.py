@@ -47,9 +47,9 @@ def mm(mat1: Any, mat2: Any, reduce: str = "sum") -> Any:
         raise ShapeError(f"sparse.mm: shapes {mat1.whole} and {tuple(mat2.shape)} cannot be multiplied.")
     rows = coordinates.expanded(crow, col.shape[0])
     parts = reshape(entries, (-1, 1)) * getitem(mat2, col)
-    made = zeros(mat1.whole[0], mat2.shape[1], dtype=parts.dtype, device=parts.device)
+    product = zeros(mat1.whole[0], mat2.shape[1], dtype=parts.dtype, device=parts.device)
     index = reshape(rows, (-1, 1)).expand(parts.shape)
-    return scatter_reduce(made, 0, index, parts, reduce, include_self=False)
+    return scatter_reduce(product, 0, index, parts, reduce, include_self=False)
 
 
 spmm = smm = mm
@@ -139,11 +139,11 @@ def _shifted(who: str, input: SparseTensor, dim: int, dtype: Any) -> tuple[Spars
         raise ShapeError(f"{who}: dim {dim} is dense; use x.values().softmax({dim - whole.sparse_dim() + 1}).")
     others = [row for row in range(whole.sparse_dim()) if row != dim]
     numbers = coordinates.numbered(whole.places[others], [whole.whole[row] for row in others])
-    found, groups = unique(numbers, return_inverse=True)
-    entries, count = whole.entries, found.shape[0]
-    made = zeros(count, *entries.shape[1:], dtype=entries.dtype, device=entries.device)
+    distinct, groups = unique(numbers, return_inverse=True)
+    entries, count = whole.entries, distinct.shape[0]
+    base = zeros(count, *entries.shape[1:], dtype=entries.dtype, device=entries.device)
     index = reshape(groups, (-1, *[1] * (entries.ndim - 1))).expand(entries.shape)
-    largest = scatter_reduce(made, 0, index, entries.detach(), "amax", include_self=False)
+    largest = scatter_reduce(base, 0, index, entries.detach(), "amax", include_self=False)
     return whole, entries - getitem(largest, groups), groups, count
 
 
@@ -157,7 +157,7 @@ def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> Spa
     if diagonals.ndim == 1:
         diagonals = reshape(diagonals, (1, -1))
     numbers = as_tensor(offsets).reshape(-1).tolist()
-    rows, columns = (int(one) for one in shape)
+    rows, columns = (int(size) for size in shape)
     if diagonals.ndim != 2 or diagonals.shape[0] != len(numbers) or len(set(numbers)) != len(numbers):
         raise ShapeError(
             f"sparse.spdiags: expected one row of diagonals for each of the distinct offsets {numbers}, got shape {tuple(diagonals.shape)}."
@@ -172,10 +172,10 @@ def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> Spa
         places.append(stack([column - offset, column]))
         entries.append(diagonals[row, first:last])
     if not places:
-        made = of_coordinates(empty(2, 0, dtype=arange(1).dtype), diagonals.reshape(-1)[:0], (rows, columns), True)
+        matrix = of_coordinates(empty(2, 0, dtype=arange(1).dtype), diagonals.reshape(-1)[:0], (rows, columns), True)
     else:
-        made = of_coordinates(cat(places, 1), cat(entries, 0), (rows, columns))
-    return made if layout is None or form_of("sparse.spdiags", layout) == COO else made.to_sparse(layout=layout)
+        matrix = of_coordinates(cat(places, 1), cat(entries, 0), (rows, columns))
+    return matrix if layout is None or form_of("sparse.spdiags", layout) == COO else matrix.to_sparse(layout=layout)
 
 
 def _only_sparse(who: str, input: Any) -> None:

@@ -246,8 +246,8 @@ def to_sparse(
     for _ in range(len(whole) - count):
         there = there.any(-1)
     places = movedim(nonzero(there), 0, 1).contiguous()
-    found = of_coordinates(places, getitem(input, tuple(places)), whole, True)
-    return found if layout is None else found.to_sparse(layout=layout)
+    coordinates_form = of_coordinates(places, getitem(input, tuple(places)), whole, True)
+    return coordinates_form if layout is None else coordinates_form.to_sparse(layout=layout)
 
 
 def _as(form: str) -> Callable[..., SparseTensor]:
@@ -265,8 +265,8 @@ def from_parts(layout: Any, parts: Any) -> SparseTensor:
     """A sparse tensor as checkpoints hold it: its indices, values and size, all of them checked."""
     if layout is layouts.sparse_coo:
         indices, values, size, *coalesced = parts
-        made = sparse_coo_tensor(indices, values, size, check_invariants=True)
-        return made.coalesce() if coalesced and coalesced[0] else made
+        sparse = sparse_coo_tensor(indices, values, size, check_invariants=True)
+        return sparse.coalesce() if coalesced and coalesced[0] else sparse
     return sparse_compressed_tensor(*parts, layout=layout, check_invariants=True)
 
 
@@ -286,19 +286,19 @@ def sparse_mask(self: Any, mask: SparseTensor) -> SparseTensor:
     among, at = coordinates.matched(coordinates.numbered(mask.places, sizes), coordinates.numbered(own.places, sizes))
     if not own._nnz():
         return mask.with_entries(mask.entries.detach().to(own.dtype) * 0)
-    found = getitem(own.entries, at) * among.reshape(-1, *[1] * own.dense_dim()).to(own.dtype)
-    return of_coordinates(mask.places, found, mask.whole, True)
+    entries = getitem(own.entries, at) * among.reshape(-1, *[1] * own.dense_dim()).to(own.dtype)
+    return of_coordinates(mask.places, entries, mask.whole, True)
 
 
-def _finished(made: SparseTensor, requires_grad: bool) -> SparseTensor:
-    if requires_grad and not made.entries.requires_grad:
-        made.entries = made.entries.detach().requires_grad_()  # the user's own tensor stays as it is
-    return made
+def _finished(sparse: SparseTensor, requires_grad: bool) -> SparseTensor:
+    if requires_grad and not sparse.entries.requires_grad:
+        sparse.entries = sparse.entries.detach().requires_grad_()  # the user's own tensor stays as it is
+    return sparse
 
 
 def _shape(who: str, size: Any) -> tuple[int, ...]:
-    whole = (size,) if isinstance(size, int) else tuple(int(one) for one in size)
-    if any(one < 0 for one in whole):
+    whole = (size,) if isinstance(size, int) else tuple(int(length) for length in size)
+    if any(length < 0 for length in whole):
         raise ShapeError(f"{who}: sizes cannot be negative, got {whole}.")
     return whole
 
@@ -306,19 +306,19 @@ def _shape(who: str, size: Any) -> tuple[int, ...]:
 def _entries(who: str, values: Any, dtype: Any, device: Any) -> Any:
     if isinstance(values, SparseTensor):
         raise TypeError(f"{who}: values must be a dense tensor, got a sparse one. Use x.values().")
-    found = values if isinstance(values, Tensor) else tensor(values)
+    entries = values if isinstance(values, Tensor) else tensor(values)
     if dtype is not None or device is not None:
-        found = found.to(device, dtype) if device is not None and dtype is not None else found.to(dtype or device)
-    return found
+        entries = entries.to(device, dtype) if device is not None and dtype is not None else entries.to(dtype or device)
+    return entries
 
 
-def _whole_numbers(who: str, what: str, given: Any, entries: Any) -> Any:
-    found = as_tensor(given)
-    if found.dtype.is_floating_point and not found.numel():
-        found = found.long()
-    if found.dtype.is_floating_point or found.dtype.is_complex or found.dtype is dtypes.bool:
-        raise DtypeError(f"{who}: {what} must be integers, got {found.dtype}. Convert with .long().")
-    return found.to(entries.device).long()
+def _whole_numbers(who: str, what: str, values: Any, entries: Any) -> Any:
+    numbers = as_tensor(values)
+    if numbers.dtype.is_floating_point and not numbers.numel():
+        numbers = numbers.long()
+    if numbers.dtype.is_floating_point or numbers.dtype.is_complex or numbers.dtype is dtypes.bool:
+        raise DtypeError(f"{who}: {what} must be integers, got {numbers.dtype}. Convert with .long().")
+    return numbers.to(entries.device).long()
 
 
 def _check_range(who: str, places: Any, whole: Sequence[int]) -> None:

@@ -25,19 +25,19 @@ __all__ = ["run_op", "sum_of"]
 _RULES: dict[str, Callable[[dict[str, Any]], Any]] = {}
 
 
-def run_op(op: Op, given: dict[str, Any]) -> Any:
+def run_op(op: Op, arguments: dict[str, Any]) -> Any:
     """An op that was given a sparse tensor."""
     rule = _RULES.get(op.name)
     if rule is not None:
-        return rule(given)
-    first = given[op.array_names[0]] if op.array_names else None
+        return rule(arguments)
+    first = arguments[op.array_names[0]] if op.array_names else None
     if (
         isinstance(first, SparseTensor)
         and len(op.array_names) == 1
-        and _keeps_zero(op, tuple(given[name] for name in op.static_names))
+        and _keeps_zero(op, tuple(arguments[name] for name in op.static_names))
     ):
         whole = first if first.form != COO else first.coalesce()
-        return whole.with_entries(op.function(whole.entries, **{name: given[name] for name in op.static_names}))
+        return whole.with_entries(op.function(whole.entries, **{name: arguments[name] for name in op.static_names}))
     raise refusal(op.name)
 
 
@@ -45,10 +45,10 @@ def run_op(op: Op, given: dict[str, Any]) -> Any:
 def _zero_of(name: str, statics: tuple[Any, ...]) -> bool:
     op = registry[name]
     try:
-        found = op.function(tensor(0.0), *statics)
+        at_zero = op.function(tensor(0.0), *statics)
     except (TypeError, ValueError, RuntimeError):
         return False
-    return bool((found == 0).item()) if found.dtype.name != "bool" else not found.item()
+    return bool((at_zero == 0).item()) if at_zero.dtype.name != "bool" else not at_zero.item()
 
 
 def _keeps_zero(op: Op, statics: tuple[Any, ...]) -> bool:
@@ -74,11 +74,11 @@ def _rule(*names: str) -> Callable[[Callable[[dict[str, Any]], Any]], Any]:
 
 
 @_rule("add")
-def _add(given: dict[str, Any]) -> Any:
-    one, two = given["input"], given["other"]
-    if isinstance(one, SparseTensor) and isinstance(two, SparseTensor):
-        return _sum(one, two)
-    sparse, dense = (one, two) if isinstance(one, SparseTensor) else (two, one)
+def _add(arguments: dict[str, Any]) -> Any:
+    left, right = arguments["input"], arguments["other"]
+    if isinstance(left, SparseTensor) and isinstance(right, SparseTensor):
+        return _sum(left, right)
+    sparse, dense = (left, right) if isinstance(left, SparseTensor) else (right, left)
     if not isinstance(dense, Tensor):
         raise refusal("add of a number to a sparse tensor")
     if tuple(dense.shape) != sparse.whole:
@@ -94,48 +94,50 @@ def _add(given: dict[str, Any]) -> Any:
 
 
 @_rule("sub")
-def _sub(given: dict[str, Any]) -> Any:
-    two = given["other"]
-    if not isinstance(two, Tensor):
+def _sub(arguments: dict[str, Any]) -> Any:
+    other = arguments["other"]
+    if not isinstance(other, Tensor):
         raise refusal("sub of a number from a sparse tensor")
-    return _add({"input": given["input"], "other": -two})
+    return _add({"input": arguments["input"], "other": -other})
 
 
-def _sum(one: SparseTensor, two: SparseTensor) -> SparseTensor:
-    if one.whole != two.whole or one.sparse_dim() != two.sparse_dim():
+def _sum(left: SparseTensor, right: SparseTensor) -> SparseTensor:
+    if left.whole != right.whole or left.sparse_dim() != right.sparse_dim():
         raise ShapeError(
-            f"add: sparse tensors of shapes {one.whole} and {two.whole} with {one.sparse_dim()} and {two.sparse_dim()} sparse dims do not fit."
+            f"add: sparse tensors of shapes {left.whole} and {right.whole} with {left.sparse_dim()} and {right.sparse_dim()} sparse dims do not fit."
         )
-    parts = one.to_sparse_coo(), two.to_sparse_coo()
-    found = of_coordinates(cat([part.places for part in parts], 1), cat([part.entries for part in parts], 0), one.whole)
-    if any(part.coalesced for part in parts) or one.form != COO:
-        found = found.coalesce()
-    return found if one.form == COO else found.to_sparse(layout=one.form)
+    parts = left.to_sparse_coo(), right.to_sparse_coo()
+    joined = of_coordinates(
+        cat([part.places for part in parts], 1), cat([part.entries for part in parts], 0), left.whole
+    )
+    if any(part.coalesced for part in parts) or left.form != COO:
+        joined = joined.coalesce()
+    return joined if left.form == COO else joined.to_sparse(layout=left.form)
 
 
 @_rule("mul")
-def _mul(given: dict[str, Any]) -> Any:
-    one, two = given["input"], given["other"]
-    if isinstance(one, SparseTensor) and isinstance(two, SparseTensor):
-        return _product(one, two)
-    sparse, factor = (one, two) if isinstance(one, SparseTensor) else (two, one)
+def _mul(arguments: dict[str, Any]) -> Any:
+    left, right = arguments["input"], arguments["other"]
+    if isinstance(left, SparseTensor) and isinstance(right, SparseTensor):
+        return _product(left, right)
+    sparse, factor = (left, right) if isinstance(left, SparseTensor) else (right, left)
     return sparse.with_entries(sparse.entries * _at(sparse, factor, "mul"))
 
 
 @_rule("div")
-def _div(given: dict[str, Any]) -> Any:
-    one, two = given["input"], given["other"]
-    if isinstance(two, SparseTensor):
+def _div(arguments: dict[str, Any]) -> Any:
+    left, right = arguments["input"], arguments["other"]
+    if isinstance(right, SparseTensor):
         raise refusal("div by a sparse tensor (by zeros)")
-    return one.with_entries(one.entries / _at(one, two, "div"))
+    return left.with_entries(left.entries / _at(left, right, "div"))
 
 
 @_rule("pow")
-def _pow(given: dict[str, Any]) -> Any:
-    one, exponent = given["input"], given.get("exponent")
-    if not isinstance(one, SparseTensor) or not isinstance(exponent, (int, float)) or exponent <= 0:
+def _pow(arguments: dict[str, Any]) -> Any:
+    base, exponent = arguments["input"], arguments.get("exponent")
+    if not isinstance(base, SparseTensor) or not isinstance(exponent, (int, float)) or exponent <= 0:
         raise refusal("pow with an exponent that is not a number above 0")
-    whole = one.coalesce() if one.form == COO else one
+    whole = base.coalesce() if base.form == COO else base
     return whole.with_entries(whole.entries**exponent)
 
 
@@ -150,129 +152,131 @@ def _at(sparse: SparseTensor, factor: Any, who: str) -> Any:
     return getitem(expand(factor, sparse.whole), tuple(sparse.to_sparse_coo().places))
 
 
-def _product(one: SparseTensor, two: SparseTensor) -> SparseTensor:
+def _product(input: SparseTensor, other: SparseTensor) -> SparseTensor:
     """Elementwise: entries that both have."""
-    if one.whole != two.whole or one.dense_dim() or two.dense_dim():
+    if input.whole != other.whole or input.dense_dim() or other.dense_dim():
         raise ShapeError(
-            f"mul: expected sparse tensors of one shape without dense dims, got shapes {one.whole} and {two.whole}."
+            f"mul: expected sparse tensors of one shape without dense dims, got shapes {input.whole} and {other.whole}."
         )
-    left, right = one.to_sparse_coo().coalesce(), two.to_sparse_coo().coalesce()
+    left, right = input.to_sparse_coo().coalesce(), other.to_sparse_coo().coalesce()
     among, at = coordinates.matched(
-        coordinates.numbered(left.places, one.whole), coordinates.numbered(right.places, one.whole)
+        coordinates.numbered(left.places, input.whole), coordinates.numbered(right.places, input.whole)
     )
     kept = among.nonzero()[:, 0]
     entries = getitem(left.entries, kept) * getitem(right.entries, getitem(at, kept))
-    found = of_coordinates(left.places[:, kept], entries, one.whole, True)
-    return found if one.form == COO else found.to_sparse(layout=one.form)
+    product = of_coordinates(left.places[:, kept], entries, input.whole, True)
+    return product if input.form == COO else product.to_sparse(layout=input.form)
 
 
 # --- matrix products -------------------------------------------------------------------------------------------------------
 
 
 @_rule("matmul")
-def _matmul(given: dict[str, Any]) -> Any:
-    one, two = given["input"], given["other"]
-    for each in (one, two):
+def _matmul(arguments: dict[str, Any]) -> Any:
+    left, right = arguments["input"], arguments["other"]
+    for each in (left, right):
         if isinstance(each, SparseTensor) and (len(each.whole) != 2 or each.dense_dim()):
             raise ShapeError(f"matmul: expected a sparse matrix, got a sparse tensor of shape {each.whole}.")
-    if not 0 < two.ndim <= 2 or not 0 < one.ndim <= 2:
+    if not 0 < right.ndim <= 2 or not 0 < left.ndim <= 2:
         raise ShapeError(
-            f"matmul: expected matrices or vectors beside a sparse matrix, got shapes {tuple(one.shape)} and {tuple(two.shape)}."
+            f"matmul: expected matrices or vectors beside a sparse matrix, got shapes {tuple(left.shape)} and {tuple(right.shape)}."
         )
-    if one.shape[-1] != two.shape[0]:
+    if left.shape[-1] != right.shape[0]:
         raise ShapeError(
-            f"matmul: mat1 and mat2 shapes cannot be multiplied ({_text(one)} and {_text(two)}): input has {one.shape[-1]} columns "
-            f"but other has {two.shape[0]} rows. Transpose one of them."
+            f"matmul: mat1 and mat2 shapes cannot be multiplied ({_text(left)} and {_text(right)}): input has {left.shape[-1]} columns "
+            f"but other has {right.shape[0]} rows. Transpose one of them."
         )
-    if isinstance(one, SparseTensor) and isinstance(two, SparseTensor):
-        return _of_two(one, two)
-    if isinstance(one, SparseTensor):
-        dense = two if two.ndim == 2 else reshape(two, (-1, 1))
-        found = _times(one, dense)
-        return found if two.ndim == 2 else reshape(found, (one.whole[0],))
-    dense = one if one.ndim == 2 else reshape(one, (1, -1))
-    found = _times(two.t(), dense.t()).t()
-    return found if one.ndim == 2 else reshape(found, (two.whole[1],))
+    if isinstance(left, SparseTensor) and isinstance(right, SparseTensor):
+        return _of_two(left, right)
+    if isinstance(left, SparseTensor):
+        dense = right if right.ndim == 2 else reshape(right, (-1, 1))
+        product = _times(left, dense)
+        return product if right.ndim == 2 else reshape(product, (left.whole[0],))
+    dense = left if left.ndim == 2 else reshape(left, (1, -1))
+    product = _times(right.t(), dense.t()).t()
+    return product if left.ndim == 2 else reshape(product, (right.whole[1],))
 
 
-def _text(one: Any) -> str:
-    return "x".join(map(str, one.shape))
+def _text(matrix: Any) -> str:
+    return "x".join(map(str, matrix.shape))
 
 
-def _times(one: SparseTensor, dense: Any) -> Any:
-    if one.form == "sparse_csc":
-        return sparse_transposed_product(one.entries, one.starts, one.places, dense, one.whole[0])
-    crow, col, entries = one.compressed_rows()
+def _times(matrix: SparseTensor, dense: Any) -> Any:
+    if matrix.form == "sparse_csc":
+        return sparse_transposed_product(matrix.entries, matrix.starts, matrix.places, dense, matrix.whole[0])
+    crow, col, entries = matrix.compressed_rows()
     return sparse_product(entries, crow, col, dense)
 
 
-def _of_two(one: SparseTensor, two: SparseTensor) -> SparseTensor:
+def _of_two(input: SparseTensor, other: SparseTensor) -> SparseTensor:
     """The product of two sparse matrices: each entry of the first meets the row of the second that it stands for."""
-    left = one.to_sparse_coo()
-    crow, col, entries = two.compressed_rows()
+    left = input.to_sparse_coo()
+    crow, col, entries = other.compressed_rows()
     owner, at = coordinates.joined(crow, left.places[1])
     places = stack([getitem(left.places[0], owner), getitem(col, at)])
-    found = of_coordinates(
-        places, getitem(left.entries, owner) * getitem(entries, at), (one.whole[0], two.whole[1])
+    product = of_coordinates(
+        places, getitem(left.entries, owner) * getitem(entries, at), (input.whole[0], other.whole[1])
     ).coalesce()
-    return found if one.form == COO else found.to_sparse_csr()
+    return product if input.form == COO else product.to_sparse_csr()
 
 
 # --- reductions and parts --------------------------------------------------------------------------------------------------
 
 
 @_rule("sum")
-def _sum_rule(given: dict[str, Any]) -> Any:
-    if given.get("keepdim"):
+def _sum_rule(arguments: dict[str, Any]) -> Any:
+    if arguments.get("keepdim"):
         raise refusal("sum with keepdim")
-    return sum_of(given["input"], given.get("dim"))
+    return sum_of(arguments["input"], arguments.get("dim"))
 
 
 def sum_of(input: SparseTensor, dim: Any) -> Any:
     """Over some dims: sparse while a sparse dim is left, else dense."""
     rank = len(input.whole)
     dims = [dim] if isinstance(dim, int) else list(dim) if dim is not None and len(dim) else list(range(rank))
-    gone = {normalize_dim("sum", one, rank) for one in dims}
+    gone = {normalize_dim("sum", axis, rank) for axis in dims}
     if len(gone) == rank:
         return input.entries.sum()
     whole = input.to_sparse_coo()
     sparse = whole.sparse_dim()
     entries = whole.entries
-    inner = [1 + one - sparse for one in sorted(gone) if one >= sparse]
+    inner = [1 + axis - sparse for axis in sorted(gone) if axis >= sparse]
     if inner:
         entries = entries.sum(inner)
-    kept = [one for one in range(sparse) if one not in gone]
-    left = [input.whole[one] for one in range(rank) if one not in gone]
+    kept = [axis for axis in range(sparse) if axis not in gone]
+    left = [input.whole[axis] for axis in range(rank) if axis not in gone]
     if not kept:
         return entries.sum(0)
     return of_coordinates(whole.places[kept], entries, left).coalesce()
 
 
 @_rule("cat")
-def _cat(given: dict[str, Any]) -> Any:
-    parts, dim = list(given["tensors"]), given.get("dim", 0)
-    if not all(isinstance(one, SparseTensor) for one in parts):
+def _cat(arguments: dict[str, Any]) -> Any:
+    parts, dim = list(arguments["tensors"]), arguments.get("dim", 0)
+    if not all(isinstance(part, SparseTensor) for part in parts):
         raise refusal("cat of sparse and dense tensors")
-    whole = [one.to_sparse_coo() for one in parts]
+    whole = [part.to_sparse_coo() for part in parts]
     first = whole[0]
     dim = normalize_dim("cat", dim, len(first.whole))
-    for one in whole[1:]:
-        if one.sparse_dim() != first.sparse_dim() or any(
-            a != b for place, (a, b) in enumerate(zip(one.whole, first.whole, strict=True)) if place != dim
+    for part in whole[1:]:
+        if part.sparse_dim() != first.sparse_dim() or any(
+            a != b for place, (a, b) in enumerate(zip(part.whole, first.whole, strict=True)) if place != dim
         ):
-            raise ShapeError(f"cat: sparse tensors of shapes {first.whole} and {one.whole} do not fit along dim {dim}.")
+            raise ShapeError(
+                f"cat: sparse tensors of shapes {first.whole} and {part.whole} do not fit along dim {dim}."
+            )
     if dim >= first.sparse_dim():
         raise refusal("cat along a dense dim")
     shifted, before = [], 0
-    for one in whole:
-        move: Any = zeros(one.sparse_dim(), 1, dtype=one.places.dtype, device=one.places.device)
+    for part in whole:
+        move: Any = zeros(part.sparse_dim(), 1, dtype=part.places.dtype, device=part.places.device)
         move[dim] = before
-        shifted.append(one.places + move)
-        before += one.whole[dim]
+        shifted.append(part.places + move)
+        before += part.whole[dim]
     size = [*first.whole]
     size[dim] = before
-    ordered = dim == 0 and all(one.coalesced for one in whole)
-    return of_coordinates(cat(shifted, 1), cat([one.entries for one in whole], 0), size, ordered)
+    ordered = dim == 0 and all(part.coalesced for part in whole)
+    return of_coordinates(cat(shifted, 1), cat([part.entries for part in whole], 0), size, ordered)
 
 
 def index_select(self: SparseTensor, dim: int, index: Any) -> SparseTensor:
@@ -305,17 +309,17 @@ def get_item(self: SparseTensor, key: Any) -> Any:
     keys = key if isinstance(key, tuple) else (key,)
     if isinstance(key, Tensor) and key.ndim == 1 and not key.dtype.is_floating_point:
         return index_select(self, 0, key if key.dtype.name != "bool" else key.nonzero()[:, 0])
-    if not all(isinstance(one, int) and not isinstance(one, bool) for one in keys):
+    if not all(isinstance(index, int) and not isinstance(index, bool) for index in keys):
         raise refusal("indexing with anything but integers")
-    found: Any = self
-    for one in keys:
-        found = found.select(0, one) if isinstance(found, SparseTensor) else found[one]
-    return found
+    item: Any = self
+    for index in keys:
+        item = item.select(0, index) if isinstance(item, SparseTensor) else item[index]
+    return item
 
 
 @_rule("clone")
-def _clone(given: dict[str, Any]) -> Any:
-    return given["input"].clone()
+def _clone(arguments: dict[str, Any]) -> Any:
+    return arguments["input"].clone()
 
 
 for _method in (index_select, select):
@@ -327,11 +331,11 @@ def _written(name: str) -> Any:
     """`add_`, `mul_`, ...: the result in the place of the tensor's own entries."""
 
     def method(self: SparseTensor, *args: Any, **kwargs: Any) -> SparseTensor:
-        found = getattr(self, name)(*args, **kwargs)
-        if not isinstance(found, SparseTensor):
+        result = getattr(self, name)(*args, **kwargs)
+        if not isinstance(result, SparseTensor):
             raise refusal(f"{name}_ of a dense tensor to a sparse one")
-        self.form, self.places, self.starts, self.entries = found.form, found.places, found.starts, found.entries
-        self.coalesced, self.rows = found.coalesced, None
+        self.form, self.places, self.starts, self.entries = result.form, result.places, result.starts, result.entries
+        self.coalesced, self.rows = result.coalesced, None
         return self
 
     method.__name__, method.__doc__ = f"{name}_", f"`{name}`, in place."

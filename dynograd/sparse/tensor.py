@@ -124,8 +124,8 @@ class SparseTensor(Tensor):
 
     @property
     def _grad(self) -> Any:  # type: ignore[override]
-        found = self.entries._grad
-        return None if found is None else self.with_entries(found)
+        grad = self.entries._grad
+        return None if grad is None else self.with_entries(grad)
 
     @_grad.setter
     def _grad(self, value: Any) -> None:
@@ -262,8 +262,8 @@ class SparseTensor(Tensor):
 
     def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Any:
         """All elements: zeros where there is no entry; entries of one place are added up."""
-        found = coordinates.scattered(self.to_sparse_coo().places, self.entries, self.whole)
-        return found if dtype is None else found.to(dtype)
+        dense = coordinates.scattered(self.to_sparse_coo().places, self.entries, self.whole)
+        return dense if dtype is None else dense.to(dtype)
 
     def to_sparse(
         self, sparse_dim: Any = None, *, layout: Any = None, blocksize: Any = None, dense_dim: Any = None
@@ -320,9 +320,9 @@ class SparseTensor(Tensor):
 
     def transpose(self, dim0: int, dim1: int) -> SparseTensor:
         """Two sparse dims exchanged."""
-        one, two = (normalize_dim("transpose", dim, len(self.whole)) for dim in (dim0, dim1))
+        first, second = (normalize_dim("transpose", dim, len(self.whole)) for dim in (dim0, dim1))
         order = list(range(len(self.whole)))
-        order[one], order[two] = two, one
+        order[first], order[second] = second, first
         return self.permute(*order)
 
     def permute(self, *dims: Any) -> SparseTensor:
@@ -412,10 +412,10 @@ class SparseTensor(Tensor):
         return _make, (self.form, self.places, self.starts, self.entries, self.whole, self.coalesced)
 
     @staticmethod
-    def __dynograd_op__(op: Any, given: dict[str, Any]) -> Any:
+    def __dynograd_op__(op: Any, arguments: dict[str, Any]) -> Any:
         from dynograd.sparse.rules import run_op
 
-        return run_op(op, given)
+        return run_op(op, arguments)
 
 
 for _name in ("float", "double", "half", "bfloat16", "long", "int", "short", "char", "byte", "cfloat", "cdouble"):
@@ -428,11 +428,11 @@ for _name in ("float", "double", "half", "bfloat16", "long", "int", "short", "ch
 
 
 def _make(form: str, places: Any, starts: Any, entries: Any, whole: tuple[int, ...], coalesced: bool) -> SparseTensor:
-    made: Any = object.__new__(SparseTensor)
-    made._meta = None
-    made.form, made.places, made.starts, made.entries = form, places, starts, entries
-    made.whole, made.coalesced, made.rows = tuple(whole), coalesced, None
-    return made
+    sparse: Any = object.__new__(SparseTensor)
+    sparse._meta = None
+    sparse.form, sparse.places, sparse.starts, sparse.entries = form, places, starts, entries
+    sparse.whole, sparse.coalesced, sparse.rows = tuple(whole), coalesced, None
+    return sparse
 
 
 def of_coordinates(places: Any, entries: Any, whole: Sequence[int], coalesced: bool = False) -> SparseTensor:

@@ -28,7 +28,7 @@ class TreeSpec(NamedTuple):
     @property
     def num_leaves(self) -> int:
         """How many leaves there are."""
-        return 1 if self.type is None else sum(one.num_leaves for one in self.children_specs)
+        return 1 if self.type is None else sum(child.num_leaves for child in self.children_specs)
 
     def is_leaf(self) -> bool:
         """Whether this is a leaf itself."""
@@ -78,10 +78,10 @@ def tree_unflatten(leaves: Any, treespec: TreeSpec) -> Any:
     Raises:
         ValueError: too many or too few leaves.
     """
-    given = list(leaves)
-    if len(given) != treespec.num_leaves:
-        raise ValueError(f"tree_unflatten: expected {treespec.num_leaves} leaves, got {len(given)}.")
-    return _put(treespec, iter(given))
+    listed = list(leaves)
+    if len(listed) != treespec.num_leaves:
+        raise ValueError(f"tree_unflatten: expected {treespec.num_leaves} leaves, got {len(listed)}.")
+    return _put(treespec, iter(listed))
 
 
 def tree_leaves(tree: Any, is_leaf: Any = None) -> list[Any]:
@@ -116,11 +116,11 @@ def _take(tree: Any, leaves: list[Any], is_leaf: Any) -> TreeSpec:
     if is_leaf is None or not is_leaf(tree):
         if kind in _registered:
             children, context = _registered[kind][0](tree)
-            return TreeSpec(kind, context, tuple(_take(one, leaves, is_leaf) for one in children))
+            return TreeSpec(kind, context, tuple(_take(child, leaves, is_leaf) for child in children))
         if kind in (dict, OrderedDict):
-            return TreeSpec(kind, list(tree), tuple(_take(one, leaves, is_leaf) for one in tree.values()))
+            return TreeSpec(kind, list(tree), tuple(_take(child, leaves, is_leaf) for child in tree.values()))
         if kind in (list, tuple) or (isinstance(tree, tuple) and hasattr(tree, "_fields")):
-            return TreeSpec(kind, None, tuple(_take(one, leaves, is_leaf) for one in tree))
+            return TreeSpec(kind, None, tuple(_take(child, leaves, is_leaf) for child in tree))
     leaves.append(tree)
     return _LEAF
 
@@ -128,7 +128,7 @@ def _take(tree: Any, leaves: list[Any], is_leaf: Any) -> TreeSpec:
 def _put(spec: TreeSpec, leaves: Any) -> Any:
     if spec.type is None:
         return next(leaves)
-    parts = [_put(one, leaves) for one in spec.children_specs]
+    parts = [_put(child, leaves) for child in spec.children_specs]
     if spec.type in _registered:
         return _registered[spec.type][1](parts, spec.context)
     if spec.context is not None:

@@ -21,7 +21,7 @@ class Measurement:
     @property
     def times(self) -> list[float]:
         """Seconds for one execution, of each run."""
-        return [one / self.number_per_run for one in self.raw_times]
+        return [seconds / self.number_per_run for seconds in self.raw_times]
 
     @property
     def median(self) -> float:
@@ -71,7 +71,7 @@ class Timer:
         language: Any = None,
     ) -> None:
         self._timer = timeit.Timer(stmt, setup, _waiting(timer), globals)
-        self._title = ": ".join([one for one in (label, sub_label, description) if one]) or str(stmt)
+        self._title = ": ".join([part for part in (label, sub_label, description) if part]) or str(stmt)
 
     def timeit(self, number: int = 1_000_000) -> Measurement:
         """One run of `number` executions, after a short one."""

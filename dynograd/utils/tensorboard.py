@@ -61,7 +61,11 @@ class SummaryWriter(tensorboardX.SummaryWriter):
 def _with_arrays(method: Any) -> Any:
     @functools.wraps(method)
     def called(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return method(self, *[_plain(one) for one in args], **{name: _plain(one) for name, one in kwargs.items()})
+        return method(
+            self,
+            *[_plain(argument) for argument in args],
+            **{name: _plain(argument) for name, argument in kwargs.items()},
+        )
 
     return called
 
@@ -76,9 +80,9 @@ def _plain(value: Any) -> Any:
         )
         return array if array.ndim else array.item()
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(entry) for name, entry in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(_plain(one) for one in value)
+        return type(value)(_plain(entry) for entry in value)
     return value
 
 

@@ -44,7 +44,7 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     """
     if stop is None:
         start, stop = 0, start
-    if dtype is None and any([isinstance(one, float) for one in (start, stop, step)]):
+    if dtype is None and any([isinstance(bound, float) for bound in (start, stop, step)]):
         dtype = dtypes.get_default_dtype()
     if (stop - start) * step < 0:
         stop = start
@@ -59,14 +59,14 @@ def linspace(
     >>> xp.linspace(0, 1, 4, endpoint=False)
     tensor([0.0000, 0.2500, 0.5000, 0.7500])
     """
-    parts = [one for one in (start, stop) if isinstance(one, complex)]
+    parts = [bound for bound in (start, stop) if isinstance(bound, complex)]
     kind = dtypes.as_dtype(dtype) if dtype is not None else dtypes.default_complex() if parts else None
     if kind is not None and kind.is_complex:
         start, stop, real = complex(start), complex(stop), kind.to_real()
         steps = [(start.real, stop.real), (start.imag, stop.imag)]
         return ops.complex(*[linspace(a, b, num, dtype=real, device=device, endpoint=endpoint) for a, b in steps])
-    made: Any = creation.linspace(start, stop, num + (not endpoint and num > 0), dtype=kind, device=device)
-    return made if endpoint else ops.clone(made[:num])
+    points: Any = creation.linspace(start, stop, num + (not endpoint and num > 0), dtype=kind, device=device)
+    return points if endpoint else ops.clone(points[:num])
 
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
@@ -123,10 +123,10 @@ def eye(n_rows: int, n_cols: Any = None, /, *, k: int = 0, dtype: Any = None, de
     n_cols = n_rows if n_cols is None else n_cols
     if k == 0:
         return creation.eye(n_rows, n_cols, dtype=dtype, device=device)
-    made = creation.zeros(n_rows, n_cols, dtype=dtype, device=device)
+    matrix = creation.zeros(n_rows, n_cols, dtype=dtype, device=device)
     if -n_rows < k < n_cols:
-        ops.diagonal(made, k).fill_(1)
-    return made
+        ops.diagonal(matrix, k).fill_(1)
+    return matrix
 
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
@@ -145,7 +145,7 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
     >>> [grid.shape for grid in xp.meshgrid(xp.arange(2), xp.arange(3))]
     [dynograd.Size([3, 2]), dynograd.Size([3, 2])]
     """
-    return list(ops.meshgrid(*[ops.reshape(one, (-1,)) for one in arrays], indexing=indexing)) if arrays else []
+    return list(ops.meshgrid(*[ops.reshape(array, (-1,)) for array in arrays], indexing=indexing)) if arrays else []
 
 
 def _shape(shape: Any) -> tuple[int, ...]:

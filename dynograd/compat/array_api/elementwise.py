@@ -72,16 +72,16 @@ def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
     >>> xp.clip(xp.asarray([1, 5, 9]), 2, 8)
     tensor([2, 5, 8])
     """
-    bounds = [one for one in (min, max) if one is not None]
-    kind = result_type(x, *[one for one in bounds if isinstance(one, Tensor)])
-    found = in_dtype(x, kind)
+    bounds = [bound for bound in (min, max) if bound is not None]
+    kind = result_type(x, *[bound for bound in bounds if isinstance(bound, Tensor)])
+    clipped = in_dtype(x, kind)
     if not bounds:
-        return ops.clone(found)
-    if not any([isinstance(one, Tensor) for one in bounds]):
-        return ops.clamp(found, min, max)
+        return ops.clone(clipped)
+    if not any([isinstance(bound, Tensor) for bound in bounds]):
+        return ops.clamp(clipped, min, max)
     if min is not None:
-        found = ops.maximum(*tensors(found, min))
-    return found if max is None else ops.minimum(*tensors(found, max))
+        clipped = ops.maximum(*tensors(clipped, min))
+    return clipped if max is None else ops.minimum(*tensors(clipped, max))
 
 
 def imag(x: Tensor, /) -> Tensor:
@@ -99,11 +99,11 @@ def expm1(x: Tensor, /) -> Tensor:
     >>> xp.expm1(xp.asarray([xp.inf + 0j]))
     tensor([inf+0.j])
     """
-    found = ops.expm1(x)
+    result = ops.expm1(x)
     if not x.dtype.is_complex:
-        return found
-    found = ops.complex(ops.real(found) + 0.0, ops.imag(found))  # -0 becomes 0
-    return ops.where(ops.isfinite(x), found, ops.exp(x) - 1)
+        return result
+    result = ops.complex(ops.real(result) + 0.0, ops.imag(result))  # -0 becomes 0
+    return ops.where(ops.isfinite(x), result, ops.exp(x) - 1)
 
 
 def sign(x: Tensor, /) -> Tensor:
@@ -112,8 +112,8 @@ def sign(x: Tensor, /) -> Tensor:
     >>> xp.sign(xp.asarray([-2.0, 0.0, xp.nan]))
     tensor([-1.,  0.,  nan])
     """
-    found = ops.sgn(x)
-    return ops.where(ops.isnan(x), x, found) if x.dtype.category > dtypes.INTEGER else found
+    signs = ops.sgn(x)
+    return ops.where(ops.isnan(x), x, signs) if x.dtype.category > dtypes.INTEGER else signs
 
 
 def floor_divide(x1: Any, x2: Any, /) -> Tensor:
@@ -123,11 +123,11 @@ def floor_divide(x1: Any, x2: Any, /) -> Tensor:
     tensor([3., inf, -0.])
     """
     x1, x2 = promoted(x1, x2)
-    found = ops.floor_divide(x1, x2)
-    if not found.dtype.is_floating_point:
-        return found
+    quotient = ops.floor_divide(x1, x2)
+    if not quotient.dtype.is_floating_point:
+        return quotient
     x1, x2 = tensors(x1, x2)
-    return ops.where(ops.isinf(x1) != ops.isinf(x2), x1 / x2, found)
+    return ops.where(ops.isinf(x1) != ops.isinf(x2), x1 / x2, quotient)
 
 
 globals().update({name: _unary(name, getattr(ops, op)) for name, op in _UNARY.items() if hasattr(ops, op)})

@@ -38,10 +38,10 @@ class Info:
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, dtypes.dtype]:
         """The standard's dtypes by name; those of a kind, or of several."""
         kinds = ("bool", "numeric") if kind is None else (kind,) if isinstance(kind, str) else kind
-        unknown = [one for one in kinds if one not in KINDS]
+        unknown = [name for name in kinds if name not in KINDS]
         if unknown:
             raise ValueError(f"dtypes: expected kinds among {', '.join(map(repr, KINDS))}, got {unknown[0]!r}.")
-        return {one.name: one for named in kinds for one in KINDS[named]}
+        return {dtype.name: dtype for name in kinds for dtype in KINDS[name]}
 
     def devices(self) -> list[devices.device]:
         """The CPU and each GPU."""

@@ -63,7 +63,7 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
 
 def tensordot(x1: Tensor, x2: Tensor, /, *, axes: Any = 2) -> Tensor:
     """Sums of products over the last `axes` dims of `x1` and the first of `x2`, or over two lists of dims."""
-    return ops.tensordot(*promoted(x1, x2), dims=axes if isinstance(axes, int) else [list(one) for one in axes])
+    return ops.tensordot(*promoted(x1, x2), dims=axes if isinstance(axes, int) else [list(dims) for dims in axes])
 
 
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
@@ -72,15 +72,15 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     >>> xp.vecdot(xp.asarray([1, 2]), xp.asarray([3, 4]))
     tensor(11)
     """
-    one, two = promoted(x1, x2)
-    for x in (one, two):
-        if not -x.ndim <= axis < 0 and not (axis >= 0 and one.ndim == two.ndim):
+    left, right = promoted(x1, x2)
+    for x in (left, right):
+        if not -x.ndim <= axis < 0 and not (axis >= 0 and left.ndim == right.ndim):
             raise ValueError(
                 f"vecdot: expected a negative axis of both tensors, got {axis} for shape {tuple(x.shape)}."
             )
-    if one.shape[axis] != two.shape[axis]:
-        raise ValueError(f"vecdot: sizes along axis {axis} differ: {one.shape[axis]} and {two.shape[axis]}.")
-    product = (ops.conj(one) if one.dtype.is_complex else one) * two
+    if left.shape[axis] != right.shape[axis]:
+        raise ValueError(f"vecdot: sizes along axis {axis} differ: {left.shape[axis]} and {right.shape[axis]}.")
+    product = (ops.conj(left) if left.dtype.is_complex else left) * right
     return sum(product, axis=axis, dtype=product.dtype)
 
 
@@ -91,12 +91,12 @@ def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The cross product of vectors of three elements along `axis`; the other dims broadcast."""
-    one, two = promoted(x1, x2)
-    if one.shape[axis] != 3 or two.shape[axis] != 3:
+    left, right = promoted(x1, x2)
+    if left.shape[axis] != 3 or right.shape[axis] != 3:
         raise ValueError(
             f"cross: expected size 3 along axis {axis}, got shapes {tuple(x1.shape)} and {tuple(x2.shape)}."
         )
-    return linalg.cross(*ops.broadcast_tensors(one, two), dim=axis)
+    return linalg.cross(*ops.broadcast_tensors(left, right), dim=axis)
 
 
 def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:

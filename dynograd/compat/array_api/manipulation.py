@@ -31,8 +31,8 @@ def concat(arrays: Any, /, *, axis: Any = 0) -> Tensor:
     >>> xp.concat([xp.asarray([[1, 2]]), xp.asarray([[3], [4]])], axis=None)
     tensor([1, 2, 3, 4])
     """
-    given = promoted(*arrays)
-    return ops.cat([ops.reshape(one, (-1,)) for one in given], 0) if axis is None else ops.cat(given, axis)
+    operands = promoted(*arrays)
+    return ops.cat([ops.reshape(array, (-1,)) for array in operands], 0) if axis is None else ops.cat(operands, axis)
 
 
 def stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
@@ -98,13 +98,13 @@ def reshape(x: Tensor, /, shape: Any, *, copy: Any = None) -> Tensor:
     Raises:
         ValueError: `copy=False`, but the elements cannot stay where they are.
     """
-    found = ops.reshape(x, tuple(shape))
-    shares = arrays.is_view_of(found.array, x.array)
+    reshaped = ops.reshape(x, tuple(shape))
+    shares = arrays.is_view_of(reshaped.array, x.array)
     if copy is False and not shares:
         raise ValueError(
             f"reshape: {tuple(x.shape)} with strides {x.stride()} cannot become {tuple(shape)} without a copy. Pass copy=None."
         )
-    return ops.clone(found) if copy and shares else found
+    return ops.clone(reshaped) if copy and shares else reshaped
 
 
 def repeat(x: Tensor, repeats: Any, /, *, axis: Any = None) -> Tensor:

@@ -28,16 +28,16 @@ def result_type(*arrays_and_dtypes: Any) -> dtype:
     dynograd.float64
     """
     kinds, numbers = [], []
-    for one in arrays_and_dtypes:
-        if isinstance(one, Tensor):
-            kinds.append(one.dtype)
-        elif isinstance(one, dtype):
-            kinds.append(one)
-        elif isinstance(one, (bool, int, float, complex)):
-            numbers.append(one)
+    for argument in arrays_and_dtypes:
+        if isinstance(argument, Tensor):
+            kinds.append(argument.dtype)
+        elif isinstance(argument, dtype):
+            kinds.append(argument)
+        elif isinstance(argument, (bool, int, float, complex)):
+            numbers.append(argument)
         else:
             raise TypeError(
-                f"result_type: expected tensors, dtypes and Python numbers, got {type(one).__name__} {one!r}. Use asarray()."
+                f"result_type: expected tensors, dtypes and Python numbers, got {type(argument).__name__} {argument!r}. Use asarray()."
             )
     if not kinds:
         raise TypeError(
@@ -67,7 +67,7 @@ def in_dtype(x: Tensor, kind: dtype) -> Tensor:
 def promoted(*values: Any) -> tuple[Any, ...]:
     """The operands of an elementwise function: tensors in their common dtype, numbers as they are."""
     kinds = [value.dtype for value in values if isinstance(value, Tensor)]
-    kind = kinds[0] if len(kinds) == len(values) and len({id(one) for one in kinds}) == 1 else result_type(*values)
+    kind = kinds[0] if len(kinds) == len(values) and len({id(dtype) for dtype in kinds}) == 1 else result_type(*values)
     return tuple([in_dtype(value, kind) if isinstance(value, Tensor) else value for value in values])
 
 

@@ -103,11 +103,11 @@ def _running(who: str, op: Any, start: int, x: Tensor, axis: Any, dtype: Any, in
         axis = 0
     (dim,) = dims(axis, x.ndim)
     x = in_dtype(x, _wide(x, dtype))
-    found = op(x, dim, dtype=x.dtype)
+    sums = op(x, dim, dtype=x.dtype)
     if not include_initial:
-        return found
+        return sums
     shape = (*x.shape[:dim], 1, *x.shape[dim + 1 :])
-    return ops.cat([full(shape, start, dtype=x.dtype, device=x.device), found], dim)
+    return ops.cat([full(shape, start, dtype=x.dtype, device=x.device), sums], dim)
 
 
 def _wide(x: Tensor, dtype: Any) -> dtypes.dtype:
@@ -134,5 +134,5 @@ def _over_one(x: Tensor, axis: Any, keepdims: bool, reduce: Any) -> Tensor:
     count = 1
     for dim in over:
         count *= x.shape[dim]
-    found = reduce(ops.reshape(ops.permute(x, (*kept, *over)), (*shape, count)))
-    return ops.reshape(found, [1 if dim in over else x.shape[dim] for dim in range(x.ndim)]) if keepdims else found
+    reduced = reduce(ops.reshape(ops.permute(x, (*kept, *over)), (*shape, count)))
+    return ops.reshape(reduced, [1 if dim in over else x.shape[dim] for dim in range(x.ndim)]) if keepdims else reduced

@@ -25,8 +25,8 @@ def argmin(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
 def _arg(op: Any, x: Tensor, axis: Any, keepdims: bool) -> Tensor:
     if axis is not None:
         return op(x, axis, keepdims)
-    found = op(ops.reshape(x, (-1,)), 0)
-    return ops.reshape(found, (1,) * x.ndim) if keepdims else found
+    place = op(ops.reshape(x, (-1,)), 0)
+    return ops.reshape(place, (1,) * x.ndim) if keepdims else place
 
 
 def count_nonzero(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:

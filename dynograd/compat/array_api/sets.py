@@ -55,14 +55,14 @@ def unique_all(x: Tensor, /) -> UniqueAll:
 
 def unique_counts(x: Tensor, /) -> UniqueCounts:
     """The distinct values, and how often each occurs."""
-    found = unique_all(x)
-    return UniqueCounts(found.values, found.counts)
+    unique = unique_all(x)
+    return UniqueCounts(unique.values, unique.counts)
 
 
 def unique_inverse(x: Tensor, /) -> UniqueInverse:
     """The distinct values, and which of them each element is."""
-    found = unique_all(x)
-    return UniqueInverse(found.values, found.inverse_indices)
+    unique = unique_all(x)
+    return UniqueInverse(unique.values, unique.inverse_indices)
 
 
 def unique_values(x: Tensor, /) -> Tensor:

@@ -21,5 +21,5 @@ def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool
 
 def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The numbers along `axis` that sort `x`."""
-    found: Any = ops.argsort(x, axis, descending, stable)
-    return found
+    order: Any = ops.argsort(x, axis, descending, stable)
+    return order

@@ -9,7 +9,7 @@ from dynograd.tensor.methods import public_functions
 
 __all__ = ["dims", "ops"]
 
-ops: Any = SimpleNamespace(**{name: one for name, one in public_functions().items() if name.isidentifier()})
+ops: Any = SimpleNamespace(**{name: function for name, function in public_functions().items() if name.isidentifier()})
 
 
 def dims(axis: Any, rank: int) -> tuple[int, ...]:
@@ -18,8 +18,8 @@ def dims(axis: Any, rank: int) -> tuple[int, ...]:
     Raises:
         IndexError: an axis outside, or named twice.
     """
-    given = tuple(range(rank)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
-    found = tuple([one + rank if one < 0 else one for one in given])
-    if any([not 0 <= one < rank for one in found]) or len(set(found)) != len(found):
+    axes = tuple(range(rank)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+    dims = tuple([dim + rank if dim < 0 else dim for dim in axes])
+    if any([not 0 <= dim < rank for dim in dims]) or len(set(dims)) != len(dims):
         raise IndexError(f"axis: expected different axes between {-rank} and {rank - 1}, got {axis}.")
-    return found
+    return dims

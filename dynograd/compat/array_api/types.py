@@ -68,8 +68,8 @@ def finfo(type: Any, /) -> FloatLimits:
     (32, dynograd.float64)
     """
     kind = _dtype_of(type)
-    found = dtypes.finfo(kind)
-    return FloatLimits(found.bits, found.eps, found.max, found.min, found.smallest_normal, kind.to_real())
+    limits = dtypes.finfo(kind)
+    return FloatLimits(limits.bits, limits.eps, limits.max, limits.min, limits.smallest_normal, kind.to_real())
 
 
 def iinfo(type: Any, /) -> IntegerLimits:
@@ -79,8 +79,8 @@ def iinfo(type: Any, /) -> IntegerLimits:
     65535
     """
     kind = _dtype_of(type)
-    found = dtypes.iinfo(kind)
-    return IntegerLimits(found.bits, found.max, found.min, kind)
+    limits = dtypes.iinfo(kind)
+    return IntegerLimits(limits.bits, limits.max, limits.min, kind)
 
 
 def isdtype(dtype: dtypes.dtype, kind: Any) -> Any:
@@ -93,7 +93,7 @@ def isdtype(dtype: dtypes.dtype, kind: Any) -> Any:
     (True, False)
     """
     if isinstance(kind, tuple):
-        return any([isdtype(dtype, one) for one in kind])
+        return any([isdtype(dtype, part) for part in kind])
     if not isinstance(kind, str):
         return dtype is kind
     if kind not in KINDS:

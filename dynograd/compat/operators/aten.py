@@ -90,12 +90,12 @@ def _function(name: str) -> Any:
         return FORMS[name]
     if name.endswith("_backward"):  # ours have arguments of their own
         return None
-    found = getattr(home[0], name, None) if name in home[0].__all__ else None
+    function = getattr(home[0], name, None) if name in home[0].__all__ else None
     for place in _PLACES:
-        if found is None and name.startswith(f"{place}_"):
-            found = getattr(importlib.import_module(f"dynograd.{place}"), name.removeprefix(f"{place}_"), None)
-    if found is None:
-        found = getattr(importlib.import_module("dynograd.nn.functional"), name, None)
-    if found is None and not name.startswith("__"):
-        found = vars(Tensor).get(name)
-    return found if callable(found) and not isinstance(found, type) else None
+        if function is None and name.startswith(f"{place}_"):
+            function = getattr(importlib.import_module(f"dynograd.{place}"), name.removeprefix(f"{place}_"), None)
+    if function is None:
+        function = getattr(importlib.import_module("dynograd.nn.functional"), name, None)
+    if function is None and not name.startswith("__"):
+        function = vars(Tensor).get(name)
+    return function if callable(function) and not isinstance(function, type) else None

@@ -54,17 +54,17 @@ def form(function: Any) -> Any:
     def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         if out is None:
             return checked(*args, **kwargs)
-        for one in out if isinstance(out, (tuple, list)) else (out,):
-            refuse_repeats(function.__name__, getattr(one, "array", one))
+        for output in out if isinstance(out, (tuple, list)) else (out,):
+            refuse_repeats(function.__name__, getattr(output, "array", output))
         return write_out(function.__name__, out, checked(*args, **kwargs))
 
     call.__name__ = call.__qualname__ = function.__name__
     call.__doc__, call.__module__ = function.__doc__, function.__module__
-    given = inspect.signature(function)
-    last = [one for one in given.parameters.values() if one.kind is one.VAR_KEYWORD]
+    signature = inspect.signature(function)
+    last = [parameter for parameter in signature.parameters.values() if parameter.kind is parameter.VAR_KEYWORD]
     out = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
-    kept = [one for one in given.parameters.values() if one.kind is not one.VAR_KEYWORD]
-    call.__signature__ = given.replace(parameters=[*kept, out, *last])  # type: ignore[attr-defined]
+    kept = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+    call.__signature__ = signature.replace(parameters=[*kept, out, *last])  # type: ignore[attr-defined]
     FORMS[function.__name__] = call
     return call
 
@@ -72,18 +72,18 @@ def form(function: Any) -> Any:
 def _of_kinds(function: Any) -> Any:
     """A function that refuses what can be no argument of the annotated kind: a number for an Array, a string for a number."""
     kinds = [
-        (place, one.name, *_REFUSED[word])
-        for place, one in enumerate(inspect.signature(function).parameters.values())
-        if (word := str(one.annotation).removesuffix(" | None")) in _REFUSED
+        (place, parameter.name, *_REFUSED[word])
+        for place, parameter in enumerate(inspect.signature(function).parameters.values())
+        if (word := str(parameter.annotation).removesuffix(" | None")) in _REFUSED
     ]
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        for place, name, wanted, refused in kinds:
+        for place, name, expected, refused in kinds:
             value = args[place] if place < len(args) else kwargs.get(name)
             if type(value) in refused:
                 raise TypeError(
-                    f"{function.__name__}(): argument '{name}' (position {place + 1}) must be {wanted}, not {type(value).__name__}. "
+                    f"{function.__name__}(): argument '{name}' (position {place + 1}) must be {expected}, not {type(value).__name__}. "
                     f"Got {value!r}."
                 )
         return function(*args, **kwargs)
@@ -213,8 +213,8 @@ def _batch_norm_with_update(
     eps: float,
 ) -> Any:
     """`native_batch_norm` in training, and an empty tensor in the place of what the GPU's kernels keep."""
-    found = _ops["native_batch_norm"](input, weight, bias, running_mean, running_var, True, momentum, eps)
-    return (*found, creation.empty(0, dtype=dtypes.uint8, device=input.device))
+    normalized = _ops["native_batch_norm"](input, weight, bias, running_mean, running_var, True, momentum, eps)
+    return (*normalized, creation.empty(0, dtype=dtypes.uint8, device=input.device))
 
 
 # --- indexing ------------------------------------------------------------------------------------------------------------------
@@ -267,12 +267,12 @@ def _unsafe_masked_index_put_accumulate(input: Array, mask: Array, indices: Sequ
 
 
 def _places(indices: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple([builtins.slice(None) if one is None else one for one in indices])
+    return tuple([builtins.slice(None) if index is None else index for index in indices])
 
 
 def _within(self: Any, mask: Any, indices: Sequence[Any]) -> tuple[Any, ...]:
     """The indices, 0 where the mask is False."""
-    return tuple([builtins.slice(None) if one is None else _ops["where"](mask, one, 0) for one in indices])
+    return tuple([builtins.slice(None) if index is None else _ops["where"](mask, index, 0) for index in indices])
 
 
 @form
@@ -283,11 +283,13 @@ def _chunk_cat(tensors: Sequence[Any], dim: int, num_chunks: int) -> Any:
         raise ValueError(f"{who} expects positive num_chunks, got {num_chunks}.")
     if not tensors:
         raise ValueError(f"{who} expects a non-empty input tensor list.")
-    shapes = [tuple(one.shape) for one in tensors]
-    if any([not one.numel() for one in tensors]):
+    shapes = [tuple(tensor.shape) for tensor in tensors]
+    if any([not tensor.numel() for tensor in tensors]):
         raise ShapeError(f"{who} expects non-empty tensor, got shapes {shapes}.")
-    if len({one.dtype for one in tensors}) > 1:
-        raise DtypeError(f"{who} expects all input tensors with the same dtype, got {[one.dtype for one in tensors]}.")
+    if len({tensor.dtype for tensor in tensors}) > 1:
+        raise DtypeError(
+            f"{who} expects all input tensors with the same dtype, got {[tensor.dtype for tensor in tensors]}."
+        )
     ranks = {len(shape) for shape in shapes}
     if dim < 0 and len(ranks) > 1:
         raise ShapeError(
@@ -301,9 +303,9 @@ def _chunk_cat(tensors: Sequence[Any], dim: int, num_chunks: int) -> Any:
             f"{who} expects same sizes of 0,...,dim-1 dimensions for all tensors, got dim={dim}, shapes {shapes}."
         )
     parts = []
-    for one, shape in zip(tensors, shapes):
+    for tensor, shape in zip(tensors, shapes):
         lacking = -shape[dim] % num_chunks
-        filled = F.pad(one, (0, 0) * (len(shape) - dim - 1) + (0, lacking)) if lacking else one
+        filled = F.pad(tensor, (0, 0) * (len(shape) - dim - 1) + (0, lacking)) if lacking else tensor
         parts.append(filled.reshape(*shape[:dim], num_chunks, -1))
     return _ops["cat"](parts, dim + 1)
 
@@ -313,7 +315,7 @@ def _chunk_cat(tensors: Sequence[Any], dim: int, num_chunks: int) -> Any:
 
 def _attended(query: Any, key: Any, value: Any, bias: Any, allowed: Any, dropout_p: float, scale: float | None) -> Any:
     """Of (B, T, H, D): the values that queries see (B, T, H, V), and the logarithm of each query's sum (B, H, T) in float32."""
-    query, key, value = (one.transpose(1, 2) for one in (query, key, value))
+    query, key, value = (heads.transpose(1, 2) for heads in (query, key, value))
     scores = (query @ key.transpose(-2, -1)).float() * (query.shape[-1] ** -0.5 if scale is None else scale)
     if bias is not None:
         scores = scores + bias
@@ -330,8 +332,8 @@ def _seen(queries: int, keys: int, first: int, like: Any) -> Any:
     return creation.ones(queries, keys, dtype=dtypes.bool, device=like.device).tril(first)
 
 
-def _no_lengths(who: str, **given: Any) -> None:
-    for name, value in given.items():
+def _no_lengths(who: str, **lengths: Any) -> None:
+    for name, value in lengths.items():
         if value is not None:
             raise NotImplementedError(
                 f"{who}: {name} is not supported. For sequences of different lengths there are ragged tensors and nn.attention."
@@ -375,9 +377,9 @@ def _flash_attention_forward(
     )
     queries, keys = query.shape[1], key.shape[1]
     allowed = _seen(queries, keys, keys - queries, query) if is_causal else None
-    found, sums = _attended(query, key, value, None, allowed, dropout_p, scale)
+    attended, sums = _attended(query, key, value, None, allowed, dropout_p, scale)
     nothing = creation.empty(0, dtype=dtypes.int64, device=query.device)
-    return found, sums, nothing, nothing.clone(), creation.empty(0, dtype=query.dtype, device=query.device)
+    return attended, sums, nothing, nothing.clone(), creation.empty(0, dtype=query.dtype, device=query.device)
 
 
 @form
@@ -405,9 +407,9 @@ def _efficient_attention_forward(
     if custom_mask_type not in (0, 1, 2):
         raise ValueError(f"{who}: custom_mask_type must be 0, 1 or 2, got {custom_mask_type!r}.")
     allowed = None if not custom_mask_type else _seen(queries, keys, (keys - queries) * (custom_mask_type == 2), query)
-    found, sums = _attended(query, key, value, bias, allowed, dropout_p, scale)
+    attended, sums = _attended(query, key, value, bias, allowed, dropout_p, scale)
     nothing = creation.empty(0, dtype=dtypes.int64, device=query.device)
-    return found, sums if compute_log_sumexp else sums[..., :0], nothing, nothing.clone(), queries, keys
+    return attended, sums if compute_log_sumexp else sums[..., :0], nothing, nothing.clone(), queries, keys
 
 
 @form
@@ -425,21 +427,23 @@ def _scaled_mm(
 
     `out_dtype` is that of `self` when left out; `scale_result` counts for a float8 result alone.
     """
-    for name, one in (("mat1", self), ("mat2", mat2)):
-        if "float8" not in str(one.dtype):
-            raise DtypeError(f"_scaled_mm: Expected {name} to be Float8 matrix got {one.dtype}.")
-        if one.ndim != 2:
-            raise ShapeError(f"_scaled_mm: {name} must be a matrix, got shape {tuple(one.shape)}.")
-    for name, one in (("scale_a", scale_a), ("scale_b", scale_b)):
-        if one.dtype is not dtypes.float32:
-            raise DtypeError(f"_scaled_mm: Invalid scaling configuration: {name} must be of float32, got {one.dtype}.")
-        if one.ndim > 2:
-            raise ShapeError(f"_scaled_mm: {name} must have at most 2 dims, got shape {tuple(one.shape)}.")
-    found = (self.float() * scale_a) @ (mat2.float() * scale_b)
+    for name, matrix in (("mat1", self), ("mat2", mat2)):
+        if "float8" not in str(matrix.dtype):
+            raise DtypeError(f"_scaled_mm: Expected {name} to be Float8 matrix got {matrix.dtype}.")
+        if matrix.ndim != 2:
+            raise ShapeError(f"_scaled_mm: {name} must be a matrix, got shape {tuple(matrix.shape)}.")
+    for name, factor in (("scale_a", scale_a), ("scale_b", scale_b)):
+        if factor.dtype is not dtypes.float32:
+            raise DtypeError(
+                f"_scaled_mm: Invalid scaling configuration: {name} must be of float32, got {factor.dtype}."
+            )
+        if factor.ndim > 2:
+            raise ShapeError(f"_scaled_mm: {name} must have at most 2 dims, got shape {tuple(factor.shape)}.")
+    product = (self.float() * scale_a) @ (mat2.float() * scale_b)
     if bias is not None:
-        found = found + bias.float()
+        product = product + bias.float()
     kind = self.dtype if out_dtype is None else out_dtype
-    return (found * scale_result if scale_result is not None and "float8" in str(kind) else found).to(kind)
+    return (product * scale_result if scale_result is not None and "float8" in str(kind) else product).to(kind)
 
 
 # --- gradients -----------------------------------------------------------------------------------------------------------------
@@ -449,10 +453,8 @@ def _pulled(function: Callable[..., Any], inputs: Sequence[Any], g: Any) -> tupl
     """The gradients of `function(*inputs)` in direction `g`; they are differentiable where gradients are recorded."""
     recording = is_grad_enabled()
     with enable_grad():
-        given = [
-            one.view_as(one) if one.requires_grad and recording else one.detach().requires_grad_() for one in inputs
-        ]
-        return grad(function(*given), given, g, create_graph=recording, allow_unused=True)
+        leaves = [x.view_as(x) if x.requires_grad and recording else x.detach().requires_grad_() for x in inputs]
+        return grad(function(*leaves), leaves, g, create_graph=recording, allow_unused=True)
 
 
 @form
@@ -524,18 +526,18 @@ def convolution_backward(
 ) -> Any:
     """The gradients of `convolution` for input, weight and bias; None where `output_mask` says False."""
     rest: Any = (stride, padding, dilation, transposed, output_padding, groups)
-    wanted = [place for place in (0, 1) if output_mask[place]]
-    chosen = [(input, weight)[place] for place in wanted]
+    places = [place for place in (0, 1) if output_mask[place]]
+    chosen = [(input, weight)[place] for place in places]
 
-    def run(*given: Any) -> Any:
+    def run(*chosen_tensors: Any) -> Any:
         both: list[Any] = [input, weight]
-        for place, one in zip(wanted, given):
-            both[place] = one
+        for place, chosen_tensor in zip(places, chosen_tensors):
+            both[place] = chosen_tensor
         return native_forms.convolution(both[0], both[1], None, *rest)
 
-    made = dict(zip(wanted, _pulled(run, chosen, grad_output) if chosen else ()))
+    gradients = dict(zip(places, _pulled(run, chosen, grad_output) if chosen else ()))
     dims = [place for place in range(grad_output.ndim) if place != 1]
-    return made.get(0), made.get(1), grad_output.sum(dims) if output_mask[2] else None
+    return gradients.get(0), gradients.get(1), grad_output.sum(dims) if output_mask[2] else None
 
 
 @form
@@ -596,23 +598,25 @@ def elu(self: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float 
 @form
 def _to_copy(self: Array, *, dtype: Any = None, device: Any = None, non_blocking: bool = False, **layout: Any) -> Any:
     """A copy in another dtype or on another device."""
-    given = {name: one for name, one in (("dtype", dtype), ("device", device)) if one is not None}
-    return self.to(**given, copy=True) if given else self.clone()
+    target = {name: value for name, value in (("dtype", dtype), ("device", device)) if value is not None}
+    return self.to(**target, copy=True) if target else self.clone()
 
 
 def _loss(name: str) -> Any:
     function = getattr(F, name)
-    names = [one for one in inspect.signature(function).parameters if one not in ("size_average", "reduce")]
+    names = [
+        parameter for parameter in inspect.signature(function).parameters if parameter not in ("size_average", "reduce")
+    ]
     with contextlib.suppress(ValueError):  # the reduction stands third, or behind the weight
         names.remove("reduction")
     first = {"nll_loss": ["weight"], "binary_cross_entropy": ["weight"], "multi_margin_loss": ["p", "margin", "weight"]}
     order = [*names[:2], *first.get(name, []), "reduction"]
-    order += [one for one in names if one not in order]
+    order += [parameter for parameter in names if parameter not in order]
 
     def loss(*args: Any, **kwargs: Any) -> Any:
-        given = dict(zip(order, args)) | kwargs
-        given["reduction"] = native_forms.reduction_word(name, given.get("reduction", 1))
-        return function(given.pop(order[0]), given.pop(order[1]), **given)
+        arguments = dict(zip(order, args)) | kwargs
+        arguments["reduction"] = native_forms.reduction_word(name, arguments.get("reduction", 1))
+        return function(arguments.pop(order[0]), arguments.pop(order[1]), **arguments)
 
     loss.__name__, loss.__doc__ = name, f"`nn.functional.{name}`, with its reduction as a number."
     return loss
@@ -635,10 +639,10 @@ def _upsampled(name: str, mode: str, antialias: bool = False) -> Any:
             )
         if input.ndim != rank + 2:
             raise ShapeError(f"{name}: expected an input of {rank + 2} dims, got shape {tuple(input.shape)}.")
-        if len(output_size) != rank or not all([type(one) is int and one > 0 for one in output_size]):
+        if len(output_size) != rank or not all([type(size) is int and size > 0 for size in output_size]):
             raise ValueError(f"{name}: output_size must be {rank} positive ints, got {tuple(output_size)}.")
-        steps = [one for one in (*left, *scales.values()) if one is not None]
-        if not all([isinstance(one, (int, float)) and one > 0 for one in steps]):
+        steps = [pace for pace in (*left, *scales.values()) if pace is not None]
+        if not all([isinstance(pace, (int, float)) and pace > 0 for pace in steps]):
             raise ValueError(f"{name}: scales must be positive numbers, got {steps}.")
         if len(steps) < len(output_size):
             return F.interpolate(input, tuple(output_size), mode=mode, align_corners=align_corners, antialias=antialias)

@@ -34,7 +34,7 @@ def opcheck(
         OpCheckError: a test failed.
         NotImplementedError: a test of PyTorch's compiler was asked for.
     """
-    found = op_of(op)
+    overload = op_of(op)
     tests = {
         "test_schema": _check_schema,
         "test_autograd_registration": _check_registration,
@@ -45,7 +45,7 @@ def opcheck(
         if name not in tests:
             raise NotImplementedError(f"opcheck: there is no test {name!r}; there are {', '.join(tests)}.")
         try:
-            tests[name](found, args, kwargs or {})
+            tests[name](overload, args, kwargs or {})
             results[name] = "SUCCESS"
         except Exception as error:
             results[name] = error
@@ -56,42 +56,42 @@ def opcheck(
 
 def _tensors_of(values: Iterable[Any]) -> list[Tensor]:
     return [
-        each
-        for one in values
-        for each in (one if isinstance(one, (list, tuple)) else (one,))
-        if isinstance(each, Tensor)
+        part
+        for value in values
+        for part in (value if isinstance(value, (list, tuple)) else (value,))
+        if isinstance(part, Tensor)
     ]
 
 
 def _copied(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
     if isinstance(value, (list, tuple)):
-        return type(value)([_copied(one, change) for one in value])
+        return type(value)([_copied(entry, change) for entry in value])
     return change(value) if isinstance(value, Tensor) else value
 
 
-def _own(one: Tensor) -> Tensor:
-    return one.detach().clone().requires_grad_(one.requires_grad)  # type: ignore[attr-defined]
+def _own(tensor: Tensor) -> Tensor:
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)  # type: ignore[attr-defined]
 
 
 def _check_schema(op: OpOverload, args: Any, kwargs: Any) -> None:
-    given = (
-        [_copied(one, lambda each: each.detach().clone()) for one in args],
-        {name: _copied(one, lambda each: each.detach().clone()) for name, one in kwargs.items()},
+    copies = (
+        [_copied(value, lambda tensor: tensor.detach().clone()) for value in args],
+        {name: _copied(value, lambda tensor: tensor.detach().clone()) for name, value in kwargs.items()},
     )
-    bound, named = op._schema.bound(*given)
-    values = dict(zip([one.name for one in op._schema.arguments], bound)) | named
-    before = {name: [each.clone() for each in _tensors_of([one])] for name, one in values.items()}  # type: ignore[attr-defined]
+    bound, named = op._schema.bound(*copies)
+    values = dict(zip([argument.name for argument in op._schema.arguments], bound)) | named
+    before = {name: [tensor.clone() for tensor in _tensors_of([value])] for name, value in values.items()}  # type: ignore[attr-defined]
     op(*bound, **named)
-    for one in op._schema.arguments:
-        for old, new in zip(before.get(one.name, ()), _tensors_of([values.get(one.name)])):
-            if not one.is_write and not (old.array.tobytes() == new.detach().contiguous().array.tobytes()):  # type: ignore[attr-defined]
+    for argument in op._schema.arguments:
+        for old, new in zip(before.get(argument.name, ()), _tensors_of([values.get(argument.name)])):
+            if not argument.is_write and not (old.array.tobytes() == new.detach().contiguous().array.tobytes()):  # type: ignore[attr-defined]
                 raise RuntimeError(
-                    f"Argument {one.name} is not defined as mutable but was mutated. Schema: {op._schema}"
+                    f"Argument {argument.name} is not defined as mutable but was mutated. Schema: {op._schema}"
                 )
 
 
 def _check_registration(op: OpOverload, args: Any, kwargs: Any) -> None:
-    if any([one.requires_grad for one in _tensors_of((*args, *kwargs.values()))]):
+    if any([tensor.requires_grad for tensor in _tensors_of((*args, *kwargs.values()))]):
         if op.backward is None and not {"autograd", "all"}.intersection(op.kernels):
             raise RuntimeError(
                 f"{op._name}: an input requires grad, and no gradient is registered. Use register_autograd."
@@ -99,13 +99,20 @@ def _check_registration(op: OpOverload, args: Any, kwargs: Any) -> None:
 
 
 def _check_fake(op: OpOverload, args: Any, kwargs: Any) -> None:
-    real = op(*[_copied(one, _own) for one in args], **{name: _copied(one, _own) for name, one in kwargs.items()})
+    real = op(
+        *[_copied(value, _own) for value in args], **{name: _copied(value, _own) for name, value in kwargs.items()}
+    )
 
-    def on_meta(one: Tensor) -> Tensor:
-        return one.detach().to("meta")  # type: ignore[attr-defined]
+    def on_meta(value: Tensor) -> Tensor:
+        return value.detach().to("meta")  # type: ignore[attr-defined]
 
-    fake = op(*[_copied(one, on_meta) for one in args], **{name: _copied(one, on_meta) for name, one in kwargs.items()})
-    real, fake = (_tensors_of(one if isinstance(one, (list, tuple)) else (one,)) for one in (real, fake))
-    said, made = ([(tuple(one.shape), one.dtype) for one in each] for each in (fake, real))
-    if said != made:
-        raise RuntimeError(f"{op._name}: the fake impl gives {said}, the operator {made}.")
+    fake = op(
+        *[_copied(value, on_meta) for value in args],
+        **{name: _copied(value, on_meta) for name, value in kwargs.items()},
+    )
+    real, fake = (
+        _tensors_of(outputs if isinstance(outputs, (list, tuple)) else (outputs,)) for outputs in (real, fake)
+    )
+    said, computed = ([(tuple(tensor.shape), tensor.dtype) for tensor in outputs] for outputs in (fake, real))
+    if said != computed:
+        raise RuntimeError(f"{op._name}: the fake impl gives {said}, the operator {computed}.")

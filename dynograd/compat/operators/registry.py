@@ -101,25 +101,25 @@ class OpOverload:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if OVERRIDING and not STATE.off:
-            found = overriding_among((*args, *kwargs.values()))
-            if found:
-                return dispatch(self, found, args, kwargs)
-        given, named = self._schema.bound(args, kwargs)
+            overriding = overriding_among((*args, *kwargs.values()))
+            if overriding:
+                return dispatch(self, overriding, args, kwargs)
+        positional, named = self._schema.bound(args, kwargs)
         kernels = self.kernels
         if "autograd" in kernels and not MODES.below_autograd:
-            return kernels["autograd"](*given, **named)
-        kind = _device_among((*given, *named.values()))
+            return kernels["autograd"](*positional, **named)
+        kind = _device_among((*positional, *named.values()))
         if kind in self.casts and is_autocast_enabled(kind):
             with autocast(kind, enabled=False):
-                return self(*[_cast(one, self.casts[kind]) for one in given], **named)
+                return self(*[_cast(argument, self.casts[kind]) for argument in positional], **named)
         kernel: Any = self.kernel_for(kind)
         if "all" in kernels and kernel is kernels["all"]:
-            return kernel(*given, **named)
-        packed, flat = _flattened(given)
+            return kernel(*positional, **named)
+        packed, flat = _flattened(positional)
         results = self.function.apply(_Call(self, kernel, packed, named), *flat)
         return (
             results[0]
-            if self._schema.one and self._schema.returns[0] != "Tensor[]"
+            if self._schema.single and self._schema.returns[0] != "Tensor[]"
             else _gathered(self._schema, results)
         )
 
@@ -161,13 +161,13 @@ def _flattened(values: Sequence[Any]) -> tuple[list[int | None], list[Any]]:
     """Values with lists of tensors laid open, and how many each list had (None: no list)."""
     packed: list[int | None] = []
     flat: list[Any] = []
-    for one in values:
-        if isinstance(one, (list, tuple)) and any([isinstance(each, Tensor) for each in one]):
-            packed.append(len(one))
-            flat += one
+    for value in values:
+        if isinstance(value, (list, tuple)) and any([isinstance(tensor, Tensor) for tensor in value]):
+            packed.append(len(value))
+            flat += value
         else:
             packed.append(None)
-            flat.append(one)
+            flat.append(value)
     return packed, flat
 
 
@@ -179,7 +179,7 @@ def _regrouped(packed: Sequence[int | None], flat: Sequence[Any]) -> list[Any]:
 def _gathered(schema: Schema, results: Any) -> Any:
     if not schema.returns:
         return None
-    if schema.one:
+    if schema.single:
         return list(results)
     kinds, left = schema.returns, list(results)
     if "Tensor[]" not in kinds:
@@ -190,20 +190,20 @@ def _gathered(schema: Schema, results: Any) -> Any:
 
 def _device_among(values: Sequence[Any]) -> str:
     """The device of the first tensor; one on meta decides."""
-    found = ""
-    for one in values:
-        for each in one if isinstance(one, (list, tuple)) else (one,):
-            if isinstance(each, Tensor) or hasattr(type(each), "__dynograd_function__"):
-                kind = each.device.type
+    device = ""
+    for value in values:
+        for tensor in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(tensor, Tensor) or hasattr(type(tensor), "__dynograd_function__"):
+                kind = tensor.device.type
                 if kind == "meta":
                     return kind
-                found = found or kind
-    return found or "cpu"
+                device = device or kind
+    return device or "cpu"
 
 
 def _cast(value: Any, kind: Any) -> Any:
     if isinstance(value, (list, tuple)):
-        return [_cast(one, kind) for one in value]
+        return [_cast(entry, kind) for entry in value]
     return value.to(kind) if isinstance(value, Tensor) and value.is_floating_point() else value
 
 
@@ -230,10 +230,12 @@ def _function_of(op: OpOverload) -> Any:
         packed, left = _flattened(outputs)
         lists = "Tensor[]" in schema.returns
         if lists:
-            packed = [len(one) if kind == "Tensor[]" else None for one, kind in zip(outputs, schema.returns)]
-            left = [each for one, count in zip(outputs, packed) for each in (one if count is not None else (one,))]
+            packed = [len(output) if kind == "Tensor[]" else None for output, kind in zip(outputs, schema.returns)]
+            left = [
+                each for output, count in zip(outputs, packed) for each in (output if count is not None else (output,))
+            ]
         ctx.call, ctx.output_packed = call, packed
-        return (*left, packed) if lists and not schema.one else tuple(left)
+        return (*left, packed) if lists and not schema.single else tuple(left)
 
     def backward(ctx: Any, *grads: Any) -> Any:
         if op.backward is None:
@@ -242,37 +244,37 @@ def _function_of(op: OpOverload) -> Any:
                 f"Please use register_autograd to add one."
             )
         call = ctx.call
-        if op._schema.one and op._schema.returns[0] == "Tensor[]":
+        if op._schema.single and op._schema.returns[0] == "Tensor[]":
             grads = (list(grads),)
         elif "Tensor[]" in op._schema.returns:
             grads = tuple(_regrouped(ctx.output_packed, grads[:-1]))
-        found = op.backward(ctx, *grads)
-        places = len([one for one in op._schema.arguments if not one.kwarg_only])
-        if not isinstance(found, tuple) and (places == 1 or not isinstance(found, list)):
-            found = (found,)
-        if len(found) != places:
+        gradients = op.backward(ctx, *grads)
+        places = len([argument for argument in op._schema.arguments if not argument.kwarg_only])
+        if not isinstance(gradients, tuple) and (places == 1 or not isinstance(gradients, list)):
+            gradients = (gradients,)
+        if len(gradients) != places:
             raise RuntimeError(
-                f"backward of {op._name} returned {len(found)} gradients, but its schema has {places} arguments: one for each, None for "
+                f"backward of {op._name} returned {len(gradients)} gradients, but its schema has {places} arguments: one for each, None for "
                 f"those that have none, a list for a list of tensors. Schema: {op._schema}"
             )
         flat: list[Any] = [None]
-        for one, count in zip(found, call.packed):
+        for g, count in zip(gradients, call.packed):
             if count is None:
-                flat.append(one)
-            elif one is None:
+                flat.append(g)
+            elif g is None:
                 flat += [None] * count
-            elif not isinstance(one, (list, tuple)) or len(one) != count:
+            elif not isinstance(g, (list, tuple)) or len(g) != count:
                 raise RuntimeError(
-                    f"backward of {op._name}: expected a list of {count} gradients for a list of tensors, got {one!r:.80}."
+                    f"backward of {op._name}: expected a list of {count} gradients for a list of tensors, got {g!r:.80}."
                 )
             else:
-                flat += one
+                flat += g
         return tuple(flat)
 
     name = f"GeneratedBackwardFor_{op.namespace}_{op.__name__.replace('.', '_')}"
-    made = type(name, (Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
-    made.generate_vmap_rule = True  # type: ignore[attr-defined]  # per example, until there is a rule
-    return made
+    function = type(name, (Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
+    function.generate_vmap_rule = True  # type: ignore[attr-defined]  # per example, until there is a rule
+    return function
 
 
 def vmap_of(op: OpOverload, rule: Any) -> Any:
@@ -298,28 +300,32 @@ def _outputs(op: OpOverload, result: Any) -> list[Any]:
                 f"{op._name}: the schema says that nothing is returned, got {type(result).__name__}. Schema: {schema}"
             )
         return []
-    outputs = [result] if schema.one else result
+    outputs = [result] if schema.single else result
     if not isinstance(outputs, (list, tuple)) or len(outputs) != len(schema.returns):
         count = len(outputs) if isinstance(outputs, (list, tuple)) else type(outputs).__name__
         raise RuntimeError(
             f"{op._name}: expected {len(schema.returns)} results in a tuple, got {count}. Schema: {schema}"
         )
-    for one, kind in zip(outputs, schema.returns):
-        fits = isinstance(one, Tensor) if kind.startswith("Tensor") else not isinstance(one, Tensor)
+    for output, kind in zip(outputs, schema.returns):
+        fits = isinstance(output, Tensor) if kind.startswith("Tensor") else not isinstance(output, Tensor)
         if kind == "Tensor[]":
-            fits = isinstance(one, (list, tuple)) and all([isinstance(each, Tensor) for each in one])
-        if not fits and not hasattr(type(one), "__dynograd_function__") and not (one is None and kind.endswith("?")):
-            raise RuntimeError(f"{op._name}: Unable to cast {one!r:.60} to {kind}. Schema: {schema}")
+            fits = isinstance(output, (list, tuple)) and all([isinstance(each, Tensor) for each in output])
+        if (
+            not fits
+            and not hasattr(type(output), "__dynograd_function__")
+            and not (output is None and kind.endswith("?"))
+        ):
+            raise RuntimeError(f"{op._name}: Unable to cast {output!r:.60} to {kind}. Schema: {schema}")
     return list(outputs)
 
 
 def _check_outputs(op: OpOverload, call: _Call, flat: Sequence[Any], outputs: list[Any]) -> None:
     if not op.no_alias:
         return
-    seen = {_memory(one) for one in (*flat, *call.named.values()) if type(one) is Tensor}
-    for one in _flattened(outputs)[1]:
-        if type(one) is Tensor:
-            memory = _memory(one)
+    seen = {_memory(tensor) for tensor in (*flat, *call.named.values()) if type(tensor) is Tensor}
+    for output in _flattened(outputs)[1]:
+        if type(output) is Tensor:
+            memory = _memory(output)
             if memory and memory in seen:
                 raise RuntimeError(
                     f"{op._name}: The output of this custom operator (1) must not also be an input to this custom operator and (2) may "
@@ -329,8 +335,8 @@ def _check_outputs(op: OpOverload, call: _Call, flat: Sequence[Any], outputs: li
             seen.add(memory)
 
 
-def _memory(one: Tensor) -> int:
-    return one.untyped_storage().data_ptr() if one.numel() and one.device.type != "meta" else 0  # type: ignore[attr-defined]
+def _memory(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr() if tensor.numel() and tensor.device.type != "meta" else 0  # type: ignore[attr-defined]
 
 
 # --- names ---------------------------------------------------------------------------------------------------------------------
@@ -350,12 +356,12 @@ class OpOverloadPacket:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         every = list(self._overloads.values())
-        for one in every[:-1]:
+        for overload in every[:-1]:
             try:
-                one._schema.bound(args, kwargs)
+                overload._schema.bound(args, kwargs)
             except RuntimeError:
                 continue
-            return one(*args, **kwargs)
+            return overload(*args, **kwargs)
         return every[-1](*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -386,23 +392,25 @@ class _Namespace(ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         space = self.__dict__["_space"]
-        found = resolvers[space](name) if space in resolvers else None
-        if found is not None:
-            self.__dict__[name] = found
-            return found
-        held = {one: True for one, value in vars(self).items() if isinstance(value, OpOverloadPacket)}
-        close = near[space](name) if space in near else difflib.get_close_matches(name, held)
-        if held or space in resolvers:
+        operator = resolvers[space](name) if space in resolvers else None
+        if operator is not None:
+            self.__dict__[name] = operator
+            return operator
+        operators = {
+            operator_name: True for operator_name, value in vars(self).items() if isinstance(value, OpOverloadPacket)
+        }
+        close = near[space](name) if space in near else difflib.get_close_matches(name, operators)
+        if operators or space in resolvers:
             way = (
                 f"Did you mean {' or '.join(close)}?"
                 if close
-                else f"It has {', '.join(held)}."
+                else f"It has {', '.join(operators)}."
                 if space not in near
                 else ""
             )
         else:
-            spaces = ", ".join(one for one in sorted(_spaces) if _has_operators(one)) or "none"
-            close = difflib.get_close_matches(space, [one for one in _spaces if one != space])
+            spaces = ", ".join(other_space for other_space in sorted(_spaces) if _has_operators(other_space)) or "none"
+            close = difflib.get_close_matches(space, [other_space for other_space in _spaces if other_space != space])
             way = f"Nothing is registered there (namespaces: {spaces}); " + (
                 f"did you mean {close[0]}?" if close else "import what registers it first."
             )
@@ -410,7 +418,7 @@ class _Namespace(ModuleType):
 
 
 def _has_operators(space: str) -> bool:
-    return space in resolvers or any(isinstance(one, OpOverloadPacket) for one in vars(_spaces[space]).values())
+    return space in resolvers or any(isinstance(value, OpOverloadPacket) for value in vars(_spaces[space]).values())
 
 
 def namespace(name: str) -> Any:
@@ -422,7 +430,7 @@ def namespace(name: str) -> Any:
 
 def namespaces() -> list[str]:
     """Those in which something is registered."""
-    return [one for one in sorted(_spaces) if _has_operators(one)]
+    return [space for space in sorted(_spaces) if _has_operators(space)]
 
 
 def find(qualname: str) -> OpOverload:
@@ -433,10 +441,12 @@ def find(qualname: str) -> OpOverload:
     """
     space, name, overload = split_name(qualname)
     packet = vars(namespace(space)).get(name)
-    held = packet._overloads if isinstance(packet, OpOverloadPacket) else {}
-    if (overload or "default") not in held:
+    overloads = packet._overloads if isinstance(packet, OpOverloadPacket) else {}
+    if (overload or "default") not in overloads:
         listed = [
-            f"{space}::{one}" for one, value in vars(namespace(space)).items() if isinstance(value, OpOverloadPacket)
+            f"{space}::{operator}"
+            for operator, value in vars(namespace(space)).items()
+            if isinstance(value, OpOverloadPacket)
         ]
         close = difflib.get_close_matches(qualname, listed)
         raise RuntimeError(
@@ -447,7 +457,7 @@ def find(qualname: str) -> OpOverload:
                 else "Define it first, with library.custom_op or library.define."
             )
         )
-    return held[overload or "default"]
+    return overloads[overload or "default"]
 
 
 def op_of(op: Any) -> OpOverload:
@@ -457,9 +467,9 @@ def op_of(op: Any) -> OpOverload:
         RuntimeError: there is none of that name.
         ValueError: it is none of these.
     """
-    held = getattr(op, "_opoverload", op)
-    if isinstance(held, OpOverload):
-        return held
+    overload = getattr(op, "_opoverload", op)
+    if isinstance(overload, OpOverload):
+        return overload
     if isinstance(op, OpOverloadPacket):
         return next(iter(op._overloads.values()))
     if not isinstance(op, str):
@@ -486,8 +496,8 @@ def register(schema: Schema, again: bool = False) -> OpOverload:
             f"{packet._overloads[overload or 'default']._schema}. Each overload's schema is registered once; Library._destroy() takes a "
             f"library's own back."
         )
-    made = packet._overloads[overload or "default"] = OpOverload(schema)
-    return made
+    registered = packet._overloads[overload or "default"] = OpOverload(schema)
+    return registered
 
 
 def forget(op: OpOverload) -> None:

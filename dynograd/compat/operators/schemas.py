@@ -81,23 +81,23 @@ class Schema:
     overload_name: str
     arguments: tuple[Argument, ...]
     returns: tuple[str, ...]
-    one: bool = True  # a single result, in no tuple
+    single: bool = True  # a single result, in no tuple
 
     @property
     def is_mutable(self) -> bool:
-        return any([one.is_write for one in self.arguments])
+        return any([argument.is_write for argument in self.arguments])
 
     def __str__(self) -> str:
         return f"{self.name}{'.' * bool(self.overload_name)}{self.overload_name}{self.text()}"
 
     def text(self) -> str:
         """Without the name."""
-        listed = [str(one) for one in self.arguments]
-        starred = [place for place, one in enumerate(self.arguments) if one.kwarg_only]
+        listed = [str(argument) for argument in self.arguments]
+        starred = [place for place, argument in enumerate(self.arguments) if argument.kwarg_only]
         if starred:
             listed.insert(starred[0], "*")
-        given = self.returns[0] if self.one else f"({', '.join(self.returns)})"
-        return f"({', '.join(listed)}) -> {given}"
+        returned = self.returns[0] if self.single else f"({', '.join(self.returns)})"
+        return f"({', '.join(listed)}) -> {returned}"
 
     def bound(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Arguments as a kernel is called with: by place but for keyword-only ones, those left out at the end stay out.
@@ -105,37 +105,47 @@ class Schema:
         Raises:
             RuntimeError: too many, unknown, missing, or of a wrong type.
         """
-        places = [one for one in self.arguments if not one.kwarg_only]
+        places = [argument for argument in self.arguments if not argument.kwarg_only]
         if len(args) > len(places):
             raise RuntimeError(
                 f"{self.name}() expected at most {len(places)} positional argument(s) but received {len(args)} argument(s). "
                 f"Declaration: {self}"
             )
-        given = dict(zip([one.name for one in places], args))
+        values = dict(zip([argument.name for argument in places], args))
         for name, value in kwargs.items():
-            if name in given:
+            if name in values:
                 raise RuntimeError(f"{self.name}() got multiple values for argument '{name}'. Declaration: {self}")
-            if all([one.name != name for one in self.arguments]):
+            if all([argument.name != name for argument in self.arguments]):
                 raise RuntimeError(f"Unknown keyword argument '{name}' for operator '{self.name}'. Schema: {self}")
-            given[name] = value
-        for place, one in enumerate(self.arguments):
-            if one.name in given:
-                if not one.accepts(given[one.name]):
+            values[name] = value
+        for place, argument in enumerate(self.arguments):
+            if argument.name in values:
+                if not argument.accepts(values[argument.name]):
                     raise RuntimeError(
-                        f"{self.name}() Expected a value of type '{one.kind}' for argument '{one.name}' but instead found type "
-                        f"'{_kind_of(given[one.name])}'.\nPosition: {place}\nDeclaration: {self}"
+                        f"{self.name}() Expected a value of type '{argument.kind}' for argument '{argument.name}' but instead found type "
+                        f"'{_kind_of(values[argument.name])}'.\nPosition: {place}\nDeclaration: {self}"
                     )
-            elif not one.has_default_value():
-                raise RuntimeError(f"{self.name}() is missing value for argument '{one.name}'. Declaration: {self}")
-        last = max([place for place, one in enumerate(places) if one.name in given], default=-1)
-        found = [given.get(one.name, one.default_value) for one in places[: last + 1]]
-        return found, {one.name: given[one.name] for one in self.arguments if one.kwarg_only and one.name in given}
+            elif not argument.has_default_value():
+                raise RuntimeError(
+                    f"{self.name}() is missing value for argument '{argument.name}'. Declaration: {self}"
+                )
+        last = max([place for place, argument in enumerate(places) if argument.name in values], default=-1)
+        positional = [values.get(argument.name, argument.default_value) for argument in places[: last + 1]]
+        return positional, {
+            argument.name: values[argument.name]
+            for argument in self.arguments
+            if argument.kwarg_only and argument.name in values
+        }
 
     def filled(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """`bound` arguments with all defaults."""
-        places = [one for one in self.arguments if not one.kwarg_only]
-        rest = [one.default_value for one in places[len(args) :]]
-        named = {one.name: kwargs.get(one.name, one.default_value) for one in self.arguments if one.kwarg_only}
+        places = [argument for argument in self.arguments if not argument.kwarg_only]
+        rest = [argument.default_value for argument in places[len(args) :]]
+        named = {
+            argument.name: kwargs.get(argument.name, argument.default_value)
+            for argument in self.arguments
+            if argument.kwarg_only
+        }
         return (*args, *rest), named
 
 
@@ -145,7 +155,7 @@ def _accepts(kind: str, value: Any) -> bool:
     listed = re.fullmatch(r"(.+)\[(\d*)\]", kind)
     if listed:
         if isinstance(value, (list, tuple)):
-            return all([_accepts(listed[1], one) for one in value])
+            return all([_accepts(listed[1], entry) for entry in value])
         return bool(listed[2]) and _accepts(listed[1], value)
     if kind in ("int", "SymInt", "float", "Scalar") and not isinstance(value, (int, float, complex)):
         return hasattr(value, "__index__") or (isinstance(value, Tensor) and not value.ndim)
@@ -192,20 +202,20 @@ def parsed(text: str, namespace: str = "") -> Schema:
         if part == "*":
             keyword_only = True
             continue
-        found = _ARGUMENT.fullmatch(part)
-        if found is None:
+        match = _ARGUMENT.fullmatch(part)
+        if match is None:
             raise RuntimeError(
                 f"library: {part!r} is no argument of a schema: expected 'type name' or 'type name=default', in {text!r}."
             )
-        default = inspect.Parameter.empty if found["default"] is None else _constant(found["default"].strip(), text)
-        mark = (found["mark"] or "").partition("->")[0].strip()
-        arguments.append(Argument(found["name"], found["base"] + found["rest"], default, keyword_only, mark))
-    given = head["returns"]
-    one = not given.startswith("(")
-    returns = (given,) if one else tuple([part.split()[0] for part in _parts(given[1:-1])])
+        default = inspect.Parameter.empty if match["default"] is None else _constant(match["default"].strip(), text)
+        mark = (match["mark"] or "").partition("->")[0].strip()
+        arguments.append(Argument(match["name"], match["base"] + match["rest"], default, keyword_only, mark))
+    returned = head["returns"]
+    single = not returned.startswith("(")
+    returns = (returned,) if single else tuple([part.split()[0] for part in _parts(returned[1:-1])])
     name = head["name"] or ""
     full = name if "::" in name or not namespace else f"{namespace}::{name}"
-    return Schema(full, head["overload"] or "", tuple(arguments), returns, one)
+    return Schema(full, head["overload"] or "", tuple(arguments), returns, single)
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -335,7 +345,7 @@ def _kind_of_hint(hint: Any) -> str | None:
 def _without_none(hint: Any) -> tuple[Any, bool]:
     if typing.get_origin(hint) not in (typing.Union, types.UnionType):
         return hint, False
-    kept = [one for one in typing.get_args(hint) if one is not type(None)]
+    kept = [hint_part for hint_part in typing.get_args(hint) if hint_part is not type(None)]
     if len(kept) == len(typing.get_args(hint)):
         return hint, False
     return (typing.Union[tuple(kept)] if len(kept) > 1 else kept[0]), True  # noqa: UP007
@@ -349,9 +359,9 @@ def _returned(signature: inspect.Signature, hints: dict[str, Any], shown: str) -
         return "()"
     many = typing.get_origin(hint) is tuple
     parts = []
-    for one in typing.get_args(hint) if many else (hint,):
-        listed = typing.get_origin(one) in (list, collections.abc.Sequence) and typing.get_args(one) == (Tensor,)
-        kind = "Tensor[]" if listed else _RETURNED.get(one)
+    for result in typing.get_args(hint) if many else (hint,):
+        listed = typing.get_origin(result) in (list, collections.abc.Sequence) and typing.get_args(result) == (Tensor,)
+        kind = "Tensor[]" if listed else _RETURNED.get(result)
         if kind is None:
             raise ValueError(
                 f"infer_schema(func): Return has unsupported type {hint}. The valid types are Tensor, list[Tensor], int, float, bool, "

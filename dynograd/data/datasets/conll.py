@@ -111,8 +111,10 @@ class CoNLLU(Dataset):
             comments = [text for _, text in rows if text.startswith("#")]
             words, others = _words(file, [(line, text) for line, text in rows if not text.startswith("#")])
             if words:
-                made: dict[str, list] = {name: list(column) for name, column in zip(_UD, zip(*words)) if name != "id"}
-                self.sentences.append(made)
+                sentence: dict[str, list] = {
+                    name: list(column) for name, column in zip(_UD, zip(*words)) if name != "id"
+                }
+                self.sentences.append(sentence)
                 self.comments.append(comments)
                 self.others.append(others)
 
@@ -133,15 +135,15 @@ def _words(file: Any, rows: list[tuple[int, str]]) -> tuple[list[list], list[lis
         fields: list = text.split("\t")
         if len(fields) != len(_UD):
             raise bad_line(file, line, "10 columns with tabs between them", f"{len(fields)}: {text!r}")
-        found = _ID.fullmatch(fields[0])
-        if found is None:
+        numbering = _ID.fullmatch(fields[0])
+        if numbering is None:
             raise bad_line(file, line, "a number such as 3, 3-4 or 3.1 in the first column", repr(fields[0]))
-        if found[2] is not None:
+        if numbering[2] is not None:
             others.append(fields)
             continue
-        if int(found[1]) != len(words) + 1:
+        if int(numbering[1]) != len(words) + 1:
             raise bad_line(
-                file, line, f"the word {len(words) + 1}", f"the word {found[1]}", "Words are numbered from 1."
+                file, line, f"the word {len(words) + 1}", f"the word {numbering[1]}", "Words are numbered from 1."
             )
         if not re.fullmatch("[0-9]{1,7}", fields[6]) and fields[6] != "_":
             raise bad_line(file, line, "a number or _ as head", repr(fields[6]))

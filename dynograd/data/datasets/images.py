@@ -50,10 +50,10 @@ def read_idx(file: Any, at_most: int = LARGEST) -> Tensor:
             f"{name}: expected {raw[3]} sizes of 4 bytes, got a file of {len(raw)} bytes. Fetch it again."
         )
     sizes = struct.unpack(f">{raw[3]}I", raw[4:begin])
-    wanted, there = width * math.prod(sizes), len(raw) - begin
-    if wanted != there:
+    expected, there = width * math.prod(sizes), len(raw) - begin
+    if expected != there:
         raise DataFileError(
-            f"{name}: expected {wanted} bytes of values for the sizes {sizes} of {kind}, got {there}. Fetch it again."
+            f"{name}: expected {expected} bytes of values for the sizes {sizes} of {kind}, got {there}. Fetch it again."
         )
     values = bytearray(raw[begin:])
     if width > 1:

@@ -130,8 +130,8 @@ class _Opened:
         return buffered
 
     def __exit__(self, *error: Any) -> None:
-        for one in reversed(self.ours):
-            one.close()
+        for file in reversed(self.ours):
+            file.close()
 
 
 def _not_utf8(file: Any, line: int, byte: int, position: int) -> DataFileError:

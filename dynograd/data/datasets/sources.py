@@ -74,8 +74,8 @@ def find(name: str, root: Any = None, may_download: bool = False, within: tuple[
     if root is None:
         within = (name.partition("/")[0], *within)
     for inner in within:
-        for one in names:
-            path = os.path.join(folder, inner, one)
+        for file in names:
+            path = os.path.join(folder, inner, file)
             if os.path.isfile(path):
                 return path
     if not may_download:
@@ -105,10 +105,10 @@ def download(url: str, sha256: str, path: Any, *, at_most: int = 1 << 30, timeou
     if not url.startswith(("https://", "http://")):
         raise DownloadError(f"download: expected an address of http or https, got {url!r}.")
     if os.path.isfile(target):
-        if (found := _sha256_of(target)) == sha256.lower():
+        if (checksum := _sha256_of(target)) == sha256.lower():
             return target
         raise DownloadError(
-            f"download: {target!r} has SHA-256 {found}, expected {sha256}. Remove it to fetch it again from {url}, or pass its path to the reader "
+            f"download: {target!r} has SHA-256 {checksum}, expected {sha256}. Remove it to fetch it again from {url}, or pass its path to the reader "
             f"if it is what you want."
         )
     try:
@@ -129,7 +129,7 @@ def _fetch(url: str, sha256: str, output: Output, at_most: int, timeout: float) 
     import urllib.error
     import urllib.request
 
-    made, size = hashlib.sha256(), 0
+    digest, size = hashlib.sha256(), 0
     failures = (OSError, http.client.HTTPException, ValueError)
     try:
         answer = urllib.request.urlopen(url, timeout=timeout)
@@ -149,11 +149,11 @@ def _fetch(url: str, sha256: str, output: Output, at_most: int, timeout: float) 
             size += len(piece)
             if size > at_most:
                 raise DownloadError(f"download: expected at most {at_most} bytes from {url}, got more.")
-            made.update(piece)
+            digest.update(piece)
             output.write(piece)
-    if made.hexdigest() != sha256:
+    if digest.hexdigest() != sha256:
         raise DownloadError(
-            f"download: what came from {url} ({size} bytes) has SHA-256 {made.hexdigest()}, expected {sha256}."
+            f"download: what came from {url} ({size} bytes) has SHA-256 {digest.hexdigest()}, expected {sha256}."
         )
 
 

@@ -59,31 +59,29 @@ class Table(Dataset):
             raise ValueError(f"Table: expected one character as delimiter, got {delimiter!r}.")
         self.rows: list[tuple] = []
         self.names: tuple[str, ...] | None = None if names is None else tuple(names)
-        wanted = len(types) if types is not None else None if names is None else len(self.names or ())
+        width = len(types) if types is not None else None if names is None else len(self.names or ())
         if types is not None and self.names is not None and len(types) != len(self.names):
             raise ValueError(f"Table: expected as many types as names, got {len(types)} and {len(self.names)}.")
         for line, fields in _records(file, delimiter, at_most):
-            if wanted is None:
-                wanted = len(fields)
-            if len(fields) != wanted:
-                raise bad_line(
-                    file, line, f"{wanted} fields", f"{len(fields)}: {fields}", "Check delimiter and quotes."
-                )
+            if width is None:
+                width = len(fields)
+            if len(fields) != width:
+                raise bad_line(file, line, f"{width} fields", f"{len(fields)}: {fields}", "Check delimiter and quotes.")
             if header and self.names is None:
                 self.names = tuple(fields)
                 continue
             self.rows.append(tuple(fields) if types is None else self._row(file, line, fields, types))
 
     def _row(self, file: Any, line: int, fields: list[str], types: Sequence[Callable[[str], Any]]) -> tuple:
-        made = []
+        values = []
         for place, (field, kind) in enumerate(zip(fields, types)):
             try:
-                made.append(kind(field))
+                values.append(kind(field))
             except (ValueError, TypeError, KeyError) as error:
                 column = repr(self.names[place]) if self.names else str(place)
-                wanted = f"{getattr(kind, '__name__', kind)} in column {column}"
-                raise bad_line(file, line, wanted, f"{field!r} ({error})") from None
-        return tuple(made)
+                expected = f"{getattr(kind, '__name__', kind)} in column {column}"
+                raise bad_line(file, line, expected, f"{field!r} ({error})") from None
+        return tuple(values)
 
     def __getitem__(self, index: Any) -> tuple:
         return self.rows[index]
@@ -138,7 +136,7 @@ class CharacterText(Dataset):
             raise ValueError(f"CharacterText: expected length and stride >= 1, got {length} and {stride}.")
         self.text = read_text(file, at_most)
         self.characters = "".join(sorted(set(self.text)) if characters is None else characters)
-        self._numbers = {one: number for number, one in enumerate(self.characters)}
+        self._numbers = {character: number for number, character in enumerate(self.characters)}
         if len(self.text) <= length:
             raise DataFileError(
                 f"{name_of(file)}: expected more than {length} characters for one sample, got {len(self.text)}. Choose a smaller length."
@@ -156,7 +154,7 @@ class CharacterText(Dataset):
         """
         numbers = self._numbers
         try:
-            return tensor([numbers[one] for one in text])
+            return tensor([numbers[character] for character in text])
         except KeyError as error:
             raise ValueError(
                 f"expected characters out of {len(numbers)}, got {error.args[0]!r} at position {text.index(error.args[0])}. Pass characters= with all "

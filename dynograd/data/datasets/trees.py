@@ -39,10 +39,10 @@ class Tree:
         Raises:
             DataFileError: brackets that do not fit, or not one tree.
         """
-        found = list(_parsed("the text", [(1, text)], label, 1 << 20))
-        if len(found) != 1:
-            raise bad_line("the text", 1, "one tree", f"{len(found)} trees", "Use Trees for files.")
-        return found[0]
+        trees = list(_parsed("the text", [(1, text)], label, 1 << 20))
+        if len(trees) != 1:
+            raise bad_line("the text", 1, "one tree", f"{len(trees)} trees", "Use Trees for files.")
+        return trees[0]
 
     def __len__(self) -> int:
         """How many nodes there are."""
@@ -121,9 +121,9 @@ def _parsed(file: Any, lines: Any, label: Callable[[str], Any], deepest: int) ->
     children: list[tuple[int, ...]] = []
     number = began = 0
     for number, text in lines:
-        for found in _PARTS.finditer(text):
-            part = found[0]
-            place = f"in column {found.start() + 1}"
+        for match in _PARTS.finditer(text):
+            part = match[0]
+            place = f"in column {match.start() + 1}"
             if part == "(":
                 if len(open_nodes) == deepest:
                     raise bad_line(

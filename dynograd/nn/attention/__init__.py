@@ -66,17 +66,17 @@ class MultiheadAttention(Module):
         self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
         self.dropout, self.batch_first, self.add_zero_attn = dropout, batch_first, add_zero_attn
         self._qkv_same_embed_dim = self.kdim == embed_dim == self.vdim
-        wanted = {"device": device, "dtype": dtype}
+        options = {"device": device, "dtype": dtype}
         apart = {"q_proj_weight": embed_dim, "k_proj_weight": self.kdim, "v_proj_weight": self.vdim}
         for name, width in apart.items():
-            weight = None if self._qkv_same_embed_dim else Parameter(empty(embed_dim, width, **wanted))
+            weight = None if self._qkv_same_embed_dim else Parameter(empty(embed_dim, width, **options))
             self.register_parameter(name, weight)
-        joined = Parameter(empty(3 * embed_dim, embed_dim, **wanted)) if self._qkv_same_embed_dim else None
+        joined = Parameter(empty(3 * embed_dim, embed_dim, **options)) if self._qkv_same_embed_dim else None
         self.register_parameter("in_proj_weight", joined)
-        self.register_parameter("in_proj_bias", Parameter(empty(3 * embed_dim, **wanted)) if bias else None)
-        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, **wanted)
-        self.register_parameter("bias_k", Parameter(empty(1, 1, embed_dim, **wanted)) if add_bias_kv else None)
-        self.register_parameter("bias_v", Parameter(empty(1, 1, embed_dim, **wanted)) if add_bias_kv else None)
+        self.register_parameter("in_proj_bias", Parameter(empty(3 * embed_dim, **options)) if bias else None)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, **options)
+        self.register_parameter("bias_k", Parameter(empty(1, 1, embed_dim, **options)) if add_bias_kv else None)
+        self.register_parameter("bias_v", Parameter(empty(1, 1, embed_dim, **options)) if add_bias_kv else None)
         self._reset_parameters()
 
     def _reset_parameters(self) -> None:
@@ -160,7 +160,7 @@ def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
     ...     x = dynograd.nn.functional.scaled_dot_product_attention(*[dynograd.ones(1, 2, 4)] * 3)
     """
     chosen = [backends] if isinstance(backends, SDPBackend) else list(backends)
-    for one in chosen:
-        if not isinstance(one, SDPBackend):
-            raise AssertionError(f"sdpa_kernel: expected SDPBackend or a list of it, got {one!r}.")
+    for backend in chosen:
+        if not isinstance(backend, SDPBackend):
+            raise AssertionError(f"sdpa_kernel: expected SDPBackend or a list of it, got {backend!r}.")
     yield

@@ -45,10 +45,10 @@ def and_masks(*mask_mods: Mask) -> Mask:
     """The mask that lets through what all of them do."""
 
     def both(b: Any, h: Any, q: Any, k: Any) -> Tensor:
-        found = noop_mask(b, h, q, k)
-        for one in mask_mods:
-            found = found & one(b, h, q, k)
-        return found
+        mask = noop_mask(b, h, q, k)
+        for mask_mod in mask_mods:
+            mask = mask & mask_mod(b, h, q, k)
+        return mask
 
     return both
 
@@ -57,10 +57,10 @@ def or_masks(*mask_mods: Mask) -> Mask:
     """The mask that lets through what one of them does."""
 
     def either(b: Any, h: Any, q: Any, k: Any) -> Tensor:
-        found = ~noop_mask(b, h, q, k)
-        for one in mask_mods:
-            found = found | one(b, h, q, k)
-        return found
+        mask = ~noop_mask(b, h, q, k)
+        for mask_mod in mask_mods:
+            mask = mask | mask_mod(b, h, q, k)
+        return mask
 
     return either
 
@@ -83,8 +83,8 @@ def create_mask(mod_fn: Mask, B: int | None, H: int | None, Q_LEN: int, KV_LEN: 
             [ True,  True]])
     """
     sizes = (B or 1, H or 1, Q_LEN, KV_LEN)
-    found = mod_fn(*_indices(sizes, device))
-    return found.to(bool_dtype).expand(*sizes)  # type: ignore[attr-defined]
+    mask = mod_fn(*_indices(sizes, device))
+    return mask.to(bool_dtype).expand(*sizes)  # type: ignore[attr-defined]
 
 
 class BlockMask:
@@ -156,7 +156,7 @@ def create_nested_block_mask(
 ) -> BlockMask:
     """A mask for ragged queries (B, H, j, E) and keys, those of the queries unless given: as large as the longest row needs."""
     queries, keys = [
-        _row_lengths("create_nested_block_mask", one).longest for one in (q_nt, q_nt if kv_nt is None else kv_nt)
+        _row_lengths("create_nested_block_mask", nested).longest for nested in (q_nt, q_nt if kv_nt is None else kv_nt)
     ]
     return create_block_mask(mask_mod, B, H, queries, keys, q_nt.device, BLOCK_SIZE, _compile)
 
@@ -214,10 +214,10 @@ def flex_attention(
             "flex_attention: both return_lse and return_aux are given. Pass return_aux=AuxRequest(lse=True)."
         )
     named = {"query": query, "key": key, "value": value}
-    if any([one.ndim != 4 for one in named.values()]):
-        shapes = ", ".join([str(tuple(one.shape)) for one in named.values()])
+    if any([tensor.ndim != 4 for tensor in named.values()]):
+        shapes = ", ".join([str(tuple(tensor.shape)) for tensor in named.values()])
         raise ShapeError(f"flex_attention: expected query, key and value of 4 dims (B, H, T, E), got {shapes}.")
-    parts = [_row_lengths("flex_attention", one) for one in named.values() if is_ragged(one)]
+    parts = [_row_lengths("flex_attention", tensor) for tensor in named.values() if is_ragged(tensor)]
     heads, key_heads = query.shape[1], key.shape[1]
     if heads != key_heads and (not enable_gqa or heads % key_heads):
         raise ShapeError(
@@ -228,7 +228,7 @@ def flex_attention(
 
     def attend(query: Tensor, key: Tensor, value: Tensor, batch: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         if heads != key_heads:
-            key, value = (_ops["repeat_interleave"](one, heads // key_heads, 1) for one in (key, value))
+            key, value = (_ops["repeat_interleave"](tensor, heads // key_heads, 1) for tensor in (key, value))
         return _attended(query, key, value, score_mod, block_mask, scale, batch)
 
     if parts:
@@ -278,7 +278,9 @@ def _attended(
 
 def _check_mask(block_mask: BlockMask, query: Any, key: Any) -> None:
     """That there is a mask for all scores: for ragged rows it may be larger."""
-    queries, keys = (_row_lengths("", one).longest if is_ragged(one) else one.shape[-2] for one in (query, key))
+    queries, keys = (
+        _row_lengths("", tensor).longest if is_ragged(tensor) else tensor.shape[-2] for tensor in (query, key)
+    )
     sizes = tuple(block_mask.shape[-2:])
     if is_ragged(query) or is_ragged(key):
         fits = sizes[0] >= queries and sizes[1] >= keys

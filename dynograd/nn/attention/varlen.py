@@ -85,9 +85,9 @@ def varlen_attn(
             )
     left, right = window_size
     both = return_aux is not None and bool(return_aux.lse)
-    given = (query, key, value, cu_seq_q, cu_seq_k)
+    operands = (query, key, value, cu_seq_q, cu_seq_k)
     return _ops["varlen_attention"](
-        *given, scale=scale, enable_gqa=enable_gqa, window=(left, right), ends=True, return_lse=both
+        *operands, scale=scale, enable_gqa=enable_gqa, window=(left, right), ends=True, return_lse=both
     )
 
 
@@ -119,11 +119,11 @@ def _of_pages(who: str, key: Any, value: Any, table: Any, used: Any) -> tuple[An
     needed = np.arange(pages.shape[1]) * size < counts[:, None]
     wrong = needed & ((pages < 0) | (pages >= count))
     if wrong.any():
-        row, place = (int(one[0]) for one in np.nonzero(wrong))
+        row, place = (int(indices[0]) for indices in np.nonzero(wrong))
         raise IndexRangeError(
             f"{who}: block_table[{row}, {place}] = {pages[row, place]}, but key has {count} pages (sequence {row} has {counts[row]} tokens in use)."
         )
-    keys, values = (one.reshape(count * size, *one.shape[2:]) for one in (key, value))
+    keys, values = (paged.reshape(count * size, *paged.shape[2:]) for paged in (key, value))
     rows = np.repeat(np.arange(len(pages)), counts)
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     places = pages[rows, within // max(size, 1)] * size + within % max(size, 1)
@@ -148,12 +148,12 @@ def _counts(who: str, used: Any, room: Any, where: str) -> Any:
     return counts
 
 
-def _whole(who: str, name: str, given: Any) -> Any:
-    if not hasattr(given, "numpy"):
-        raise TypeError(f"{who}: expected {name} to be a Tensor, got {type(given).__name__}. Use tensor(...).")
-    if given.dtype.is_floating_point or given.dtype.is_complex or given.dtype is bool_:
-        raise DtypeError(f"{who}: expected {name} of an integer dtype, got {given.dtype}. Use .long().")
-    return given.detach().cpu().numpy().astype(np.int64)
+def _whole(who: str, name: str, value: Any) -> Any:
+    if not hasattr(value, "numpy"):
+        raise TypeError(f"{who}: expected {name} to be a Tensor, got {type(value).__name__}. Use tensor(...).")
+    if value.dtype.is_floating_point or value.dtype.is_complex or value.dtype is bool_:
+        raise DtypeError(f"{who}: expected {name} of an integer dtype, got {value.dtype}. Use .long().")
+    return value.detach().cpu().numpy().astype(np.int64)
 
 
 def varlen_attn_out(out: Any, *args: Any, **kwargs: Any) -> Any:
@@ -162,8 +162,8 @@ def varlen_attn_out(out: Any, *args: Any, **kwargs: Any) -> Any:
     Raises:
         ShapeError: `out` has another shape than the result.
     """
-    found = varlen_attn(*args, **kwargs)
-    result, *rest = found if isinstance(found, tuple) else (found,)
+    results = varlen_attn(*args, **kwargs)
+    result, *rest = results if isinstance(results, tuple) else (results,)
     if tuple(out.shape) != tuple(result.shape):
         raise ShapeError(f"varlen_attn_out: expected out of shape {tuple(result.shape)}, got {tuple(out.shape)}.")
     return (out.copy_(result), *rest) if rest else out.copy_(result)

@@ -64,8 +64,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         cutoffs = list(cutoffs)
         if not cutoffs:
             raise ValueError(f"{who}: cutoffs should be a sequence of length larger than 0, got {cutoffs}.")
-        rising = all(one < other for one, other in pairwise([0, *cutoffs, n_classes]))
-        if not rising or any(int(one) != one for one in cutoffs):
+        rising = all(low < high for low, high in pairwise([0, *cutoffs, n_classes]))
+        if not rising or any(int(cutoff) != cutoff for cutoff in cutoffs):
             raise ValueError(
                 f"{who}: cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each value is "
                 f"between 1 and n_classes-1 = {n_classes - 1}, got {cutoffs}."
@@ -75,14 +75,14 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         self.shortlist_size = self.cutoffs[0]
         self.n_clusters = len(self.cutoffs) - 1
         self.head_size = self.shortlist_size + self.n_clusters
-        wanted = {"device": device, "dtype": dtype}
-        self.head = Linear(in_features, self.head_size, bias=head_bias, **wanted)
+        options = {"device": device, "dtype": dtype}
+        self.head = Linear(in_features, self.head_size, bias=head_bias, **options)
         self.tail = ModuleList()
         for number, (low, high) in enumerate(pairwise(self.cutoffs)):
             width = int(in_features // div_value ** (number + 1))
             self.tail.append(
                 Sequential(
-                    Linear(in_features, width, bias=False, **wanted), Linear(width, high - low, bias=False, **wanted)
+                    Linear(in_features, width, bias=False, **options), Linear(width, high - low, bias=False, **options)
                 )
             )
 
@@ -97,8 +97,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         """(N, in_features) and (N,), or (in_features,) and (), to (output (N,) or (), loss ()); also ragged (B, j, in_features) and (B, j)."""
         if is_ragged(input_) and is_ragged(target_):
             input_.partition.check_same("AdaptiveLogSoftmaxWithLoss", target_.partition, ("the input", "the target"))
-            found = self.forward(input_.packed, target_.packed)
-            return _ASMoutput(target_.with_packed(found.output), found.loss)
+            result = self.forward(input_.packed, target_.packed)
+            return _ASMoutput(target_.with_packed(result.output), result.loss)
         if target_.dim() > 1 or input_.dim() != target_.dim() + 1 or input_.shape[:-1] != target_.shape:
             raise ShapeError(
                 f"AdaptiveLogSoftmaxWithLoss: input and target should have the same size in the batch dimension: (N, {self.in_features}) "

@@ -50,12 +50,12 @@ class _NormBase(Module):
             check_number(who, "momentum", momentum)
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        wanted = {"device": device, "dtype": dtype}
-        self.register_parameter("weight", Parameter(ones(num_features, **wanted)) if affine else None)
-        self.register_parameter("bias", Parameter(zeros(num_features, **wanted)) if affine and bias else None)
+        options = {"device": device, "dtype": dtype}
+        self.register_parameter("weight", Parameter(ones(num_features, **options)) if affine else None)
+        self.register_parameter("bias", Parameter(zeros(num_features, **options)) if affine and bias else None)
         tracked = track_running_stats
-        self.register_buffer("running_mean", zeros(num_features, **wanted) if tracked else None)
-        self.register_buffer("running_var", ones(num_features, **wanted) if tracked else None)
+        self.register_buffer("running_mean", zeros(num_features, **options) if tracked else None)
+        self.register_buffer("running_var", ones(num_features, **options) if tracked else None)
         self.register_buffer("num_batches_tracked", tensor(0, dtype=int64, device=device) if tracked else None)
 
     def reset_running_stats(self) -> None:
@@ -82,9 +82,9 @@ class _NormBase(Module):
 
     def _check_input_dim(self, input: Any) -> None:
         if input.dim() not in self.ranks:
-            wanted = " or ".join(f"{rank}D" for rank in self.ranks)
+            ranks = " or ".join(f"{rank}D" for rank in self.ranks)
             raise ShapeError(
-                f"{type(self).__name__}: expected {wanted} input (got {input.dim()}D input of shape {tuple(input.shape)}). "
+                f"{type(self).__name__}: expected {ranks} input (got {input.dim()}D input of shape {tuple(input.shape)}). "
                 f"Reshape it, or use the layer of another rank."
             )
 
@@ -184,16 +184,16 @@ class SyncBatchNorm(_BatchNorm):
     @classmethod
     def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
         """`module` with every BatchNorm in it replaced by a SyncBatchNorm that shares its parameters and statistics."""
-        made = module
+        converted = module
         if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
             tracked = module.track_running_stats
-            made = cls(module.num_features, module.eps, module.momentum, module.affine, tracked, process_group)
-            made._parameters.update(module._parameters)
-            made._buffers.update(module._buffers)
-            made.training = module.training
+            converted = cls(module.num_features, module.eps, module.momentum, module.affine, tracked, process_group)
+            converted._parameters.update(module._parameters)
+            converted._buffers.update(module._buffers)
+            converted.training = module.training
         for name, child in module.named_children():
-            made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
-        return made
+            converted.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return converted
 
 
 class _InstanceNorm(_NormBase):

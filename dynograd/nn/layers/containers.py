@@ -106,9 +106,9 @@ class Sequential(Module):
 
     def pop(self, index: int = -1) -> Module:
         """Removes and returns a module."""
-        found = self[index]
+        module = self[index]
         del self[index]
-        return found
+        return module
 
 
 class ModuleList(Module):
@@ -146,7 +146,7 @@ class ModuleList(Module):
         return iter(self._modules.values())
 
     def __contains__(self, module: object) -> bool:
-        return any(module is one for one in self._modules.values())
+        return any(module is member for member in self._modules.values())
 
     def __add__(self, other: Iterable[Module]) -> ModuleList:
         return ModuleList([*self, *other])
@@ -173,9 +173,9 @@ class ModuleList(Module):
 
     def pop(self, index: int = -1) -> Module:
         """Removes and returns a module."""
-        found = self[index]
+        module = self[index]
         del self[index]
-        return found
+        return module
 
     def __repr__(self) -> str:
         """Neighbours that print alike are shown once, with their count."""
@@ -241,14 +241,14 @@ class ModuleDict(Module):
             self[key] = module
 
 
-def _pairs(who: str, given: Any) -> Iterable[tuple[str, Any]]:
-    if hasattr(given, "items"):
-        return given.items()
-    if not isinstance(given, Iterable):
+def _pairs(who: str, source: Any) -> Iterable[tuple[str, Any]]:
+    if hasattr(source, "items"):
+        return source.items()
+    if not isinstance(source, Iterable):
         raise TypeError(
-            f"{who}.update should be called with an iterable of key/value pairs, but got {type(given).__name__}."
+            f"{who}.update should be called with an iterable of key/value pairs, but got {type(source).__name__}."
         )
-    pairs = list(given)
+    pairs = list(source)
     for place, pair in enumerate(pairs):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise ValueError(f"{who}.update: element {place} should be a (key, value) pair, got {pair!r}.")
@@ -360,9 +360,9 @@ class ParameterDict(Module):
 
     def pop(self, key: str) -> Any:
         """Removes and returns a value."""
-        found = self[key]
+        value = self[key]
         del self[key]
-        return found
+        return value
 
     def popitem(self) -> tuple[str, Any]:
         """Removes and returns the last (key, value)."""

@@ -220,17 +220,17 @@ class _ConvTransposeNd(_ConvNd):
         return convolve(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
 
     def _extra(self, input: Any, output_size: Any) -> tuple[int, ...]:
-        wanted = tuple(output_size)[-self.rank :]
+        sizes = tuple(output_size)[-self.rank :]
         extra = []
-        for place, size in enumerate(tuple(input.shape)[-self.rank :]):
-            least = (size - 1) * self.stride[place] - 2 * self.padding[place]
+        for place, length in enumerate(tuple(input.shape)[-self.rank :]):
+            least = (length - 1) * self.stride[place] - 2 * self.padding[place]
             least += self.dilation[place] * (self.kernel_size[place] - 1) + 1
-            if not least <= wanted[place] < least + max(self.stride[place], self.dilation[place]):
+            if not least <= sizes[place] < least + max(self.stride[place], self.dilation[place]):
                 raise ValueError(
-                    f"{type(self).__name__}: requested an output size of {wanted}, but valid sizes at dimension {place} range from "
+                    f"{type(self).__name__}: requested an output size of {sizes}, but valid sizes at dimension {place} range from "
                     f"{least} to {least + self.stride[place] - 1} (for an input of {tuple(input.shape)})."
                 )
-            extra.append(wanted[place] - least)
+            extra.append(sizes[place] - least)
         return tuple(extra)
 
 

@@ -45,21 +45,21 @@ def _takes_rows(method: Callable[..., Any]) -> Callable[..., Any]:
             )
         rows = emissions.partition
 
-        def packed(one: Any) -> Any:
-            if not is_ragged(one):
-                return one
-            rows.check_same("CRF", one.partition, ("the emissions, a", "the tags, a"))
-            return one.packed
+        def packed(argument: Any) -> Any:
+            if not is_ragged(argument):
+                return argument
+            rows.check_same("CRF", argument.partition, ("the emissions, a", "the tags, a"))
+            return argument.packed
 
-        args = tuple([packed(one) for one in args])
-        kwargs = {name: packed(one) for name, one in kwargs.items()}
+        args = tuple([packed(argument) for argument in args])
+        kwargs = {name: packed(argument) for name, argument in kwargs.items()}
         if any([kwargs.get(name) is not None for name in ("mask", "lengths", "offsets")]):
             raise ValueError("CRF: ragged emissions have lengths of their own: leave out mask, lengths and offsets.")
         kwargs["offsets"] = rows.tensor("offsets", emissions.device)
-        found = method(self, emissions.packed, *args, **kwargs)
-        if isinstance(found, BestPaths):
-            return BestPaths(emissions.with_packed(found.tags), found.scores)
-        return emissions.with_packed(found) if method.__name__ == "marginals" else found
+        result = method(self, emissions.packed, *args, **kwargs)
+        if isinstance(result, BestPaths):
+            return BestPaths(emissions.with_packed(result.tags), result.scores)
+        return emissions.with_packed(result) if method.__name__ == "marginals" else result
 
     return run
 
@@ -109,8 +109,8 @@ class CRF(Module):
 
     def reset_parameters(self) -> None:
         """Uniform in [-0.1, 0.1]."""
-        for one in (self.start_transitions, self.end_transitions, self.transitions):
-            init.uniform_(one, -0.1, 0.1)
+        for parameter in (self.start_transitions, self.end_transitions, self.transitions):
+            init.uniform_(parameter, -0.1, 0.1)
 
     def extra_repr(self) -> str:
         return f"num_tags={self.num_tags}, batch_first={self.batch_first}"
@@ -138,36 +138,38 @@ class CRF(Module):
                 f"CRF: expected reduction to be one of {', '.join(map(repr, _REDUCTIONS))}, got {reduction!r}."
             )
         chains = self._chains(emissions, mask, lengths, offsets)
-        found = chain_likelihoods(*chains.scores, chains.rows_of_tags(tags), chains.starts, chains.lengths, chains.step)
+        log_likelihoods = chain_likelihoods(
+            *chains.scores, chains.rows_of_tags(tags), chains.starts, chains.lengths, chains.step
+        )
         if reduction == "sum":
-            found = found.sum()
+            log_likelihoods = log_likelihoods.sum()
         elif reduction == "mean":
-            found = found.mean()
+            log_likelihoods = log_likelihoods.mean()
         elif reduction == "token_mean":
-            found = found.sum() / chains.lengths.sum()
+            log_likelihoods = log_likelihoods.sum() / chains.lengths.sum()
         elif chains.single:
-            found = found.reshape(())
-        return narrowed(found, emissions)
+            log_likelihoods = log_likelihoods.reshape(())
+        return narrowed(log_likelihoods, emissions)
 
     @_takes_rows
     def log_partition(self, emissions: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> Any:
         """(B,): the logarithm of the sum of exp(score) over all sequences of tags."""
         chains = self._chains(emissions, mask, lengths, offsets)
-        found = -chain_likelihoods(*chains.scores, None, chains.starts, chains.lengths, chains.step)
-        return narrowed(found.reshape(()) if chains.single else found, emissions)
+        log_partitions = -chain_likelihoods(*chains.scores, None, chains.starts, chains.lengths, chains.step)
+        return narrowed(log_partitions.reshape(()) if chains.single else log_partitions, emissions)
 
     @_takes_rows
     def score(self, emissions: Any, tags: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> Any:
         """(B,): the scores of `tags`, differentiable (for losses on margins, with the tags of `viterbi`)."""
-        given = dict(mask=mask, lengths=lengths, offsets=offsets)
-        return self.forward(emissions, tags, reduction="none", **given) + self.log_partition(emissions, **given)
+        sequences = dict(mask=mask, lengths=lengths, offsets=offsets)
+        return self.forward(emissions, tags, reduction="none", **sequences) + self.log_partition(emissions, **sequences)
 
     @_takes_rows
     def marginals(self, emissions: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> Any:
         """Of the shape of `emissions`: the probability of each tag in each step; 0 beyond a sequence's end."""
         chains = self._chains(emissions, mask, lengths, offsets)
-        found = chain_marginals(*chains.scores, chains.starts, chains.lengths, chains.step)
-        return narrowed(found.reshape(tuple(emissions.shape)), emissions)
+        marginals = chain_marginals(*chains.scores, chains.starts, chains.lengths, chains.step)
+        return narrowed(marginals.reshape(tuple(emissions.shape)), emissions)
 
     @_takes_rows
     def viterbi(self, emissions: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> BestPaths:
@@ -178,7 +180,7 @@ class CRF(Module):
         """
         chains = self._chains(emissions, mask, lengths, offsets)
         tags, scores = chain_best_paths(
-            *[one.detach() for one in chains.scores], chains.starts, chains.lengths, chains.step
+            *[score.detach() for score in chains.scores], chains.starts, chains.lengths, chains.step
         )
         scores = scores.reshape(()) if chains.single else scores
         return BestPaths(tags.reshape(tuple(emissions.shape[:-1])), narrowed(scores, emissions))
@@ -187,7 +189,9 @@ class CRF(Module):
     def decode(self, emissions: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> list[list[int]]:
         """The best tags of each sequence, as lists of their own lengths (see `viterbi` for tensors and scores)."""
         chains = self._chains(emissions, mask, lengths, offsets)
-        tags, _ = chain_best_paths(*[one.detach() for one in chains.scores], chains.starts, chains.lengths, chains.step)
+        tags, _ = chain_best_paths(
+            *[score.detach() for score in chains.scores], chains.starts, chains.lengths, chains.step
+        )
         flat, step = tags.tolist(), chains.step
         return [
             flat[start : start + length * step : step]
@@ -198,14 +202,16 @@ class CRF(Module):
         check_floating("CRF", emissions)
         shape = tuple(emissions.shape)
         if len(shape) not in (2, 3) or shape[-1] != self.num_tags:
-            wanted = "(B, T, K)" if self.batch_first else "(T, B, K)"
+            layout = "(B, T, K)" if self.batch_first else "(T, B, K)"
             raise ShapeError(
-                f"CRF: expected emissions {wanted}, or (M, K) with offsets, with K = {self.num_tags} tags in the last dim, got shape "
+                f"CRF: expected emissions {layout}, or (M, K) with offsets, with K = {self.num_tags} tags in the last dim, got shape "
                 f"{shape}. Build CRF({shape[-1] if shape else 1}) or check the layer below."
             )
-        given = [name for name, one in (("mask", mask), ("lengths", lengths), ("offsets", offsets)) if one is not None]
-        if len(given) > 1:
-            raise ValueError(f"CRF: expected one of mask, lengths and offsets, got {' and '.join(given)}.")
+        named = [
+            name for name, value in (("mask", mask), ("lengths", lengths), ("offsets", offsets)) if value is not None
+        ]
+        if len(named) > 1:
+            raise ValueError(f"CRF: expected one of mask, lengths and offsets, got {' and '.join(named)}.")
         device = emissions.device
         single = len(shape) == 2 and offsets is None
         if offsets is not None:
@@ -226,10 +232,10 @@ class CRF(Module):
         flat = widened(emissions).reshape(-1, self.num_tags)
         kind = flat.dtype
         weights = [
-            one if one.dtype is kind else one.to(kind)
-            for one in (self.transitions, self.start_transitions, self.end_transitions)
+            weight if weight.dtype is kind else weight.to(kind)
+            for weight in (self.transitions, self.start_transitions, self.end_transitions)
         ]
-        return _Chains([flat, *weights], starts, lengths, step, single, shape[:-1], self.num_tags, not given)
+        return _Chains([flat, *weights], starts, lengths, step, single, shape[:-1], self.num_tags, not named)
 
 
 class _Chains(NamedTuple):
@@ -288,9 +294,9 @@ def _of_mask(mask: Any, shape: tuple[int, ...], batch_first: bool) -> Any:
     rows = mask.reshape(1, -1) if len(shape) == 1 else mask if batch_first else mask.T
     if rows.shape[1] > 1:
         holes = rows[:, 1:] & ~rows[:, :-1]
-        found = _out_of_range(holes.long(), 0, 0)
-        if found is not None:
-            *_, sequence, time = found[1]
+        hole = _out_of_range(holes.long(), 0, 0)
+        if hole is not None:
+            *_, sequence, time = hole[1]
             raise ValueError(
                 f"CRF: expected a mask that is True for the first steps of a sequence and then False, got True behind False (sequence "
                 f"{sequence}, step {time + 1}). Leave out the steps between, or pass lengths."
@@ -320,19 +326,19 @@ def _of_offsets(offsets: Any, shape: tuple[int, ...], device: Any) -> tuple[Any,
     return starts, lengths
 
 
-def _integers(name: str, given: Any, device: Any) -> Any:
-    made = as_tensor(given)
-    if not made.numel() and not hasattr(given, "dtype"):
-        made = made.long()
-    if made.dtype.is_floating_point or made.dtype.is_complex or made.dtype is dtypes.bool:
-        raise DtypeError(f"CRF: expected {name} to be integers, got {made.dtype}. Use {name}.long().")
-    return made.to(device=device, dtype=dtypes.int64)
+def _integers(name: str, values: Any, device: Any) -> Any:
+    integers = as_tensor(values)
+    if not integers.numel() and not hasattr(values, "dtype"):
+        integers = integers.long()
+    if integers.dtype.is_floating_point or integers.dtype.is_complex or integers.dtype is dtypes.bool:
+        raise DtypeError(f"CRF: expected {name} to be integers, got {integers.dtype}. Use {name}.long().")
+    return integers.to(device=device, dtype=dtypes.int64)
 
 
 def _check_range(name: str, values: Any, low: int, high: int, shape: tuple[int, ...], hint: str) -> None:
-    found = _out_of_range(values, low, high, name)
-    if found is not None:
-        value, (*_, place) = found
+    outside = _out_of_range(values, low, high, name)
+    if outside is not None:
+        value, (*_, place) = outside
         position = []
         for size in reversed(shape):
             position.append(place % size)

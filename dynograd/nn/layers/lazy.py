@@ -52,13 +52,13 @@ class LazyModuleMixin:
 
     def has_uninitialized_params(self) -> bool:
         """Whether a parameter or buffer of this module has no shape yet."""
-        return any(is_lazy(one) for one in (*self._parameters.values(), *self._buffers.values()))
+        return any(is_lazy(tensor) for tensor in (*self._parameters.values(), *self._buffers.values()))
 
     def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:
         with no_grad():
             module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
-            left = [name for name, one in (*module._parameters.items(), *module._buffers.items()) if is_lazy(one)]
+            left = [name for name, tensor in (*module._parameters.items(), *module._buffers.items()) if is_lazy(tensor)]
             raise RuntimeError(
                 f"module {type(module).__name__} has not been fully initialized: initialize_parameters left {', '.join(left)} without a "
                 f"shape. Call materialize(shape) on each there."
@@ -70,10 +70,10 @@ class LazyModuleMixin:
             module.__class__ = module.cls_to_become
 
     def _lazy_load_hook(self, state_dict: Any, prefix: str, *rest: Any) -> None:
-        for name, one in (*self._parameters.items(), *self._buffers.items()):
+        for name, own in (*self._parameters.items(), *self._buffers.items()):
             value = state_dict.get(prefix + name)
-            if is_lazy(one) and value is not None and not is_lazy(value):
-                one.materialize(value.shape)
+            if is_lazy(own) and value is not None and not is_lazy(value):
+                own.materialize(value.shape)
 
     def _await(self, group: str, names: list[str], device: Any, dtype: Any) -> None:
         """Registers the uninitialised ones; `names` that are left out stay None."""
@@ -83,9 +83,9 @@ class LazyModuleMixin:
 
     def _materialize(self, **shapes: tuple[int, ...]) -> None:
         for name, shape in shapes.items():
-            one = getattr(self, name)
-            if is_lazy(one):
-                one.materialize(shape)
+            tensor = getattr(self, name)
+            if is_lazy(tensor):
+                tensor.materialize(shape)
         self.reset_parameters()  # type: ignore[attr-defined]
 
     _size_name = ""
@@ -223,9 +223,9 @@ class _LazyNormBase(LazyModuleMixin):
         self._check_input_dim(input)  # type: ignore[attr-defined]
         single = isinstance(self, batchnorm._InstanceNorm) and input.dim() == self.ranks[0]
         waiting = self.has_uninitialized_params()
-        held = self._parameters["weight"] if self.affine else self._buffers["running_mean"]
-        loaded = held is not None and not waiting
-        self.num_features = int(held.shape[0] if loaded else input.shape[0 if single else 1])  # type: ignore[union-attr]
+        per_feature = self._parameters["weight"] if self.affine else self._buffers["running_mean"]
+        loaded = per_feature is not None and not waiting
+        self.num_features = int(per_feature.shape[0] if loaded else input.shape[0 if single else 1])  # type: ignore[union-attr]
         if waiting:
             size = (self.num_features,)
             self._materialize(weight=size, bias=size, running_mean=size, running_var=size)

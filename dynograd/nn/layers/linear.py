@@ -61,9 +61,9 @@ class Linear(Module):
 
     @recorded_as("linear", "weight", "bias", through=F)
     def forward(self, input: Any) -> Any:
-        held = self._parameters
+        parameters = self._parameters
         try:
-            weight, bias = held["weight"], held["bias"]  # half a microsecond less than by attribute
+            weight, bias = parameters["weight"], parameters["bias"]  # half a microsecond less than by attribute
         except KeyError:  # computed attributes now, as weight_norm makes them
             weight, bias = self.weight, self.bias
         return F.linear(input, weight, bias)

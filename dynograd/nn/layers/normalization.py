@@ -46,10 +46,10 @@ class LayerNorm(Module):
         super().__init__()
         self.normalized_shape = _as_shape("LayerNorm", normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        wanted = {"device": device, "dtype": dtype}
-        weight = Parameter(ones(self.normalized_shape, **wanted)) if elementwise_affine else None
+        options = {"device": device, "dtype": dtype}
+        weight = Parameter(ones(self.normalized_shape, **options)) if elementwise_affine else None
         self.register_parameter("weight", weight)
-        shift = Parameter(zeros(self.normalized_shape, **wanted)) if elementwise_affine and bias else None
+        shift = Parameter(zeros(self.normalized_shape, **options)) if elementwise_affine and bias else None
         self.register_parameter("bias", shift)
 
     def reset_parameters(self) -> None:
@@ -125,9 +125,9 @@ class GroupNorm(Module):
                 f"GroupNorm: num_channels must be divisible by num_groups, got {num_channels} and {num_groups}."
             )
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        wanted = {"device": device, "dtype": dtype}
-        self.register_parameter("weight", Parameter(ones(num_channels, **wanted)) if affine else None)
-        self.register_parameter("bias", Parameter(zeros(num_channels, **wanted)) if affine and bias else None)
+        options = {"device": device, "dtype": dtype}
+        self.register_parameter("weight", Parameter(ones(num_channels, **options)) if affine else None)
+        self.register_parameter("bias", Parameter(zeros(num_channels, **options)) if affine and bias else None)
 
     def reset_parameters(self) -> None:
         """Scale 1, shift 0."""

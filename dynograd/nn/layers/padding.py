@@ -29,8 +29,8 @@ class _PadNd(Module):
         super().__init__()
         sides = 2 * self.rank
         self.padding = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * sides
-        for one in self.padding:
-            check_whole(type(self).__name__, padding=one)
+        for amount in self.padding:
+            check_whole(type(self).__name__, padding=amount)
         if len(self.padding) != sides:
             raise ValueError(f"{type(self).__name__}: padding wants one number or {sides}, got {padding!r}.")
 

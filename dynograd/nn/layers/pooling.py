@@ -336,7 +336,7 @@ class _FractionalMaxPoolNd(Module):
         self.register_buffer("_random_samples", _random_samples)
         self.output_size = None if output_size is None else _for_each(output_size, self._rank)
         self.output_ratio = None if output_ratio is None else _for_each(output_ratio, self._rank)
-        if self.output_ratio is not None and not all(0 < one < 1 for one in self.output_ratio):
+        if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
             raise ValueError(f"{who}: output_ratio must be between 0 and 1 (got {output_ratio}).")
 
     def _options(self) -> tuple:

@@ -153,9 +153,9 @@ class RNNBase(Module):
         if packed is not None:
             result: Any = PackedSequence(output, *packed[1:])
             if packed.unsorted_indices is not None:
-                finals = [one.index_select(1, packed.unsorted_indices) for one in finals]
+                finals = [final.index_select(1, packed.unsorted_indices) for final in finals]
         elif single:
-            result, finals = output.squeeze(1), [one.squeeze(1) for one in finals]
+            result, finals = output.squeeze(1), [final.squeeze(1) for final in finals]
         else:
             result = output.transpose(0, 1) if self.batch_first else output
         return result, (tuple(finals) if self.mode == "LSTM" else finals[0])
@@ -170,37 +170,39 @@ class RNNBase(Module):
 
     def _same_rank(self, input: Any, hx: Any) -> list[Any]:
         """The states with a batch dim, which they have to lack where `input` does."""
-        given = list(hx) if isinstance(hx, (tuple, list)) else [hx]
+        states = list(hx) if isinstance(hx, (tuple, list)) else [hx]
         rank = input.dim()
-        if any(one.dim() != rank for one in given):
+        if any(state.dim() != rank for state in states):
             kind = "unbatched" if rank == 2 else "batched"
             raise ShapeError(
                 f"{type(self).__name__}: For {kind} {rank}-D input, hx should also be {rank}-D but got "
-                f"{', '.join(f'{one.dim()}-D' for one in given)}. States are (layers * directions, batch, size), without the batch for a single sequence."
+                f"{', '.join(f'{state.dim()}-D' for state in states)}. States are (layers * directions, batch, size), without the batch for a single sequence."
             )
-        return [one.unsqueeze(1) for one in given] if rank == 2 else given
+        return [state.unsqueeze(1) for state in states] if rank == 2 else states
 
     def _permuted(self, hx: Any, order: Any) -> Any:
-        given = hx if isinstance(hx, (tuple, list)) else [hx]
-        return [one.index_select(1, order) for one in given]
+        states = hx if isinstance(hx, (tuple, list)) else [hx]
+        return [state.index_select(1, order) for state in states]
 
     def _initial(self, x: Any, hx: Any, batch: int) -> list[Any]:
         count = self.num_layers * (2 if self.bidirectional else 1)
         widths = [self.proj_size or self.hidden_size] + ([self.hidden_size] if self.mode == "LSTM" else [])
         if hx is None:
             return [creation.zeros(count, batch, width, dtype=x.dtype, device=x.device) for width in widths]
-        given = list(hx) if isinstance(hx, (tuple, list)) else [hx]
-        if len(given) != len(widths):
-            wanted = "hx to be a pair of tensors (h, c)" if len(widths) == 2 else "hx to be one tensor"
-            got = f"{len(given)} of them" if isinstance(hx, (tuple, list)) else "one tensor"
-            raise ShapeError(f"{type(self).__name__}: expected {wanted}, got {got}.")
-        for name, one, width in zip(("hx[0]" if self.mode == "LSTM" else "hx", "hx[1]"), given, widths, strict=False):
-            if tuple(one.shape) != (count, batch, width):
+        states = list(hx) if isinstance(hx, (tuple, list)) else [hx]
+        if len(states) != len(widths):
+            expected = "hx to be a pair of tensors (h, c)" if len(widths) == 2 else "hx to be one tensor"
+            got = f"{len(states)} of them" if isinstance(hx, (tuple, list)) else "one tensor"
+            raise ShapeError(f"{type(self).__name__}: expected {expected}, got {got}.")
+        for name, state, width in zip(
+            ("hx[0]" if self.mode == "LSTM" else "hx", "hx[1]"), states, widths, strict=False
+        ):
+            if tuple(state.shape) != (count, batch, width):
                 raise ShapeError(
                     f"{type(self).__name__}: Expected hidden size of {name} to be {(count, batch, width)} (layers * directions, batch, "
-                    f"size), got {tuple(one.shape)}."
+                    f"size), got {tuple(state.shape)}."
                 )
-        return given
+        return states
 
     def _forward_ragged(self, input: Any, hx: Any) -> tuple[Any, Any]:
         """Sequences of any lengths, in any order, empty ones too: those keep their initial states. Of documents of sentences (B, j, j, I) the
@@ -226,17 +228,19 @@ class RNNBase(Module):
             for direction in range(directions):
                 place = layer * directions + direction
                 end = f"_l{layer}" + ("_reverse" if direction else "")
-                weights = [getattr(self, f"weight_{one}{end}") for one in ("ih", "hh")]
-                biases = [getattr(self, f"bias_{one}{end}") for one in ("ih", "hh")] if self.bias else [None, None]
-                start = [one[place] for one in states]
-                found = self._direction(x, start, weights, biases, end, lengths, direction == 1, ragged)
-                outputs.append(found[0])
-                for held, one in zip(finals, found[1:], strict=True):
-                    held.append(one)
+                weights = [getattr(self, f"weight_{source}{end}") for source in ("ih", "hh")]
+                biases = (
+                    [getattr(self, f"bias_{source}{end}") for source in ("ih", "hh")] if self.bias else [None, None]
+                )
+                start = [state[place] for state in states]
+                results = self._direction(x, start, weights, biases, end, lengths, direction == 1, ragged)
+                outputs.append(results[0])
+                for per_layer, final in zip(finals, results[1:], strict=True):
+                    per_layer.append(final)
             x = outputs[0] if directions == 1 else _ops["cat"](outputs, -1)
             if self.dropout and self.training and layer < self.num_layers - 1:
                 x = F.dropout(x, self.dropout, True)
-        return x, [_ops["stack"](held) for held in finals]
+        return x, [_ops["stack"](per_layer) for per_layer in finals]
 
     def _direction(
         self, x: Any, start: list, weights: list, biases: list, end: str, lengths: Any, reverse: bool, ragged: bool

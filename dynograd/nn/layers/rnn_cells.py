@@ -71,11 +71,11 @@ class RNNCellBase(Module):
         if states is None:
             start = _start(x, self.hidden_size)
             return x, [start] * count, single
-        wanted = (self.hidden_size,) if single else (*x.shape[:-1], self.hidden_size)
+        expected = (self.hidden_size,) if single else (*x.shape[:-1], self.hidden_size)
         for state in states:
-            if tuple(state.shape) != wanted:
+            if tuple(state.shape) != expected:
                 raise ShapeError(
-                    f"{who}: expected hidden state of shape {wanted} for input of shape {tuple(input.shape)}, got {tuple(state.shape)}."
+                    f"{who}: expected hidden state of shape {expected} for input of shape {tuple(input.shape)}, got {tuple(state.shape)}."
                 )
         return x, [state.unsqueeze(0) for state in states] if single else list(states), single
 

@@ -48,8 +48,8 @@ class Embedding(Module):
         self.padding_idx, self.max_norm, self.norm_type = padding_idx, max_norm, norm_type
         self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
         if _weight is None:
-            made = empty(num_embeddings, embedding_dim, device=device, dtype=dtype)
-            self.weight = Parameter(made, requires_grad=not _freeze)
+            weight = empty(num_embeddings, embedding_dim, device=device, dtype=dtype)
+            self.weight = Parameter(weight, requires_grad=not _freeze)
             self.reset_parameters()
         else:
             _check_table("Embedding", _weight, num_embeddings, embedding_dim)
@@ -168,7 +168,7 @@ class EmbeddingBag(Module):
     ) -> EmbeddingBag:
         """Bags over a given (rows, dims) tensor."""
         rows, columns = _size_of_table(embeddings)
-        made = cls(
+        bag = cls(
             rows,
             columns,
             max_norm,
@@ -180,8 +180,8 @@ class EmbeddingBag(Module):
             include_last_offset,
             padding_idx,
         )
-        made.weight.requires_grad = not freeze
-        return made
+        bag.weight.requires_grad = not freeze
+        return bag
 
     def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:
         """(B, N) indices, or (total,) indices whose bags begin at `offsets`, to (B, embedding_dim)."""

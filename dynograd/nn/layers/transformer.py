@@ -44,10 +44,10 @@ class _Layer(Module):
 
     def _attend(self, residual: Any, x: Any, mask: Any, padding: Any, causal: bool) -> Any:
         """`residual` plus what `x` sees of itself."""
-        found, _ = self.self_attn(
+        attended, _ = self.self_attn(
             x, x, x, key_padding_mask=padding, need_weights=False, attn_mask=mask, is_causal=causal
         )
-        return added(residual, self.dropout1, found)
+        return added(residual, self.dropout1, attended)
 
     def _feed(self, x: Any) -> Any:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
@@ -83,13 +83,13 @@ class TransformerEncoderLayer(_Layer):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        wanted = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **wanted)
-        self.linear1 = Linear(d_model, dim_feedforward, **wanted)
+        options = {"bias": bias, "device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **options)
+        self.linear1 = Linear(d_model, dim_feedforward, **options)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **wanted)
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **wanted)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **wanted)
+        self.linear2 = Linear(dim_feedforward, d_model, **options)
+        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **options)
+        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **options)
         self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
         self._set_up(d_model, dropout, activation, norm_first)
 
@@ -121,15 +121,15 @@ class TransformerDecoderLayer(_Layer):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        wanted = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **wanted)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **wanted)
-        self.linear1 = Linear(d_model, dim_feedforward, **wanted)
+        options = {"bias": bias, "device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **options)
+        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **options)
+        self.linear1 = Linear(d_model, dim_feedforward, **options)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **wanted)
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **wanted)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **wanted)
-        self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, **wanted)
+        self.linear2 = Linear(dim_feedforward, d_model, **options)
+        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **options)
+        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **options)
+        self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, **options)
         self.dropout1, self.dropout2, self.dropout3 = Dropout(dropout), Dropout(dropout), Dropout(dropout)
         self._set_up(d_model, dropout, activation, norm_first)
 
@@ -148,7 +148,7 @@ class TransformerDecoderLayer(_Layer):
         """Masks as in `MultiheadAttention`: of the target's own attention, and of its attention to `memory`."""
 
         def look(residual: Any, x: Any) -> Any:
-            found, _ = self.multihead_attn(
+            attended, _ = self.multihead_attn(
                 x,
                 memory,
                 memory,
@@ -157,7 +157,7 @@ class TransformerDecoderLayer(_Layer):
                 attn_mask=memory_mask,
                 is_causal=memory_is_causal,
             )
-            return added(residual, self.dropout2, found)
+            return added(residual, self.dropout2, attended)
 
         if self.norm_first:
             x = self._attend(tgt, self.norm1(tgt), tgt_mask, tgt_key_padding_mask, tgt_is_causal)
@@ -263,7 +263,7 @@ class Transformer(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        given = (
+        options = (
             d_model,
             nhead,
             dim_feedforward,
@@ -281,9 +281,9 @@ class Transformer(Module):
             return LayerNorm(d_model, eps=layer_norm_eps, bias=bias, device=device, dtype=dtype)
 
         if custom_encoder is None:
-            custom_encoder = TransformerEncoder(TransformerEncoderLayer(*given), num_encoder_layers, norm())
+            custom_encoder = TransformerEncoder(TransformerEncoderLayer(*options), num_encoder_layers, norm())
         if custom_decoder is None:
-            custom_decoder = TransformerDecoder(TransformerDecoderLayer(*given), num_decoder_layers, norm())
+            custom_decoder = TransformerDecoder(TransformerDecoderLayer(*options), num_decoder_layers, norm())
         self.encoder, self.decoder = custom_encoder, custom_decoder
         self._reset_parameters()
         self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first

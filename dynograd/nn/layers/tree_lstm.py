@@ -55,10 +55,10 @@ class _TreeLSTMCell(Module):
                     f"{who}: expected each child to be a pair (h, c), got {type(state).__name__}. Pass what the cell "
                     f"gave for the child."
                 )
-            for one in state:
-                if not one.ndim or one.shape[-1] != self.hidden_size:
+            for part in state:
+                if not part.ndim or part.shape[-1] != self.hidden_size:
                     raise ShapeError(
-                        f"{who}: expected states of {self.hidden_size} features, got shape {tuple(one.shape)}. The children's cell "
+                        f"{who}: expected states of {self.hidden_size} features, got shape {tuple(part.shape)}. The children's cell "
                         f"must have the same hidden_size."
                     )
 
@@ -189,8 +189,8 @@ class TreeLSTM(Module):
         if kind not in ("binary", "child_sum"):
             raise ValueError(f"TreeLSTM: expected kind to be 'binary' or 'child_sum', got {kind!r}.")
         self.kind = kind
-        made = BinaryTreeLSTMCell if kind == "binary" else ChildSumTreeLSTMCell
-        self.cell = made(input_size, hidden_size, device=device, dtype=dtype)
+        cell_class = BinaryTreeLSTMCell if kind == "binary" else ChildSumTreeLSTMCell
+        self.cell = cell_class(input_size, hidden_size, device=device, dtype=dtype)
 
     def forward(self, trees: Any) -> Any:
         if not trees:
@@ -215,9 +215,11 @@ class TreeLSTM(Module):
                 done.append(self.cell(node))
             else:
                 if len(node) != 2:
-                    wanted = "a tensor or a pair (left, right)" if self.kind == "binary" else "a pair (input, children)"
+                    expected = (
+                        "a tensor or a pair (left, right)" if self.kind == "binary" else "a pair (input, children)"
+                    )
                     raise ShapeError(
-                        f"TreeLSTM: expected a tree to be {wanted}, got {type(node).__name__} of {len(node)}."
+                        f"TreeLSTM: expected a tree to be {expected}, got {type(node).__name__} of {len(node)}."
                     )
                 children = node if self.kind == "binary" else node[1]
                 agenda.append((node, len(children)))

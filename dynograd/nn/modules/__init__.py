@@ -45,14 +45,14 @@ _PATHS = {
 
 def _face(name: str, files: list[str]) -> ModuleType:
     """The file itself, or one module with the names of several."""
-    found = [import_module(f"dynograd.nn.{one}") for one in files]
-    if len(found) == 1:
-        return found[0]
-    made = ModuleType(f"{__name__}.{name}", found[0].__doc__)
-    for one in reversed(found):
-        made.__dict__.update({key: value for key, value in vars(one).items() if not key.startswith("__")})
-    made.__dict__["__all__"] = [key for one in found for key in one.__all__]
-    return made
+    modules = [import_module(f"dynograd.nn.{file}") for file in files]
+    if len(modules) == 1:
+        return modules[0]
+    face = ModuleType(f"{__name__}.{name}", modules[0].__doc__)
+    for module in reversed(modules):
+        face.__dict__.update({key: value for key, value in vars(module).items() if not key.startswith("__")})
+    face.__dict__["__all__"] = [key for module in modules for key in module.__all__]
+    return face
 
 
 for _name, _files in _PATHS.items():

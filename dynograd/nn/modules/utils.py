@@ -33,7 +33,7 @@ def _list_with_default(out_size: Any, defaults: Any) -> Any:
         raise ValueError(
             f"_list_with_default: Input dimension should be at least {len(out_size) + 1}, got {len(defaults)}."
         )
-    return [other if one is None else one for one, other in zip(out_size, list(defaults)[-len(out_size) :])]
+    return [other if size is None else size for size, other in zip(out_size, list(defaults)[-len(out_size) :])]
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: Any, prefix: str) -> None:

@@ -49,14 +49,14 @@ def clip_grad_norm_(
     >>> w.grad
     tensor([3.0000, 4.0000])
     """
-    given = _listed(parameters)
-    if not given and isinstance(parameters, types.GeneratorType):
+    tensors = _listed(parameters)
+    if not tensors and isinstance(parameters, types.GeneratorType):
         warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=user_level())
-    grads = _gradients(given)
+    grads = _gradients(tensors)
     try:
         norm = arrays.quietly(_norm, grads, norm_type, error_if_nonfinite)
     except RuntimeError as error:
-        _name_the_first(error, given)
+        _name_the_first(error, tensors)
         raise
     arrays.quietly(_scale, grads, max_norm, norm, caller())
     return _as_tensor(norm, grads)
@@ -86,8 +86,8 @@ def get_total_norm(
     >>> dynograd.nn.utils.get_total_norm([tensor([3.0]), tensor([0.0, 4.0])])
     tensor(5.)
     """
-    given = [_entries(one) for one in _listed(tensors)]
-    return _as_tensor(arrays.quietly(_norm, given, norm_type, error_if_nonfinite), given)
+    entries = [_entries(tensor) for tensor in _listed(tensors)]
+    return _as_tensor(arrays.quietly(_norm, entries, norm_type, error_if_nonfinite), entries)
 
 
 def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None) -> None:
@@ -122,9 +122,9 @@ def _listed(tensors: Any) -> list[Tensor]:
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
 
 
-def _name_the_first(error: RuntimeError, given: list[Tensor]) -> None:
+def _name_the_first(error: RuntimeError, tensors: list[Tensor]) -> None:
     """Says which gradient is not finite."""
-    for number, p in enumerate(given):
+    for number, p in enumerate(tensors):
         if p.grad is not None and _entries(p.grad).size:
             entries = wrap(_entries(p.grad))
             if not bool(entries.isfinite().all().item()):  # type: ignore[attr-defined]
@@ -134,51 +134,53 @@ def _name_the_first(error: RuntimeError, given: list[Tensor]) -> None:
                 return
 
 
-def _gradients(given: list[Tensor]) -> list[Any]:
+def _gradients(tensors: list[Tensor]) -> list[Any]:
     """The arrays of the gradients; of sparse ones, which are coalesced first, those of the entries."""
-    found = []
-    for p in given:
+    gradients = []
+    for p in tensors:
         g = p.grad
         if g is not None:
             if g.is_sparse and not g.is_coalesced():  # type: ignore[attr-defined]
                 g = p.grad = g.coalesce()  # type: ignore[attr-defined]
-            found.append(_entries(g))
-    return found
+            gradients.append(_entries(g))
+    return gradients
 
 
-def _entries(one: Any) -> Any:
-    return one.coalesce()._values().array if one.is_sparse else one.array
+def _entries(tensor: Any) -> Any:
+    return tensor.coalesce()._values().array if tensor.is_sparse else tensor.array
 
 
-def _on_gpu(given: list[Any]) -> bool:
-    return bool(given) and type(given[0]) is arrays.CudaArray
+def _on_gpu(gradients: list[Any]) -> bool:
+    return bool(gradients) and type(gradients[0]) is arrays.CudaArray
 
 
-def _norm_on_gpu(given: list[Any], norm_type: float) -> Any:
+def _norm_on_gpu(gradients: list[Any], norm_type: float) -> Any:
     """The norm as a float64 array of no dims on the device: nobody waits for it."""
     if norm_type == 2.0:
-        return kernel("tables", "sum_of_squares", given[0])(given) ** 0.5
-    vector_norm = kernel("norms", "vector_norm_forward", given[0])
-    norms = arrays.empty((len(given),), dtypes.float64, given[0].device)
-    for place, one in enumerate(given):
-        arrays.write(norms[place], vector_norm(one, norm_type, None, False))
+        return kernel("tables", "sum_of_squares", gradients[0])(gradients) ** 0.5
+    vector_norm = kernel("norms", "vector_norm_forward", gradients[0])
+    norms = arrays.empty((len(gradients),), dtypes.float64, gradients[0].device)
+    for place, gradient in enumerate(gradients):
+        arrays.write(norms[place], vector_norm(gradient, norm_type, None, False))
     return vector_norm(norms, norm_type, None, False)
 
 
-def _norm(given: list[Any], norm_type: float, error_if_nonfinite: bool) -> Any:
+def _norm(gradients: list[Any], norm_type: float, error_if_nonfinite: bool) -> Any:
     """The norm of the arrays' norms, in double precision."""
     norm_type = float(norm_type)
-    if not given:
+    if not gradients:
         return 0.0
-    if _on_gpu(given):
-        norm = _norm_on_gpu(given, norm_type)
+    if _on_gpu(gradients):
+        norm = _norm_on_gpu(gradients, norm_type)
         if not error_if_nonfinite:
             return norm
     elif norm_type == 2.0:
-        norm = math.sqrt(kernel("tables", "sum_of_squares", given[0])(given))
+        norm = math.sqrt(kernel("tables", "sum_of_squares", gradients[0])(gradients))
     else:
-        vector_norm = kernel("norms", "vector_norm_forward", given[0])
-        norms = arrays.from_python([float(vector_norm(one, norm_type, None, False)) for one in given], dtypes.float64)
+        vector_norm = kernel("norms", "vector_norm_forward", gradients[0])
+        norms = arrays.from_python(
+            [float(vector_norm(gradient, norm_type, None, False)) for gradient in gradients], dtypes.float64
+        )
         norm = float(vector_norm(norms, norm_type, None, False))
     if error_if_nonfinite and not math.isfinite(float(norm)):
         raise RuntimeError(
@@ -200,13 +202,13 @@ def _scale(grads: list[Any], max_norm: float, norm: Any, line: Any) -> None:
     stamp_all(grads, line)
 
 
-def _as_tensor(norm: Any, given: list[Any]) -> Tensor:
-    found = dtypes.float32
-    if given:
-        found = dtypes.BY_NUM[given[0].real.dtype.num]
-        for one in given[1:]:
-            other = dtypes.BY_NUM[one.real.dtype.num]
-            found = found if other is found else dtypes.promote_types(found, other)
+def _as_tensor(norm: Any, gradients: list[Any]) -> Tensor:
+    dtype = dtypes.float32
+    if gradients:
+        dtype = dtypes.BY_NUM[gradients[0].real.dtype.num]
+        for gradient in gradients[1:]:
+            other = dtypes.BY_NUM[gradient.real.dtype.num]
+            dtype = dtype if other is dtype else dtypes.promote_types(dtype, other)
     if type(norm) is arrays.CudaArray:
-        return wrap(arrays.cast(norm, found))
-    return wrap(arrays.quietly(arrays.full, (), norm, found))
+        return wrap(arrays.cast(norm, dtype))
+    return wrap(arrays.quietly(arrays.full, (), norm, dtype))

@@ -16,16 +16,16 @@ def parameters_to_vector(parameters: Any) -> Any:
     >>> dynograd.nn.utils.parameters_to_vector(dynograd.nn.Linear(2, 1).parameters()).shape
     dynograd.Size([3])
     """
-    return public_functions()["cat"]([one.reshape(-1) for one in parameters])
+    return public_functions()["cat"]([parameter.reshape(-1) for parameter in parameters])
 
 
 def vector_to_parameters(vec: Any, parameters: Any) -> None:
     """Cuts `vec` into the parameters' memory, in their order."""
     listed = list(parameters)
-    total = sum(one.numel() for one in listed)
+    total = sum(parameter.numel() for parameter in listed)
     if vec.numel() != total:
         raise ShapeError(f"vector_to_parameters: the vector has {vec.numel()} elements, the parameters {total}.")
     start = 0
-    for one in listed:
-        one.data = vec[start : start + one.numel()].reshape(one.shape).data
-        start += one.numel()
+    for parameter in listed:
+        parameter.data = vec[start : start + parameter.numel()].reshape(parameter.shape).data
+        start += parameter.numel()

@@ -25,7 +25,7 @@ def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
 
 
 def _converted(module: Any, kinds: tuple[type, ...], memory_format: Any) -> Any:
-    for one in module.modules():
-        if isinstance(one, kinds):
-            one.weight.data = one.weight.detach().clone().contiguous(memory_format=memory_format)  # type: ignore[attr-defined]
+    for submodule in module.modules():
+        if isinstance(submodule, kinds):
+            submodule.weight.data = submodule.weight.detach().clone().contiguous(memory_format=memory_format)  # type: ignore[attr-defined]
     return module

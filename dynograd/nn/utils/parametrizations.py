@@ -137,22 +137,22 @@ class _Orthogonal(Module):
         if self.orthogonal_map == "householder":
             below = x.tril(-1)
             scales = 2.0 / (1.0 + (below * below).sum(-2))
-            found = ops["linalg_householder_product"](below, scales)
-            found = found * x.detach().diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
+            q = ops["linalg_householder_product"](below, scales)
+            q = q * x.detach().diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
         else:
             x = x.tril()
             if n != k:
                 x = ops["cat"]([x, x.new_zeros(*x.shape[:-1], n - k)], -1)
             skew = x - x.mT.conj()
             if self.orthogonal_map == "matrix_exp":
-                found = ops["matrix_exp"](skew)
+                q = ops["matrix_exp"](skew)
             else:
-                one = eye(n, dtype=x.dtype, device=x.device)
-                found = ops["linalg_solve"](one - skew / 2, one + skew / 2)
-            found = found[..., :k]
+                identity = eye(n, dtype=x.dtype, device=x.device)
+                q = ops["linalg_solve"](identity - skew / 2, identity + skew / 2)
+            q = q[..., :k]
         if "base" in self._buffers:
-            found = self.base @ found
-        return found.mT if transposed else found
+            q = self.base @ q
+        return q.mT if transposed else q
 
     def right_inverse(self, value: Any) -> Any:
         if value.shape != self.shape:
@@ -182,9 +182,9 @@ class _Orthogonal(Module):
         if n != k:
             tall = public_functions()["cat"]([tall, tall.new_empty(*tall.shape[:-1], n - k).normal_(0, 1)], -1)
         self.base = tall.clone() if n == k and _is_orthogonal(tall) else _orthonormal(tall)
-        made = value.new_zeros(value.shape)
-        made.diagonal(dim1=-2, dim2=-1).fill_(-1.0)
-        return made
+        signs = value.new_zeros(value.shape)
+        signs.diagonal(dim1=-2, dim2=-1).fill_(-1.0)
+        return signs
 
 
 def orthogonal(
@@ -214,24 +214,24 @@ def orthogonal(
         raise ValueError(
             f'orthogonal: orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}'
         )
-    made = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
-    return register_parametrization(module, name, made, unsafe=True)
+    parametrization = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
+    return register_parametrization(module, name, parametrization, unsafe=True)
 
 
 def _tensor_of(who: str, module: Any, name: str) -> Any:
-    found = getattr(module, name, None)
-    if found is None or not hasattr(found, "dim"):
+    tensor = getattr(module, name, None)
+    if tensor is None or not hasattr(tensor, "dim"):
         raise ValueError(
             f"{who}: Module '{module}' has no parameter or buffer with name '{name}'. It has {', '.join(module._parameters) or 'none'}."
         )
-    return found
+    return tensor
 
 
 def _is_orthogonal(q: Any) -> bool:
     k = q.shape[-1]
-    one = eye(k, dtype=q.dtype, device=q.device)
+    identity = eye(k, dtype=q.dtype, device=q.device)
     eps = 10 * k * {2: 1e-3, 4: 1.2e-7, 8: 2.3e-16}[q.real.element_size()]
-    return bool(((q.mT.conj() @ q - one).abs() <= eps).all())
+    return bool(((q.mT.conj() @ q - identity).abs() <= eps).all())
 
 
 def _orthonormal(a: Any) -> Any:

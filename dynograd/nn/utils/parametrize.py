@@ -87,11 +87,11 @@ class ParametrizationList(ModuleList):
             original.data = new.detach()
             _register(self, "original", original)
         else:
-            for number, one in enumerate(new):
+            for number, tensor in enumerate(new):
                 if isinstance(original, Parameter):
-                    one = Parameter(one.detach(), original.requires_grad)
-                one.requires_grad_(original.requires_grad)
-                _register(self, f"original{number}", one)
+                    tensor = Parameter(tensor.detach(), original.requires_grad)
+                tensor.requires_grad_(original.requires_grad)
+                _register(self, f"original{number}", tensor)
         if not unsafe:
             _check_result(self(), shape, dtype, "unparametrized")
 
@@ -117,13 +117,13 @@ class ParametrizationList(ModuleList):
                         f"'right_inverse' must return a sequence of tensors of length {self.ntensors}. Got a sequence of length "
                         f"{len(values)}."
                     )
-            for name, one in zip(names, values):
-                held = getattr(self, name)
-                if one.dtype != held.dtype:
+            for name, tensor in zip(names, values):
+                own = getattr(self, name)
+                if tensor.dtype != own.dtype:
                     raise ValueError(
-                        f"The tensor returned by `right_inverse` has dtype {one.dtype} while `{name}` has dtype {held.dtype}."
+                        f"The tensor returned by `right_inverse` has dtype {tensor.dtype} while `{name}` has dtype {own.dtype}."
                     )
-                held.data = one.detach()
+                own.data = tensor.detach()
 
     def forward(self) -> Tensor:
         first, *rest = self
@@ -163,20 +163,20 @@ def register_parametrization(
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
-        held = module.parametrizations[tensor_name]
+        parametrizations = module.parametrizations[tensor_name]
         if not unsafe:
             _check_addition(getattr(module, tensor_name), parametrization)
-        held.append(parametrization)
-        held.unsafe |= unsafe
+        parametrizations.append(parametrization)
+        parametrizations.unsafe |= unsafe
     elif tensor_name in module._buffers or tensor_name in module._parameters:
-        made = ParametrizationList([parametrization], getattr(module, tensor_name), unsafe)
+        parametrizations = ParametrizationList([parametrization], getattr(module, tensor_name), unsafe)
         delattr(module, tensor_name)
         if not is_parametrized(module):
             module.parametrizations = ModuleDict()
             _set_class(module, type(module), [tensor_name])
         else:
             _set_class(module, type(module).__bases__[0], [*module.parametrizations, tensor_name])
-        module.parametrizations[tensor_name] = made
+        module.parametrizations[tensor_name] = parametrizations
     else:
         raise ValueError(
             f"register_parametrization: Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
@@ -187,10 +187,10 @@ def register_parametrization(
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     """Whether `module.<tensor_name>`, or any tensor of `module` itself, has a parametrization."""
-    held = module._modules.get("parametrizations")
-    if not isinstance(held, ModuleDict) or not hasattr(type(module), "_parametrized_names"):
+    parametrizations = module._modules.get("parametrizations")
+    if not isinstance(parametrizations, ModuleDict) or not hasattr(type(module), "_parametrized_names"):
         return False
-    return len(held) > 0 if tensor_name is None else tensor_name in held
+    return len(parametrizations) > 0 if tensor_name is None else tensor_name in parametrizations
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
@@ -201,9 +201,9 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"remove_parametrizations: Module {module} does not have a parametrization on {tensor_name}.")
-    held = module.parametrizations[tensor_name]
-    if held.is_tensor:
-        left: Any = held.original
+    parametrizations = module.parametrizations[tensor_name]
+    if parametrizations.is_tensor:
+        left: Any = parametrizations.original
         if leave_parametrized:
             with no_grad():
                 left.data = getattr(module, tensor_name).detach()
@@ -213,7 +213,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     else:
         raise ValueError(
             f"remove_parametrizations: Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a "
-            f"sequence of tensors ({held.ntensors})."
+            f"sequence of tensors ({parametrizations.ntensors})."
         )
     plain = type(module).__bases__[0]
     del module.parametrizations[tensor_name]
@@ -242,8 +242,8 @@ def transfer_parametrizations_and_params(
         if not hasattr(to_module, name):
             setattr(to_module, name, Parameter(getattr(from_module, name).detach()))
         source = from_module.parametrizations[name]
-        for one in source:
-            register_parametrization(to_module, name, one)
+        for parametrization in source:
+            register_parametrization(to_module, name, parametrization)
         for key, value in [*source._parameters.items(), *source._buffers.items()]:
             setattr(to_module.parametrizations[name], key, value)
     return to_module
@@ -262,12 +262,12 @@ def _set_class(module: Module, plain: type, names: list[str]) -> None:
 
 def _property(name: str) -> property:
     def read(self: Any) -> Any:
-        held = self.__dict__["_modules"]["parametrizations"][name]
+        parametrizations = self.__dict__["_modules"]["parametrizations"][name]
         if not _cachings:
-            return held()
+            return parametrizations()
         key = (id(self), name)
         if key not in _cache:
-            _cache[key] = self, held()  # the module too, or another one could come to its place in memory
+            _cache[key] = self, parametrizations()  # the module too, or another one could come to its place in memory
         return _cache[key][1]
 
     def write(self: Any, value: Any) -> None:
@@ -284,8 +284,8 @@ def _refuse(self: Any) -> Any:
 
 def _deepcopy(self: Any, memo: dict) -> Any:
     if id(self) not in memo:
-        made = memo[id(self)] = object.__new__(type(self))
-        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        copied = memo[id(self)] = object.__new__(type(self))
+        copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
     return memo[id(self)]
 
 
@@ -301,30 +301,30 @@ def _check_sequence(value: Any) -> None:
         raise ValueError(
             f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got {type(value).__name__}."
         )
-    for number, one in enumerate(value):
-        if not isinstance(one, Tensor):
+    for number, entry in enumerate(value):
+        if not isinstance(entry, Tensor):
             raise ValueError(
                 f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got element {number} of the sequence with "
-                f"type {type(one).__name__}."
+                f"type {type(entry).__name__}."
             )
 
 
-def _check_same(rule: str, wanted: Any, found: Any, what: str) -> None:
-    if getattr(wanted, what) != getattr(found, what):
+def _check_same(rule: str, original: Any, recovered: Any, what: str) -> None:
+    if getattr(original, what) != getattr(recovered, what):
         raise ValueError(
-            f"{rule}. original.{what}: {getattr(wanted, what)}, right_inverse(original).{what}: {getattr(found, what)}."
+            f"{rule}. original.{what}: {getattr(original, what)}, right_inverse(original).{what}: {getattr(recovered, what)}."
         )
 
 
 def _check_result(result: Any, shape: Any, dtype: Any, what: str) -> None:
     if not isinstance(result, Tensor):
         raise ValueError(f"A parametrization must return a tensor. Got {type(result).__name__}.")
-    for name, wanted in (("dtype", dtype), ("shape", shape)):
-        found = getattr(result, name)
-        if found != wanted:
+    for name, expected in (("dtype", dtype), ("shape", shape)):
+        actual = getattr(result, name)
+        if actual != expected:
             raise ValueError(
                 f"Registering a parametrization may not change the {name} of the tensor, unless the `unsafe` flag is enabled. "
-                f"{what} {name}: {wanted}, parametrized {name}: {found}."
+                f"{what} {name}: {expected}, parametrized {name}: {actual}."
             )
 
 

@@ -157,5 +157,7 @@ def is_pruned(module: Module) -> bool:
     False
     """
     return any(
-        isinstance(hook, BasePruningMethod) for one in module.modules() for hook in one._forward_pre_hooks.values()
+        isinstance(hook, BasePruningMethod)
+        for submodule in module.modules()
+        for hook in submodule._forward_pre_hooks.values()
     )

@@ -68,8 +68,8 @@ class BasePruningMethod(ABC):
         Returns:
             the method, or the container of all methods so far.
         """
-        made = cls(*args, **kwargs)
-        made._tensor_name = name
+        method = cls(*args, **kwargs)
+        method._tensor_name = name
         value = getattr(module, name)
         if importance_scores is not None and importance_scores.shape != value.shape:
             raise ValueError(
@@ -80,20 +80,20 @@ class BasePruningMethod(ABC):
         key, before = method_of(module, name)
         with no_grad():
             if before is None:
-                mask = made.compute_mask(scores, ones_like(value).detach())
+                mask = method.compute_mask(scores, ones_like(value).detach())
                 del module._parameters[name]
                 module.register_parameter(f"{name}_orig", value)
                 module.register_buffer(f"{name}_mask", mask.detach().to(value.dtype))
             else:
                 container = before if isinstance(before, PruningContainer) else PruningContainer(before)
-                mask = _combined(made, scores, getattr(module, f"{name}_mask").detach())
-                container.add_pruning_method(made)
-                made = container
+                mask = _combined(method, scores, getattr(module, f"{name}_mask").detach())
+                container.add_pruning_method(method)
+                method = container
                 del module._forward_pre_hooks[key]
                 setattr(module, f"{name}_mask", mask.detach())
-        setattr(module, name, made.apply_mask(module))
-        module.register_forward_pre_hook(made)
-        return made
+        setattr(module, name, method.apply_mask(module))
+        module.register_forward_pre_hook(method)
+        return method
 
     def prune(self, t: Any, default_mask: Any = None, importance_scores: Any = None) -> Any:
         """`t` with what the method chooses set to 0; nothing is registered."""
@@ -167,15 +167,15 @@ def _combined(method: Any, t: Any, mask: Any) -> Any:
         left: Any = mask == 1
     elif kind == "structured":
         dim = _dim_of(t, method.dim)
-        others = [one for one in range(t.dim()) if one != dim]
+        others = [other for other in range(t.dim()) if other != dim]
         left = (slice(None),) * dim + (mask.sum(others) != 0,)
     else:
         raise ValueError(
             f"{type(method).__name__}: unrecognized PRUNING_TYPE {kind!r}: expected 'unstructured', 'structured' or 'global'."
         )
-    made = mask.to(t.dtype).clone()
-    made[left] = method.compute_mask(t[left], mask[left]).to(t.dtype)
-    return made
+    combined = mask.to(t.dtype).clone()
+    combined[left] = method.compute_mask(t[left], mask[left]).to(t.dtype)
+    return combined
 
 
 class Identity(BasePruningMethod):
@@ -277,9 +277,9 @@ def _drawn(t: Any) -> Any:
 
 
 def _without_smallest(scores: Any, mask: Any, count: int) -> Any:
-    made = mask.clone()
-    made.view(-1)[scores.reshape(-1).argsort()[:count]] = 0
-    return made
+    kept = mask.clone()
+    kept.view(-1)[scores.reshape(-1).argsort()[:count]] = 0
+    return kept
 
 
 def _dim_of(t: Any, dim: int) -> int:
@@ -299,6 +299,6 @@ def _slices(t: Any, dim: int) -> Any:
 
 
 def _without_slices(scores: Any, mask: Any, dim: int, count: int) -> Any:
-    made = mask.clone().movedim(_dim_of(mask, dim), 0)
-    made[scores.argsort()[:count]] = 0
-    return made.movedim(0, _dim_of(mask, dim)).contiguous()
+    kept = mask.clone().movedim(_dim_of(mask, dim), 0)
+    kept[scores.argsort()[:count]] = 0
+    return kept.movedim(0, _dim_of(mask, dim)).contiguous()

@@ -60,7 +60,7 @@ class PackedSequence(_Packed):
 
     def _moved(self, data: Any) -> PackedSequence:
         """With other data, and the orders on its device; sizes of steps stay on the CPU."""
-        orders = [None if one is None else one.to(data.device) for one in self[2:]]
+        orders = [None if order is None else order.to(data.device) for order in self[2:]]
         return type(self)(data, self.batch_sizes, *orders)
 
     def _converted(self, name: str) -> PackedSequence:
@@ -99,9 +99,9 @@ def invert_permutation(permutation: Any) -> Any:
     """The permutation that undoes `permutation`."""
     if permutation is None:
         return None
-    made = creation.empty_like(permutation)
-    made[permutation] = creation.arange(permutation.numel(), device=permutation.device)  # type: ignore[index]
-    return made
+    inverse = creation.empty_like(permutation)
+    inverse[permutation] = creation.arange(permutation.numel(), device=permutation.device)  # type: ignore[index]
+    return inverse
 
 
 def lengths_of(batch_sizes: Any) -> Any:
@@ -133,35 +133,35 @@ def pack_padded_sequence(
     >>> packed.data, packed.batch_sizes
     (tensor([1., 4., 2., 5., 3.]), tensor([2, 2, 1]))
     """
-    wanted = [int(one) for one in (lengths.tolist() if isinstance(lengths, Tensor) else lengths)]
+    counts = [int(count) for count in (lengths.tolist() if isinstance(lengths, Tensor) else lengths)]
     if input.dim() < 2:
         raise ShapeError(
             f"pack_padded_sequence: expected input with at least 2 dims (T, B, *), got shape {tuple(input.shape)}."
         )
     steps, batch = (input.shape[1], input.shape[0]) if batch_first else (input.shape[0], input.shape[1])
-    if len(wanted) != batch:
+    if len(counts) != batch:
         raise ShapeError(
-            f"pack_padded_sequence: expected `len(lengths)` to be equal to batch_size, got {len(wanted)} and {batch}."
+            f"pack_padded_sequence: expected `len(lengths)` to be equal to batch_size, got {len(counts)} and {batch}."
         )
-    for place, length in enumerate(wanted):
+    for place, length in enumerate(counts):
         if not 1 <= length <= steps:
             raise ShapeError(
                 f"pack_padded_sequence: Length of all samples has to be greater than 0 and at most {steps} (the padded length), "
                 f"but lengths[{place}] is {length}."
             )
-    given = creation.tensor(wanted, dtype=dtypes.int64).array
+    row_lengths = creation.tensor(counts, dtype=dtypes.int64).array
     order = None
     if enforce_sorted:
         for place in range(1, batch):
-            if wanted[place] > wanted[place - 1]:
+            if counts[place] > counts[place - 1]:
                 raise ShapeError(
                     f"pack_padded_sequence: `lengths` array must be sorted in decreasing order when `enforce_sorted` is True, but "
-                    f"lengths[{place - 1}]={wanted[place - 1]} < lengths[{place}]={wanted[place]}. Pass enforce_sorted=False."
+                    f"lengths[{place - 1}]={counts[place - 1]} < lengths[{place}]={counts[place]}. Pass enforce_sorted=False."
                 )
     else:
-        ranks = kernel("recurrent_packing", "longest_first", given)(given)
-        order, given = creation.from_numpy(ranks), given[ranks]
-    sizes = kernel("recurrent_packing", "sizes_of", given)(given)
+        ranks = kernel("recurrent_packing", "longest_first", row_lengths)(row_lengths)
+        order, row_lengths = creation.from_numpy(ranks), row_lengths[ranks]
+    sizes = kernel("recurrent_packing", "sizes_of", row_lengths)(row_lengths)
     flat = input.reshape(steps * batch, *input.shape[2:])
     rows = _rows_of(sizes, order, steps, batch, batch_first).to(input.device)
     order = None if order is None else order.to(input.device)
@@ -227,12 +227,12 @@ def pad_sequence(
         raise ShapeError("pad_sequence: received an empty list of sequences. Give at least one.")
     if padding_side not in ("left", "right"):
         raise ValueError(f"pad_sequence: expected padding_side to be 'left' or 'right', got {padding_side!r}.")
-    for place, one in enumerate(sequences):
-        if not isinstance(one, Tensor):
+    for place, sequence in enumerate(sequences):
+        if not isinstance(sequence, Tensor):
             raise TypeError(
-                f"pad_sequence: expected sequences to be Tensors, but number {place} is {type(one).__name__}. Use tensor(...)."
+                f"pad_sequence: expected sequences to be Tensors, but number {place} is {type(sequence).__name__}. Use tensor(...)."
             )
-    shapes = [one.shape for one in sequences]
+    shapes = [sequence.shape for sequence in sequences]
     rest = shapes[0][1:]
     for place, shape in enumerate(shapes):
         if shape[1:] != rest:
@@ -247,13 +247,13 @@ def pad_sequence(
         return wrap(_padded_array(arrays, lengths, longest, batch_first, padding_value, padding_side == "left"))
     filler = sequences[0].new_full((longest - min(lengths), *rest), padding_value)
     pieces = []
-    for one, length in zip(sequences, lengths, strict=True):
+    for sequence, length in zip(sequences, lengths, strict=True):
         if length == longest:
-            pieces.append(one)
+            pieces.append(sequence)
         elif padding_side == "left":
-            pieces += (filler[: longest - length], one)
+            pieces += (filler[: longest - length], sequence)
         else:
-            pieces += (one, filler[: longest - length])
+            pieces += (sequence, filler[: longest - length])
     padded = _ops["cat"](pieces).view(len(lengths), longest, *rest)
     return padded if batch_first else padded.transpose(0, 1).contiguous()
 
@@ -261,7 +261,7 @@ def pad_sequence(
 def _plain_arrays(tensors: list[Any]) -> list[Any]:
     """The arrays of tensors on the CPU of one dtype that need no gradient; none where some are not so."""
     kind = tensors[0].array.dtype if type(tensors[0]) is Tensor else None
-    arrays = [one.array for one in tensors if type(one) is Tensor and not one._requires_grad]
+    arrays = [tensor.array for tensor in tensors if type(tensor) is Tensor and not tensor._requires_grad]
     if len(arrays) < len(tensors) or any(
         [type(array) is not numpy.ndarray or array.dtype is not kind for array in arrays]
     ):
@@ -300,7 +300,7 @@ def pack_sequence(sequences: Any, enforce_sorted: bool = True) -> PackedSequence
     >>> dynograd.nn.utils.rnn.pack_sequence([tensor([1, 2]), tensor([3])]).data
     tensor([1, 3, 2])
     """
-    lengths = [one.shape[0] for one in sequences]
+    lengths = [sequence.shape[0] for sequence in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 

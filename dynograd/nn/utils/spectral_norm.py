@@ -63,19 +63,19 @@ def spectral_norm(
         raise ValueError(f"spectral_norm: n_power_iterations must be positive, got {n_power_iterations}.")
     if dim is None:
         dim = 1 if isinstance(module, _ConvTransposeNd) else 0
-    made = SpectralNorm(name, n_power_iterations, dim, eps)
+    hook = SpectralNorm(name, n_power_iterations, dim, eps)
     weight = module._parameters.pop(name)
     with no_grad():
-        matrix = made.matrix(weight)
-        u, v = (made._unit(creation.empty(size, dtype=weight.dtype).normal_(0, 1)) for size in matrix.shape)
+        matrix = hook.matrix(weight)
+        u, v = (hook._unit(creation.empty(size, dtype=weight.dtype).normal_(0, 1)) for size in matrix.shape)
         for _ in range(15):
-            v = made._unit(matrix.t() @ u)
-            u = made._unit(matrix @ v)
+            v = hook._unit(matrix.t() @ u)
+            u = hook._unit(matrix @ v)
     module.register_parameter(f"{name}_orig", Parameter(weight.detach()))
     setattr(module, name, weight.detach())
     module.register_buffer(f"{name}_u", u)
     module.register_buffer(f"{name}_v", v)
-    module.register_forward_pre_hook(made)
+    module.register_forward_pre_hook(hook)
     return module
 
 
@@ -88,8 +88,8 @@ def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
     key = _hook_of(module, name)
     if key is None:
         raise ValueError(f"remove_spectral_norm: spectral_norm of {name!r} not found in {type(module).__name__}.")
-    made = module._forward_pre_hooks.pop(key)
-    weight = made.compute_weight(module, False).detach()
+    hook = module._forward_pre_hooks.pop(key)
+    weight = hook.compute_weight(module, False).detach()
     delattr(module, name)
     del module._parameters[f"{name}_orig"], module._buffers[f"{name}_u"], module._buffers[f"{name}_v"]
     module.register_parameter(name, Parameter(weight))

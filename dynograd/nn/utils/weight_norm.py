@@ -45,13 +45,13 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
         raise RuntimeError(
             f"weight_norm: {type(module).__name__} has a weight_norm hook on the parameter {name!r} already."
         )
-    made = WeightNorm(name, None if dim == -1 else dim)
+    hook = WeightNorm(name, None if dim == -1 else dim)
     weight = getattr(module, name)
     del module._parameters[name]
-    module.register_parameter(f"{name}_g", Parameter(_norm(weight, made.dim).detach()))
+    module.register_parameter(f"{name}_g", Parameter(_norm(weight, hook.dim).detach()))
     module.register_parameter(f"{name}_v", Parameter(weight.detach()))
-    setattr(module, name, made.compute_weight(module))
-    module.register_forward_pre_hook(made)
+    setattr(module, name, hook.compute_weight(module))
+    module.register_forward_pre_hook(hook)
     return module
 
 
@@ -64,8 +64,8 @@ def remove_weight_norm(module: Any, name: str = "weight") -> Any:
     key = _hook_of(module, name)
     if key is None:
         raise ValueError(f"remove_weight_norm: weight_norm of {name!r} not found in {type(module).__name__}.")
-    made = module._forward_pre_hooks.pop(key)
-    weight = made.compute_weight(module).detach()
+    hook = module._forward_pre_hooks.pop(key)
+    weight = hook.compute_weight(module).detach()
     delattr(module, name)
     del module._parameters[f"{name}_g"], module._parameters[f"{name}_v"]
     module.register_parameter(name, Parameter(weight))

@@ -142,10 +142,10 @@ def values_of(optimizer: Optimizer, option: str) -> list[Any]:
 
 def set_value(group: dict[str, Any], option: str, value: Any) -> None:
     """Sets a group's option; a tensor keeps its identity and is written into."""
-    held = group.get(option)
-    if isinstance(held, Tensor):
-        arrays.write(held.array, value.array if isinstance(value, Tensor) else value)
-        stamp(held.array)
+    current = group.get(option)
+    if isinstance(current, Tensor):
+        arrays.write(current.array, value.array if isinstance(value, Tensor) else value)
+        stamp(current.array)
     else:
         group[option] = value
 
@@ -159,7 +159,7 @@ def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
         raise ValueError(
             f"{name} must have the same length as optimizer.param_groups. {name} has {len(value)} values, param_groups has {count}."
         )
-    return [own(one) for one in value]
+    return [own(entry) for entry in value]
 
 
 @contextlib.contextmanager
@@ -193,10 +193,13 @@ def warn_epoch() -> None:
 
 def saved_functions(functions: list[Any]) -> list[Any]:
     """The fields of callable objects; None for functions, which cannot be saved."""
-    return [None if isinstance(one, types.FunctionType) else dict(getattr(one, "__dict__", {})) for one in functions]
+    return [
+        None if isinstance(function, types.FunctionType) else dict(getattr(function, "__dict__", {}))
+        for function in functions
+    ]
 
 
 def load_functions(functions: list[Any], saved: list[Any]) -> None:
-    for one, fields in zip(functions, saved):
+    for function, fields in zip(functions, saved):
         if fields is not None:
-            one.__dict__.update(fields)
+            function.__dict__.update(fields)

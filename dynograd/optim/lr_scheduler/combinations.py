@@ -99,12 +99,12 @@ class SequentialLR(_Combination):
 
     def recursive_undo(self, sched: Any = None) -> None:
         """Takes back the first step of the parts, which each made when it was built."""
-        held = self if sched is None else sched
-        if hasattr(held, "_schedulers"):
-            for scheduler in held._schedulers:
+        undone = self if sched is None else sched
+        if hasattr(undone, "_schedulers"):
+            for scheduler in undone._schedulers:
                 self.recursive_undo(scheduler)
-        elif hasattr(held, "last_epoch"):
-            held.last_epoch -= 1
+        elif hasattr(undone, "last_epoch"):
+            undone.last_epoch -= 1
 
     def step(self) -> None:  # type: ignore[override]
         """Goes on to the next rates."""

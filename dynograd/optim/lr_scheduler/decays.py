@@ -58,9 +58,9 @@ class _Functions(LRScheduler):
         listed = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * count
         if len(listed) != count:
             raise ValueError(f"{who}: Expected {count} lr_lambdas, but got {len(listed)}: one for each param group.")
-        for one in listed:
-            if not callable(one):
-                raise TypeError(f"{who}: lr_lambda should be a function, but got {type(one).__name__}.")
+        for function in listed:
+            if not callable(function):
+                raise TypeError(f"{who}: lr_lambda should be a function, but got {type(function).__name__}.")
         self.lr_lambdas = listed
         super().__init__(optimizer, last_epoch)
 
