@@ -10,7 +10,7 @@ import copyreg
 import os
 import threading
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynograd import arrays, interpreter
 from dynograd.arrays import dlpack, ndarray, storages
@@ -28,6 +28,11 @@ from dynograd.interpreter.tensor_parts import SILENT, Meta, RemovableHandle, ful
 from dynograd.kernels import KernelOfType, kernel
 from dynograd.ops.op import install, registry
 from dynograd.tensor import printing
+
+if TYPE_CHECKING:  # a stub beside this file: what the table of ops and other files put on the class at import
+    from dynograd.tensor.installed_methods import InstalledMethods
+else:
+    InstalledMethods = object
 
 __all__ = ["Tensor", "is_tensor"]
 
@@ -47,7 +52,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock)
 
 
-class Tensor:
+class Tensor(InstalledMethods):
     """A multi-dimensional array that can remember how it was computed.
 
     Make one with `dynograd.tensor(data)`, `zeros`, `randn` and the like. With `requires_grad=True` every op on it is recorded
