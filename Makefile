@@ -76,6 +76,7 @@ array-api:
 docs:
 	@sh tools/setup.sh $(VENV) --extras dev,viz
 	$(VENV)/bin/python -m tools.make_support
+	$(VENV)/bin/python -m tools.make_stubs
 	$(VENV)/bin/python -m tools.make_ragged
 
 clean:

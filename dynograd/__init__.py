@@ -12,7 +12,7 @@ import functools
 import importlib
 import sys
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 # NumPy warns where PyTorch silently gives inf or NaN; only warnings raised by dynograd's own calls are dropped.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"dynograd(\.|$)")
@@ -62,6 +62,9 @@ from dynograd.tensor import window_functions as _window_functions  # noqa: E402
 from dynograd.tensor.tensor import Tensor, is_tensor  # noqa: E402
 from dynograd.version import __version__  # noqa: E402
 
+if TYPE_CHECKING:  # a stub: what the tables below put into this namespace
+    from dynograd.tensor.public_functions import *
+
 _methods.install_methods()
 _inplace_forms.install_inplace(_registry)
 _creation.install_creation_methods()
@@ -72,7 +75,7 @@ _storages.install_storages()
 _fills.install_fills()
 _tensor_questions.install_questions()
 _absent.install_absent()
-Tensor.type = _legacy.type_  # type: ignore[attr-defined]
+Tensor.type = _legacy.type_  # type: ignore[assignment, method-assign]
 
 _overriding.install_overriding()
 
@@ -157,7 +160,7 @@ for _name in ("gradcheck", "gradgradcheck"):
 _tensor_parts.make_parameter = _imported_when_called("dynograd.nn.parameter", "Parameter")
 _tensor_parts.make_sparse = _imported_when_called("dynograd.sparse.making", "from_parts")
 _tensor_parts.make_nested = _imported_when_called("dynograd.nested", "nested_tensor")
-cuda.make_graphed_callables = _imported_when_called("dynograd.transforms.graphed_callables", "make_graphed_callables")  # type: ignore[attr-defined]
+cuda.make_graphed_callables = _imported_when_called("dynograd.transforms.graphed_callables", "make_graphed_callables")
 _embeddings.sparse_lookup[:] = [_imported_when_called("dynograd.sparse.lookups", "sparse_lookup")]
 for _name in ("to_sparse", "to_sparse_coo", "to_sparse_csr", "to_sparse_csc", "sparse_mask"):
     setattr(Tensor, _name, _imported_when_called("dynograd.sparse.making", _name))
@@ -250,8 +253,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"dynograd.{name}")
     place = _LAZY_NAMES.get(name) or _INNER.get(name)
     if place is not None:
-        found = globals()[name] = getattr(importlib.import_module(f"dynograd.{place}"), name)
-        return found
+        value = globals()[name] = getattr(importlib.import_module(f"dynograd.{place}"), name)
+        return value
     why = _absent.absence_of(name) or _absent.absent_module(name)
     raise AttributeError(f"module 'dynograd' has no attribute {name!r}" + (f": {why}" if why else ""))
 

@@ -134,9 +134,9 @@ def custom_op(
     def make(function: Callable[..., Any]) -> CustomOpDef:
         space, bare, _ = registry.split_name(name)
         text = schema if schema is not None else infer_schema(function, mutates_args=mutates_args)
-        made = parsed(f"{space}::{bare}{text}")
-        _check_mutated(made, mutates_args, schema)
-        op = registry.register(made, again=True)
+        parsed_schema = parsed(f"{space}::{bare}{text}")
+        _check_mutated(parsed_schema, mutates_args, schema)
+        op = registry.register(parsed_schema, again=True)
         op.no_alias = True
         for key in _keys(device_types):
             op.kernels[key] = _counted(op, function)
@@ -155,22 +155,22 @@ def wrap_triton(triton_kernel: Any, /) -> Any:
     return triton_kernel
 
 
-def _check_mutated(made: Schema, mutates_args: Any, schema: str | None) -> None:
+def _check_mutated(parsed_schema: Schema, mutates_args: Any, schema: str | None) -> None:
     if schema is not None and mutates_args != "unknown":
-        marked = {one.name for one in made.arguments if one.is_write}
+        marked = {argument.name for argument in parsed_schema.arguments if argument.is_write}
         if marked != set(mutates_args):
             raise ValueError(
-                f"library.custom_op: {made.name}: mutates_args names {sorted(mutates_args)}, but the schema marks {sorted(marked)} as "
-                f"written: {made}. Write Tensor(a!) for what is written to."
+                f"library.custom_op: {parsed_schema.name}: mutates_args names {sorted(mutates_args)}, but the schema marks {sorted(marked)} as "
+                f"written: {parsed_schema}. Write Tensor(a!) for what is written to."
             )
 
 
 def _counted(op: OpOverload, function: Any) -> Any:
     """The function; what it writes to has a new version afterwards, also when NumPy or a kernel wrote."""
-    written = [one.name for one in op._schema.arguments if one.is_write]
+    written = [argument.name for argument in op._schema.arguments if argument.is_write]
     if not written:
         return function
-    names = [one.name for one in op._schema.arguments]
+    names = [argument.name for argument in op._schema.arguments]
 
     def call(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
@@ -178,9 +178,9 @@ def _counted(op: OpOverload, function: Any) -> Any:
             if name in written:
                 increment_version(
                     [
-                        one
-                        for one in (value if isinstance(value, (list, tuple)) else (value,))
-                        if isinstance(one, Tensor)
+                        written_tensor
+                        for written_tensor in (value if isinstance(value, (list, tuple)) else (value,))
+                        if isinstance(written_tensor, Tensor)
                     ]
                 )
         return result
@@ -192,10 +192,12 @@ def _keys(device_types: Any) -> list[str]:
     if device_types is None:
         return ["any"]
     kinds = [device_types] if isinstance(device_types, str) else list(device_types)
-    for one in kinds:
-        if one not in (*_DEVICES, "default"):
-            raise ValueError(f"library: {one!r} is no type of device: expected {', '.join(_DEVICES)}, or None for all.")
-    return ["any" if one == "default" else one for one in kinds]
+    for kind in kinds:
+        if kind not in (*_DEVICES, "default"):
+            raise ValueError(
+                f"library: {kind!r} is no type of device: expected {', '.join(_DEVICES)}, or None for all."
+            )
+    return ["any" if kind == "default" else kind for kind in kinds]
 
 
 # --- by name -------------------------------------------------------------------------------------------------------------------
@@ -231,14 +233,14 @@ def impl(qualname: Any, types: Any, func: Any = None, *, lib: Any = None) -> Any
         return _decorating(None, lambda function: qualname.impl(types, function, func or ""))
     op = op_of(qualname)
     kinds = [types] if isinstance(types, str) else list(types)
-    keys = [KEYS[one] if one in KEYS else _keys(one)[0] for one in kinds]
+    keys = [KEYS[kind] if kind in KEYS else _keys(kind)[0] for kind in kinds]
     return _decorating(func, lambda function: op.kernels.update(dict.fromkeys(keys, _counted(op, function))))
 
 
 def _decorating(function: Any, put: Callable[[Any], Any]) -> Any:
-    def decorate(given: Any) -> Any:
-        put(given)
-        return given
+    def decorate(decorated: Any) -> Any:
+        put(decorated)
+        return decorated
 
     if function is None:
         return decorate
@@ -248,7 +250,7 @@ def _decorating(function: Any, put: Callable[[Any], Any]) -> Any:
 
 def _register_kernel(op: OpOverload, device_types: Any, func: Any) -> Any:
     keys = _keys(device_types)
-    return _decorating(func, lambda given: op.kernels.update(dict.fromkeys(keys, _counted(op, given))))
+    return _decorating(func, lambda kernel: op.kernels.update(dict.fromkeys(keys, _counted(op, kernel))))
 
 
 def register_kernel(op: Any, device_types: str | Sequence[str] | None, func: Any = None, /, *, lib: Any = None) -> Any:
@@ -260,8 +262,8 @@ def register_fake(
     op: Any, func: Any = None, /, *, lib: Any = None, _stacklevel: int = 1, allow_override: bool = False
 ) -> Any:
     """The function for tensors on the device meta, which gives empty results of the right shape; also as a decorator."""
-    found = op_of(op)
-    return _decorating(func, lambda given: found.kernels.__setitem__("meta", given))
+    overload = op_of(op)
+    return _decorating(func, lambda function: overload.kernels.__setitem__("meta", function))
 
 
 impl_abstract = register_fake
@@ -273,7 +275,7 @@ def _register_autograd(op: OpOverload, backward: Any, setup_context: Any) -> Non
             f"Cannot register autograd formula for non-functional operator {op._name} with schema {op._schema}. "
             f"Please create a functional operator and register an autograd formula for that."
         )
-    if any([one.kwarg_only and one.kind.startswith("Tensor") for one in op._schema.arguments]):
+    if any([argument.kwarg_only and argument.kind.startswith("Tensor") for argument in op._schema.arguments]):
         raise NotImplementedError(
             f"register_autograd with kwarg-only Tensor args is not supported: {op._schema}. Make them positional."
         )
@@ -371,8 +373,8 @@ class Library:
 
     def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
         """Makes an operator, "scale(Tensor x, float by) -> Tensor"; gives its name."""
-        made = parsed(schema, self.ns)
-        if made.name == "" or "::" in schema.partition("(")[0]:
+        parsed_schema = parsed(schema, self.ns)
+        if parsed_schema.name == "" or "::" in schema.partition("(")[0]:
             raise RuntimeError(
                 f"library.define: {schema!r} needs a name before '(', without a namespace: the library has one ({self.ns})."
             )
@@ -380,7 +382,7 @@ class Library:
             raise RuntimeError(
                 f"library.define: {self!r} is of kind IMPL, which only gives functions. Use 'DEF' or 'FRAGMENT'."
             )
-        self._made.append(registry.register(made))
+        self._made.append(registry.register(parsed_schema))
         return schema.partition("(")[0].strip()
 
     def impl(
@@ -395,7 +397,7 @@ class Library:
         key = dispatch_key or self.dispatch_key
         if key not in KEYS:
             raise RuntimeError(
-                f"could not parse dispatch key: {key}. Known are {', '.join(one for one in KEYS if one)}."
+                f"could not parse dispatch key: {key}. Known are {', '.join(known for known in KEYS if known)}."
             )
         if with_keyset:
             raise NotImplementedError("Library.impl: with_keyset=True is not supported: there are no sets of keys.")

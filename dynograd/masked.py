@@ -67,8 +67,8 @@ def prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = Non
     tensor(12.)
     """
     result = _kept("prod", input, mask, 1).to(_summed(input, dtype))
-    for one in sorted(_dims("prod", input, dim), reverse=True):
-        result = reductions.prod(result, one, bool(keepdim))
+    for axis in sorted(_dims("prod", input, dim), reverse=True):
+        result = reductions.prod(result, axis, bool(keepdim))
     return result
 
 
@@ -101,8 +101,8 @@ def amax(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = Non
     >>> dynograd.masked.amax(tensor([1.0, 9.0, 4.0]), mask=tensor([True, False, True]))
     tensor(4.)
     """
-    found = extremes.amax(_kept("amax", input, mask, _lowest), _dims("amax", input, dim), bool(keepdim))
-    return found.to(_kind(input, dtype))
+    largest = extremes.amax(_kept("amax", input, mask, _lowest), _dims("amax", input, dim), bool(keepdim))
+    return largest.to(_kind(input, dtype))
 
 
 def amin(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
@@ -111,8 +111,8 @@ def amin(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = Non
     >>> dynograd.masked.amin(tensor([1.0, 0.0, 4.0]), mask=tensor([True, False, True]))
     tensor(1.)
     """
-    found = extremes.amin(_kept("amin", input, mask, _highest), _dims("amin", input, dim), bool(keepdim))
-    return found.to(_kind(input, dtype))
+    smallest = extremes.amin(_kept("amin", input, mask, _highest), _dims("amin", input, dim), bool(keepdim))
+    return smallest.to(_kind(input, dtype))
 
 
 def argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
@@ -144,14 +144,14 @@ def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = Non
     """
     floating = input.dtype.is_floating_point
     values = _kept("median", input if floating else input.to(dtypes.float32), mask, nan)
-    found = quantiles.nanmedian(values, _dim("median", input, dim), bool(keepdim)).values
+    medians = quantiles.nanmedian(values, _dim("median", input, dim), bool(keepdim)).values
     if floating:
-        return found
-    if found.isnan().any():
+        return medians
+    if medians.isnan().any():
         raise ValueError(
             "masked.median: expects no fully masked out rows if dtype is not floating point. Use input.float()."
         )
-    return found.to(_kind(input, dtype))
+    return medians.to(_kind(input, dtype))
 
 
 # --- means and norms -----------------------------------------------------------------------------------------------------
@@ -296,8 +296,8 @@ def logaddexp(input: Any, other: Any, *, dtype: Any = None, input_mask: Any = No
     """
     if not hasattr(other, "dtype"):
         raise TypeError(f"logaddexp: other must be a Tensor, not {type(other).__name__}. Write tensor({other!r}).")
-    one, two = _kept("logaddexp", input, input_mask, _lowest), _kept("logaddexp", other, other_mask, _lowest)
-    return exponentials.logaddexp(one, two).to(_kind(input, dtype))
+    left, right = _kept("logaddexp", input, input_mask, _lowest), _kept("logaddexp", other, other_mask, _lowest)
+    return exponentials.logaddexp(left, right).to(_kind(input, dtype))
 
 
 # --- what they share -----------------------------------------------------------------------------------------------------
@@ -346,7 +346,7 @@ def _count(who: str, input: Any, dim: Any, keepdim: bool, mask: Any) -> Any:
     """How many elements count: a tensor, or one number."""
     dims = _dims(who, input, dim)
     if mask is None:
-        return size_of([input.shape[one] for one in dims])
+        return size_of([input.shape[axis] for axis in dims])
     return reductions.sum(_spread(who, input, mask), dims, keepdim)
 
 

@@ -46,12 +46,12 @@ def nested_tensor(
     Args:
         layout: accepted for PyTorch's sake; all ragged tensors are of layout `dynograd.jagged`.
     """
-    made: Any = ragged_tensor(tensor_list, dtype=dtype, device=device)
-    made = made.detach() if not made.is_leaf or made.requires_grad else made
+    ragged: Any = ragged_tensor(tensor_list, dtype=dtype, device=device)
+    ragged = ragged.detach() if not ragged.is_leaf or ragged.requires_grad else ragged
     if len(tensor_list) == 1:  # the packed elements of one row are that row
-        made = made.clone()
-    made = made.pin_memory() if pin_memory else made
-    return made.requires_grad_() if requires_grad else made
+        ragged = ragged.clone()
+    ragged = ragged.pin_memory() if pin_memory else ragged
+    return ragged.requires_grad_() if requires_grad else ragged
 
 
 def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Any = None) -> RaggedTensor:
@@ -105,8 +105,8 @@ def nested_tensor_from_jagged(
         raise IndexRangeError(
             f"{who}: row {row} has lengths[{row}] = {part.lengths[row]}, but its offsets leave room for {whole.lengths[row]}."
         )
-    held = make(values, whole, dim)
-    return make(gathered(held, Partition.places_from(whole.offsets[:-1], part)), part, dim)
+    kept = make(values, whole, dim)
+    return make(gathered(kept, Partition.places_from(whole.offsets[:-1], part)), part, dim)
 
 
 def _listed(offsets: Any) -> list[int]:
@@ -134,8 +134,10 @@ def narrow(tensor: Any, dim: int, start: Any, length: Any, layout: Any = None) -
         raise ShapeError(f"nested.narrow: rows are narrowed along dim 1, got dim={dim}. Use movedim first.")
     batch, steps = tensor.shape[0], tensor.shape[1]
     firsts, counts = [
-        np.broadcast_to(np.asarray(arrays.to_numpy(one.array) if isinstance(one, Tensor) else one, np.int64), (batch,))
-        for one in (start, length)
+        np.broadcast_to(
+            np.asarray(arrays.to_numpy(bound.array) if isinstance(bound, Tensor) else bound, np.int64), (batch,)
+        )
+        for bound in (start, length)
     ]
     part = checked_lengths("nested.narrow", np.ascontiguousarray(counts))
     wrong = (firsts < 0) | (firsts + counts > steps)

@@ -67,7 +67,7 @@ def assert_allclose(
 ) -> None:
     """`assert_close` that looks neither at dtypes nor at devices (old name)."""
     options = {"check_device": False, "check_dtype": False, "check_stride": False}
-    actual, expected = (one if isinstance(one, Tensor) else as_tensor(one) for one in (actual, expected))
+    actual, expected = (value if isinstance(value, Tensor) else as_tensor(value) for value in (actual, expected))
     assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, msg=msg or None, **options)
 
 
@@ -79,13 +79,13 @@ def _difference(actual: Any, expected: Any, place: str, options: tuple) -> str |
     elif isinstance(actual, Sequence) and isinstance(expected, Sequence) and not isinstance(actual, str):
         if len(actual) != len(expected):
             return f"The length of the sequences mismatch{place}: {len(actual)} != {len(expected)}"
-        parts = [(one, two, f"[{number}]") for number, (one, two) in enumerate(zip(actual, expected))]
+        parts = [(left, right, f"[{number}]") for number, (left, right) in enumerate(zip(actual, expected))]
     elif actual is None or expected is None or isinstance(actual, (str, bool)):
         return None if actual == expected else f"Expected {expected!r} but got {actual!r}{place}."
     else:
         return _of_tensors(actual, expected, place, *options)
-    for one, two, where in parts:
-        wrong = _difference(one, two, f"{place}{where}" if place else f" at item {where}", options)
+    for left, right, where in parts:
+        wrong = _difference(left, right, f"{place}{where}" if place else f" at item {where}", options)
         if wrong:
             return wrong
     return None
@@ -105,18 +105,18 @@ def _of_tensors(
     scalar = not isinstance(actual, Tensor)
     if scalar:
         wide = dtypes.complex128 if isinstance(actual, complex) or isinstance(expected, complex) else dtypes.float64
-        actual, expected = (as_tensor(one, dtype=wide) for one in (actual, expected))
+        actual, expected = (as_tensor(number, dtype=wide) for number in (actual, expected))
     a, b = actual.detach(), expected.detach()
     if a.shape != b.shape:
         return f"The values for attribute 'shape' do not match{place}: {a.shape} != {b.shape}."
-    for name, wanted in (("device", device), ("dtype", dtype)):
-        if wanted and getattr(a, name) != getattr(b, name):
+    for name, is_compared in (("device", device), ("dtype", dtype)):
+        if is_compared and getattr(a, name) != getattr(b, name):
             return f"The values for attribute '{name}' do not match{place}: {getattr(a, name)} != {getattr(b, name)}."
     if stride and a.stride() != b.stride():
         return f"The values for attribute 'stride()' do not match{place}: {a.stride()} != {b.stride()}."
     if rtol is None:
-        found = [_TOLERANCES.get(one.dtype.name, (0.0, 0.0)) for one in (a, b)]
-        rtol, atol = (max(pair) for pair in zip(*found))
+        tolerances = [_TOLERANCES.get(tensor.dtype.name, (0.0, 0.0)) for tensor in (a, b)]
+        rtol, atol = (max(pair) for pair in zip(*tolerances))
     kind = dtypes.promote_types(a.dtype, b.dtype)
     kind = dtypes.int64 if kind is dtypes.bool else kind
     a, b = a.cpu().to(kind), b.cpu().to(kind)
@@ -167,22 +167,22 @@ def make_tensor(
         raise ValueError(f"make_tensor: low must be smaller than high, got low={low} and high={high}.")
     drawn = (*sizes[:-1], 2 * sizes[-1]) if noncontiguous and sizes else sizes
     if kind is dtypes.bool:
-        made = randint(0, 2, drawn, device=device).to(kind)
+        tensor = randint(0, 2, drawn, device=device).to(kind)
     elif kind.category == dtypes.INTEGER:
         first = (-9 if kind.is_signed else 0) if low is None else math.ceil(low)
-        made = randint(first, max(10 if high is None else math.ceil(high), first + 1), drawn, device=device).to(kind)
+        tensor = randint(first, max(10 if high is None else math.ceil(high), first + 1), drawn, device=device).to(kind)
     else:
         start, end = -9.0 if low is None else low, 9.0 if high is None else high
         real = dtypes.float64 if kind in (dtypes.float64, dtypes.complex128) else dtypes.float32
-        made = start + (end - start) * rand(*drawn, dtype=real, device=device)
+        tensor = start + (end - start) * rand(*drawn, dtype=real, device=device)
         if kind.category == dtypes.COMPLEX:
-            made = made + 1j * (start + (end - start) * rand(*drawn, dtype=real, device=device))
-        made = made.to(kind)
+            tensor = tensor + 1j * (start + (end - start) * rand(*drawn, dtype=real, device=device))
+        tensor = tensor.to(kind)
     if exclude_zero:
         least = 1 if kind.category <= dtypes.INTEGER else dtypes.finfo(kind).tiny
-        made = made.masked_fill(made == 0, least)
+        tensor = tensor.masked_fill(tensor == 0, least)
     if memory_format is not None:
-        made = made.contiguous(memory_format=memory_format)
+        tensor = tensor.contiguous(memory_format=memory_format)
     if noncontiguous and sizes:
-        made = made[..., ::2]
-    return made.requires_grad_() if requires_grad else made
+        tensor = tensor[..., ::2]
+    return tensor.requires_grad_() if requires_grad else tensor

@@ -40,11 +40,11 @@ class TorchVersion(str):
 def _numbers(version: Any) -> tuple[int, ...]:
     """The release: the numbers in front, without zeros at the end (2.0 is 2)."""
     if isinstance(version, str):
-        found = re.match(r"v?(\d+(?:\.\d+)*)", version)
-        if found is None:
+        match = re.match(r"v?(\d+(?:\.\d+)*)", version)
+        if match is None:
             raise ValueError(f"version: expected numbers such as '2.13', got {str(version)!r}.")
-        version = found[1].split(".")
-    numbers = [int(one) for one in version if str(one).isdigit()]
+        version = match[1].split(".")
+    numbers = [int(part) for part in version if str(part).isdigit()]
     while numbers and not numbers[-1]:
         numbers.pop()
     return tuple(numbers)

@@ -69,9 +69,9 @@ def _cast(value: Any, device_type: str, dtype: Any) -> Any:
             and arrays.device_of(value.array).type == device_type
             and value.dtype is not float64
         )
-        return value.to(dtype) if eligible else value  # type: ignore[attr-defined]
+        return value.to(dtype) if eligible else value
     if isinstance(value, dict):
-        return {key: _cast(one, device_type, dtype) for key, one in value.items()}
+        return {key: _cast(entry, device_type, dtype) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_cast(one, device_type, dtype) for one in value)
+        return type(value)(_cast(entry, device_type, dtype) for entry in value)
     return value

@@ -86,10 +86,10 @@ class GradScaler:
             return outputs
         if isinstance(outputs, Tensor):
             self._make_scale(outputs)
-            return outputs * self._on(outputs.device)  # type: ignore[operator]
+            return outputs * self._on(outputs.device)
         if not isinstance(outputs, (list, tuple)) and not hasattr(outputs, "__iter__"):
             raise ValueError("outputs must be a Tensor or an iterable of Tensors")
-        scaled = [self.scale(one) for one in outputs]
+        scaled = [self.scale(output) for output in outputs]
         return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled
 
     def unscale_(self, optimizer: Any) -> None:
@@ -121,14 +121,14 @@ class GradScaler:
                     raise ValueError("Attempting to unscale FP16 gradients.")
                 entries = p._grad._values() if p._grad.is_sparse else p._grad
                 groups.setdefault(p._grad.device, []).append(entries.array)
-        found = {}
+        found_infs = {}
         for device, gradients in groups.items():
             bad = wrap(arrays.zeros((), dtypes.float32, device))
             inverse = arrays.cast(1.0 / arrays.cast(self._on(device).array, dtypes.float64), dtypes.float32)
             arrays.quietly(kernel("tables", "unscale", gradients[0]), gradients, inverse, bad.array)
             stamp_all(gradients)
-            found[device] = bad
-        return found
+            found_infs[device] = bad
+        return found_infs
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """`unscale_` where it was not called, then the optimizer's step, unless a gradient is not finite."""
@@ -143,17 +143,17 @@ class GradScaler:
             raise RuntimeError("step() has already been called since the last update().")
         if state["stage"] == _READY:
             self.unscale_(optimizer)
-        found = [*state["found_inf_per_device"].values()]
-        if not found:
+        found_infs = [*state["found_inf_per_device"].values()]
+        if not found_infs:
             raise AssertionError("No inf checks were recorded for this optimizer.")
         result = None
-        if getattr(optimizer, "_step_supports_amp_scaling", False) and len(found) == 1:
-            optimizer.found_inf = found[0]
+        if getattr(optimizer, "_step_supports_amp_scaling", False) and len(found_infs) == 1:
+            optimizer.found_inf = found_infs[0]
             try:
                 result = optimizer.step(*args, **kwargs)
             finally:
                 del optimizer.found_inf
-        elif not sum([one.item() for one in found]):
+        elif not sum([found_inf.item() for found_inf in found_infs]):
             result = optimizer.step(*args, **kwargs)
         state["stage"] = _STEPPED
         return result
@@ -167,14 +167,16 @@ class GradScaler:
         if new_scale is not None:
             arrays.write(scale, new_scale.array if isinstance(new_scale, Tensor) else float(new_scale))
         else:
-            found = [
-                one for state in self._per_optimizer_states.values() for one in state["found_inf_per_device"].values()
+            found_infs = [
+                found_inf
+                for state in self._per_optimizer_states.values()
+                for found_inf in state["found_inf_per_device"].values()
             ]
-            if not found:
+            if not found_infs:
                 raise AssertionError("No inf checks were recorded prior to update.")
             device = arrays.device_of(scale)
-            total = arrays.to_device(found[0].array, device)
-            for other in found[1:]:
+            total = arrays.to_device(found_infs[0].array, device)
+            for other in found_infs[1:]:
                 total = total + arrays.to_device(other.array, device)
             factors = self._growth_factor, self._backoff_factor, self._growth_interval
             kernel("tables", "update_scale", scale)(scale, tracker, total, *factors)
@@ -196,9 +198,9 @@ class GradScaler:
             )
 
     def _on(self, device: Any) -> Tensor:
-        held = self._scale
-        assert held is not None
-        return held if held.device == device else wrap(arrays.to_device(held.array, device))
+        scale = self._scale
+        assert scale is not None
+        return scale if scale.device == device else wrap(arrays.to_device(scale.array, device))
 
     def get_scale(self) -> float:
         """The scale as a number (1.0 when disabled). Waits for the device."""

@@ -149,9 +149,9 @@ def to_device(array: Any, device: devices.device, non_blocking: bool = False) ->
 def pinned_copy(array: Any) -> Any:
     """The values of a CPU array in pinned host memory."""
     block = pinned.allocate(array.nbytes)
-    made = numpy.asarray(block)[: array.nbytes].view(array.dtype).reshape(array.shape)
-    numpy.copyto(made, array)
-    return made
+    copied = numpy.asarray(block)[: array.nbytes].view(array.dtype).reshape(array.shape)
+    numpy.copyto(copied, array)
+    return copied
 
 
 def record_stream(array: Any, stream: Any) -> None:
@@ -187,22 +187,22 @@ def zeros(shape: tuple[int, ...], dtype: dtypes.dtype, device: devices.device = 
 def full(shape: tuple[int, ...], value: Any, dtype: dtypes.dtype, device: devices.device = devices.cpu) -> Any:
     if dtype in dtypes.FLOAT8:
         return to_device(cast(numpy.full(shape, value), dtype), device)
-    made = empty(shape, dtype, device)
-    made.fill(value)
-    return made
+    filled = empty(shape, dtype, device)
+    filled.fill(value)
+    return filled
 
 
 def ones_like(array: Any) -> Any:
-    made = empty_like(array)
-    made.fill(1)
-    return made
+    filled = empty_like(array)
+    filled.fill(1)
+    return filled
 
 
 def zeros_like(array: Any) -> Any:
     if type(array) is not ndarray:
-        made = empty_like(array)
-        made.fill(0)
-        return made
+        filled = empty_like(array)
+        filled.fill(0)
+        return filled
     return buffers.zeros(array.shape, array.dtype)
 
 
@@ -217,12 +217,12 @@ def from_python(data: Any, dtype: dtypes.dtype | None) -> Any:
         except OverflowError:
             return literals.array_of(data, dtype)  # which says what is wrong
     if isinstance(data, (numpy.ndarray, numpy.generic)):
-        made = numpy.array(data)
-        if made.dtype.byteorder == ">":
-            made = made.astype(made.dtype.newbyteorder("="))
-        return made if dtype is None else cast(made, dtype)
-    made = literals.array_of(data, None if dtype in dtypes.FLOAT8 else dtype)
-    return cast(made, dtype) if dtype in dtypes.FLOAT8 else made
+        array = numpy.array(data)
+        if array.dtype.byteorder == ">":
+            array = array.astype(array.dtype.newbyteorder("="))
+        return array if dtype is None else cast(array, dtype)
+    array = literals.array_of(data, None if dtype in dtypes.FLOAT8 else dtype)
+    return cast(array, dtype) if dtype in dtypes.FLOAT8 else array
 
 
 def from_bytes(data: Any, shape: tuple[int, ...], dtype: dtypes.dtype) -> Any:
@@ -271,9 +271,9 @@ def cast(array: Any, dtype: dtypes.dtype) -> Any:
             return quietly(array.astype, dtype.numpy)
     if array.nbytes < buffers.SMALLEST:
         return array.astype(dtype.numpy)
-    made = buffers.empty(array.shape, dtype.numpy)
-    numpy.copyto(made, array, casting="unsafe")
-    return made
+    converted = buffers.empty(array.shape, dtype.numpy)
+    numpy.copyto(converted, array, casting="unsafe")
+    return converted
 
 
 def copy(array: Any) -> Any:
@@ -284,9 +284,9 @@ def copy(array: Any) -> Any:
         return meta_arrays.empty(array.shape, array.dtype)
     if array.nbytes < buffers.SMALLEST:
         return numpy.array(array, order="C")
-    made = buffers.empty_like(array)
-    numpy.copyto(made, array)
-    return made
+    copied = buffers.empty_like(array)
+    numpy.copyto(copied, array)
+    return copied
 
 
 def contiguous(array: Any) -> Any:
@@ -305,17 +305,17 @@ def order_of(array: Any, *others: Any) -> tuple[int, ...] | None:
     """
     if is_contiguous(array):
         return None
-    return _order_of(tuple(array.shape), tuple([tuple(one.strides) for one in (array, *others)]))
+    return _order_of(tuple(array.shape), tuple([tuple(operand.strides) for operand in (array, *others)]))
 
 
 @lru_cache(maxsize=1024)
 def _order_of(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...]) -> tuple[int, ...] | None:
     def swapped(inner: int, outer: int) -> int:
         for steps in strides:
-            one, two = abs(steps[inner]), abs(steps[outer])
-            if one and two and one != two:
-                return 1 if one > two else -1
-            if one and two and shape[inner] > shape[outer]:
+            inner_step, outer_step = abs(steps[inner]), abs(steps[outer])
+            if inner_step and outer_step and inner_step != outer_step:
+                return 1 if inner_step > outer_step else -1
+            if inner_step and outer_step and shape[inner] > shape[outer]:
                 return 1
         return 0
 
@@ -323,11 +323,11 @@ def _order_of(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...]) -> t
     for end in range(1, len(shape)):  # sorted by insertion: some pairs cannot be compared
         place = end
         for other in reversed(range(end)):
-            found = swapped(inwards[other], inwards[place])
-            if found > 0:
+            direction = swapped(inwards[other], inwards[place])
+            if direction > 0:
                 inwards[other], inwards[place] = inwards[place], inwards[other]
                 place = other
-            elif found < 0:
+            elif direction < 0:
                 break
     order = tuple(reversed(inwards))
     return None if order == tuple(range(len(shape))) or 0 in shape else order
@@ -387,11 +387,11 @@ def base_of(array: Any) -> Any:
     return array
 
 
-def may_overlap(one: Any, other: Any) -> bool:
+def may_overlap(array: Any, other: Any) -> bool:
     """Whether the two could share an element (bounds of their memory intersect)."""
-    if type(one) is CudaArray or type(other) is CudaArray:
-        return cuda_arrays.may_overlap(one, other)
-    return numpy.may_share_memory(one, other)
+    if type(array) is CudaArray or type(other) is CudaArray:
+        return cuda_arrays.may_overlap(array, other)
+    return numpy.may_share_memory(array, other)
 
 
 def address_of(array: Any) -> int:

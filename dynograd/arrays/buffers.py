@@ -77,11 +77,11 @@ class Lent(mmap.mmap):
         """Arrays over the (offset, dtype, shape) given. Not to be called again before they have come back."""
         self.is_lent = True
         self._count, self._gone = len(pieces), itertools.count(1)
-        made = []
+        lent = []
         for offset, dtype, shape in pieces:
             piece = _new(Lease, math.prod(shape) * dtype.itemsize, _bytes, self, offset)
-            made.append(_ndarray(shape, dtype, piece))
-        return made
+            lent.append(_ndarray(shape, dtype, piece))
+        return lent
 
     def take_back(self) -> None:
         """A piece is gone."""
@@ -116,14 +116,14 @@ def of_sizes(make: Callable[..., Any], size: Any, dtype: Any, value: Any = None)
     try:
         if math.prod(size) > FEW:
             return None
-        made = make(size, dtype)
+        array = make(size, dtype)
         if value is not None:
             if type(value) is not complex and not -65504.0 <= value <= 65504.0 and is_too_large(value, dtype.itemsize):
                 return None
-            made.fill(value)
+            array.fill(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    return made
+    return array
 
 
 FEW = SMALLEST // 16  # elements
@@ -143,9 +143,9 @@ def empty_like(array: Any) -> Any:
 
 def zeros(shape: Any, dtype: Any) -> Any:
     """A new row-major array of zeros."""
-    made = empty(shape, dtype)
-    made.fill(0)
-    return made
+    array = empty(shape, dtype)
+    array.fill(0)
+    return array
 
 
 def is_leased(array: Any) -> bool:
@@ -346,11 +346,11 @@ def _map(size: int) -> Any:
 def _mapped(size: int) -> Any:
     if not hasattr(mmap, "MAP_PRIVATE"):
         return mmap.mmap(-1, size)
-    made = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if size >= HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):  # a system without huge pages
-            made.madvise(mmap.MADV_HUGEPAGE)
-    return made
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory
 
 
 def _default_limit() -> int:

@@ -28,9 +28,9 @@ class _Operations:
 
     def __getattr__(self, name: str) -> Any:
         module = _loader[0]()
-        found = getattr(module, name)
-        setattr(self, name, found)
-        return found
+        operation = getattr(module, name)
+        setattr(self, name, operation)
+        return operation
 
 
 operations = _Operations()
@@ -71,13 +71,13 @@ _layouts: dict[Any, Layout] = {}
 def layout_of(shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, device: int) -> Layout:
     """The layout of these; dtypes are equal by their number, so that each is one object."""
     key = (shape, strides, dtype.num, device)
-    found = _layouts.get(key)
-    if found is None:
+    layout = _layouts.get(key)
+    if layout is None:
         if len(_layouts) > 20000:
             _layouts.clear()
         kind = dtypes.BY_NUM[dtype.num].numpy if dtype.num in dtypes.BY_NUM else dtype
-        found = _layouts[key] = Layout(shape, strides, kind, device)
-    return found
+        layout = _layouts[key] = Layout(shape, strides, kind, device)
+    return layout
 
 
 def _part_of_layout(name: str) -> Any:
@@ -113,10 +113,10 @@ class CudaArray:
     @property
     def device(self) -> device_type:
         index = self.storage.device
-        found = _devices.get(index)
-        if found is None:
-            found = _devices[index] = device_type("cuda", index)
-        return found
+        device = _devices.get(index)
+        if device is None:
+            device = _devices[index] = device_type("cuda", index)
+        return device
 
     @property
     def base(self) -> Any:
@@ -153,44 +153,44 @@ class CudaArray:
         shape = tuple(shape)
         layout = self.layout
         try:
-            wanted = layout.derived[shape]
+            reshaped = layout.derived[shape]
         except KeyError:
-            wanted = layout.derived[shape] = _reshaped_layout(self, _whole_shape(shape, layout.size))
-        if wanted is None:
+            reshaped = layout.derived[shape] = _reshaped_layout(self, _whole_shape(shape, layout.size))
+        if reshaped is None:
             return self.copy().reshape(shape)
-        return self if wanted is layout else self._with_layout(wanted)
+        return self if reshaped is layout else self._with_layout(reshaped)
 
     def transpose(self, *axes: Any) -> CudaArray:
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
             (axes,) = axes
         layout = self.layout
         key = ("transposed", axes and tuple(axes))
-        wanted = layout.derived.get(key)
-        if wanted is None:
+        transposed = layout.derived.get(key)
+        if transposed is None:
             rank = layout.ndim
             order = tuple(range(rank))[::-1] if not axes else tuple([axis % rank for axis in axes])
             shape, strides = layout.shape, layout.strides
-            wanted = layout.derived[key] = layout_of(
+            transposed = layout.derived[key] = layout_of(
                 tuple([shape[axis] for axis in order]),
                 tuple([strides[axis] for axis in order]),
                 layout.dtype,
                 layout.device,
             )
-        return self._with_layout(wanted)
+        return self._with_layout(transposed)
 
     def _with_layout(self, layout: Layout) -> CudaArray:
         """A view from the same first element on."""
-        made = _new(CudaArray)
-        made.storage, made.pointer, made.layout = self.storage, self.pointer, layout
-        return made
+        view = _new(CudaArray)
+        view.storage, view.pointer, view.layout = self.storage, self.pointer, layout
+        return view
 
     @property
     def T(self) -> CudaArray:
         return self.transpose()
 
-    def swapaxes(self, one: int, other: int) -> CudaArray:
+    def swapaxes(self, axis: int, other: int) -> CudaArray:
         axes = list(range(self.ndim))
-        axes[one], axes[other] = axes[other], axes[one]
+        axes[axis], axes[other] = axes[other], axes[axis]
         return self.transpose(tuple(axes))
 
     def squeeze(self, axis: Any = None) -> CudaArray:
@@ -255,8 +255,8 @@ class CudaArray:
 
     def __getitem__(self, index: Any) -> CudaArray:
         """A view for ints, slices, None and `...`; arrays and lists gather (see `operations.index`)."""
-        found = self._basic(index if isinstance(index, tuple) else (index,))
-        return operations.index(self, index) if found is None else found
+        view = self._basic(index if isinstance(index, tuple) else (index,))
+        return operations.index(self, index) if view is None else view
 
     def __setitem__(self, index: Any, value: Any) -> None:
         target = self._basic(index if isinstance(index, tuple) else (index,))
@@ -305,17 +305,17 @@ class CudaArray:
 
     def copy(self, order: str = "C") -> CudaArray:
         """The same values in new memory, row by row."""
-        made = empty(self.shape, self.dtype, self.device_index)
-        operations.copy_into(made, self)
-        return made
+        copied = empty(self.shape, self.dtype, self.device_index)
+        operations.copy_into(copied, self)
+        return copied
 
     def astype(self, dtype: Any, copy: bool = True) -> CudaArray:
         dtype = numpy.dtype(dtype)
         if dtype == self.dtype and not copy:
             return self
-        made = empty(self.shape, dtype, self.device_index)
-        operations.copy_into(made, self)
-        return made
+        converted = empty(self.shape, dtype, self.device_index)
+        operations.copy_into(converted, self)
+        return converted
 
     def fill(self, value: Any) -> None:
         operations.fill(self, value)
@@ -323,10 +323,10 @@ class CudaArray:
     def numpy(self) -> Any:
         """The values in host memory. Waits for the device."""
         array = self if self.is_contiguous else self.copy()
-        made = numpy.empty(self.shape, self.dtype)
+        host = numpy.empty(self.shape, self.dtype)
         if self.size:
-            copies.to_host(made.ctypes.data, array.pointer, made.nbytes, self.device_index)
-        return made
+            copies.to_host(host.ctypes.data, array.pointer, host.nbytes, self.device_index)
+        return host
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise HostReadError(
@@ -431,11 +431,11 @@ def empty(shape: tuple[int, ...], dtype: Any, device: int) -> CudaArray:
 
 def of_layout(layout: Layout) -> CudaArray:
     """A new array with any contents; the layout is row-major, or permuted row-major."""
-    made = _new(CudaArray)
-    made.storage = block = allocator.allocate(layout.nbytes, layout.device)
-    made.pointer = block.pointer
-    made.layout = layout
-    return made
+    array = _new(CudaArray)
+    array.storage = block = allocator.allocate(layout.nbytes, layout.device)
+    array.pointer = block.pointer
+    array.layout = layout
+    return array
 
 
 _new = object.__new__
@@ -447,11 +447,11 @@ def from_numpy(array: Any, device: int, non_blocking: bool = False, constant: bo
     While a CUDA graph is captured, a `constant` is kept with the graph; other values cannot be copied (a replay would want new ones).
     """
     array = numpy.ascontiguousarray(array).reshape(array.shape)
-    made = empty(array.shape, array.dtype, device)
-    if made.size:
+    copied = empty(array.shape, array.dtype, device)
+    if copied.size:
         block = pinned.owner_of(array) if non_blocking else None
-        copies.from_host(made.pointer, array.ctypes.data, made.nbytes, device, block, constant)
-    return made
+        copies.from_host(copied.pointer, array.ctypes.data, copied.nbytes, device, block, constant)
+    return copied
 
 
 def same_device(who: str, *values: Any) -> int:
@@ -460,17 +460,17 @@ def same_device(who: str, *values: Any) -> int:
     Raises:
         DeviceError: they are on several, or one is a CPU array.
     """
-    found = None
+    device = None
     for value in values:
         if isinstance(value, CudaArray):
             index = value.storage.device
-            if found is None:
-                found = index
-            elif index != found:
+            if device is None:
+                device = index
+            elif index != device:
                 raise mixed_devices(who, *values)
         elif isinstance(value, numpy.ndarray):
             raise mixed_devices(who, *values)
-    return found or 0
+    return device or 0
 
 
 def mixed_devices(who: str, *values: Any) -> DeviceError:
@@ -485,11 +485,11 @@ def mixed_devices(who: str, *values: Any) -> DeviceError:
     )
 
 
-def may_overlap(one: Any, other: Any) -> bool:
+def may_overlap(array: Any, other: Any) -> bool:
     """Whether the two could share an element: bounds of their memory intersect."""
-    if not (type(one) is CudaArray and type(other) is CudaArray) or one.storage is not other.storage:
+    if not (type(array) is CudaArray and type(other) is CudaArray) or array.storage is not other.storage:
         return False
-    (first, last), (low, high) = _bounds(one), _bounds(other)
+    (first, last), (low, high) = _bounds(array), _bounds(other)
     return first < high and low < last
 
 
@@ -497,18 +497,18 @@ def _bounds(array: CudaArray) -> tuple[int, int]:
     if not array.size:
         return 0, 0
     reach = [(size - 1) * step for size, step in zip(array.shape, array.strides, strict=True)]
-    low = sum([one for one in reach if one < 0])
-    high = sum([one for one in reach if one > 0])
+    low = sum([extent for extent in reach if extent < 0])
+    high = sum([extent for extent in reach if extent > 0])
     return array.pointer + low, array.pointer + high + array.dtype.itemsize
 
 
 def _whole_shape(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
-    shape = tuple([int(one) for one in shape])
+    shape = tuple([int(length) for length in shape])
     if -1 in shape:
         rest = -math.prod(shape)
         if not rest or size % rest or shape.count(-1) > 1:
             raise ValueError(f"cannot reshape array of size {size} into shape {shape}")
-        shape = tuple([size // rest if one == -1 else one for one in shape])
+        shape = tuple([size // rest if length == -1 else length for length in shape])
     if math.prod(shape) != size:
         raise ValueError(f"cannot reshape array of size {size} into shape {shape}")
     return shape
@@ -545,28 +545,28 @@ def _strides_of_reshaped(array: CudaArray, shape: tuple[int, ...]) -> tuple[int,
     # Groups of old and new dims with the same product; inside a group the old dims must lie one in the other.
     new = [size for size in shape if size != 1]
     index = 0
-    found: list[int] = []
+    new_strides: list[int] = []
     while index < len(new):
-        wanted, had = new[index], old[place][0]
+        new_size, old_size = new[index], old[place][0]
         first_new, first_old = index, place
-        while wanted != had:
-            if wanted < had:
+        while new_size != old_size:
+            if new_size < old_size:
                 index += 1
-                wanted *= new[index]
+                new_size *= new[index]
             else:
                 place += 1
-                had *= old[place][0]
-        for one in range(first_old, place):
-            if old[one][1] != old[one + 1][1] * old[one + 1][0]:
+                old_size *= old[place][0]
+        for inner in range(first_old, place):
+            if old[inner][1] != old[inner + 1][1] * old[inner + 1][0]:
                 return None
         step = old[place][1]
         group = []
-        for one in reversed(new[first_new : index + 1]):
+        for size in reversed(new[first_new : index + 1]):
             group.append(step)
-            step *= one
-        found += group[::-1]
+            step *= size
+        new_strides += group[::-1]
         index, place = index + 1, place + 1
-    pending = iter(found)
+    pending = iter(new_strides)
     last = array.dtype.itemsize
     for size in reversed(shape):
         if size != 1:

@@ -92,11 +92,11 @@ def capsule_of(array: Any, stream: int | None = None, max_version: Any = None) -
     else:
         data, device = array.__array_interface__["data"][0], _Device(CPU, 0)
     rank, size = len(array.shape), array.dtype.itemsize
-    made = _Managed()
+    managed = _Managed()
     shape = (ctypes.c_int64 * rank)(*array.shape)
     strides = (ctypes.c_int64 * rank)(*[step // size for step in array.strides])
     kind = "V" if array.dtype.num == dtypes.bfloat16.num else array.dtype.kind
-    made.tensor = _Tensor(
+    managed.tensor = _Tensor(
         data,
         device,
         rank,
@@ -105,9 +105,9 @@ def capsule_of(array: Any, stream: int | None = None, max_version: Any = None) -
         ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64)),
         0,
     )
-    made.deleter = ctypes.cast(_give_back, ctypes.c_void_p).value
-    address = ctypes.addressof(made)
-    _lent[address] = (made, shape, strides, array)
+    managed.deleter = ctypes.cast(_give_back, ctypes.c_void_p).value
+    address = ctypes.addressof(managed)
+    _lent[address] = (managed, shape, strides, array)
     return _api.PyCapsule_New(address, _NEW, ctypes.cast(_destroy, ctypes.c_void_p))
 
 
@@ -159,31 +159,31 @@ def from_capsule(capsule: Any) -> Any:
         strides = cuda_arrays.contiguous_strides(shape, kind.itemsize)
     pointer = (tensor.data or 0) + tensor.byte_offset
     reach = [(size - 1) * step for size, step in zip(shape, strides, strict=True)]
-    low = sum([one for one in reach if one < 0])
-    nbytes = sum([one for one in reach if one > 0]) - low + kind.itemsize if 0 not in shape else 0
+    low = sum([extent for extent in reach if extent < 0])
+    nbytes = sum([extent for extent in reach if extent > 0]) - low + kind.itemsize if 0 not in shape else 0
     if tensor.device.type in (CUDA, CUDA_MANAGED):
         owner = _Taken(address, pointer + low, tensor.device.index, nbytes)
-        found: Any = CudaArray(owner, pointer, shape, strides, kind)
+        array: Any = CudaArray(owner, pointer, shape, strides, kind)
     elif tensor.device.type in (CPU, CUDA_HOST):
         owner = _Taken(address, pointer + low, -1, nbytes)
         flat = numpy.asarray(owner)
-        found = numpy.ndarray(shape, kind, flat, -low, strides) if nbytes else numpy.empty(shape, kind)
+        array = numpy.ndarray(shape, kind, flat, -low, strides) if nbytes else numpy.empty(shape, kind)
     else:
         raise DeviceError(
             f"from_dlpack: memory of DLPack device kind {tensor.device.type}; dynograd takes that of the CPU (1) and of CUDA (2)."
         )
     _api.PyCapsule_SetName(capsule, _USED)
-    return found
+    return array
 
 
-def _dtype_of(found: _Type) -> Any:
-    if found.lanes == 1:
-        if found.code == _CODES["V"] and found.bits == 16:
+def _dtype_of(described: _Type) -> Any:
+    if described.lanes == 1:
+        if described.code == _CODES["V"] and described.bits == 16:
             return dtypes.bfloat16.numpy
-        letter = next((letter for letter, code in _CODES.items() if code == found.code and letter != "V"), "")
-        kind = numpy.dtype(f"{letter}{found.bits // 8}") if letter and found.bits % 8 == 0 else None
+        letter = next((letter for letter, code in _CODES.items() if code == described.code and letter != "V"), "")
+        kind = numpy.dtype(f"{letter}{described.bits // 8}") if letter and described.bits % 8 == 0 else None
         if kind is not None and kind.num in dtypes.BY_NUM:
             return kind
     raise TypeError(
-        f"from_dlpack: no dtype for DLPack's code {found.code}, {found.bits} bits, {found.lanes} lanes. Convert on the other side."
+        f"from_dlpack: no dtype for DLPack's code {described.code}, {described.bits} bits, {described.lanes} lanes. Convert on the other side."
     )

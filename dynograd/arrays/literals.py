@@ -29,20 +29,20 @@ def array_of(data: Any, dtype: dtypes.dtype | None) -> Any:
     else:
         kinds.add(type(data))
     try:
-        made = numpy.array(data)
+        array = numpy.array(data)
     except ValueError:
         raise _no_numbers(data) from None
-    if dtype is not None and dtype.category == dtypes.INTEGER and made.size:
-        return _whole_numbers(data, made, dtype)
-    if made.dtype == object or made.dtype.kind in "US":
+    if dtype is not None and dtype.category == dtypes.INTEGER and array.size:
+        return _whole_numbers(data, array, dtype)
+    if array.dtype == object or array.dtype.kind in "US":
         raise _no_numbers(data)
     if dtype is None:
-        dtype = _common(kinds, made)
-    elif made.dtype.kind == "c" and dtype.category != dtypes.COMPLEX and dtype is not dtypes.bool:
+        dtype = _common(kinds, array)
+    elif array.dtype.kind == "c" and dtype.category != dtypes.COMPLEX and dtype is not dtypes.bool:
         raise TypeError(
             f"tensor: expected real numbers for {dtype}, got complex ones. Pass a complex dtype, or take their .real."
         )
-    return made if dtype is None else made.astype(dtype.numpy, copy=False)
+    return array if dtype is None else array.astype(dtype.numpy, copy=False)
 
 
 def _add_kinds(data: Any, kinds: set[Any]) -> None:
@@ -51,50 +51,50 @@ def _add_kinds(data: Any, kinds: set[Any]) -> None:
     if own <= _PLAIN:
         kinds |= own
         return
-    for one in data:
-        if isinstance(one, (list, tuple)):
-            _add_kinds(one, kinds)
-        elif isinstance(one, (numpy.ndarray, numpy.generic)):
-            kinds.add(one.dtype)
+    for item in data:
+        if isinstance(item, (list, tuple)):
+            _add_kinds(item, kinds)
+        elif isinstance(item, (numpy.ndarray, numpy.generic)):
+            kinds.add(item.dtype)
         else:
-            kind = getattr(one, "dtype", None)
-            kinds.add(kind if type(kind) is dtypes.dtype else type(one))
+            kind = getattr(item, "dtype", None)
+            kinds.add(kind if type(kind) is dtypes.dtype else type(item))
 
 
 def _items(data: Any) -> Any:
     """The lists with numbers in place of tensors; beside lists a tensor counts as one, as in PyTorch."""
     beside = isinstance(data[0], (list, tuple)) if data else False
-    return [_items(one) if isinstance(one, (list, tuple)) else _item(one, beside) for one in data]
+    return [_items(item) if isinstance(item, (list, tuple)) else _item(item, beside) for item in data]
 
 
-def _item(one: Any, as_list: bool) -> Any:
-    if type(getattr(one, "dtype", None)) is not dtypes.dtype:
-        return one
-    shape = tuple(one.shape)
+def _item(item: Any, as_list: bool) -> Any:
+    if type(getattr(item, "dtype", None)) is not dtypes.dtype:
+        return item
+    shape = tuple(item.shape)
     if as_list and shape:
-        return one.tolist()
+        return item.tolist()
     if any([size != 1 for size in shape]):
         raise ValueError(
             f"tensor: only one element tensors can be converted to Python scalars, got one of shape {shape} in a list. "
             f"Join tensors with stack or cat."
         )
-    return one.item()
+    return item.item()
 
 
-def _common(kinds: set[Any], made: Any) -> dtypes.dtype | None:
-    """The dtype of numbers of all these kinds; None: that of `made`."""
-    if made.size == 0 and made.dtype.kind == "f":
+def _common(kinds: set[Any], array: Any) -> dtypes.dtype | None:
+    """The dtype of numbers of all these kinds; None: that of `array`."""
+    if array.size == 0 and array.dtype.kind == "f":
         return dtypes.get_default_dtype()
     if kinds <= _PLAIN:
-        kind = made.dtype.kind
+        kind = array.dtype.kind
         return dtypes.get_default_dtype() if kind == "f" else dtypes.default_complex() if kind == "c" else None
-    found: dtypes.dtype | None = None
+    common: dtypes.dtype | None = None
     for kind in kinds:
         own = _dtype_of(kind)
         if own is None:
             return None
-        found = own if found is None else dtypes.promote_types(found, own)
-    return found
+        common = own if common is None else dtypes.promote_types(common, own)
+    return common
 
 
 def _dtype_of(kind: Any) -> dtypes.dtype | None:
@@ -111,24 +111,24 @@ def _dtype_of(kind: Any) -> dtypes.dtype | None:
     )
 
 
-def _whole_numbers(data: Any, made: Any, dtype: dtypes.dtype) -> Any:
-    """`made` as integers; what they cannot hold is refused. Negative numbers wrap in unsigned ones of up to 32 bits, as in PyTorch."""
-    kind = made.dtype.kind
+def _whole_numbers(data: Any, array: Any, dtype: dtypes.dtype) -> Any:
+    """`array` as integers; what they cannot hold is refused. Negative numbers wrap in unsigned ones of up to 32 bits, as in PyTorch."""
+    kind = array.dtype.kind
     if kind == "c":
         raise TypeError(f"tensor: expected real numbers for {dtype}, got complex ones. Take their .real.")
     if kind not in "biufO":
         raise _no_numbers(data)
     if kind == "O" or dtype is dtypes.uint64:  # NumPy makes floats of small and very large ints together
-        made = numpy.array(data, object)
-        if not all([isinstance(one, (int, float, numpy.number, numpy.bool_)) for one in made.flat]):
+        array = numpy.array(data, object)
+        if not all([isinstance(number, (int, float, numpy.number, numpy.bool_)) for number in array.flat]):
             raise _no_numbers(data)
     limits = numpy.iinfo(dtype.numpy)
     least = -limits.max if limits.min == 0 and limits.max < 1 << 63 else limits.min
-    low, high = made.min(), made.max()
+    low, high = array.min(), array.max()
     if kind != "b" and not (low >= least and high < limits.max + 1):
         value = high if not high < limits.max + 1 else low
         raise _overflow(value, dtype, limits, "wraps")
-    return made.astype(dtype.numpy) if made.dtype != dtype.numpy else made
+    return array.astype(dtype.numpy) if array.dtype != dtype.numpy else array
 
 
 def fitting(value: Any, dtype: dtypes.dtype) -> Any:

@@ -88,18 +88,21 @@ def like(array: Any) -> MetaArray:
         return array
     order = sorted(range(array.ndim), key=lambda dim: -abs(array.strides[dim]))
     back = [order.index(dim) for dim in range(array.ndim)]
-    return empty(tuple(array.shape[dim] for dim in order), array.dtype).transpose(back)  # type: ignore[return-value]
+    return empty(tuple(array.shape[dim] for dim in order), array.dtype).transpose(back)
 
 
 def elementwise(kernel: Any) -> Any:
     """What an elementwise kernel of the CPU does to shape and dtype."""
 
     def outlined(*args: Any) -> Any:
-        given = [one for one in args if isinstance(one, numpy.ndarray)]
+        operands = [argument for argument in args if isinstance(argument, numpy.ndarray)]
         result = kernel(
-            *[numpy.ones((1,) * one.ndim, one.dtype) if isinstance(one, numpy.ndarray) else one for one in args]
+            *[
+                numpy.ones((1,) * argument.ndim, argument.dtype) if isinstance(argument, numpy.ndarray) else argument
+                for argument in args
+            ]
         )
-        return empty(numpy.broadcast_shapes(*[one.shape for one in given]), result.dtype)
+        return empty(numpy.broadcast_shapes(*[operand.shape for operand in operands]), result.dtype)
 
     return outlined
 

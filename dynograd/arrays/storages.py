@@ -65,20 +65,20 @@ def renewed(memory: Any, nbytes: int) -> Any:
     """New memory of `nbytes` bytes that begins with what is in the old."""
     kept = min(memory.nbytes, nbytes)
     if type(memory) is CudaArray:
-        made = cuda_arrays.empty((nbytes,), _BYTE, memory.device_index)
+        new = cuda_arrays.empty((nbytes,), _BYTE, memory.device_index)
         if kept:
-            cuda_arrays.operations.copy_into(made[:kept], memory[:kept])
-        return made
-    made = buffers.empty((nbytes,), _BYTE)
-    made[:kept] = memory[:kept]
-    return made
+            cuda_arrays.operations.copy_into(new[:kept], memory[:kept])
+        return new
+    new = buffers.empty((nbytes,), _BYTE)
+    new[:kept] = memory[:kept]
+    return new
 
 
 def shared_bytes(memory: Any) -> Any:
     """A copy of the bytes in memory that forked processes share."""
-    made = numpy.frombuffer(mmap.mmap(-1, max(memory.nbytes, 1)), _BYTE)[: memory.nbytes]
-    made[:] = memory
-    return made
+    shared = numpy.frombuffer(mmap.mmap(-1, max(memory.nbytes, 1)), _BYTE)[: memory.nbytes]
+    shared[:] = memory
+    return shared
 
 
 def copied_memory(array: Any, copies: dict[Any, Any]) -> Any:
@@ -120,15 +120,20 @@ def repeats(array: Any) -> bool:
     )
 
 
-def overlap_partly(one: Any, other: Any) -> bool:
+def overlap_partly(array: Any, other: Any) -> bool:
     """Whether the two share some elements, or all of them in another order; only arrays without gaps are told apart so."""
-    if one is other or not (one.size and other.size) or arrays.base_of(one) is not arrays.base_of(other):
+    if array is other or not (array.size and other.size) or arrays.base_of(array) is not arrays.base_of(other):
         return False
-    first, second = arrays.address_of(one), arrays.address_of(other)
-    if first == second and one.shape == other.shape and one.dtype == other.dtype:
-        if all([size == 1 or step == own for size, step, own in zip(one.shape, one.strides, other.strides)]):
+    first, second = arrays.address_of(array), arrays.address_of(other)
+    if first == second and array.shape == other.shape and array.dtype == other.dtype:
+        if all([size == 1 or step == own for size, step, own in zip(array.shape, array.strides, other.strides)]):
             return False
-    return first < second + other.nbytes and second < first + one.nbytes and _without_gaps(one) and _without_gaps(other)
+    return (
+        first < second + other.nbytes
+        and second < first + array.nbytes
+        and _without_gaps(array)
+        and _without_gaps(other)
+    )
 
 
 def _without_gaps(array: Any) -> bool:

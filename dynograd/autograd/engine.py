@@ -43,8 +43,8 @@ def run_backward(
     """
     grads: dict[Any, Any] = {}
     for edge, g in roots:
-        held = grads.get(edge)
-        grads[edge] = g if held is None else held + g
+        before = grads.get(edge)
+        grads[edge] = g if before is None else before + g
     order: list[Any] = []
     leaves: list[Any] = []
     for edge in grads:
@@ -75,9 +75,9 @@ def run_backward(
                     g = None
             return None
         results: dict[Any, Any] = {}
-        wanted = _leading_to(order, targets)
-        task.edges = asked.edges = wanted.union(targets)
-        _visit(order, grads, retain_graph, create_graph, set(targets), wanted, results)
+        needed = _leading_to(order, targets)
+        task.edges = asked.edges = needed.union(targets)
+        _visit(order, grads, retain_graph, create_graph, set(targets), needed, results)
         for leaf in dict.fromkeys(targets):
             if not leaf.seq and leaf in grads:
                 g = grads.pop(leaf)
@@ -111,7 +111,7 @@ def _visit(
     retain_graph: bool,
     create_graph: bool,
     kept: Any = (),
-    wanted: set[Any] | None = None,
+    needed: set[Any] | None = None,
     results: dict[Any, Any] | None = None,
 ) -> None:
     """Runs the nodes in order and drops what each has saved as soon as its rule has run."""
@@ -130,10 +130,10 @@ def _visit(
                     break
             if g is None:  # a hook took it away
                 continue
-        if wanted is not None:
+        if needed is not None:
             if node in kept:
                 results[node] = g  # type: ignore[index]
-            if node not in wanted:
+            if node not in needed:
                 continue
         if node.attrs is FREED:
             raise _freed_error(node)
@@ -141,35 +141,35 @@ def _visit(
             _check_saved(node)
         try:
             if observer is not None:
-                found = observer(node, g, create_graph)
+                gradients = observer(node, g, create_graph)
             else:
                 if create_graph:
-                    found = node.apply_graph(g)
+                    gradients = node.apply_graph(g)
                 elif (rule := node.rule) is not None:
-                    found = rule(g, node, *node.attrs)
+                    gradients = rule(g, node, *node.attrs)
                 else:
-                    found = node.apply(g)
+                    gradients = node.apply(g)
         except arrays.FLOATING_WARNINGS:
             rule = node.apply_graph if create_graph else node.apply
-            found = arrays.quietly(rule, g) if observer is None else arrays.quietly(observer, node, g, create_graph)
+            gradients = arrays.quietly(rule, g) if observer is None else arrays.quietly(observer, node, g, create_graph)
         except Exception as error:
             _explain(error, node)
             raise
         if hooks is not None:
             for hook in list(hooks.after.values()):
-                found = hook(found, g, create_graph)
-        for edge, part in zip(node.edges, found):
+                gradients = hook(gradients, g, create_graph)
+        for edge, part in zip(node.edges, gradients):
             if edge is None or part is None:
                 continue
-            held = get(edge)
-            if held is None:
-                if edge.seq or wanted is not None or create_graph or not edge.adds_directly(part):
+            before = get(edge)
+            if before is None:
+                if edge.seq or needed is not None or create_graph or not edge.adds_directly(part):
                     grads[edge] = part
             elif create_graph:
-                grads[edge] = held + part
+                grads[edge] = before + part
             else:
-                grads[edge] = _sum(held, part)
-        found = part = held = None  # what went into `.grad` need not live through the next rule
+                grads[edge] = _sum(before, part)
+        gradients = part = before = None  # what went into `.grad` need not live through the next rule
         if not retain_graph:
             if node.drops:
                 for name in node.drops:
@@ -191,58 +191,58 @@ class _Observed:
 
     def __call__(self, node: Node, g: Any, create_graph: bool) -> Any:
         rule = node.apply_graph if create_graph else node.apply
-        found = observers[-1](node, lambda: rule(g)) if observers else rule(g)
+        gradients = observers[-1](node, lambda: rule(g)) if observers else rule(g)
         if self.anomaly:
-            _check_finite(node, found)
-        return found
+            _check_finite(node, gradients)
+        return gradients
 
 
-def _sum(held: Any, part: Any) -> Any:
-    """held + part; in the memory of `held`, if it is large and nobody but the pass has it."""
-    if type(part) not in arrays.array_types or type(held) not in arrays.array_types:
-        return _sum_of_others(held, part)
-    if held.size < _SMALL:
-        made = held + part
-        return made if type(made) in arrays.array_types else arrays.as_result(made)
+def _sum(total: Any, part: Any) -> Any:
+    """total + part; in the memory of `total`, if it is large and nobody but the pass has it."""
+    if type(part) not in arrays.array_types or type(total) not in arrays.array_types:
+        return _sum_of_others(total, part)
+    if total.size < _SMALL:
+        sum_ = total + part
+        return sum_ if type(sum_) in arrays.array_types else arrays.as_result(sum_)
     if (
-        getrefcount(held) <= _private[0]
-        and type(held) is type(part)
-        and held.shape == part.shape
-        and held.dtype == part.dtype
-        and arrays.owns_memory(held)
+        getrefcount(total) <= _private[0]
+        and type(total) is type(part)
+        and total.shape == part.shape
+        and total.dtype == part.dtype
+        and arrays.owns_memory(total)
     ):
-        kernel("gradients", "add_into", held)(held, part)
-        return held
-    return _new_sum(held, part)
+        kernel("gradients", "add_into", total)(total, part)
+        return total
+    return _new_sum(total, part)
 
 
-def _sum_of_others(held: Any, part: Any) -> Any:
+def _sum_of_others(total: Any, part: Any) -> Any:
     """held + part where one is no array: parts of a multi-output op, numbers, sparse gradients."""
     if type(part) is DeferredSum:  # knows sparse gradients, which do not know it
-        held, part = part, held
-    for one, other in ((held, part), (part, held)):
-        add = getattr(one, "plus_gradient", None)
+        total, part = part, total
+    for left, right in ((total, part), (part, total)):
+        add = getattr(left, "plus_gradient", None)
         if add is not None:
-            return add(other)
-    made = held + part
-    return made if type(made) in arrays.array_types else arrays.as_result(made)
+            return add(right)
+    sum_ = total + part
+    return sum_ if type(sum_) in arrays.array_types else arrays.as_result(sum_)
 
 
-def _new_sum(held: Any, part: Any) -> Any:
-    return kernel("gradients", "add", held)(held, part)
+def _new_sum(total: Any, part: Any) -> Any:
+    return kernel("gradients", "add", total)(total, part)
 
 
 def _leading_to(order: list[Any], targets: list[Any]) -> set[Any]:
     """The nodes from which a target can be reached (targets themselves only when another target lies behind them)."""
     reaches = set(targets)
-    wanted: set[Any] = set()
+    needed: set[Any] = set()
     for node in reversed(order):
         for edge in node.edges:
             if edge is not None and edge in reaches:
                 reaches.add(node)
-                wanted.add(node)
+                needed.add(node)
                 break
-    return wanted
+    return needed
 
 
 def _check_saved(node: Node) -> None:
@@ -278,10 +278,10 @@ def _explain(error: BaseException, node: Node) -> None:
     error.add_note(f"in the backward of {node.op_name()}; {hint}")
 
 
-def _check_finite(node: Node, found: Any) -> None:
+def _check_finite(node: Node, gradients: Any) -> None:
     if not MODES.check_nan:
         return
-    for position, part in enumerate(found):
+    for position, part in enumerate(gradients):
         if part is None or isinstance(part, Partial):
             continue
         part = part.so_far() if type(part) is DeferredSum else getattr(part, "entries", part)  # of a sparse gradient

@@ -82,12 +82,12 @@ def watch(watcher: Callable[[Any], None], first: bool = False) -> None:
 
 def unwatch(watcher: Callable[[Any], None]) -> None:
     """Takes away the latest such `watcher`."""
-    found = list(MODES.watchers)
-    for place in reversed(range(len(found))):
-        if found[place] is watcher:
-            del found[place]
+    watchers = list(MODES.watchers)
+    for place in reversed(range(len(watchers))):
+        if watchers[place] is watcher:
+            del watchers[place]
             break
-    MODES.watchers = tuple(found)
+    MODES.watchers = tuple(watchers)
     if MODES.grad:
         MODES.grad = recording()
 
@@ -149,8 +149,8 @@ class no_grad(_Mode):
     """
 
     def __new__(cls, orig_func: Any = None) -> Any:
-        made = super().__new__(cls)
-        return made if orig_func is None else made(orig_func)
+        mode = super().__new__(cls)
+        return mode if orig_func is None else mode(orig_func)
 
     def __enter__(self) -> None:
         self.previous = MODES.grad
@@ -164,8 +164,8 @@ class enable_grad(_Mode):
     """Ops inside record the tape, also within `no_grad`."""
 
     def __new__(cls, orig_func: Any = None) -> Any:
-        made = super().__new__(cls)
-        return made if orig_func is None else made(orig_func)
+        mode = super().__new__(cls)
+        return mode if orig_func is None else mode(orig_func)
 
     def __enter__(self) -> None:
         self.previous = MODES.grad

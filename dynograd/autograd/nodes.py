@@ -95,10 +95,10 @@ class Node:
     @property
     def metadata(self) -> dict[str, Any]:
         """A dict of the user's own; anomaly mode has put the user's line in it, as `traceback`."""
-        found = _metadata.get(self)
-        if found is None:
-            found = _metadata[self] = {"traceback": traces.get(self)}
-        return found
+        entries = _metadata.get(self)
+        if entries is None:
+            entries = _metadata[self] = {"traceback": traces.get(self)}
+        return entries
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
@@ -157,9 +157,9 @@ class Partial:
         self.parts = parts
 
     def __add__(self, other: Partial) -> Partial:
-        held = self.parts  # merged in place: the engine alone holds the sum, and a copy each time would be quadratic
+        parts = self.parts  # merged in place: the engine alone holds the sum, and a copy each time would be quadratic
         for number, g in other.parts.items():
-            held[number] = held[number] + g if number in held else g
+            parts[number] = parts[number] + g if number in parts else g
         return self
 
 

@@ -60,9 +60,9 @@ def _calibrate() -> None:
         engine._sum = real
 
 
-def _count_sum(held: Any, part: Any) -> Any:
-    engine._private[0] = sys.getrefcount(held)
-    return held
+def _count_sum(total: Any, part: Any) -> Any:
+    engine._private[0] = sys.getrefcount(total)
+    return total
 
 
 def _node(seq: int, *edges: Any) -> Node:

@@ -20,8 +20,8 @@ class Packed:
 
     __slots__ = ("held", "unpack")
 
-    def __init__(self, held: Any, unpack: Callable[[Any], Any]) -> None:
-        self.held, self.unpack = held, unpack
+    def __init__(self, content: Any, unpack: Callable[[Any], Any]) -> None:
+        self.held, self.unpack = content, unpack
 
     def array(self) -> Any:
         return self.unpack(self.held)
@@ -33,22 +33,22 @@ def pack_node(node: Node, pack: Callable[[Any], Packed]) -> None:
     if own is not None:
         own(node, pack)
         return
-    found = False
+    has_packed = False
     for name in node.saved_names:
         value = getattr(node, name)
-        packed = map_saved(value, lambda one: pack(one) if _is_saved_array(one) else one)
+        packed = map_saved(value, lambda x: pack(x) if _is_saved_array(x) else x)
         if packed is not value:
             setattr(node, name, packed)
-            found = True
-    if found:
-        node.__class__ = _packed_class(type(node))  # type: ignore[assignment]
+            has_packed = True
+    if has_packed:
+        node.__class__ = _packed_class(type(node))
 
 
 def map_saved(value: Any, change: Callable[[Any], Any]) -> Any:
     """`change` of every array in `value`; `value` itself when nothing changed."""
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        made = [map_saved(one, change) for one in value]
-        return value if all([one is old for one, old in zip(made, value)]) else type(value)(made)
+        changed = [map_saved(part, change) for part in value]
+        return value if all([part is old for part, old in zip(changed, value)]) else type(value)(changed)
     return change(value)
 
 
@@ -63,9 +63,9 @@ _classes: dict[type[Node], type[Node]] = {}
 
 
 def _packed_class(plain: type[Node]) -> type[Node]:
-    made = _classes.get(plain)
-    if made is not None:
-        return made
+    packed = _classes.get(plain)
+    if packed is not None:
+        return packed
 
     def restored(rule: Any) -> Any:
         def run(node: Any, g: Any) -> Any:
@@ -80,12 +80,12 @@ def _packed_class(plain: type[Node]) -> type[Node]:
 
         return run
 
-    made = _classes[plain] = type(
+    packed = _classes[plain] = type(
         plain.__name__,
         (plain,),
         {"__slots__": (), "apply": restored(plain.apply), "apply_graph": restored(plain.apply_graph)},
     )
-    return made
+    return packed
 
 
 def _unpacked(value: Any) -> Any:

@@ -84,12 +84,12 @@ def note_again(array: Any) -> None:
 
 def marks(listed: list[Any]) -> list[tuple[Stamp, Any]]:
     """What `stamp_marks` needs to stamp these arrays again and again; good for as long as the arrays live."""
-    made = []
+    marked = []
     for array in listed:
         owner = arrays.base_of(array)
         entry = stamps.get(id(owner))
-        made.append((_new_entry(owner) if entry is None else entry, _region_of(array, owner)))
-    return made
+        marked.append((_new_entry(owner) if entry is None else entry, _region_of(array, owner)))
+    return marked
 
 
 def stamp_all(written: list[Any], line: Any = None) -> None:
@@ -101,8 +101,8 @@ def stamp_marks(marked: list[tuple[Stamp, Any]], written: list[Any], line: Any) 
     """Stamps the marked arrays whose entry in `written` is not None, at one time."""
     now = next_seq()
     write = _write_of(now, line)
-    for (entry, region), one in zip(marked, written):
-        if one is not None:
+    for (entry, region), array in zip(marked, written):
+        if array is not None:
             entry.count += 1
             if region is None and not entry.regions:
                 entry.whole = write

@@ -35,23 +35,23 @@ def read_all(
 
     def fill(share: tuple[int, int, int]) -> int:
         number, begin, end = share
-        target, offset, wanted = reads[number]
+        target, offset, is_checked = reads[number]
         whole, checksum = memoryview(target), 0
         for at in range(begin, end, _PIECE):
             piece = whole[at : min(at + _PIECE, end)]
             read_into(piece, offset + at)
-            if wanted:
+            if is_checked:
                 checksum = zlib.crc32(piece, checksum)
         return checksum
 
     workers = min(most_threads, os.cpu_count() or 1, len(shares))
     if workers > 1 and sum([end - begin for _, begin, end in shares]) > _FEW:
         with ThreadPoolExecutor(workers) as pool:
-            found = list(pool.map(fill, shares))
+            sums = list(pool.map(fill, shares))
     else:
-        found = [fill(share) for share in shares]
-    checksums: list[int | None] = [0 if wanted else None for _, _, wanted in reads]
-    for (number, begin, end), checksum in zip(shares, found):
+        sums = [fill(share) for share in shares]
+    checksums: list[int | None] = [0 if is_checked else None for _, _, is_checked in reads]
+    for (number, begin, end), checksum in zip(shares, sums):
         before = checksums[number]
         if before is not None:
             checksums[number] = joined(before, checksum, end - begin) if begin else checksum
@@ -65,10 +65,10 @@ def while_writing(pieces: Sequence[Any], write: Callable[[Any], None]) -> list[i
             write(piece)
         return [zlib.crc32(piece) for piece in pieces]
     with ThreadPoolExecutor(1) as pool:
-        found = [pool.submit(zlib.crc32, piece) for piece in pieces]
+        futures = [pool.submit(zlib.crc32, piece) for piece in pieces]
         for piece in pieces:
             write(piece)
-        return [one.result() for one in found]
+        return [future.result() for future in futures]
 
 
 def joined(first: int, second: int, length: int) -> int:
@@ -82,11 +82,11 @@ def joined(first: int, second: int, length: int) -> int:
     return _times(shift, first) ^ second
 
 
-def _times(one: int, two: int) -> int:
+def _times(first: int, second: int) -> int:
     """Product of polynomials over two elements modulo CRC-32's, lowest power in the highest bit."""
     product = 0
     for bit in range(31, -1, -1):
-        if one >> bit & 1:
-            product ^= two
-        two = two >> 1 ^ (0xEDB88320 if two & 1 else 0)
+        if first >> bit & 1:
+            product ^= second
+        second = second >> 1 ^ (0xEDB88320 if second & 1 else 0)
     return product

@@ -122,10 +122,10 @@ ALL = (*_FLOATS, *_INTEGERS, bool, complex64, complex128)
 float8_e4m3fn = dtype("float8_e4m3fn", ml_dtypes.float8_e4m3fn, FLOATING)
 float8_e5m2 = dtype("float8_e5m2", ml_dtypes.float8_e5m2, FLOATING)
 FLOAT8 = (float8_e4m3fn, float8_e5m2)
-BY_NUM: dict[_python_int, dtype] = {one.num: one for one in (*ALL, *FLOAT8)}
+BY_NUM: dict[_python_int, dtype] = {kind.num: kind for kind in (*ALL, *FLOAT8)}
 BY_NUM[numpy.dtype(numpy.longlong).num] = int64
 BY_NUM[numpy.dtype(numpy.ulonglong).num] = uint64
-_NAMES = {one.name: one for one in (*ALL, *FLOAT8)}
+_NAMES = {kind.name: kind for kind in (*ALL, *FLOAT8)}
 _FIRST_OF_OTHERS = 256  # numbers of dtypes that NumPy does not bring
 _default = [float32]
 
@@ -136,21 +136,21 @@ def _by_name(name: str) -> dtype:
 
 def of_array(array: Any) -> dtype:
     """The dtype of an array; raises `DtypeError` for element types that dynograd does not have."""
-    found = BY_NUM.get(array.dtype.num)
-    if found is None:
+    kind = BY_NUM.get(array.dtype.num)
+    if kind is None:
         raise DtypeError(
             f"tensor: arrays of {array.dtype} have no dynograd dtype. "
             f"Convert first, e.g. array.astype('float32'); supported are {', '.join(sorted(_NAMES))}."
         )
-    return found
+    return kind
 
 
 def refuse_float8(who: str, array: Any) -> None:
     """Raises `DtypeError` for elements of one byte that only storage and conversion know."""
-    found = BY_NUM[array.dtype.num]
-    if found in FLOAT8:
+    kind = BY_NUM[array.dtype.num]
+    if kind in FLOAT8:
         raise DtypeError(
-            f'{who}: "{who}" not implemented for {found}, a type to store and convert. Compute in another one, e.g. '
+            f'{who}: "{who}" not implemented for {kind}, a type to store and convert. Compute in another one, e.g. '
             f"{who}(x.float(), ...), and convert the result."
         )
 
@@ -282,11 +282,11 @@ def result_dtype(*operands: Any) -> dtype:
     for operand in operands:
         number = getattr(getattr(operand, "dtype", None), "num", None)
         if number is None or isinstance(operand, numpy.generic):
-            found, rank = of_scalar(operand), 2
+            own, rank = of_scalar(operand), 2
         else:
-            found, rank = BY_NUM[number], (0 if operand.ndim else 1)
-        held = ranked[rank]
-        ranked[rank] = found if held is None else promote_types(held, found)
+            own, rank = BY_NUM[number], (0 if operand.ndim else 1)
+        before = ranked[rank]
+        ranked[rank] = own if before is None else promote_types(before, own)
     result: dtype | None = None
     for best in ranked:
         if best is None:

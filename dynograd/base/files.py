@@ -143,9 +143,9 @@ def remove_stale(folder: str, name: str) -> list[str]:
     ours = re.compile(re.escape(start) + rf"{_machine()}-(\d+)-\d+\.tmp")
     removed = []
     with contextlib.suppress(OSError):
-        for found in os.listdir(folder):
-            match = ours.fullmatch(found) if found.startswith(start) else None
-            path = os.path.join(folder, found)
+        for file in os.listdir(folder):
+            match = ours.fullmatch(file) if file.startswith(start) else None
+            path = os.path.join(folder, file)
             if match is not None and path not in _own and not _is_another_alive(int(match[1])):
                 with contextlib.suppress(OSError):
                     os.unlink(path)

@@ -30,16 +30,16 @@ channels_last = memory_format("channels_last", 4)
 channels_last_3d = memory_format("channels_last_3d", 5)
 
 
-def wanted(who: str, given: Any, rank: int, default: memory_format = preserve_format) -> memory_format:
+def wanted(who: str, format: Any, rank: int, default: memory_format = preserve_format) -> memory_format:
     """The format that an argument stands for, checked against the number of dims."""
-    if given is None:
+    if format is None:
         return default
-    if not isinstance(given, memory_format):
+    if not isinstance(format, memory_format):
         raise TypeError(
-            f"{who}: memory_format must be a dynograd.memory_format such as dynograd.channels_last, got {given!r}."
+            f"{who}: memory_format must be a dynograd.memory_format such as dynograd.channels_last, got {format!r}."
         )
-    if given.rank and given.rank != rank:
+    if format.rank and format.rank != rank:
         raise ShapeError(
-            f"{who}: required rank {given.rank} tensor to use {given.name} format, got a tensor of {rank} dims."
+            f"{who}: required rank {format.rank} tensor to use {format.name} format, got a tensor of {rank} dims."
         )
-    return given
+    return format

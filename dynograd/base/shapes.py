@@ -28,8 +28,8 @@ class Size(tuple):
         return f"dynograd.Size([{', '.join(map(str, self))}])"
 
     def __getitem__(self, index: Any) -> Any:
-        found = _entry(self, index)
-        return found if type(found) is int else Size(found) if isinstance(index, slice) else found
+        part = _entry(self, index)
+        return part if type(part) is int else Size(part) if isinstance(index, slice) else part
 
     def __add__(self, other: Any) -> Size:
         return Size(tuple.__add__(self, tuple(other)))
@@ -52,8 +52,8 @@ class _Sizes(dict[tuple[int, ...], Size]):
     def __missing__(self, shape: tuple[int, ...]) -> Size:
         if len(self) >= 1000:
             self.clear()
-        found = self[shape] = Size(shape)
-        return found
+        size = self[shape] = Size(shape)
+        return size
 
 
 SIZES = _Sizes()
@@ -82,12 +82,12 @@ def normalize_dims(who: str, dims: Any, ndim: int) -> tuple[int, ...]:
         return (normalize_dim(who, dims, ndim),) if ndim else (normalize_dim(who, dims, ndim),)[:0]
     if len(dims) == 0:
         return tuple(range(ndim))
-    found = tuple(normalize_dim(who, dim, ndim) for dim in dims)
-    if len(set(found)) != len(found):
+    normalized = tuple(normalize_dim(who, dim, ndim) for dim in dims)
+    if len(set(normalized)) != len(normalized):
         raise ShapeError(
             f"{who}: a dim appears twice in dim={tuple(dims)} (input has {ndim} dimensions). Name each dim once."
         )
-    return found if ndim else ()
+    return normalized if ndim else ()
 
 
 def as_shape(who: str, sizes: Sequence[Any]) -> tuple[int, ...]:
@@ -151,10 +151,10 @@ def check_tensor(who: str, name: str, value: Any) -> None:
 def check_fits(who: str, name: str, value: Any, shape: tuple[int, ...]) -> None:
     """Raises where `value` is no tensor, or does not broadcast to `shape`: a result of that shape would have to grow."""
     check_tensor(who, name, value)
-    given = tuple(value.shape)
-    lead = len(shape) - len(given)
-    if given != shape and (lead < 0 or any([one != 1 and one != size for one, size in zip(given, shape[lead:])])):
-        raise ShapeError(f"{who}: {name} of shape {given} does not broadcast to {shape}. Squeeze or reshape {name}.")
+    own = tuple(value.shape)
+    lead = len(shape) - len(own)
+    if own != shape and (lead < 0 or any([length != 1 and length != size for length, size in zip(own, shape[lead:])])):
+        raise ShapeError(f"{who}: {name} of shape {own} does not broadcast to {shape}. Squeeze or reshape {name}.")
 
 
 def check_whole(who: str, **named: Any) -> None:

@@ -47,10 +47,10 @@ class EinMix(_EinmixMixin, nn.Module):
     """
 
     def _create_parameters(self, weight_shape: Any, weight_bound: float, bias_shape: Any, bias_bound: float) -> None:
-        self.weight = nn.Parameter(empty(*weight_shape).uniform_(-weight_bound, weight_bound))  # type: ignore[attr-defined]
+        self.weight = nn.Parameter(empty(*weight_shape).uniform_(-weight_bound, weight_bound))
         self.bias = None
         if bias_shape is not None:
-            self.bias = nn.Parameter(empty(*bias_shape).uniform_(-bias_bound, bias_bound))  # type: ignore[attr-defined]
+            self.bias = nn.Parameter(empty(*bias_shape).uniform_(-bias_bound, bias_bound))
 
     def _create_rearrange_layers(self, before: Any, before_lengths: Any, after: Any, after_lengths: Any) -> None:
         self.pre_rearrange = Rearrange(before, **before_lengths) if before is not None else None

@@ -25,7 +25,7 @@ def _define_backend(backends: ModuleType) -> None:
     from dynograd.ops.matmul.contractions import einsum
     from dynograd.tensor.tensor import Tensor
 
-    class DynogradBackend(backends.AbstractBackend):  # type: ignore[name-defined, misc]
+    class DynogradBackend(backends.AbstractBackend):  # type: ignore[name-defined]
         """How einops computes with tensors."""
 
         framework_name = "dynograd"
@@ -69,7 +69,7 @@ def _define_backend(backends: ModuleType) -> None:
         def layers(self) -> ModuleType:
             return importlib.import_module(_LAYERS[0])
 
-    backends.DynogradBackend = DynogradBackend  # type: ignore[attr-defined]  # einops itself holds it weakly
+    backends.DynogradBackend = DynogradBackend  # einops itself holds it weakly
 
 
 class _Then(importlib.abc.Loader):

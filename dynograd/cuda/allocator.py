@@ -162,13 +162,13 @@ class _Pool:
 
     def shelf(self, nbytes: int, counts: Counts, keeper: Any = None) -> Shelf:
         size = size_class(nbytes)
-        found = self.shelves.get(size)
-        if found is None:
-            found = self.shelves[size] = Shelf(size, counts, keeper)
+        shelf = self.shelves.get(size)
+        if shelf is None:
+            shelf = self.shelves[size] = Shelf(size, counts, keeper)
         if len(self.by_bytes) >= _MOST_SIZES:
             self.by_bytes.clear()
-        self.by_bytes[nbytes] = found
-        return found
+        self.by_bytes[nbytes] = shelf
+        return shelf
 
     def from_slab(self, size: int) -> int:
         """A piece of the slab, or 0 where there is too little left of it."""
@@ -197,10 +197,10 @@ class _Memory:
         self.lock = threading.RLock()
 
     def pool(self, stream: int) -> _Pool:
-        found = self.pools.get(stream)
-        if found is None:
-            found = self.pools.setdefault(stream, _Pool(stream))
-        return found
+        pool = self.pools.get(stream)
+        if pool is None:
+            pool = self.pools.setdefault(stream, _Pool(stream))
+        return pool
 
     def take(self, pool: _Pool, shelf: Shelf) -> tuple[Shelf, int]:
         """A block of the shelf's size or somewhat more, from wherever there is one: its home and its address."""
@@ -250,7 +250,7 @@ class _Memory:
         if counts.held - counts.used <= idle:
             return
         shelves = [(size, pool) for pool in list(self.pools.values()) for size in list(pool.shelves) if size > SMALL]
-        shelves.sort(key=lambda one: -one[0])
+        shelves.sort(key=lambda sized_shelf: -sized_shelf[0])
         left = sum([size * len(pool.shelves[size]) for size, pool in shelves])
         for size, pool in shelves:
             while left > idle and size != spared:
@@ -286,12 +286,12 @@ class _Memory:
         def slab_of(pointer: int) -> int:
             return slabs[bisect.bisect_right(slabs, pointer) - 1]
 
-        held = [(shelf, _drained(shelf)) for size, shelf in list(pool.shelves.items()) if size <= SMALL]
-        for _, pointers in held:
+        drained = [(shelf, _drained(shelf)) for size, shelf in list(pool.shelves.items()) if size <= SMALL]
+        for _, pointers in drained:
             for pointer in pointers:
                 idle[slab_of(pointer)] += 1
         free = {slab for slab in slabs if idle[slab] == pool.cut[slab]}
-        for shelf, pointers in held:
+        for shelf, pointers in drained:
             shelf[:0] = [pointer for pointer in pointers if slab_of(pointer) not in free]
         for slab in free:
             driver.get("empty_cache").free(self.device, slab, pool.stream)
@@ -328,7 +328,9 @@ class _Memory:
         with self.lock:
             while self.leaving:
                 pointer, home = self.leaving.popleft()
-                self.fenced.append((pointer, home.shelf, [streams.fence(self.device, one) for one in home.streams]))
+                self.fenced.append(
+                    (pointer, home.shelf, [streams.fence(self.device, stream) for stream in home.streams])
+                )
             left = []
             for pointer, shelf, fences in self.fenced:
                 while fences and streams.has_passed(fences[-1]):
@@ -370,10 +372,10 @@ _memories: dict[int, _Memory] = {}
 
 
 def memory_of(device: int) -> _Memory:
-    found = _memories.get(device)
-    if found is None:
-        found = _memories.setdefault(device, _Memory(device))
-    return found
+    memory = _memories.get(device)
+    if memory is None:
+        memory = _memories.setdefault(device, _Memory(device))
+    return memory
 
 
 def _find(nbytes: int, device: int) -> Block:

@@ -87,8 +87,8 @@ class _Handles(dict):
         self.kind = kind
 
     def __missing__(self, handle: int) -> Any:
-        found = self[handle] = self.kind(handle)
-        return found
+        converted = self[handle] = self.kind(handle)
+        return converted
 
 
 class CudaDriver:
@@ -215,11 +215,11 @@ class CudaDriver:
 
     def _make_pool(self, device: int) -> Any:
         api, who = self.api, f"memory pool of cuda:{device}"
-        wanted = api.CUmemPoolProps()
-        wanted.allocType = api.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
-        wanted.location.type = api.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
-        wanted.location.id = device
-        pool = self._done(api.cuMemPoolCreate(wanted), who)
+        properties = api.CUmemPoolProps()
+        properties.allocType = api.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+        properties.location.type = api.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        properties.location.id = device
+        pool = self._done(api.cuMemPoolCreate(properties), who)
         threshold = api.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
         self._done(api.cuMemPoolSetAttribute(pool, threshold, api.cuuint64_t((1 << 64) - 1)), who)
         return pool
@@ -261,12 +261,12 @@ class CudaDriver:
         return int(self._done(self.api.cuDeviceTotalMem(self._device(device)), f"cuda:{device}"))
 
     def attribute(self, device: int, name: str) -> int:
-        found = self._attributes.get((device, name))
-        if found is None:
+        attribute = self._attributes.get((device, name))
+        if attribute is None:
             which = getattr(self.api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name.upper()}")
             value = self._done(self.api.cuDeviceGetAttribute(which, self._device(device)), f"cuda:{device}")
-            found = self._attributes[device, name] = int(value)
-        return found
+            attribute = self._attributes[device, name] = int(value)
+        return attribute
 
     def can_access_peer(self, device: int, peer: int) -> bool:
         return bool(self._done(self.api.cuDeviceCanAccessPeer(self._device(device), self._device(peer)), "peer access"))
@@ -440,9 +440,9 @@ class CudaDriver:
         self._done(self.api.cuModuleUnload(module), f"cuda:{device}: unloading a kernel")
 
     def get_function(self, module: int, name: str) -> int:
-        found = int(self._done(self.api.cuModuleGetFunction(module, name.encode()), f"kernel {name!r}"))
-        self._names[found] = name
-        return found
+        function = int(self._done(self.api.cuModuleGetFunction(module, name.encode()), f"kernel {name!r}"))
+        self._names[function] = name
+        return function
 
     def function_name(self, function: int) -> str:
         return self._names.get(function, "?")

@@ -63,12 +63,12 @@ def get(who: str) -> Any:
     Raises:
         DeviceError: no device can be used.
     """
-    found = _driver if _driver is not None else known()
-    if found is None:
+    driver = _driver if _driver is not None else known()
+    if driver is None:
         raise DeviceError(
             f"{who}: no CUDA device is available ({reason()}). Use device='cpu', or choose by dynograd.cuda.is_available()."
         )
-    return found
+    return driver
 
 
 def check_index(who: str, device: int) -> int:
@@ -134,13 +134,13 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
 
 def _choose() -> None:
     global _driver, _reason
-    wanted = choice()
-    if wanted in ("off", "0", "none"):
-        _reason = f"DYNOGRAD_CUDA={wanted}"
-    elif wanted.startswith("emulated"):
+    chosen = choice()
+    if chosen in ("off", "0", "none"):
+        _reason = f"DYNOGRAD_CUDA={chosen}"
+    elif chosen.startswith("emulated"):
         from dynograd.cuda.emulated import EmulatedDriver
 
-        _, _, count = wanted.partition(":")
+        _, _, count = chosen.partition(":")
         _driver = EmulatedDriver(int(count or 1))
     else:
         from dynograd.cuda import bindings

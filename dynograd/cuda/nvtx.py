@@ -26,8 +26,8 @@ def range_pop() -> int:
     """Ends the innermost range; returns its depth, -1 where there is none."""
     global _depth
     _depth = max(_depth - 1, -1)
-    found, _depth = _depth, max(_depth, 0)
-    return found
+    depth, _depth = _depth, max(_depth, 0)
+    return depth
 
 
 def range_start(msg: str) -> int:

@@ -40,8 +40,8 @@ def unavailable_reason() -> str:
 
 def device_count() -> int:
     """How many CUDA devices there are; 0 where none can be used."""
-    found = driver.known()
-    return 0 if found is None else found.count()
+    current = driver.known()
+    return 0 if current is None else current.count()
 
 
 class DeviceProperties(NamedTuple):
@@ -113,18 +113,18 @@ def get_arch_list() -> list[str]:
     >>> dynograd.cuda.get_arch_list() if not dynograd.cuda.is_available() else []
     []
     """
-    found = driver.known()
-    return [] if found is None else sorted({"sm_{}{}".format(*found.capability(i)) for i in range(found.count())})
+    current = driver.known()
+    return [] if current is None else sorted({"sm_{}{}".format(*current.capability(i)) for i in range(current.count())})
 
 
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
     """Whether two devices read each other's memory directly; copies between others go through host memory."""
     used = driver.get("can_device_access_peer")
-    one, other = (streams.index_of("can_device_access_peer", each) for each in (device, peer_device))
-    return one != other and used.can_access_peer(one, other)
+    index, peer = (streams.index_of("can_device_access_peer", each) for each in (device, peer_device))
+    return index != peer and used.can_access_peer(index, peer)
 
 
 def driver_version() -> str | None:
     """The CUDA version that the driver offers, such as '12.8'; None without a device."""
-    found = driver.known()
-    return None if found is None else f"{found.version() // 1000}.{found.version() % 1000 // 10}"
+    current = driver.known()
+    return None if current is None else f"{current.version() // 1000}.{current.version() % 1000 // 10}"

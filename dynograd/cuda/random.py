@@ -71,8 +71,8 @@ def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
 
 def get_rng_state_all() -> list[Any]:
     """The state for each device."""
-    found = driver.known()
-    return [get_rng_state() for _ in range(0 if found is None else found.count())]
+    current = driver.known()
+    return [get_rng_state() for _ in range(0 if current is None else current.count())]
 
 
 def set_rng_state_all(new_states: Any) -> None:

@@ -36,18 +36,18 @@ __all__ = [
 _PER_DEVICE = 32  # streams are dealt out in turn and never destroyed: their memory's shelves stay useful
 
 
-def index_of(who: str, wanted: Any) -> int:
+def index_of(who: str, device: Any) -> int:
     """The index meant by an index, a name, a device or None, the current one.
 
     Raises:
         DeviceError: there is no such device.
         ValueError: it is no CUDA device.
     """
-    if wanted is None:
+    if device is None:
         return current.device
-    if type(wanted) is int:
-        return driver.check_index(who, wanted)
-    chosen = devices.as_device(wanted)
+    if type(device) is int:
+        return driver.check_index(who, device)
+    chosen = devices.as_device(device)
     if chosen.type != "cuda":
         raise ValueError(f"{who}: expected a CUDA device, got '{chosen}'. Use for example device='cuda:0' or an index.")
     return current.device if chosen.index is None else driver.check_index(who, chosen.index)
@@ -84,8 +84,8 @@ def _activate(device: int) -> int:
     while driver.at_first_use:
         driver.at_first_use.pop()()
     driver.get("cuda").use(device)
-    found = current.streams.get(device)
-    handle = 0 if found is None else found.cuda_stream
+    stream = current.streams.get(device)
+    handle = 0 if stream is None else stream.cuda_stream
     current.active[device] = handle
     return handle
 
@@ -93,18 +93,18 @@ def _activate(device: int) -> int:
 def current_stream(device: Any = None) -> Stream:
     """The stream on which this thread's work for the device is put."""
     index = current.device if device is None else index_of("current_stream", device)
-    found = current.streams.get(index)
-    return default_stream(index) if found is None else found
+    stream = current.streams.get(index)
+    return default_stream(index) if stream is None else stream
 
 
 def default_stream(device: Any = None) -> Stream:
     """The device's default stream, number 0."""
     index = current.device if device is None else index_of("default_stream", device)
-    found = _defaults.get(index)
-    if found is None or driver._driver is None:
+    stream = _defaults.get(index)
+    if stream is None or driver._driver is None:
         driver.check_index("default_stream", index)
-        found = _defaults[index] = ExternalStream(0, index)
-    return found
+        stream = _defaults[index] = ExternalStream(0, index)
+    return stream
 
 
 def set_stream(stream: Stream | None) -> None:
@@ -177,8 +177,8 @@ class device_of(device):
     """Makes the device of a tensor current; a CPU tensor changes nothing."""
 
     def __init__(self, obj: Any) -> None:
-        found = devices.as_device(obj.device)
-        super().__init__(found if found.type == "cuda" else None)
+        device = devices.as_device(obj.device)
+        super().__init__(device if device.type == "cuda" else None)
 
 
 def synchronize(device: Any = None) -> None:
@@ -227,10 +227,10 @@ class Stream:
         key = (index, self.priority)
         with _lock:
             turn = _turn.get(key, 0)
-            made = _dealt.setdefault(key, [])
-            if turn % _PER_DEVICE >= len(made):
-                made.append(ExternalStream(used.create_stream(index, self.priority), index))
-            self.cuda_stream: int = made[turn % _PER_DEVICE].cuda_stream
+            dealt = _dealt.setdefault(key, [])
+            if turn % _PER_DEVICE >= len(dealt):
+                dealt.append(ExternalStream(used.create_stream(index, self.priority), index))
+            self.cuda_stream: int = dealt[turn % _PER_DEVICE].cuda_stream
             _turn[key] = turn + 1
 
     @property

@@ -59,7 +59,7 @@ class _Functions:
         cls.functions[function_name] = cls_to_register
 
 
-class IterDataPipe(_Functions, IterableDataset):  # type: ignore[misc]
+class IterDataPipe(_Functions, IterableDataset):
     """A stream of samples with registered methods.
 
     >>> from dynograd.data.datapipes import IterDataPipe, functional_datapipe
@@ -80,7 +80,7 @@ class IterDataPipe(_Functions, IterableDataset):  # type: ignore[misc]
         """Called by programs before an epoch; nothing has to be done."""
 
 
-class MapDataPipe(_Functions, Dataset):  # type: ignore[misc]
+class MapDataPipe(_Functions, Dataset):
     """A map from indices to samples with registered methods."""
 
     functions: dict[str, Callable] = {}

@@ -12,6 +12,7 @@ import random
 from typing import Any
 
 import numpy
+from numpy.random import mtrand
 
 from dynograd.base.random_streams import default_generator
 
@@ -39,7 +40,7 @@ class PythonSource:
     name = "python"
 
     def __init__(self) -> None:
-        place = id(random._inst) + object.__basicsize__  # type: ignore[attr-defined]
+        place = id(random._inst) + object.__basicsize__
         self._memory, self._peek = _memory_at(place)
         position, words = self._memory[0], self._memory[1:]
         state = random.getstate()[1]
@@ -87,12 +88,12 @@ class NumpySource:
 
     def _look(self) -> bool:
         """Finds the memory of the generator that is there now; whether it looks as expected."""
-        bits = numpy.random.get_bit_generator()
+        bits = mtrand.get_bit_generator()
         if bits is not self._bits:
             self._bits = bits
             self.is_known = type(bits) is numpy.random.MT19937
             if self.is_known:
-                self._memory, self._peek = _memory_at(bits.ctypes.state_address)  # type: ignore[attr-defined]
+                self._memory, self._peek = _memory_at(bits.ctypes.state_address)
                 state = bits.state["state"]
                 self.is_known = (
                     self._memory[_WORDS] == state["pos"] and self._memory[:_WORDS].tolist() == state["key"].tolist()
@@ -115,8 +116,8 @@ class NumpySource:
 
     def restore(self, state: Any) -> None:
         bits, words, normal = state
-        if numpy.random.get_bit_generator() is not bits:
-            numpy.random.set_bit_generator(bits)
+        if mtrand.get_bit_generator() is not bits:
+            mtrand.set_bit_generator(bits)
         if isinstance(words, dict):
             numpy.random.set_state(words)
             return
@@ -171,14 +172,15 @@ class DynogradSource:
 
 def make_seedable() -> None:
     """Makes NumPy's global generator a Mersenne Twister, if the program chose another kind: programs expect `numpy.random.seed` of it."""
-    if type(numpy.random.get_bit_generator()) is not numpy.random.MT19937:
-        numpy.random.set_bit_generator(numpy.random.MT19937(0))
+    if type(mtrand.get_bit_generator()) is not numpy.random.MT19937:
+        mtrand.set_bit_generator(numpy.random.MT19937(0))
 
 
 def _memory_at(address: int) -> tuple[Any, Any]:
     """The 625 words at an address, for copying (an array) and for looking at one (a memoryview)."""
     words = (ctypes.c_uint32 * (_WORDS + 1)).from_address(address)
-    return numpy.frombuffer(words, numpy.uint32), memoryview(words).cast("B").cast("I")
+    return numpy.frombuffer(memoryview(words), numpy.uint32), memoryview(words).cast("B").cast("I")
 
 
-SOURCES = (PythonSource(), NumpySource(), DynogradSource())
+Source = PythonSource | NumpySource | DynogradSource
+SOURCES: tuple[Source, ...] = (PythonSource(), NumpySource(), DynogradSource())

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dynograd.base.random_streams import Generator, default_generator
-from dynograd.data.generators import SOURCES, make_seedable, mix
+from dynograd.data.generators import SOURCES, Source, make_seedable, mix
 
 __all__ = ["SeedFor", "Seeder", "Undisturbed", "draw_seed", "make_seedable", "mix", "sample_seed", "seed_all"]
 
@@ -54,8 +54,8 @@ class Seeder:
 
     def __init__(self) -> None:
         self.trials = self.TRIALS
-        self.drawn: list = []
-        self.watched = list(SOURCES)
+        self.drawn: list[Source] = []
+        self.watched: list[Source] = list(SOURCES)
         self._tries = False  # whether the sample that is read now is one of those tried
 
     def run(self, read: Callable[[SeedFor | None], list], seed: int, position: int | None) -> list:
@@ -102,7 +102,7 @@ class Seeder:
         return bool(new)
 
 
-def _seeding(sources: Iterable, seed: int, position: int | None) -> SeedFor:
+def _seeding(sources: Iterable[Source], seed: int, position: int | None) -> SeedFor:
     def seed_for(index: Any, offset: int) -> None:
         number = sample_seed(seed, index, None if position is None else position + offset)
         for source in sources:

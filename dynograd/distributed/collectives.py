@@ -73,7 +73,7 @@ def _copy(who: str, target: Tensor, source: Tensor) -> None:
     if target.dtype != source.dtype:
         raise DtypeError(f"{who}: output has {target.dtype}, input {source.dtype}; they must be of one dtype.")
     with no_grad():
-        target.copy_(source.reshape(target.shape))  # type: ignore[attr-defined]
+        target.copy_(source.reshape(target.shape))
 
 
 def _reduction(who: str, op: Any) -> None:

@@ -162,22 +162,22 @@ def init_process_group(
 
 def destroy_process_group(group: Any = None) -> None:
     """Forgets a group; the default one when none is named."""
-    found = group_of(group)
-    if found is GroupMember.WORLD:
+    destroyed = group_of(group)
+    if destroyed is GroupMember.WORLD:
         GroupMember.WORLD = None
 
 
-def group_of(given: Any) -> ProcessGroup:
+def group_of(group: Any) -> ProcessGroup:
     """The group that is meant, the default one for None."""
-    if given is None:
+    if group is None:
         if GroupMember.WORLD is None:
             raise ValueError(
                 "Default process group has not been initialized, please make sure to call init_process_group."
             )
         return GroupMember.WORLD
-    if not isinstance(given, ProcessGroup):
-        raise TypeError(f"expected a ProcessGroup from new_group(), got {type(given).__name__} ({given!r}).")
-    return given
+    if not isinstance(group, ProcessGroup):
+        raise TypeError(f"expected a ProcessGroup from new_group(), got {type(group).__name__} ({group!r}).")
+    return group
 
 
 def new_group(
@@ -191,12 +191,12 @@ def new_group(
 ) -> Any:
     """A group of some of the processes: of this one, or `GroupMember.NON_GROUP_MEMBER` when `ranks` is empty."""
     world = group_of(None)
-    wanted = [0] if ranks is None else [int(one) for one in ranks]
-    if any([one != 0 for one in wanted]):
+    members = [0] if ranks is None else [int(rank) for rank in ranks]
+    if any([rank != 0 for rank in members]):
         raise ValueError(
-            f"new_group: the new group's rank should be within the world's, which has rank 0 alone; got {wanted}."
+            f"new_group: the new group's rank should be within the world's, which has rank 0 alone; got {members}."
         )
-    return ProcessGroup(backend or world.backend) if wanted else GroupMember.NON_GROUP_MEMBER
+    return ProcessGroup(backend or world.backend) if members else GroupMember.NON_GROUP_MEMBER
 
 
 def get_rank(group: Any = None) -> int:

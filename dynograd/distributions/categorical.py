@@ -168,7 +168,7 @@ class OneHotCategorical(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        return self.probs * (1 - self.probs)  # type: ignore[return-value]
+        return self.probs * (1 - self.probs)
 
     def _one_hot(self, index: Tensor) -> Tensor:
         kind = self._categorical._given

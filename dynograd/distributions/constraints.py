@@ -112,7 +112,7 @@ class _Boolean(Constraint):
     is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
-        return (value == 0) | (value == 1)  # type: ignore[return-value]
+        return (value == 0) | (value == 1)
 
 
 class _OneHot(Constraint):
@@ -150,7 +150,7 @@ class _IntegerGreaterThan(Constraint):
 
 class _Real(Constraint):
     def check(self, value: Tensor) -> Tensor:
-        return value == value  # type: ignore[return-value]
+        return value == value
 
 
 class _GreaterThan(Constraint):
@@ -262,7 +262,7 @@ class _Multinomial(Constraint):
     def __init__(self, upper_bound: Any) -> None:
         self.upper_bound = upper_bound
 
-    def check(self, x: Tensor) -> Tensor:  # type: ignore[override]
+    def check(self, x: Tensor) -> Tensor:
         return (x >= 0).all(-1) & (x.sum(-1) <= self.upper_bound)
 
     def __repr__(self) -> str:

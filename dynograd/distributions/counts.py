@@ -164,7 +164,7 @@ class Multinomial(Distribution):
     def entropy(self) -> Any:
         n = self.probs.new_full((), self.total_count)
         each = Binomial(self.total_count, probs=self.probs, validate_args=False)
-        support: Any = each.enumerate_support(expand=False)[1:]  # type: ignore[index]
+        support: Any = each.enumerate_support(expand=False)[1:]
         weights = each.log_prob(support).exp()
         return n * self._categorical.entropy() - lgamma(n + 1) + (weights * lgamma(support + 1)).sum((0, -1))
 

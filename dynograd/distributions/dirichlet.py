@@ -93,12 +93,12 @@ class Beta(Distribution):
     @property
     def concentration1(self) -> Tensor:
         """Weight of 1."""
-        return self._dirichlet.concentration[..., 0]  # type: ignore[index]
+        return self._dirichlet.concentration[..., 0]
 
     @property
     def concentration0(self) -> Tensor:
         """Weight of 0."""
-        return self._dirichlet.concentration[..., 1]  # type: ignore[index]
+        return self._dirichlet.concentration[..., 1]
 
     @property
     def mean(self) -> Tensor:
@@ -106,7 +106,7 @@ class Beta(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        return self._dirichlet.mode[..., 0]  # type: ignore[index]
+        return self._dirichlet.mode[..., 0]
 
     @property
     def variance(self) -> Tensor:
@@ -114,7 +114,7 @@ class Beta(Distribution):
         return self.concentration1 * self.concentration0 / (total**2 * (total + 1))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        return self._dirichlet.rsample(sample_shape)[..., 0]  # type: ignore[index]
+        return self._dirichlet.rsample(sample_shape)[..., 0]
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:

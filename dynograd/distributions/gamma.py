@@ -80,4 +80,4 @@ class Chi2(Gamma):
     @property
     def df(self) -> Tensor:
         """Degrees of freedom."""
-        return self.concentration * 2  # type: ignore[return-value]
+        return self.concentration * 2

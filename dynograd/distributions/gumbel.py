@@ -36,7 +36,7 @@ class Gumbel(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        return self.loc + self.scale * _EULER  # type: ignore[return-value]
+        return self.loc + self.scale * _EULER
 
     @property
     def mode(self) -> Tensor:
@@ -44,7 +44,7 @@ class Gumbel(Distribution):
 
     @property
     def stddev(self) -> Tensor:
-        return math.pi / math.sqrt(6) * self.scale  # type: ignore[return-value]
+        return math.pi / math.sqrt(6) * self.scale
 
     @property
     def variance(self) -> Tensor:

@@ -96,7 +96,7 @@ class HalfCauchy(TransformedDistribution):
     @property
     def scale(self) -> Any:
         """The median."""
-        return self.base_dist.scale  # type: ignore[attr-defined]
+        return self.base_dist.scale
 
     @property
     def mean(self) -> Any:
@@ -290,7 +290,7 @@ class GeneralizedPareto(Distribution):
     @property
     def _flat(self) -> Any:
         """Where the concentration is 0, as far as the formulas are concerned."""
-        return self.concentration.abs() < 1e-12  # type: ignore[return-value]
+        return self.concentration.abs() < 1e-12
 
     @property
     def _divisor(self) -> Any:

@@ -42,7 +42,7 @@ class Laplace(Distribution):
 
     @property
     def stddev(self) -> Tensor:
-        return 2**0.5 * self.scale  # type: ignore[return-value]
+        return 2**0.5 * self.scale
 
     @property
     def variance(self) -> Tensor:

@@ -191,7 +191,7 @@ class LKJCholesky(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        diagonal = value.diagonal(dim1=-1, dim2=-2)[..., 1:]  # type: ignore[index]
+        diagonal = value.diagonal(dim1=-1, dim2=-2)[..., 1:]
         order = arange(2.0, self.dim + 1.0, dtype=self.concentration.dtype, device=self.concentration.device)
         order = 2 * (self.concentration - 1).unsqueeze(-1) + self.dim - order
         weight = (order * diagonal.log()).sum(-1)
@@ -219,7 +219,7 @@ class Wishart(Distribution):
     has_rsample = True
 
     @property
-    def arg_constraints(self) -> Any:  # type: ignore[override]
+    def arg_constraints(self) -> Any:
         return {
             "df": constraints.greater_than(self._event_shape[-1] - 1),
             "covariance_matrix": constraints.positive_definite,
@@ -293,7 +293,7 @@ class Wishart(Distribution):
 
     @property
     def _degrees(self) -> Tensor:
-        return self.df[..., None, None]  # type: ignore[index]
+        return self.df[..., None, None]
 
     @property
     def mean(self) -> Tensor:

@@ -120,17 +120,17 @@ class RelaxedBernoulli(TransformedDistribution):
     @property
     def temperature(self) -> Tensor:
         """How far from 0 and 1 numbers stay."""
-        return self.base_dist.temperature  # type: ignore[attr-defined]
+        return self.base_dist.temperature
 
     @property
     def logits(self) -> Tensor:
         """Log-odds of 1."""
-        return self.base_dist.logits  # type: ignore[attr-defined]
+        return self.base_dist.logits
 
     @property
     def probs(self) -> Tensor:
         """Probability of 1."""
-        return self.base_dist.probs  # type: ignore[attr-defined]
+        return self.base_dist.probs
 
 
 class ExpRelaxedCategorical(Distribution):
@@ -203,17 +203,17 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     @property
     def temperature(self) -> Tensor:
         """How far from one-hot the vectors stay."""
-        return self.base_dist.temperature  # type: ignore[attr-defined]
+        return self.base_dist.temperature
 
     @property
     def logits(self) -> Tensor:
         """Log-probabilities of the classes."""
-        return self.base_dist.logits  # type: ignore[attr-defined]
+        return self.base_dist.logits
 
     @property
     def probs(self) -> Tensor:
         """Probabilities of the classes."""
-        return self.base_dist.probs  # type: ignore[attr-defined]
+        return self.base_dist.probs
 
 
 class ContinuousBernoulli(_Binary):

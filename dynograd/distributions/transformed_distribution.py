@@ -121,12 +121,12 @@ class LogNormal(TransformedDistribution):
     @property
     def loc(self) -> Tensor:
         """Mean of the logarithm."""
-        return self.base_dist.loc  # type: ignore[attr-defined]
+        return self.base_dist.loc
 
     @property
     def scale(self) -> Tensor:
         """Standard deviation of the logarithm."""
-        return self.base_dist.scale  # type: ignore[attr-defined]
+        return self.base_dist.scale
 
     @property
     def mean(self) -> Tensor:

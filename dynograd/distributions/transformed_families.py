@@ -40,7 +40,7 @@ class HalfNormal(TransformedDistribution):
     @property
     def scale(self) -> Any:
         """Standard deviation of x."""
-        return self.base_dist.scale  # type: ignore[attr-defined]
+        return self.base_dist.scale
 
     @property
     def mean(self) -> Any:
@@ -89,12 +89,12 @@ class InverseGamma(TransformedDistribution):
     @property
     def concentration(self) -> Any:
         """Shape of the gamma numbers."""
-        return self.base_dist.concentration  # type: ignore[attr-defined]
+        return self.base_dist.concentration
 
     @property
     def rate(self) -> Any:
         """Inverse scale of the gamma numbers."""
-        return self.base_dist.rate  # type: ignore[attr-defined]
+        return self.base_dist.rate
 
     @property
     def mean(self) -> Any:
@@ -222,12 +222,12 @@ class LogisticNormal(TransformedDistribution):
     @property
     def loc(self) -> Any:
         """Means of the normal numbers."""
-        return self.base_dist.base_dist.loc  # type: ignore[attr-defined]
+        return self.base_dist.base_dist.loc
 
     @property
     def scale(self) -> Any:
         """Standard deviations of the normal numbers."""
-        return self.base_dist.base_dist.scale  # type: ignore[attr-defined]
+        return self.base_dist.base_dist.scale
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         inner = (*batch_shape, self.loc.shape[-1])

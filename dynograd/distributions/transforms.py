@@ -104,7 +104,7 @@ class Transform:
         return shape
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (type(self) is type(other) and not self._state() and not other._state())  # type: ignore[attr-defined]
+        return self is other or (type(self) is type(other) and not self._state() and not other._state())
 
     __hash__ = object.__hash__
 
@@ -187,7 +187,7 @@ class ComposeTransform(Transform):
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         if not self.parts:
-            return x * 0  # type: ignore[return-value]
+            return x * 0
         total: Any = 0
         for place, part in enumerate(self.parts):
             image = y if place == len(self.parts) - 1 else part(x)
@@ -241,7 +241,7 @@ class ExpTransform(Transform):
 
     bijective = True
     codomain = constraints.positive
-    sign = +1  # type: ignore[assignment]
+    sign = +1
 
     def _call(self, x: Tensor) -> Tensor:
         return x.exp()
@@ -282,7 +282,7 @@ class SigmoidTransform(Transform):
 
     bijective = True
     codomain = constraints.unit_interval
-    sign = +1  # type: ignore[assignment]
+    sign = +1
 
     def _call(self, x: Tensor) -> Tensor:
         return sigmoid(x)
@@ -302,7 +302,7 @@ class SoftplusTransform(Transform):
 
     bijective = True
     codomain = constraints.positive
-    sign = +1  # type: ignore[assignment]
+    sign = +1
 
     def _call(self, x: Tensor) -> Tensor:
         return softplus(x)
@@ -319,7 +319,7 @@ class TanhTransform(Transform):
 
     bijective = True
     codomain = constraints.interval(-1.0, 1.0)
-    sign = +1  # type: ignore[assignment]
+    sign = +1
 
     def _call(self, x: Tensor) -> Tensor:
         return x.tanh()

@@ -42,7 +42,7 @@ class Uniform(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        return self.high * float("nan")  # type: ignore[return-value]
+        return self.high * float("nan")
 
     @property
     def stddev(self) -> Tensor:

@@ -72,7 +72,7 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
     if not -size <= diag < size:
         raise ValueError(f"tril_matrix_to_vec: diag ({diag}) provided is outside [{-size}, {size - 1}].")
     rows, columns = tril_indices(size, size, diag)
-    return mat[..., rows, columns]  # type: ignore[index]
+    return mat[..., rows, columns]
 
 
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
@@ -89,7 +89,7 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     size = round(size)
     rows, columns = tril_indices(size, size, diag)
     matrix = vec.new_zeros((*vec.shape[:-1], size, size))
-    matrix[..., rows, columns] = vec  # type: ignore[index]
+    matrix[..., rows, columns] = vec
     return matrix
 
 

@@ -40,7 +40,7 @@ class StickBreakingTransform(Transform):
     codomain = constraints.simplex
 
     def _offsets(self, size: int, like: Tensor) -> Tensor:
-        return (size - arange(size, dtype=like.dtype, device=like.device)).log()  # type: ignore[operator]
+        return (size - arange(size, dtype=like.dtype, device=like.device)).log()
 
     def _call(self, x: Tensor) -> Tensor:
         z = clamp_probs(sigmoid(x - self._offsets(x.shape[-1], x)))
@@ -48,13 +48,13 @@ class StickBreakingTransform(Transform):
         return pad(z, [0, 1], value=1) * pad(left, [1, 0], value=1)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        head = y[..., :-1]  # type: ignore[index]
+        head = y[..., :-1]
         left = (1 - head.cumsum(-1)).clamp(min=1e-30)
         return head.log() - left.log() + self._offsets(head.shape[-1], y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         x = x - self._offsets(x.shape[-1], x)
-        return (-x + logsigmoid(x) + y[..., :-1].log()).sum(-1)  # type: ignore[index]
+        return (-x + logsigmoid(x) + y[..., :-1].log()).sum(-1)
 
     def forward_shape(self, shape: Any) -> Any:
         return Size((*shape[:-1], shape[-1] + 1))
@@ -103,8 +103,8 @@ class CorrCholeskyTransform(Transform):
         r = self._clamped(x.tanh())
         r = vec_to_tril_matrix(r, diag=-1)
         left = (1 - r**2).sqrt().cumprod(-1)
-        r = r + (r.detach() * 0)[..., 0].add(1).diag_embed()  # type: ignore[index]
-        return r * pad(left[..., :-1], [1, 0], value=1)  # type: ignore[index]
+        r = r + (r.detach() * 0)[..., 0].add(1).diag_embed()
+        return r * pad(left[..., :-1], [1, 0], value=1)
 
     @staticmethod
     def _clamped(r: Tensor) -> Tensor:
@@ -115,7 +115,7 @@ class CorrCholeskyTransform(Transform):
 
     def _inverse(self, y: Tensor) -> Tensor:
         left = 1 - (y * y).cumsum(-1)
-        left = pad(left[..., :-1], [1, 0], value=1)  # type: ignore[index]
+        left = pad(left[..., :-1], [1, 0], value=1)
         t = tril_matrix_to_vec(y, diag=-1) / tril_matrix_to_vec(left, diag=-1).sqrt()
         return (t.log1p() - (-t).log1p()) / 2
 
@@ -290,14 +290,14 @@ class CumulativeDistributionTransform(Transform):
 
     bijective = True
     codomain = constraints.unit_interval
-    sign = +1  # type: ignore[assignment]
+    sign = +1
 
     def __init__(self, distribution: Any, cache_size: int = 0) -> None:
         super().__init__(cache_size)
         self.distribution = distribution
 
     @property
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Any:
         return self.distribution.support
 
     def _call(self, x: Tensor) -> Tensor:

@@ -68,11 +68,11 @@ class VonMises(Distribution):
             angles, done = zeros_like(k), zeros_like(k).to(dtypes.bool)
             while not bool(done.all()):
                 u = rand((3, *shape), dtype=dtypes.float64, device=k.device)
-                z = (math.pi * u[0]).cos()  # type: ignore[index]
+                z = (math.pi * u[0]).cos()
                 f = (1 + r * z) / (r + z)
                 c = k * (r - f)
-                accepted = (c * (2 - c) - u[1] > 0) | ((c / u[1]).log() + 1 - c >= 0)  # type: ignore[index]
-                drawn = (u[2] - 0.5).sign() * f.clamp(min=-1, max=1).acos()  # type: ignore[index]
+                accepted = (c * (2 - c) - u[1] > 0) | ((c / u[1]).log() + 1 - c >= 0)
+                drawn = (u[2] - 0.5).sign() * f.clamp(min=-1, max=1).acos()
                 angles = where(accepted & ~done, drawn, angles)
                 done = done | accepted
             turned = (angles + math.pi + self.loc.to(dtypes.float64)) % (2 * math.pi) - math.pi

@@ -25,7 +25,7 @@ def _functions_for(rank: int) -> tuple[Any, Any]:
         dilation: Any = 1,
         groups: int = 1,
     ) -> Tensor:
-        x = weight.new_zeros(input_size)  # type: ignore[attr-defined]
+        x = weight.new_zeros(input_size)
         return _gradient(convolve, x, weight, 0, grad_output, stride, padding, dilation, groups)
 
     def of_weight(
@@ -37,7 +37,7 @@ def _functions_for(rank: int) -> tuple[Any, Any]:
         dilation: Any = 1,
         groups: int = 1,
     ) -> Tensor:
-        weight = input.new_zeros(weight_size)  # type: ignore[attr-defined]
+        weight = input.new_zeros(weight_size)
         return _gradient(convolve, input, weight, 1, grad_output, stride, padding, dilation, groups)
 
     of_input.__name__ = of_input.__qualname__ = f"{name}_input"

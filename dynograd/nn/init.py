@@ -214,7 +214,7 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Tensor:
     rows = tensor.shape[0]
     flat = tensor.detach().clone().reshape(rows, -1).normal_(0.0, 1.0, generator=generator)
     basis = kernel("creation", "orthogonal", flat.array)(flat.array)
-    return tensor.copy_(wrap(basis).reshape(tensor.shape)).mul_(gain)  # type: ignore[attr-defined]
+    return tensor.copy_(wrap(basis).reshape(tensor.shape)).mul_(gain)
 
 
 @_outside_tape

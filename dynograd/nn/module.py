@@ -403,7 +403,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
                     parameter._grad = None
                 else:
                     parameter._grad = parameter._grad.detach()
-                    parameter._grad.zero_()  # type: ignore[attr-defined]
+                    parameter._grad.zero_()
 
     # --- text -----------------------------------------------------------------------------------------------------------
 

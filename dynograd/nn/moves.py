@@ -57,23 +57,23 @@ class MoveMethods:
         return self._apply(convert)
 
     def type(self, dst_type: Any) -> Any:
-        return self._apply(lambda x: x.type(dst_type))  # type: ignore[attr-defined]
+        return self._apply(lambda x: x.type(dst_type))
 
     def float(self) -> Any:
         """Converts floating parameters and buffers to float32."""
-        return self._apply(lambda x: x.float() if x.is_floating_point() else x)  # type: ignore[attr-defined]
+        return self._apply(lambda x: x.float() if x.is_floating_point() else x)
 
     def double(self) -> Any:
         """Converts floating parameters and buffers to float64."""
-        return self._apply(lambda x: x.double() if x.is_floating_point() else x)  # type: ignore[attr-defined]
+        return self._apply(lambda x: x.double() if x.is_floating_point() else x)
 
     def half(self) -> Any:
         """Converts floating parameters and buffers to float16."""
-        return self._apply(lambda x: x.half() if x.is_floating_point() else x)  # type: ignore[attr-defined]
+        return self._apply(lambda x: x.half() if x.is_floating_point() else x)
 
     def bfloat16(self) -> Any:
         """Converts floating parameters and buffers to bfloat16."""
-        return self._apply(lambda x: x.bfloat16() if x.is_floating_point() else x)  # type: ignore[attr-defined]
+        return self._apply(lambda x: x.bfloat16() if x.is_floating_point() else x)
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Any:
         """Moves parameters and buffers to `device` without their values, as a model built on device "meta" needs it.

@@ -133,7 +133,7 @@ def additive_mask(who: str, mask: Any, dtype: Any) -> Any:
         raise DtypeError(
             f"{who}: only bool and floating types of masks are supported, got {mask.dtype}. Compare first: mask != 0."
         )
-    return creation.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(mask, -math.inf)  # type: ignore[attr-defined]
+    return creation.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(mask, -math.inf)
 
 
 def _check_weights(width: int, weights: Any, bias: Any, out_weight: Any, out_bias: Any, key: Any, value: Any) -> None:

@@ -45,7 +45,7 @@ class Parameter(Tensor):
     def __deepcopy__(self, memo: dict) -> Parameter:
         """The values in memory of their own, without `.grad` and attributes: a copied module starts without gradients."""
         if id(self) not in memo:
-            parameter = memo[id(self)] = Tensor.__new__(type(self), self.detach().clone())  # type: ignore[attr-defined]
+            parameter = memo[id(self)] = Tensor.__new__(type(self), self.detach().clone())
             parameter._requires_grad = self._requires_grad
         return memo[id(self)]
 
@@ -61,6 +61,7 @@ class Buffer(Tensor):
     """
 
     __slots__ = ("persistent",)
+    persistent: bool
     __torch_function__ = disabled_torch_function
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:

@@ -182,7 +182,7 @@ class StateMethods:
                 return f"While copying {key!r}: the state_dict has no values for it yet ({value!r})."
             return None
         if own.ndim == 0 and value.ndim == 1 and value.numel() == 1:  # as files of before 0-d tensors have it
-            value = value[0]  # type: ignore[index]
+            value = value[0]
         if value.array.shape != own.array.shape:
             return (
                 f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
@@ -199,7 +199,7 @@ class StateMethods:
                 self._take(name, own, value)
             else:
                 with no_grad():
-                    own.copy_(value)  # type: ignore[attr-defined]
+                    own.copy_(value)
         except Exception as error:
             return (
                 f'While copying the parameter named "{key}", of shape {tuple(own.shape)} in the model and {tuple(value.shape)} in the '

@@ -64,7 +64,7 @@ class UninitializedTensorMixin:
         return self.data.is_cuda
 
     def get_device(self) -> int:
-        return self.data.get_device()  # type: ignore[attr-defined]
+        return self.data.get_device()
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Becomes a plain parameter or buffer of `shape` in place, with any values; device and dtype stay unless they are given."""
@@ -77,7 +77,7 @@ class UninitializedTensorMixin:
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        return self._like(self.data.to(*args, **kwargs))  # type: ignore[attr-defined]
+        return self._like(self.data.to(*args, **kwargs))
 
     def copy_(self, source: Any, non_blocking: bool = False) -> Any:
         """Nothing to copy from another one without values; from a tensor it is an error."""
@@ -131,7 +131,7 @@ def _start(kind: Any, tensor: Any) -> Any:
     return tensor
 
 
-class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[misc]
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
     """A parameter whose shape is not known yet; `materialize(shape)` makes it a `Parameter`.
 
     >>> weight = dynograd.nn.UninitializedParameter()
@@ -152,7 +152,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
         pass
 
 
-class UninitializedBuffer(UninitializedTensorMixin, Buffer):  # type: ignore[misc]
+class UninitializedBuffer(UninitializedTensorMixin, Buffer):
     """A buffer whose shape is not known yet; `materialize(shape)` makes it a `Buffer`.
 
     Args:
@@ -161,6 +161,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):  # type: ignore[mis
 
     __slots__ = ()
     cls_to_become = Buffer
+    persistent: bool
 
     def __new__(
         cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True

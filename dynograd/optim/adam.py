@@ -156,15 +156,15 @@ class Adam(Optimizer):
             g = -g
         if isinstance(weight_decay, Tensor) or weight_decay:
             if group["decoupled_weight_decay"]:
-                p.mul_(1 - lr * weight_decay)  # type: ignore[attr-defined]
+                p.mul_(1 - lr * weight_decay)
             else:
-                g = g + weight_decay * p.clone()  # type: ignore[attr-defined]  # p will be overwritten
+                g = g + weight_decay * p.clone()  # p will be overwritten
         mean = state["exp_avg"] = state["exp_avg"] + (1 - beta1) * (g - state["exp_avg"])
         square = state["exp_avg_sq"] = beta2 * state["exp_avg_sq"] + (1 - beta2) * (g * g)
         if group["amsgrad"]:
-            square = state["max_exp_avg_sq"] = _highest(state).maximum(square)  # type: ignore[attr-defined]
+            square = state["max_exp_avg_sq"] = _highest(state).maximum(square)
         root = square.sqrt() / (1 - beta2**step) ** 0.5 + group["eps"]
-        p.sub_(lr / (1 - beta1**step) * mean / root)  # type: ignore[attr-defined]
+        p.sub_(lr / (1 - beta1**step) * mean / root)
 
 
 def _highest(state: dict[str, Any]) -> Tensor:

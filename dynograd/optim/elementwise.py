@@ -141,7 +141,7 @@ def added(x: Any, number: float, group: dict[str, Any]) -> Any:
 def move(p: Any, numerator: Any, denominator: Any, size: Any) -> None:
     """p = p - size * numerator / denominator."""
     if isinstance(size, Tensor):
-        p.sub_(size * numerator / denominator)  # type: ignore[operator]
+        p.sub_(size * numerator / denominator)
     else:
         p.addcdiv_(numerator, denominator, value=-size)
 
@@ -149,6 +149,6 @@ def move(p: Any, numerator: Any, denominator: Any, size: Any) -> None:
 def shift(p: Any, x: Any, size: Any) -> None:
     """p = p - size * x."""
     if isinstance(size, Tensor):
-        p.sub_(size * x)  # type: ignore[operator]
+        p.sub_(size * x)
     else:
         p.sub_(x, alpha=size)

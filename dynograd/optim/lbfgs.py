@@ -79,7 +79,7 @@ class LBFGS(Optimizer):
             )
 
     @with_step_hooks
-    def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any]) -> Any:
         """Makes up to `max_iter` iterations.
 
         Args:
@@ -148,7 +148,7 @@ class LBFGS(Optimizer):
             ):
                 break
         if isinstance(group["lr"], Tensor) and search is None:
-            kept["t"] = group["lr"].new_tensor(kept["t"])  # type: ignore[attr-defined]  # as PyTorch saves it
+            kept["t"] = group["lr"].new_tensor(kept["t"])  # as PyTorch saves it
         state.update(kept)
         return first_loss
 

@@ -237,7 +237,7 @@ class Optimizer(HookMethods):
                     elif grad._requires_grad:
                         grad.detach_()
                     if grad.is_sparse:
-                        grad.zero_()  # type: ignore[attr-defined]
+                        grad.zero_()
                     else:
                         written.append(grad.array)
         if written:

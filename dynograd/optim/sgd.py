@@ -145,11 +145,11 @@ class SGD(Optimizer):
         if group["maximize"]:
             g = -g
         if isinstance(weight_decay, Tensor) or weight_decay:
-            g = g + weight_decay * p.clone()  # type: ignore[attr-defined]  # p will be overwritten
+            g = g + weight_decay * p.clone()  # p will be overwritten
         if momentum:
             previous = state.get("momentum_buffer")
             buffer = state["momentum_buffer"] = (
                 g if previous is None else momentum * previous + (1 - group["dampening"]) * g
             )
             g = g + momentum * buffer if group["nesterov"] else buffer
-        p.sub_(scalar(group["lr"]) * g)  # type: ignore[attr-defined]
+        p.sub_(scalar(group["lr"]) * g)

@@ -58,4 +58,4 @@ def _table(x: Tensor, g: Any) -> tuple[Any, Any]:
     if sparse == 1:
         return x.array, g._indices()[0].array
     number = coordinates.numbered(g._indices(), tuple(g.shape)[:sparse])
-    return x.detach().view(-1, *tuple(g.shape)[sparse:]).array, number.array  # type: ignore[attr-defined]
+    return x.detach().view(-1, *tuple(g.shape)[sparse:]).array, number.array

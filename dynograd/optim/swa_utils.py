@@ -38,7 +38,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
 
     def ema_update(average: Tensor, current: Tensor, num_averaged: Any) -> Any:
         with no_grad():
-            return decay * average + (1 - decay) * current  # type: ignore[operator]
+            return decay * average + (1 - decay) * current
 
     return ema_update
 
@@ -48,7 +48,7 @@ def get_swa_avg_fn() -> Callable[..., Any]:
 
     def swa_update(average: Tensor, current: Tensor, num_averaged: Any) -> Any:
         with no_grad():
-            return average + (current - average) / (num_averaged + 1)  # type: ignore[operator]
+            return average + (current - average) / (num_averaged + 1)
 
     return swa_update
 
@@ -123,10 +123,7 @@ class AveragedModel(Module):
         """Takes the parameters (and with `use_buffers` the buffers) of `model` into the average."""
         with no_grad():
             averages = _averaged(self.module, self.use_buffers)
-            currents = [
-                new.detach().to(mine.device)  # type: ignore[attr-defined]
-                for mine, new in zip(averages, _averaged(model, self.use_buffers))
-            ]
+            currents = [new.detach().to(mine.device) for mine, new in zip(averages, _averaged(model, self.use_buffers))]
             if int(self.n_averaged) == 0:
                 for mine, current in zip(averages, currents):
                     mine.copy_(current)
@@ -137,8 +134,8 @@ class AveragedModel(Module):
                 self._update_together(averages, currents)
             if not self.use_buffers:
                 for mine, new in zip(self.module.buffers(), model.buffers(), strict=True):
-                    mine.detach().copy_(new.detach())  # type: ignore[attr-defined]
-            self.n_averaged.add_(1)  # type: ignore[attr-defined]
+                    mine.detach().copy_(new.detach())
+            self.n_averaged.add_(1)
 
     def _update_together(self, averages: list[Any], currents: list[Any]) -> None:
         update = self.multi_avg_fn or get_swa_multi_avg_fn()
@@ -148,7 +145,7 @@ class AveragedModel(Module):
             group[0].append(mine)
             group[1].append(current)
         for group in groups.values():
-            update(*group, self.n_averaged.to(group[0][0].device))  # type: ignore[attr-defined]
+            update(*group, self.n_averaged.to(group[0][0].device))
 
 
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:

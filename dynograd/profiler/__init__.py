@@ -147,7 +147,7 @@ class profile:
             )
         on_device = ProfilerActivity.CUDA in self.activities and cuda.is_available()
         wishes = dict(shapes=record_shapes, memory=profile_memory, stack=with_stack, flops=with_flops, device=on_device)
-        self.noted = frozenset(name for name, wanted in wishes.items() if wanted)
+        self.noted = frozenset(name for name, is_noted in wishes.items() if is_noted)
         self.schedule, self.on_trace_ready, self.acc_events = schedule, on_trace_ready, acc_events
         self.with_modules = with_modules
         self.step_num = 0
@@ -207,10 +207,10 @@ class profile:
         for handle in self.hooks:
             handle.remove()
         self.hooks = []
-        found = recorder.finished()
+        events = recorder.finished()
         if self.acc_events:
-            found[:0] = self.taken
-        self.taken, self.recorder = found, None
+            events[:0] = self.taken
+        self.taken, self.recorder = events, None
 
     def _open_step(self) -> None:
         if self.schedule is not None and self.recorder is not None:
@@ -227,10 +227,10 @@ class profile:
         open_ranges: list[Any] = []
 
         def enter(name: str, kind: str) -> None:
-            made = record_function(name)
-            made.kind = kind
-            made.__enter__()
-            open_ranges.append(made)
+            range_ = record_function(name)
+            range_.kind = kind
+            range_.__enter__()
+            open_ranges.append(range_)
 
         def leave(*_: Any) -> None:
             if open_ranges:

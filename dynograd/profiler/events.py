@@ -40,16 +40,16 @@ class Event:
     @property
     def self_cpu_time_total(self) -> float:
         """Without the time of the ranges inside."""
-        return self.cpu_time_total - sum(one.cpu_time_total for one in self.cpu_children)
+        return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
 
     @property
     def self_device_time_total(self) -> float:
-        return max(0.0, self.device_time_total - sum(one.device_time_total for one in self.cpu_children))
+        return max(0.0, self.device_time_total - sum(child.device_time_total for child in self.cpu_children))
 
     @property
     def cpu_memory_usage(self) -> int:
         """Bytes of the results made inside."""
-        return self.memory + sum(one.cpu_memory_usage for one in self.cpu_children)
+        return self.memory + sum(child.cpu_memory_usage for child in self.cpu_children)
 
     @property
     def self_cpu_memory_usage(self) -> int:
@@ -63,21 +63,21 @@ class EventAverage:
     """All events of one name (and shapes, and place) together."""
 
     def __init__(self, key: str, events: list[Event]) -> None:
-        self.key, self.count = key, sum(one.count for one in events)
+        self.key, self.count = key, sum(event.count for event in events)
         first = events[0]
         self.input_shapes, self.stack, self.is_user_annotation = (
             first.input_shapes,
             first.stack,
             first.is_user_annotation,
         )
-        outermost = [one for one in events if not _inside_same(one)]
-        self.cpu_time_total = sum(one.cpu_time_total for one in outermost)
-        self.self_cpu_time_total = sum(one.self_cpu_time_total for one in events)
-        self.device_time_total = sum(one.device_time_total for one in outermost)
-        self.self_device_time_total = sum(one.self_device_time_total for one in events)
-        self.cpu_memory_usage = sum(one.cpu_memory_usage for one in outermost)
-        self.self_cpu_memory_usage = sum(one.self_cpu_memory_usage for one in events)
-        self.flops = sum(one.flops for one in events)
+        outermost = [event for event in events if not _inside_same(event)]
+        self.cpu_time_total = sum(event.cpu_time_total for event in outermost)
+        self.self_cpu_time_total = sum(event.self_cpu_time_total for event in events)
+        self.device_time_total = sum(event.device_time_total for event in outermost)
+        self.self_device_time_total = sum(event.self_device_time_total for event in events)
+        self.cpu_memory_usage = sum(event.cpu_memory_usage for event in outermost)
+        self.self_cpu_memory_usage = sum(event.self_cpu_memory_usage for event in events)
+        self.flops = sum(event.flops for event in events)
 
     @property
     def cpu_time(self) -> float:
@@ -114,20 +114,20 @@ class EventList(list):
     noted: frozenset[str] = frozenset()
 
     def _like(self, listed: Iterable[Any]) -> EventList:
-        made = EventList(listed)
-        made.noted = self.noted
-        return made
+        events = EventList(listed)
+        events.noted = self.noted
+        return events
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> EventList:
         """The events of each name together; of each name and shapes, or of each name and `group_by_stack_n` lines of its stack."""
         groups: dict[Any, list[Event]] = {}
-        for one in self:
-            key: tuple = (one.key,)
+        for event in self:
+            key: tuple = (event.key,)
             if group_by_input_shape:
-                key += (str(one.input_shapes),)
+                key += (str(event.input_shapes),)
             if group_by_stack_n:
-                key += tuple(one.stack[:group_by_stack_n])
-            groups.setdefault(key, []).append(one)
+                key += tuple(event.stack[:group_by_stack_n])
+            groups.setdefault(key, []).append(event)
         return self._like(EventAverage(key[0], listed) for key, listed in groups.items())
 
     def total_average(self) -> EventAverage:
@@ -136,7 +136,7 @@ class EventList(list):
 
     @property
     def self_cpu_time_total(self) -> float:
-        return sum(one.self_cpu_time_total for one in self)
+        return sum(event.self_cpu_time_total for event in self)
 
     def table(
         self,
@@ -156,7 +156,7 @@ class EventList(list):
             row_limit: how many rows; -1 for all.
             time_unit: "s", "ms" or "us"; what fits by default.
         """
-        rows = [one for one in self if not top_level_events_only or getattr(one, "cpu_parent", None) is None]
+        rows = [event for event in self if not top_level_events_only or getattr(event, "cpu_parent", None) is None]
         if sort_by is not None:
             name = sort_by.replace("cuda_", "device_")
             if rows and not hasattr(rows[0], name):
@@ -164,36 +164,38 @@ class EventList(list):
                     f"table: cannot sort by {sort_by!r}. Use one of cpu_time, cpu_time_total, self_cpu_time_total, cpu_memory_usage, "
                     f"self_cpu_memory_usage, device_time, device_time_total, self_device_time_total, count."
                 )
-            rows.sort(key=lambda one: getattr(one, name), reverse=True)
-        whole = sum(one.self_cpu_time_total for one in self) or 1.0
-        device = sum(one.self_device_time_total for one in self)
+            rows.sort(key=lambda event: getattr(event, name), reverse=True)
+        whole = sum(event.self_cpu_time_total for event in self) or 1.0
+        device = sum(event.self_device_time_total for event in self)
         columns: list[tuple[str, int, Callable[[Any], str]]] = [
-            ("Name", max_name_column_width, lambda one: one.key),
-            ("Self CPU %", 12, lambda one: f"{100 * one.self_cpu_time_total / whole:.2f}%"),
-            ("Self CPU", 12, lambda one: _time(one.self_cpu_time_total, time_unit)),
-            ("CPU total %", 12, lambda one: f"{100 * one.cpu_time_total / whole:.2f}%"),
-            ("CPU total", 12, lambda one: _time(one.cpu_time_total, time_unit)),
-            ("CPU time avg", 12, lambda one: _time(one.cpu_time_total / one.count, time_unit)),
+            ("Name", max_name_column_width, lambda event: event.key),
+            ("Self CPU %", 12, lambda event: f"{100 * event.self_cpu_time_total / whole:.2f}%"),
+            ("Self CPU", 12, lambda event: _time(event.self_cpu_time_total, time_unit)),
+            ("CPU total %", 12, lambda event: f"{100 * event.cpu_time_total / whole:.2f}%"),
+            ("CPU total", 12, lambda event: _time(event.cpu_time_total, time_unit)),
+            ("CPU time avg", 12, lambda event: _time(event.cpu_time_total / event.count, time_unit)),
         ]
         if device:
             columns += [
-                ("Self CUDA", 12, lambda one: _time(one.self_device_time_total, time_unit)),
-                ("Self CUDA %", 12, lambda one: f"{100 * one.self_device_time_total / device:.2f}%"),
-                ("CUDA total", 12, lambda one: _time(one.device_time_total, time_unit)),
-                ("CUDA time avg", 13, lambda one: _time(one.device_time_total / one.count, time_unit)),
+                ("Self CUDA", 12, lambda event: _time(event.self_device_time_total, time_unit)),
+                ("Self CUDA %", 12, lambda event: f"{100 * event.self_device_time_total / device:.2f}%"),
+                ("CUDA total", 12, lambda event: _time(event.device_time_total, time_unit)),
+                ("CUDA time avg", 13, lambda event: _time(event.device_time_total / event.count, time_unit)),
             ]
         if "memory" in self.noted:
             columns += [
-                ("CPU Mem", 12, lambda one: _bytes(one.cpu_memory_usage)),
-                ("Self CPU Mem", 12, lambda one: _bytes(one.self_cpu_memory_usage)),
+                ("CPU Mem", 12, lambda event: _bytes(event.cpu_memory_usage)),
+                ("Self CPU Mem", 12, lambda event: _bytes(event.self_cpu_memory_usage)),
             ]
-        columns.append(("# of Calls", 12, lambda one: str(one.count)))
+        columns.append(("# of Calls", 12, lambda event: str(event.count)))
         if "shapes" in self.noted:
-            columns.append(("Input Shapes", max_shapes_column_width, lambda one: str(one.input_shapes)))
+            columns.append(("Input Shapes", max_shapes_column_width, lambda event: str(event.input_shapes)))
         if "flops" in self.noted:
-            columns.append(("Total FLOPs", 12, lambda one: str(one.flops) if one.flops else "--"))
+            columns.append(("Total FLOPs", 12, lambda event: str(event.flops) if event.flops else "--"))
         if "stack" in self.noted:
-            columns.append(("Source Location", max_src_column_width, lambda one: one.stack[0] if one.stack else ""))
+            columns.append(
+                ("Source Location", max_src_column_width, lambda event: event.stack[0] if event.stack else "")
+            )
         shown = rows if row_limit < 0 else rows[:row_limit]
         return (
             _table(columns, shown, header)
@@ -210,24 +212,24 @@ class EventList(list):
         records = [
             {
                 "ph": "X",
-                "cat": _CATEGORIES[one.kind],
-                "name": one.name,
+                "cat": _CATEGORIES[event.kind],
+                "name": event.name,
                 "pid": process,
-                "tid": one.thread,
-                "ts": round(one.start, 3),
-                "dur": round(one.cpu_time_total, 3),
+                "tid": event.thread,
+                "ts": round(event.start, 3),
+                "dur": round(event.cpu_time_total, 3),
                 "args": {
                     key: value
                     for key, value in (
-                        ("Input Dims", one.input_shapes),
-                        ("Call stack", ";".join(one.stack)),
-                        ("Bytes", one.memory),
-                        ("Device us", one.device_time_total),
+                        ("Input Dims", event.input_shapes),
+                        ("Call stack", ";".join(event.stack)),
+                        ("Bytes", event.memory),
+                        ("Device us", event.device_time_total),
                     )
                     if value
                 },
             }
-            for one in self
+            for event in self
         ]
         whole = {"schemaVersion": 1, "displayTimeUnit": "ms", "traceEvents": records}
         text = json.dumps(whole)
@@ -244,10 +246,10 @@ class EventList(list):
                 f"export_stacks: metric should be one of self_cpu_time_total, self_cuda_time_total, got {metric!r}."
             )
         totals: dict[str, float] = {}
-        for one in self:
-            if one.stack:
-                line = ";".join([*reversed(one.stack), one.name])
-                totals[line] = totals.get(line, 0.0) + getattr(one, metric.replace("cuda", "device"))
+        for event in self:
+            if event.stack:
+                line = ";".join([*reversed(event.stack), event.name])
+                totals[line] = totals.get(line, 0.0) + getattr(event, metric.replace("cuda", "device"))
         Path(path).write_text("".join(f"{line} {int(total)}\n" for line, total in totals.items() if int(total)))
 
 
@@ -255,7 +257,7 @@ _CATEGORIES = {"op": "cpu_op", "backward": "cpu_op", "user": "user_annotation", 
 
 
 def _table(columns: list[tuple[str, int, Callable[[Any], str]]], rows: list[Any], header: str | None) -> str:
-    cells = [[text(one) for _, _, text in columns] for one in rows]
+    cells = [[text(entry) for _, _, text in columns] for entry in rows]
     widths = []
     for place, (title, most, _) in enumerate(columns):
         longest = max([len(title), *[len(row[place]) for row in cells]])

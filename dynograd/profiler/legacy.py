@@ -110,7 +110,9 @@ class emit_nvtx:
             stop_listening(self)
 
     def begin(self, kind: str, name: str, args: tuple) -> Any:
-        shapes = f", sizes = {[list(getattr(one, 'shape', ())) for one in args]}" if self.record_shapes else ""
+        shapes = (
+            f", sizes = {[list(getattr(argument, 'shape', ())) for argument in args]}" if self.record_shapes else ""
+        )
         return cuda.nvtx.range_push(name + shapes)
 
     def end(self, mark: Any, result: Any) -> None:

@@ -32,7 +32,7 @@ class Recorder:
         noted = self.noted
         if noted:
             if args and ("shapes" in noted or "flops" in noted):
-                event.input_shapes = [_shape(one) for one in args]
+                event.input_shapes = [_shape(argument) for argument in args]
             if "stack" in noted:
                 event.stack = _user_stack()
             if "device" in noted:
@@ -59,7 +59,7 @@ class Recorder:
             mark.device_marks[1] = _device_mark()
         if mark.kind == "op" and result is not None:
             if "memory" in noted:
-                mark.memory = max(0, _new_bytes(result) - sum(one.cpu_memory_usage for one in mark.cpu_children))
+                mark.memory = max(0, _new_bytes(result) - sum(child.cpu_memory_usage for child in mark.cpu_children))
             if "flops" in noted:
                 mark.flops = _flops(mark.name, mark.input_shapes, result)
 
@@ -72,25 +72,25 @@ class Recorder:
 
     def finished(self) -> EventList:
         """The events that have ended; times on the device are read now."""
-        listed = EventList(one for one in self.events if one.end)
+        listed = EventList(event for event in self.events if event.end)
         listed.noted = self.noted
         if "device" in self.noted:
             cuda.synchronize()
-            for one in listed:
-                if one.device_marks is not None and all(one.device_marks):
-                    one.device_time_total = 1000 * one.device_marks[0].elapsed_time(one.device_marks[1])
+            for event in listed:
+                if event.device_marks is not None and all(event.device_marks):
+                    event.device_time_total = 1000 * event.device_marks[0].elapsed_time(event.device_marks[1])
         return listed
 
 
 def _shape(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
-        return [_shape(one) for one in value if hasattr(one, "shape")]
+        return [_shape(entry) for entry in value if hasattr(entry, "shape")]
     return list(value.shape) if hasattr(value, "shape") else []
 
 
 def _new_bytes(result: Any) -> int:
     if isinstance(result, (list, tuple)):
-        return sum(_new_bytes(one) for one in result)
+        return sum(_new_bytes(part) for part in result)
     array = result.array if isinstance(result, Tensor) else result
     if not arrays.is_array(array) or getattr(array, "ndim", 0) is None:
         return 0
@@ -100,13 +100,13 @@ def _new_bytes(result: Any) -> int:
 def _user_stack() -> list[str]:
     """The user's frames, the nearest first."""
     frame: Any = sys._getframe(2)
-    found = []
-    while frame is not None and len(found) < 32:
+    lines = []
+    while frame is not None and len(lines) < 32:
         if not frame.f_globals.get("__name__", "").startswith("dynograd"):
             code = frame.f_code
-            found.append(f"{code.co_filename}({frame.f_lineno}): {code.co_name}")
+            lines.append(f"{code.co_filename}({frame.f_lineno}): {code.co_name}")
         frame = frame.f_back
-    return found
+    return lines
 
 
 def _device_mark() -> Any:
@@ -120,7 +120,7 @@ def _flops(name: str, shapes: list[Any], result: Any) -> int:
     count = getattr(result, "size", 0) if not isinstance(result, Tensor) else result.numel()
     if callable(count) or not count:
         return 0
-    sized = [one for one in shapes if one]
+    sized = [shape for shape in shapes if shape]
     entry = registry.get(name)
     work = None if entry is None else entry.row["work"]
     if work == "product" and sized:

@@ -78,7 +78,7 @@ def ragged_tensor(
     who = "ragged_tensor"
     if isinstance(rows, RaggedTensor):
         made = rows if dtype is None and device is None else rows.to(device=device, dtype=dtype)
-        return made.detach().requires_grad_() if requires_grad else made
+        return made.detach().requires_grad_() if requires_grad else made  # type: ignore[return-value]
     if isinstance(rows, Tensor) and not rows.ndim:
         raise ShapeError(f"{who}: expected a list of rows, got a 0-dim tensor.")
     listed = list(rows.unbind(0)) if isinstance(rows, Tensor) else list(rows)

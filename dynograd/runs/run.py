@@ -304,7 +304,7 @@ class Run:
             self._size = size_of(self._content())
         return max(
             0.0 if self._save_share is None else self._save_took / self._save_share,
-            0.0 if self._save_rate is None else self._size / self._save_rate,  # type: ignore[operator]
+            0.0 if self._save_rate is None else self._size / self._save_rate,
         )
 
     def _save_and_stop(self) -> None:

@@ -185,13 +185,13 @@ def _numpy_dtype(machine: Machine, text: Any, *rest: Any) -> numpy.dtype:
     """A type of NumPy, as an object of its own, for its byte order comes later."""
     if type(text) is not str or not re.fullmatch(r"[<>=|]?(?:b1|[iu][1248]|f[248]|c8|c16|[SU]\d{1,9})", text):
         raise machine.error(f"holds a NumPy array of {str(text)[:40]!r}, which is not plain data. Save it as a tensor.")
-    return numpy.dtype(text, False, True)  # type: ignore[call-overload]
+    return numpy.dtype(text, False, True)
 
 
 def _set_byte_order(machine: Machine, value: numpy.dtype, state: Any) -> None:
     if type(state) is not tuple or len(state) < 2 or state[1] not in ("<", ">", "|", "="):
         raise _wrong("state of a dtype")
-    value.__setstate__((3, state[1], None, None, None, value.itemsize, value.alignment, 0))  # type: ignore[attr-defined]
+    value.__setstate__((3, state[1], None, None, None, value.itemsize, value.alignment, 0))
 
 
 def _numpy_scalar(machine: Machine, kind: Any, raw: Any) -> Any:

@@ -128,7 +128,7 @@ def _time(machine: Machine, raw: Any, zone: Any = None) -> datetime.time:
 
 
 def _datetime(machine: Machine, raw: Any, zone: Any = None) -> datetime.datetime:
-    return datetime.datetime(*_bytes_of(raw, 10), *_zone_of(zone))  # type: ignore[call-arg, arg-type]
+    return datetime.datetime(*_bytes_of(raw, 10), *_zone_of(zone))  # type: ignore[arg-type]
 
 
 def _bytes_of(raw: Any, count: int) -> tuple[bytes]:

@@ -204,11 +204,11 @@ def _window(who: str, M: int, sym: bool, options: dict[str, Any], formula: Calla
         raise ValueError(f"{who}: is implemented for strided tensors only, got: {options['layout']}.")
     places: Any = arange(M, dtype=dtypes.float64)
     by_formula = M > 1 or (M == 1 and who in _BY_FORMULA)
-    made: Any = formula(places, (M - 1 if sym else M) or 1) if by_formula else places + 1
-    made = made.to(kind).to(options.get("device") or "cpu")
+    window: Any = formula(places, (M - 1 if sym else M) or 1) if by_formula else places + 1
+    window = window.to(kind).to(options.get("device") or "cpu")
     if options.get("requires_grad"):
-        made.requires_grad = True
-    return made
+        window.requires_grad = True
+    return window
 
 
 # Windows whose single point is what their formula says.

@@ -69,4 +69,4 @@ for _name, _dtype in {
     "ByteTensor": "uint8",
 }.items():
     globals()[_name] = _legacy(_dtype)
-making.SparseTensor.sparse_mask = making.sparse_mask  # type: ignore[attr-defined]
+making.SparseTensor.sparse_mask = making.sparse_mask  # type: ignore[assignment, method-assign]

@@ -58,15 +58,15 @@ class SparseLookup(Node):
         padding_idx, by_frequency = self.attrs
         index, rows = self.indices, self.shape[0]
         if by_frequency:
-            g = g * wrap(kernel("bags", "inverse_frequencies", index)(index, rows, g.array.dtype))  # type: ignore[operator]
-        entries = g.reshape(-1, self.shape[1])  # type: ignore[attr-defined]
+            g = g * wrap(kernel("bags", "inverse_frequencies", index)(index, rows, g.array.dtype))
+        entries = g.reshape(-1, self.shape[1])
         index = index.reshape((-1,))
         if padding_idx is not None:
             kept = kernel("bags", "kept_places", index)(index, padding_idx)
             entries, index = get_advanced(entries, [kept], (0,)), index[kept]
         return of_coordinates(wrap(index.reshape((1, -1))), entries, self.shape)
 
-    def release(self) -> None:  # type: ignore[override]
+    def release(self) -> None:
         self.indices = None
         self.attrs = FREED
 

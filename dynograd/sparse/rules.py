@@ -357,4 +357,4 @@ def zero_(self: SparseTensor) -> SparseTensor:
     return self
 
 
-SparseTensor.zero_ = zero_  # type: ignore[attr-defined]
+SparseTensor.zero_ = zero_  # type: ignore[assignment, method-assign]

@@ -88,7 +88,7 @@ class SparseTensor(Tensor):
     # --- what it shows ------------------------------------------------------------------------------------------------
 
     @property
-    def array(self) -> Any:  # type: ignore[override]
+    def array(self) -> Any:
         kind = dtypes.as_dtype(self.entries.dtype).numpy
         return numpy.broadcast_to(numpy.zeros((), kind), self.whole).view(_Shown)
 
@@ -96,13 +96,13 @@ class SparseTensor(Tensor):
     def array(self, value: Any) -> None:
         raise refusal("assigning .array or .data")
 
-    shape = property(lambda self: Size(self.whole))  # type: ignore[assignment]
-    ndim = property(lambda self: len(self.whole))  # type: ignore[assignment]
-    dtype = property(lambda self: self.entries.dtype)  # type: ignore[assignment]
-    device = property(lambda self: self.entries.device)  # type: ignore[assignment]
-    is_sparse = property(lambda self: self.form == COO)  # type: ignore[assignment]
-    is_sparse_csr = property(lambda self: self.form == CSR)  # type: ignore[assignment]
-    itemsize = property(lambda self: self.entries.itemsize)  # type: ignore[assignment]
+    shape = property(lambda self: Size(self.whole))
+    ndim = property(lambda self: len(self.whole))
+    dtype = property(lambda self: self.entries.dtype)
+    device = property(lambda self: self.entries.device)
+    is_sparse = property(lambda self: self.form == COO)
+    is_sparse_csr = property(lambda self: self.form == CSR)
+    itemsize = property(lambda self: self.entries.itemsize)
 
     @property
     def layout(self) -> Any:
@@ -123,7 +123,7 @@ class SparseTensor(Tensor):
     # --- gradients: those of the entries ------------------------------------------------------------------------------
 
     @property
-    def _grad(self) -> Any:  # type: ignore[override]
+    def _grad(self) -> Any:
         grad = self.entries._grad
         return None if grad is None else self.with_entries(grad)
 
@@ -145,7 +145,7 @@ class SparseTensor(Tensor):
         self.entries._grad = None
 
     @property
-    def data(self) -> Any:  # type: ignore[override]
+    def data(self) -> Any:
         return self.with_entries(self.entries.data)
 
     @data.setter
@@ -167,7 +167,7 @@ class SparseTensor(Tensor):
 
     def plus_gradient(self, other: Any) -> Any:
         """For the backward pass: the sum with another gradient, a sparse tensor, or the array of a dense one (then an array)."""
-        return self + other if isinstance(other, Tensor) else (wrap(arrays.as_result(other)) + self).array  # type: ignore[operator]
+        return self + other if isinstance(other, Tensor) else (wrap(arrays.as_result(other)) + self).array
 
     # --- parts ----------------------------------------------------------------------------------------------------------
 
@@ -265,7 +265,7 @@ class SparseTensor(Tensor):
         dense = coordinates.scattered(self.to_sparse_coo().places, self.entries, self.whole)
         return dense if dtype is None else dense.to(dtype)
 
-    def to_sparse(
+    def to_sparse(  # type: ignore[override]
         self, sparse_dim: Any = None, *, layout: Any = None, blocksize: Any = None, dense_dim: Any = None
     ) -> Any:
         """In another sparse layout; coordinates unless given."""
@@ -274,20 +274,20 @@ class SparseTensor(Tensor):
         form = COO if layout is None else form_of("to_sparse", layout)
         return {COO: self.to_sparse_coo, CSR: self.to_sparse_csr, CSC: self.to_sparse_csc}[form]()
 
-    def to_sparse_coo(self) -> SparseTensor:
+    def to_sparse_coo(self) -> SparseTensor:  # type: ignore[override]
         if self.form == COO:
             return self
         other = coordinates.expanded(self.starts, self.places.shape[0])
         pair = (other, self.places) if self.form == CSR else (self.places, other)
         return of_coordinates(stack(list(pair)), self.entries, self.whole, self.form == CSR)
 
-    def to_sparse_csr(self, dense_dim: Any = None) -> SparseTensor:
+    def to_sparse_csr(self, dense_dim: Any = None) -> SparseTensor:  # type: ignore[override]
         if self.form == CSR:
             return self
         starts, places, entries = self.to_sparse_coo().coalesce().compressed_rows()
         return compressed(CSR, starts, places, entries, self.whole)
 
-    def to_sparse_csc(self, dense_dim: Any = None) -> SparseTensor:
+    def to_sparse_csc(self, dense_dim: Any = None) -> SparseTensor:  # type: ignore[override]
         if self.form == CSC:
             return self
         starts, places, entries = self.to_sparse_coo().t().coalesce().compressed_rows()
@@ -325,7 +325,7 @@ class SparseTensor(Tensor):
         order[first], order[second] = second, first
         return self.permute(*order)
 
-    def permute(self, *dims: Any) -> SparseTensor:
+    def permute(self, *dims: Any) -> SparseTensor:  # type: ignore[override]
         """Dims in another order; sparse dims stay in front of dense ones."""
         order = dims[0] if len(dims) == 1 and isinstance(dims[0], Sequence) else dims
         order = [normalize_dim("permute", dim, len(self.whole)) for dim in order]

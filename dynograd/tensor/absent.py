@@ -124,6 +124,6 @@ def install_absent() -> None:
     for why, names in _METHODS.items():
         for name in names.split():
             setattr(Tensor, name, _refused(name, why))
-    Tensor.dequantize = dequantize  # type: ignore[attr-defined]
-    Tensor.names = property(_names)  # type: ignore[attr-defined]
-    Tensor.has_names = lambda self: False  # type: ignore[attr-defined]
+    Tensor.dequantize = dequantize  # type: ignore[assignment, method-assign]
+    Tensor.names = property(_names)  # type: ignore[assignment, method-assign]
+    Tensor.has_names = lambda self: False  # type: ignore[method-assign]

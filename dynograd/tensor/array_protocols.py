@@ -76,6 +76,6 @@ _OPTIONS = ({"axis", "dtype", "keepdims"}, {"axis", "keepdims", "ddof"})
 def install_protocols(namespace: Callable[[], Any]) -> None:
     """Puts `__array_namespace__` and `to_device` on Tensor. `namespace` gives the module, which is a higher layer and loaded when asked for."""
     _namespace[:] = [namespace]
-    Tensor.__array_namespace__ = array_namespace  # type: ignore[attr-defined]
-    Tensor.__array_function__ = array_function  # type: ignore[attr-defined]
-    Tensor.to_device = to_device  # type: ignore[attr-defined]
+    Tensor.__array_namespace__ = array_namespace  # type: ignore[assignment, method-assign]
+    Tensor.__array_function__ = array_function  # type: ignore[assignment, method-assign]
+    Tensor.to_device = to_device  # type: ignore[assignment, method-assign]

@@ -801,4 +801,4 @@ def install_creation_methods() -> None:
     for method in (_new_full, _new_tensor, _new_empty_strided):
         method.__name__ = method.__qualname__ = method.__name__[1:]
         setattr(Tensor, method.__name__, method)
-    Tensor.new = _new_any  # type: ignore[attr-defined]
+    Tensor.new = _new_any  # type: ignore[assignment, method-assign]

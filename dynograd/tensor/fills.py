@@ -39,4 +39,4 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
 
 def install_fills() -> None:
     """Puts the method on Tensor."""
-    Tensor.fill_diagonal_ = with_writer(fill_diagonal_)  # type: ignore[attr-defined]
+    Tensor.fill_diagonal_ = with_writer(fill_diagonal_)  # type: ignore[method-assign]

@@ -338,4 +338,4 @@ def install_inplace(table: dict[str, Op]) -> None:
             setattr(Tensor, operator, getattr(Tensor, name))
     for method in (copy_, fill_, zero_):
         setattr(Tensor, method.__name__, with_writer(method))
-    Tensor.__setitem__ = set_item  # type: ignore[attr-defined,index]
+    Tensor.__setitem__ = set_item  # type: ignore[assignment, method-assign]

@@ -75,12 +75,12 @@ def install_methods() -> None:
         if name in registry:
             setattr(Tensor, operator, _reflected(operator, registry[name].function))
     if "pow.public" in registry:
-        Tensor.__pow__ = registry["pow.public"].function  # type: ignore[attr-defined]
-    Tensor.broadcast_to = registry["expand.public"].function  # type: ignore[attr-defined]
-    Tensor.__abs__ = registry["abs.public"].function  # type: ignore[attr-defined]
+        Tensor.__pow__ = registry["pow.public"].function  # type: ignore[method-assign]
+    Tensor.broadcast_to = registry["expand.public"].function  # type: ignore[method-assign]
+    Tensor.__abs__ = registry["abs.public"].function  # type: ignore[method-assign]
     for operator in ("__eq__", "__ne__"):
         setattr(Tensor, operator, _comparable(getattr(Tensor, operator)))
-    Tensor.__pos__ = registry["positive"].function  # type: ignore[attr-defined]
+    Tensor.__pos__ = registry["positive"].function  # type: ignore[method-assign]
     for name, function in PROPERTIES.items():
         setattr(Tensor, name, property(function))
     for name, (function, setter) in WRITABLE.items():

@@ -154,4 +154,4 @@ def install_questions() -> None:
         setattr(Tensor, method.__name__, method)
     for name in ("is_ipu", "is_maia", "is_mkldnn", "is_mtia", "is_vulkan", "is_xla", "is_xpu"):
         setattr(Tensor, name, property(lambda self: False))
-    Tensor.__reversed__ = _reversed  # type: ignore[attr-defined]
+    Tensor.__reversed__ = _reversed  # type: ignore[assignment, method-assign]

@@ -559,4 +559,4 @@ def install_storages() -> None:
         resize_, resize_as_, resize, resize_as, set_, untyped_storage, storage, storage_type, share_memory_, is_shared, apply_, map_
     ):  # fmt: skip
         setattr(Tensor, method.__name__, method)
-    Tensor._base = property(_base, doc="The tensor of which this one is a view, or None.")  # type: ignore[attr-defined]
+    Tensor._base = property(_base, doc="The tensor of which this one is a view, or None.")  # type: ignore[assignment, method-assign]

@@ -11,7 +11,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynograd import arrays, interpreter
 from dynograd.arrays import dlpack, ndarray, storages
@@ -29,6 +29,11 @@ from dynograd.interpreter.tensor_parts import SILENT, Meta, RemovableHandle, ful
 from dynograd.kernels import KernelOfType, kernel
 from dynograd.ops.op import install, registry
 from dynograd.tensor import printing
+
+if TYPE_CHECKING:  # a stub beside this file: what the table of ops and other files put on the class at import
+    from dynograd.tensor.installed_methods import InstalledMethods
+else:
+    InstalledMethods = object
 
 __all__ = ["Tensor", "is_tensor"]
 
@@ -59,7 +64,7 @@ class TensorType(type):
         return super().__new__(mcs, name, bases, namespace, **options)
 
 
-class Tensor(metaclass=TensorType):
+class Tensor(InstalledMethods, metaclass=TensorType):
     """A multi-dimensional array that can remember how it was computed.
 
     Make one with `dynograd.tensor(data)`, `zeros`, `randn` and the like. With `requires_grad=True` every op on it is recorded

@@ -44,63 +44,63 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--max-shard-size", help="the largest file, such as 5GB or 200MiB; the target is a folder then (5GB)"
     )
     parser.add_argument("--quiet", action="store_true", help="no progress, and no words when all went well")
-    given = parser.parse_args(arguments)
-    return programs.run(lambda: _convert_and_tell(given), "convert", (TypeError, ValueError, RuntimeError))
+    options = parser.parse_args(arguments)
+    return programs.run(lambda: _convert_and_tell(options), "convert", (TypeError, ValueError, RuntimeError))
 
 
-def _convert_and_tell(given: argparse.Namespace) -> None:
-    written = _convert(given)
-    if not given.quiet:
+def _convert_and_tell(options: argparse.Namespace) -> None:
+    written = _convert(options)
+    if not options.quiet:
         for path in written:
             print(f"{path}: {os.path.getsize(path)} bytes")
 
 
-def _convert(given: argparse.Namespace) -> list[str]:
-    target = given.target
-    into_folder = given.max_shard_size is not None or target.endswith(("/", os.sep)) or os.path.isdir(target)
+def _convert(options: argparse.Namespace) -> list[str]:
+    target = options.target
+    into_folder = options.max_shard_size is not None or target.endswith(("/", os.sep)) or os.path.isdir(target)
     if not into_folder and not target.endswith(".safetensors"):
         raise ValueError(
             f"the target {target!r} is neither a .safetensors file nor a folder. Name it so, or end it with / for a folder of shards."
         )
-    home = given.source if os.path.isdir(given.source) else os.path.dirname(given.source)
-    if into_folder and sharding.is_sharded(given.source) and os.path.abspath(home) == os.path.abspath(target):
+    home = options.source if os.path.isdir(options.source) else os.path.dirname(options.source)
+    if into_folder and sharding.is_sharded(options.source) and os.path.abspath(home) == os.path.abspath(target):
         raise ValueError(f"the target {target!r} is the folder of the source. Write into another one.")
     if not into_folder:
-        save(_whole(given), target)
+        save(_whole(options), target)
         return [target]
-    size = sharding.size_of(given.max_shard_size or "5GB")
-    names = sharding.save(_named(given), target, size, lambda tensors, path: save(tensors, path), "convert")
+    size = sharding.size_of(options.max_shard_size or "5GB")
+    names = sharding.save(_named(options), target, size, lambda tensors, path: save(tensors, path), "convert")
     return [os.path.join(target, name) for name in names]
 
 
-def _parts(given: argparse.Namespace) -> Iterator[Any]:
+def _parts(options: argparse.Namespace) -> Iterator[Any]:
     """What the files of the source hold, one after the other, with their progress on a terminal."""
-    if not sharding.is_sharded(given.source):
-        yield load(given.source, map_location="cpu")
+    if not sharding.is_sharded(options.source):
+        yield load(options.source, map_location="cpu")
         return
-    shards = sharding.Shards(given.source, lambda path: load(path, map_location="cpu"))
-    if given.quiet or not sys.stderr.isatty():
-        yield from (held for _, held in shards)
+    shards = sharding.Shards(options.source, lambda path: load(path, map_location="cpu"))
+    if options.quiet or not sys.stderr.isatty():
+        yield from (tensors for _, tensors in shards)
         return
     from tqdm import tqdm
 
-    for _, held in tqdm(shards, total=len(shards.files), unit="file", desc="convert"):
-        yield held
+    for _, tensors in tqdm(shards, total=len(shards.files), unit="file", desc="convert"):
+        yield tensors
 
 
-def _whole(given: argparse.Namespace) -> Any:
-    parts = list(_parts(given))
+def _whole(options: argparse.Namespace) -> Any:
+    parts = list(_parts(options))
     if len(parts) == 1:
         return parts[0]
-    return {name: one for part in parts for name, one in part.items()}
+    return {name: tensor for part in parts for name, tensor in part.items()}
 
 
-def _named(given: argparse.Namespace) -> Iterator[tuple[str, Any]]:
+def _named(options: argparse.Namespace) -> Iterator[tuple[str, Any]]:
     """The tensors by name; at most one file of the source is in memory."""
-    for part in _parts(given):
+    for part in _parts(options):
         if not isinstance(part, dict):
             raise TypeError(
-                f"{given.source} holds a {type(part).__name__}, and only dicts of tensors can be spread over files."
+                f"{options.source} holds a {type(part).__name__}, and only dicts of tensors can be spread over files."
             )
         yield from part.items()
 

@@ -33,16 +33,16 @@ def names_used(text: str, filename: str = "<text>") -> dict[str, list[int]]:
     {'torch.nn': [1], 'torch.nn.Linear': [2]}
     """
     tree = ast.parse(text, filename)
-    found: dict[str, list[int]] = {}
+    lines: dict[str, list[int]] = {}
     aliases: dict[str, str] = {}
     for node in ast.walk(tree):
         for name, alias in _imported(node):
             if alias is not None:
                 aliases[alias] = name
             if name != "torch":
-                found.setdefault(name, []).append(node.lineno)
-    _Names(aliases, found).visit(tree)
-    return {name: sorted(set(found[name])) for name in sorted(found)}
+                lines.setdefault(name, []).append(node.lineno)
+    _Names(aliases, lines).visit(tree)
+    return {name: sorted(set(lines[name])) for name in sorted(lines)}
 
 
 def missing(name: str) -> bool:
@@ -101,37 +101,37 @@ def _show(path: Path, used: dict[str, list[int]], lacking: set[str]) -> None:
         print(f"{path}:{lines[0]}: {word:7} {name}{others}")
 
 
-def _files(given: list[str]) -> Iterator[Path]:
-    for one in given:
-        path = Path(one)
+def _files(paths: list[str]) -> Iterator[Path]:
+    for text in paths:
+        path = Path(text)
         yield from sorted(path.rglob("*.py")) if path.is_dir() else [path]
 
 
 def _imported(node: ast.AST) -> Iterator[tuple[str, str | None]]:
     """(torch name, name in the program) of each import in a statement; the root's own name stands for itself."""
     if isinstance(node, ast.Import):
-        for one in node.names:
-            root, _, rest = one.name.partition(".")
+        for alias in node.names:
+            root, _, rest = alias.name.partition(".")
             if root in _MEANT:
                 name = f"torch.{rest}" if rest else "torch"
-                if one.asname:
-                    yield name, one.asname
+                if alias.asname:
+                    yield name, alias.asname
                 else:
                     yield name, None
                     yield "torch", root
     elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
         root, _, rest = node.module.partition(".")
         if root in _MEANT:
-            for one in node.names:
-                name = ".".join(["torch", *([rest] if rest else []), one.name])
-                yield name, None if one.name == "*" else one.asname or one.name
+            for alias in node.names:
+                name = ".".join(["torch", *([rest] if rest else []), alias.name])
+                yield name, None if alias.name == "*" else alias.asname or alias.name
 
 
 class _Names(ast.NodeVisitor):
     """Collects the longest dotted names that start with an imported one."""
 
-    def __init__(self, aliases: dict[str, str], found: dict[str, list[int]]) -> None:
-        self.aliases, self.found = aliases, found
+    def __init__(self, aliases: dict[str, str], lines: dict[str, list[int]]) -> None:
+        self.aliases, self.found = aliases, lines
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         parts: list[str] = []

@@ -48,10 +48,10 @@ def warmup(*programs: str, processes: int | None = None) -> dict[str, Any]:
         raise ValueError(f"warmup: no program is called {unknown[0]!r}. Programs: {', '.join(PROGRAMS)}.")
     start = time.perf_counter()
     if kernel_cache.folder() is None or processes == 0:
-        found = _run_here(chosen)
+        counts = _run_here(chosen)
     else:
-        found = _run_beside(chosen, min(processes or threads.get_num_threads(), len(chosen)))
-    return {**found, "seconds": round(time.perf_counter() - start, 1)}
+        counts = _run_beside(chosen, min(processes or threads.get_num_threads(), len(chosen)))
+    return {**counts, "seconds": round(time.perf_counter() - start, 1)}
 
 
 def _run_here(chosen: list[str]) -> dict[str, int]:
@@ -89,8 +89,8 @@ def _run_beside(chosen: list[str], processes: int) -> dict[str, int]:
 
 def _tell(name: str) -> None:
     """In a process of its own: runs a program and prints how many kernels were compiled and loaded."""
-    found = _run_here([name])
-    print(found["compiled"], found["loaded"])
+    counts = _run_here([name])
+    print(counts["compiled"], counts["loaded"])
 
 
 # --- programs ----------------------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def form(function: Any) -> Any:
     last = [parameter for parameter in signature.parameters.values() if parameter.kind is parameter.VAR_KEYWORD]
     out = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
     kept = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
-    call.__signature__ = signature.replace(parameters=[*kept, out, *last])  # type: ignore[attr-defined]
+    call.__signature__ = signature.replace(parameters=[*kept, out, *last])
     FORMS[function.__name__] = call
     return call
 

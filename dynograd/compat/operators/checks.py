@@ -70,7 +70,7 @@ def _copied(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 
 def _own(tensor: Tensor) -> Tensor:
-    return tensor.detach().clone().requires_grad_(tensor.requires_grad)  # type: ignore[attr-defined]
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
 
 
 def _check_schema(op: OpOverload, args: Any, kwargs: Any) -> None:
@@ -80,11 +80,11 @@ def _check_schema(op: OpOverload, args: Any, kwargs: Any) -> None:
     )
     bound, named = op._schema.bound(*copies)
     values = dict(zip([argument.name for argument in op._schema.arguments], bound)) | named
-    before = {name: [tensor.clone() for tensor in _tensors_of([value])] for name, value in values.items()}  # type: ignore[attr-defined]
+    before = {name: [tensor.clone() for tensor in _tensors_of([value])] for name, value in values.items()}
     op(*bound, **named)
     for argument in op._schema.arguments:
         for old, new in zip(before.get(argument.name, ()), _tensors_of([values.get(argument.name)])):
-            if not argument.is_write and not (old.array.tobytes() == new.detach().contiguous().array.tobytes()):  # type: ignore[attr-defined]
+            if not argument.is_write and not (old.array.tobytes() == new.detach().contiguous().array.tobytes()):
                 raise RuntimeError(
                     f"Argument {argument.name} is not defined as mutable but was mutated. Schema: {op._schema}"
                 )
@@ -104,7 +104,7 @@ def _check_fake(op: OpOverload, args: Any, kwargs: Any) -> None:
     )
 
     def on_meta(value: Tensor) -> Tensor:
-        return value.detach().to("meta")  # type: ignore[attr-defined]
+        return value.detach().to("meta")
 
     fake = op(
         *[_copied(value, on_meta) for value in args],

@@ -273,7 +273,7 @@ def _function_of(op: OpOverload) -> Any:
 
     name = f"GeneratedBackwardFor_{op.namespace}_{op.__name__.replace('.', '_')}"
     function = type(name, (Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
-    function.generate_vmap_rule = True  # type: ignore[attr-defined]  # per example, until there is a rule
+    function.generate_vmap_rule = True  # per example, until there is a rule
     return function
 
 
@@ -336,7 +336,7 @@ def _check_outputs(op: OpOverload, call: _Call, flat: Sequence[Any], outputs: li
 
 
 def _memory(tensor: Tensor) -> int:
-    return tensor.untyped_storage().data_ptr() if tensor.numel() and tensor.device.type != "meta" else 0  # type: ignore[attr-defined]
+    return tensor.untyped_storage().data_ptr() if tensor.numel() and tensor.device.type != "meta" else 0
 
 
 # --- names ---------------------------------------------------------------------------------------------------------------------

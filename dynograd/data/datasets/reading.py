@@ -125,7 +125,7 @@ class _Opened:
         if not packed:
             return raw
         unpacked = gzip.GzipFile(fileobj=raw)
-        buffered = io.BufferedReader(unpacked)  # type: ignore[arg-type]
+        buffered = io.BufferedReader(unpacked)
         self.ours.append(buffered)
         return buffered
 

@@ -18,7 +18,7 @@ def causal_upper_left(*size: int, device: Any = None) -> Tensor:
             [ True,  True, False]])
     """
     rows, columns = _sizes("causal_upper_left", size)
-    return ones(rows, columns, dtype=_bool, device=device).tril()  # type: ignore[attr-defined]
+    return ones(rows, columns, dtype=_bool, device=device).tril()
 
 
 def causal_lower_right(*size: int, device: Any = None) -> Tensor:
@@ -29,7 +29,7 @@ def causal_lower_right(*size: int, device: Any = None) -> Tensor:
             [ True,  True,  True]])
     """
     rows, columns = _sizes("causal_lower_right", size)
-    return ones(rows, columns, dtype=_bool, device=device).tril(columns - rows)  # type: ignore[attr-defined]
+    return ones(rows, columns, dtype=_bool, device=device).tril(columns - rows)
 
 
 def _sizes(who: str, size: tuple[int, ...]) -> tuple[int, ...]:

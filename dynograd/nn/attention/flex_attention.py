@@ -69,7 +69,7 @@ def _indices(sizes: tuple[int, ...], device: Any) -> list[Tensor]:
     """For each dim its indices, as a tensor that broadcasts along the others."""
     rank = len(sizes)
     return [
-        arange(size, device=device).reshape(*[size if place == dim else 1 for place in range(rank)])  # type: ignore[attr-defined]
+        arange(size, device=device).reshape(*[size if place == dim else 1 for place in range(rank)])
         for dim, size in enumerate(sizes)
     ]
 
@@ -84,7 +84,7 @@ def create_mask(mod_fn: Mask, B: int | None, H: int | None, Q_LEN: int, KV_LEN: 
     """
     sizes = (B or 1, H or 1, Q_LEN, KV_LEN)
     mask = mod_fn(*_indices(sizes, device))
-    return mask.to(bool_dtype).expand(*sizes)  # type: ignore[attr-defined]
+    return mask.to(bool_dtype).expand(*sizes)
 
 
 class BlockMask:
@@ -106,14 +106,14 @@ class BlockMask:
         batch, heads, queries, keys = self.shape
         rows, columns = (-(-size // block) for size, block in zip((queries, keys), self.BLOCK_SIZE, strict=True))
         room = zeros(batch, heads, rows * self.BLOCK_SIZE[0], columns * self.BLOCK_SIZE[1], device=self._device)
-        room[..., :queries, :keys] = self.mask().to(room.dtype)  # type: ignore[index,attr-defined]
-        blocks = room.reshape(batch, heads, rows, self.BLOCK_SIZE[0], columns, self.BLOCK_SIZE[1])  # type: ignore[attr-defined]
+        room[..., :queries, :keys] = self.mask().to(room.dtype)
+        blocks = room.reshape(batch, heads, rows, self.BLOCK_SIZE[0], columns, self.BLOCK_SIZE[1])
         return blocks.amax((3, 5)).int()
 
     def sparsity(self) -> float:
         """The percentage of blocks without any score that counts."""
         dense = self.to_dense()
-        return 100 * (1 - dense.sum().item() / max(dense.numel(), 1))  # type: ignore[attr-defined]
+        return 100 * (1 - dense.sum().item() / max(dense.numel(), 1))
 
     def numel(self) -> int:
         """How many scores there are."""
@@ -252,18 +252,18 @@ def _attended(
     batch: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(result, logarithms of the sums, largest scores); `batch` are the numbers of ragged rows."""
-    scores = _ops["matmul"](query, key.transpose(-2, -1)) * (query.shape[-1] ** -0.5 if scale is None else scale)  # type: ignore[attr-defined]
+    scores = _ops["matmul"](query, key.transpose(-2, -1)) * (query.shape[-1] ** -0.5 if scale is None else scale)
     indices = _indices(tuple(scores.shape), scores.device)
     if batch is not None:
-        indices[0] = batch.reshape(-1, 1, 1, 1)  # type: ignore[attr-defined]
+        indices[0] = batch.reshape(-1, 1, 1, 1)
     if score_mod is not None:
         scores = score_mod(scores, *indices)
     if block_mask is not None:
         if batch is None:
-            mask = block_mask.mask().to(scores.device)  # type: ignore[attr-defined]
+            mask = block_mask.mask().to(scores.device)
         else:
             shared = [index * 0 if size == 1 else index for index, size in zip(indices[:2], block_mask.shape[:2])]
-            mask = block_mask.mask_mod(*shared, *indices[2:]).to(bool_dtype)  # type: ignore[attr-defined]
+            mask = block_mask.mask_mod(*shared, *indices[2:]).to(bool_dtype)
         scores = scores.masked_fill(~mask, -math.inf)
     if scores.shape[-1]:
         largest = _ops["amax"](scores.detach(), -1, True)

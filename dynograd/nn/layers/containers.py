@@ -384,8 +384,7 @@ class ParameterDict(Module):
             self[key] = value
 
     def extra_repr(self) -> str:
-        lines = [
-            f"  ({key}): {_described(value, isinstance(value, Tensor) and value.type())}"
-            for key, value in self.items()  # type: ignore[misc]
-        ]
-        return "\n".join(lines)
+        values = [(key, self[key]) for key in self]
+        return "\n".join(
+            [f"  ({key}): {_described(value, isinstance(value, Tensor) and value.type())}" for key, value in values]
+        )

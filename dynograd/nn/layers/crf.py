@@ -116,7 +116,7 @@ class CRF(Module):
         return f"num_tags={self.num_tags}, batch_first={self.batch_first}"
 
     @_takes_rows
-    def forward(  # type: ignore[override]
+    def forward(
         self,
         emissions: Any,
         tags: Any,

@@ -86,7 +86,7 @@ class LazyModuleMixin:
             tensor = getattr(self, name)
             if is_lazy(tensor):
                 tensor.materialize(shape)
-        self.reset_parameters()  # type: ignore[attr-defined]
+        self.reset_parameters()
 
     _size_name = ""
     """The field that is 0 until the size is known."""
@@ -225,7 +225,7 @@ class _LazyNormBase(LazyModuleMixin):
         waiting = self.has_uninitialized_params()
         per_feature = self._parameters["weight"] if self.affine else self._buffers["running_mean"]
         loaded = per_feature is not None and not waiting
-        self.num_features = int(per_feature.shape[0] if loaded else input.shape[0 if single else 1])  # type: ignore[union-attr]
+        self.num_features = int(per_feature.shape[0] if loaded else input.shape[0 if single else 1])
         if waiting:
             size = (self.num_features,)
             self._materialize(weight=size, bias=size, running_mean=size, running_var=size)

@@ -339,7 +339,7 @@ class Transformer(Module):
         tensor([[0., -inf],
                 [0., 0.]])
         """
-        return full((sz, sz), -math.inf, dtype=dtype, device=device).triu(1)  # type: ignore[attr-defined]
+        return full((sz, sz), -math.inf, dtype=dtype, device=device).triu(1)
 
 
 def _is_causal(mask: Any, said: bool | None) -> bool:

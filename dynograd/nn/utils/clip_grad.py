@@ -127,7 +127,7 @@ def _name_the_first(error: RuntimeError, tensors: list[Tensor]) -> None:
     for number, p in enumerate(tensors):
         if p.grad is not None and _entries(p.grad).size:
             entries = wrap(_entries(p.grad))
-            if not bool(entries.isfinite().all().item()):  # type: ignore[attr-defined]
+            if not bool(entries.isfinite().all().item()):
                 error.args = (
                     f"{error} The first one is the gradient of parameter {number}, of shape {tuple(p.shape)}.",
                 )
@@ -140,8 +140,8 @@ def _gradients(tensors: list[Tensor]) -> list[Any]:
     for p in tensors:
         g = p.grad
         if g is not None:
-            if g.is_sparse and not g.is_coalesced():  # type: ignore[attr-defined]
-                g = p.grad = g.coalesce()  # type: ignore[attr-defined]
+            if g.is_sparse and not g.is_coalesced():
+                g = p.grad = g.coalesce()
             gradients.append(_entries(g))
     return gradients
 

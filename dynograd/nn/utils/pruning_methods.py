@@ -273,7 +273,7 @@ def method_of(module: Any, name: str) -> tuple[int | None, Any]:
 
 
 def _drawn(t: Any) -> Any:
-    return zeros_like(t.detach()).uniform_(0, 1)  # type: ignore[attr-defined]
+    return zeros_like(t.detach()).uniform_(0, 1)
 
 
 def _without_smallest(scores: Any, mask: Any, count: int) -> Any:

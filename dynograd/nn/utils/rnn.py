@@ -100,7 +100,7 @@ def invert_permutation(permutation: Any) -> Any:
     if permutation is None:
         return None
     inverse = creation.empty_like(permutation)
-    inverse[permutation] = creation.arange(permutation.numel(), device=permutation.device)  # type: ignore[index]
+    inverse[permutation] = creation.arange(permutation.numel(), device=permutation.device)
     return inverse
 
 
@@ -195,7 +195,7 @@ def pad_packed_sequence(
     if order is None:
         order = invert_permutation(sequence.unsorted_indices)
     rows = _rows_of(sizes, order, steps, batch, batch_first)
-    padded = base.index_copy(0, rows.to(data.device), data)  # type: ignore[attr-defined]
+    padded = base.index_copy(0, rows.to(data.device), data)
     lengths = lengths_of(sequence.batch_sizes)
     if sequence.unsorted_indices is not None:
         lengths = lengths[sequence.unsorted_indices.cpu()]
@@ -221,7 +221,7 @@ def pad_sequence(
         padded = sequences.to_padded(padding_value)
         return padded if batch_first else padded.transpose(0, 1)
     if isinstance(sequences, Tensor):
-        sequences = sequences.unbind(0)  # type: ignore[attr-defined]
+        sequences = sequences.unbind(0)
     sequences = list(sequences)
     if not sequences:
         raise ShapeError("pad_sequence: received an empty list of sequences. Give at least one.")

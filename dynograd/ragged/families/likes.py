@@ -39,7 +39,7 @@ def install() -> None:
     for name in FILLS:
         if hasattr(RaggedTensor, name):
             setattr(RaggedTensor, name, _fill(name))
-    RaggedTensor.copy_ = _copy  # type: ignore[attr-defined]
+    RaggedTensor.copy_ = _copy  # type: ignore[assignment, method-assign]
 
 
 def _alike(own: Any, function: Any) -> None:

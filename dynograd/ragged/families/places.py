@@ -108,7 +108,7 @@ def masked_select(call: Call) -> Any:
             from dynograd.ragged.making import ragged_tensor
 
             return ragged_tensor(rows, ragged_dims=1)
-        x, mask = x.permute(order), mask.permute(order)
+        x, mask = x.permute(order), mask.permute(order)  # type: ignore[assignment]
     return masked(x, mask)
 
 
