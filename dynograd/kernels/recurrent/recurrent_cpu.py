@@ -13,6 +13,7 @@ float32. Every forward returns an opaque `reserve` last; its backward takes it.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,18 +99,7 @@ def lstm_forward(x, h0, c0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False,
     c' = f * c + i * g and h' = o * tanh(c'), where i, f, o are sigmoids and g a tanh of x W_ih^T + b_ih + h W_hh^T + b_hh.
     Biases may be None.
     """
-    from dynograd.kernels.recurrent.recurrent_numba import lstm_steps
-
-    kind = x.dtype
-    x, h0, c0, w_ih, w_hh = _compute(x, h0, c0, w_ih, w_hh)
-    layout = _layout(x, lengths, ragged)
-    gates, weight = _projected(layout, x, w_ih, w_hh)
-    hidden, cell = layout.sort(h0), layout.sort(c0)
-    kept_hidden, kept_cell, y = _new(layout, hidden, 3)
-    arrays = gates, weight, _joined_bias(b_ih, b_hh, gates), hidden, cell, kept_hidden, kept_cell, y
-    _run(lstm_steps, layout, arrays, reverse, 4, hidden)
-    found = _as(kind, layout.unpack(y, x.shape[0]), layout.unsort(hidden), layout.unsort(cell))
-    return *found, (layout, reverse, gates, kept_hidden, kept_cell)
+    return _forward("lstm", x, (h0, c0), w_ih, w_hh, b_ih, b_hh, lengths, reverse, ragged)
 
 
 def lstm_backward(gy, gh_n, gc_n, x, h0, c0, w_ih, w_hh, reserve, input_gradient=True):
@@ -117,19 +107,7 @@ def lstm_backward(gy, gh_n, gc_n, x, h0, c0, w_ih, w_hh, reserve, input_gradient
 
     gx is None unless `input_gradient`. The reserve is left as it was, so backward may run again.
     """
-    from dynograd.kernels.recurrent.recurrent_numba import lstm_steps_backward
-    from dynograd.kernels.recurrent.recurrent_products_numba import panels_of
-
-    kind = x.dtype
-    x, w_ih, w_hh = _compute(x, w_ih, w_hh)
-    layout, reverse, gates, kept_hidden, kept_cell = reserve
-    gh0, gc0 = (_state_gradient(layout, g, kept_hidden) for g in (gh_n, gc_n))
-    gates_g = empty_like(gates)
-    arrays = gates, panels_of(w_hh, False), kept_cell, _output_gradient(layout, gy, gates), gates_g, gh0, gc0
-    _run(lstm_steps_backward, layout, arrays, reverse, 4, gh0)
-    gx = _input_gradient(layout, gates_g, w_ih, x) if input_gradient else None
-    gw_ih, gw_hh, gb, _ = _weight_gradients(layout, gates_g, gates_g[:, :0], x, kept_hidden)
-    return _as(kind, gx, layout.unsort(gh0), layout.unsort(gc0), gw_ih, gw_hh, gb, gb.copy())
+    return _backward(gy, (gh_n, gc_n), x, w_ih, w_hh, reserve, input_gradient)
 
 
 def gru_forward(x, h0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False, ragged=False):
@@ -137,73 +115,62 @@ def gru_forward(x, h0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False, ragg
 
     n = tanh(x W_in^T + b_in + r * (h W_hn^T + b_hn)): the reset gate acts after the product. h' = (1 - z) * n + z * h.
     """
-    from dynograd.kernels.recurrent.recurrent_numba import gru_steps
-
-    kind = x.dtype
-    x, h0, w_ih, w_hh = _compute(x, h0, w_ih, w_hh)
-    layout = _layout(x, lengths, ragged)
-    width = w_hh.shape[1]
-    gates, weight = _projected(layout, x, w_ih, w_hh)
-    bias = _joined_bias(b_ih, b_hh, gates, shared=2 * width)
-    new_bias = np.zeros(width, x.dtype) if b_hh is None else b_hh[2 * width :].astype(x.dtype)
-    hidden = layout.sort(h0)
-    kept_hidden, candidates, y = _new(layout, hidden, 3)
-    _run(gru_steps, layout, (gates, weight, bias, new_bias, hidden, kept_hidden, candidates, y), reverse, 3, hidden)
-    found = _as(kind, layout.unpack(y, x.shape[0]), layout.unsort(hidden))
-    return *found, (layout, reverse, gates, kept_hidden, candidates)
+    return _forward("gru", x, (h0,), w_ih, w_hh, b_ih, b_hh, lengths, reverse, ragged)
 
 
 def gru_backward(gy, gh_n, x, h0, w_ih, w_hh, reserve, input_gradient=True):
     """Gradients (gx, gh0, gw_ih, gw_hh, gb_ih, gb_hh); conventions of `lstm_backward`."""
-    from dynograd.kernels.recurrent.recurrent_numba import gru_steps_backward
-    from dynograd.kernels.recurrent.recurrent_products_numba import panels_of
-
-    kind = x.dtype
-    x, w_ih, w_hh = _compute(x, w_ih, w_hh)
-    layout, reverse, gates, kept_hidden, candidates = reserve
-    gh0 = _state_gradient(layout, gh_n, kept_hidden)
-    gates_g, candidates_g = empty_like(gates), empty_like(candidates)
-    gy = _output_gradient(layout, gy, gates)
-    arrays = gates, panels_of(w_hh, False), candidates, kept_hidden, gy, gates_g, candidates_g, gh0
-    _run(gru_steps_backward, layout, arrays, reverse, 3, gh0)
-    gx = _input_gradient(layout, gates_g, w_ih, x) if input_gradient else None
-    gw_ih, gw_hh, gb_ih, gb_new = _weight_gradients(layout, gates_g, candidates_g, x, kept_hidden)
-    gb_hh = np.concatenate([gb_ih[: -gb_new.size], gb_new])
-    return _as(kind, gx, layout.unsort(gh0), gw_ih, gw_hh, gb_ih, gb_hh)
+    return _backward(gy, (gh_n,), x, w_ih, w_hh, reserve, input_gradient)
 
 
 def rnn_forward(x, h0, w_ih, w_hh, b_ih, b_hh, nonlinearity="tanh", lengths=None, reverse=False, ragged=False):
     """Outputs, last hidden states (B, H), reserve; h' = tanh or relu of x W_ih^T + b_ih + h W_hh^T + b_hh."""
-    from dynograd.kernels.recurrent.recurrent_numba import rnn_steps
-
-    kind = x.dtype
-    x, h0, w_ih, w_hh = _compute(x, h0, w_ih, w_hh)
-    layout = _layout(x, lengths, ragged)
-    curved = nonlinearity == "tanh"
-    gates, weight = _projected(layout, x, w_ih, w_hh)
-    hidden = layout.sort(h0)
-    kept_hidden, y = _new(layout, hidden, 2)
-    arrays = gates, weight, _joined_bias(b_ih, b_hh, gates), curved, hidden, kept_hidden, y
-    _run(rnn_steps, layout, arrays, reverse, 1, hidden)
-    found = _as(kind, layout.unpack(y, x.shape[0]), layout.unsort(hidden))
-    return *found, (layout, reverse, gates, kept_hidden, curved)
+    return _forward(nonlinearity, x, (h0,), w_ih, w_hh, b_ih, b_hh, lengths, reverse, ragged)
 
 
 def rnn_backward(gy, gh_n, x, h0, w_ih, w_hh, reserve, input_gradient=True):
     """Gradients (gx, gh0, gw_ih, gw_hh, gb_ih, gb_hh); conventions of `lstm_backward`."""
-    from dynograd.kernels.recurrent.recurrent_numba import rnn_steps_backward
+    return _backward(gy, (gh_n,), x, w_ih, w_hh, reserve, input_gradient)
+
+
+def _forward(cell, x, states, w_ih, w_hh, b_ih, b_hh, lengths, reverse, ragged):
+    """Outputs, last states, reserve; a cell is "lstm", "gru", "tanh" or "relu"."""
+    from dynograd.kernels.recurrent.recurrent_numba import FORWARD
+
+    kind = x.dtype
+    x, w_ih, w_hh, *states = _compute(x, w_ih, w_hh, *states)
+    layout = _layout(x, lengths, ragged)
+    gates, weight = _projected(layout, x, w_ih, w_hh)
+    hidden = layout.sort(states[0])
+    if cell in ("lstm", "gru"):
+        kept_hidden, y, kept = _new(layout, hidden, 3)
+    else:
+        (kept_hidden, y), kept = _new(layout, hidden, 2), _absent(hidden.shape[1], gates.dtype)
+    cells = layout.sort(states[1]) if cell == "lstm" else _absent(hidden.shape[1], gates.dtype)
+    bias = _joined_bias(cell, b_ih, b_hh, gates)
+    _run(FORWARD[cell], layout, (gates, weight, bias, hidden, cells, kept_hidden, kept, y), reverse, hidden)
+    last = [layout.unsort(hidden), layout.unsort(cells)] if cell == "lstm" else [layout.unsort(hidden)]
+    return *_as(kind, layout.unpack(y, x.shape[0]), *last), (cell, layout, reverse, gates, kept_hidden, kept)
+
+
+def _backward(gy, state_gradients, x, w_ih, w_hh, reserve, input_gradient):
+    """(gx, those of the initial states, gw_ih, gw_hh, gb_ih, gb_hh)"""
+    from dynograd.kernels.recurrent.recurrent_numba import BACKWARD
     from dynograd.kernels.recurrent.recurrent_products_numba import panels_of
 
     kind = x.dtype
     x, w_ih, w_hh = _compute(x, w_ih, w_hh)
-    layout, reverse, gates, kept_hidden, curved = reserve
-    gh0 = _state_gradient(layout, gh_n, kept_hidden)
-    gates_g = empty_like(gates)
-    arrays = gates, panels_of(w_hh, False), curved, _output_gradient(layout, gy, gates), gates_g, gh0
-    _run(rnn_steps_backward, layout, arrays, reverse, 1, gh0)
+    cell, layout, reverse, gates, kept_hidden, kept = reserve
+    initial = [_state_gradient(layout, g, kept_hidden) for g in state_gradients]
+    absent = _absent(w_hh.shape[1], gates.dtype)
+    gates_g, rest_g = empty_like(gates), empty_like(kept) if cell == "gru" else absent
+    arrays = gates, panels_of(w_hh, False), kept_hidden, kept, _output_gradient(layout, gy, gates), gates_g, rest_g
+    _run(BACKWARD[cell], layout, (*arrays, initial[0], initial[1] if cell == "lstm" else absent), reverse, initial[0])
     gx = _input_gradient(layout, gates_g, w_ih, x) if input_gradient else None
-    gw_ih, gw_hh, gb, _ = _weight_gradients(layout, gates_g, gates_g[:, :0], x, kept_hidden)
-    return _as(kind, gx, layout.unsort(gh0), gw_ih, gw_hh, gb, gb.copy())
+    rest_g = rest_g if cell == "gru" else gates_g[:, :0]
+    gw_ih, gw_hh, gb, gb_rest = _weight_gradients(layout, gates_g, rest_g, x, kept_hidden)
+    gb_hh = np.concatenate([gb[: -gb_rest.size], gb_rest]) if gb_rest.size else gb.copy()
+    return _as(kind, gx, *[layout.unsort(g) for g in initial], gw_ih, gw_hh, gb, gb_hh)
 
 
 # --- where tokens lie --------------------------------------------------------------------------------------------------------
@@ -240,6 +207,12 @@ def _new(layout, state, count):
     return [empty((layout.total, state.shape[1]), state.dtype) for _ in range(count)]
 
 
+@lru_cache(16)
+def _absent(width, kind):
+    """In place of what a cell has not: no rows, which nobody writes to."""
+    return np.empty((0, width), kind)
+
+
 def _gathered(flat, tokens):
     made = empty((tokens.size, flat.shape[1]), flat.dtype)
     return flat.take(tokens, axis=0, out=made, mode="clip")
@@ -263,8 +236,9 @@ def _projected(layout, x, w_ih, w_hh):
     return rows_product(layout.pack(x), panels_of(w_ih, True), w_ih.shape[0]), panels_of(w_hh, True)
 
 
-def _run(kernel, layout, arrays, reverse, blocks, state):
-    groups = layout.groups(blocks, state.shape[1])
+def _run(kernel, layout, arrays, reverse, state):
+    width = state.shape[1]
+    groups = layout.groups(arrays[0].shape[1] // max(width, 1), width)
     kernel(*arrays, layout.sizes, layout.starts, layout.firsts, reverse, groups, count=groups, work=0, parts=groups)
 
 
@@ -309,13 +283,16 @@ def _output_gradient(layout, gy, gates):
     return layout.pack(gy.astype(gates.dtype, copy=False))
 
 
-def _joined_bias(b_ih, b_hh, like, shared=None):
-    """b_ih + b_hh, over the first `shared` entries only where the recurrent rest is added elsewhere; zeros for None."""
-    bias = np.zeros(like.shape[1], like.dtype)
+def _joined_bias(cell, b_ih, b_hh, like):
+    """b_ih + b_hh, zeros for None. The recurrent part of a GRU's new gate has a bias of its own, which stands behind the others."""
+    count = like.shape[1]
+    joined = count // 3 * 2 if cell == "gru" else count
+    bias = np.zeros(count + count - joined, like.dtype)
     if b_ih is not None:
-        bias += b_ih.astype(like.dtype, copy=False)
+        bias[:count] += b_ih.astype(like.dtype, copy=False)
     if b_hh is not None:
-        bias[:shared] += b_hh[:shared].astype(like.dtype, copy=False)
+        bias[:joined] += b_hh[:joined].astype(like.dtype, copy=False)
+        bias[count:] = b_hh[joined:]
     return bias
 
 

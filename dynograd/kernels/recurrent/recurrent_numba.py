@@ -3,7 +3,10 @@
 Rows (sequences) are independent through time, so a kernel's items are groups of rows, and threads meet only at the end. Group g
 of `groups` holds the rows g, g + groups, ...: sequences sorted by length are dealt out evenly. In step t the first `sizes[t]` rows
 work; the token of row r lies at `starts[t] + firsts[r]` in every (tokens, n) array. States (B, H) are changed in place from the
-initial to the final ones. `kept_hidden` and `kept_cell` receive the states that each token started from.
+initial to the final ones.
+
+The loops over groups, steps and rows are one for all cells, and so are their arguments: what a cell has not is an array without rows.
+`kept_hidden` receives the states that each token started from; `kept` the cell states (LSTM) or the recurrent parts of n (GRU).
 """
 
 import numpy as np
@@ -12,54 +15,85 @@ from dynograd.kernels.build.compiling_numba import chunked, compiled
 from dynograd.kernels.formula.math_numba import sigmoid, tanh
 from dynograd.kernels.recurrent.recurrent_products_numba import columns_product, product
 
-__all__ = [
-    "gru_steps",
-    "gru_steps_backward",
-    "lstm_steps",
-    "lstm_steps_backward",
-    "rnn_steps",
-    "rnn_steps_backward",
-    "weight_gradients",
-]
+__all__ = ["BACKWARD", "FORWARD", "weight_gradients"]
 
 
-@chunked(noalias=True)
-def lstm_steps(
-    gates, weight, bias, hidden, cell, kept_hidden, kept_cell, y, sizes, starts, firsts, reverse, groups, start, stop
-):
-    """Turns the projected inputs in `gates` (tokens, 4 H) into activated gates i, f, g, o."""
-    steps, (batch, width), size = sizes.size, hidden.shape, gates.itemsize
-    like = gates.dtype.type(0)
-    columns = weight.shape[0] * weight.shape[2]
-    most = _rows_of(batch, 0, groups)
-    parts, own = np.empty((most, columns), gates.dtype), np.empty((most, width), gates.dtype)
-    own_cell = np.empty_like(own)
-    for group in range(start, stop):
-        _take_rows(hidden, own, group, groups)
-        _take_rows(cell, own_cell, group, groups)
-        for place in range(steps):
-            step = steps - 1 - place if reverse else place
-            rows = _rows_of(sizes[step], group, groups)
-            product(like, own.ctypes.data, width * size, weight, parts.ctypes.data, columns * size, rows, False)
-            for row in range(rows):
-                token = starts[step] + firsts[group + row * groups]
-                gate, part = gates[token], parts[row]
-                _squash(gate[: 2 * width], part, bias)
-                _bend(gate[2 * width : 3 * width], part[2 * width :], bias[2 * width :])
-                _squash(gate[3 * width :], part[3 * width :], bias[3 * width :])
-                _lstm_row(
-                    gate[:width],
-                    gate[width : 2 * width],
-                    gate[2 * width : 3 * width],
-                    gate[3 * width :],
-                    own[row],
-                    own_cell[row],
-                    kept_hidden[token],
-                    kept_cell[token],
-                    y[token],
-                )
-        _give_rows(own, hidden, group, groups, width)
-        _give_rows(own_cell, cell, group, groups, width)
+def _forward(name, cell_of_token):
+    def steps(
+        gates, weight, bias, hidden, cell, kept_hidden, kept, y, sizes, starts, firsts, reverse, groups, start, stop
+    ):  # fmt: skip
+        """Turns the projected inputs in `gates` (tokens, n H) into activated gates."""
+        count, (batch, width), size = sizes.size, hidden.shape, gates.itemsize
+        like = gates.dtype.type(0)
+        columns = weight.shape[0] * weight.shape[2]
+        most = _rows_of(batch, 0, groups)
+        parts, own = np.empty((most, columns), gates.dtype), np.empty((most, width), gates.dtype)
+        own_cell = np.empty_like(own)
+        for group in range(start, stop):
+            _take_rows(hidden, own, group, groups)
+            _take_rows(cell, own_cell, group, groups)
+            for place in range(count):
+                step = count - 1 - place if reverse else place
+                rows = _rows_of(sizes[step], group, groups)
+                product(like, own.ctypes.data, width * size, weight, parts.ctypes.data, columns * size, rows, False)
+                for row in range(rows):
+                    token = starts[step] + firsts[group + row * groups]
+                    cell_of_token(token, gates, parts[row], bias, own[row], own_cell[row], kept_hidden, kept, y)
+            _give_rows(own, hidden, group, groups, width)
+            _give_rows(own_cell, cell, group, groups, width)
+
+    return chunked(steps, noalias=True, key=name)
+
+
+def _backward(name, cell_of_token, adds):
+    def steps_backward(
+        gates, weight, kept_hidden, kept, gy, gates_g, rest_g, hidden_g, cell_g, sizes, starts, firsts, reverse, groups, start, stop
+    ):  # fmt: skip
+        """Writes gradients before the activations to `gates_g`, and to `rest_g` (GRU) those of the recurrent part of n.
+
+        `gy` (tokens, H) may have no rows (zero). The product with the weights takes the place of a row's gradient, or is added to it.
+        """
+        count, (batch, width), size = sizes.size, hidden_g.shape, gates.itemsize
+        like = gates.dtype.type(0)
+        columns, wide = weight.shape[0] * weight.shape[2], gates.shape[1]
+        most = _rows_of(batch, 0, groups)
+        toward = np.zeros((most, columns), gates.dtype)
+        block = np.empty((most, wide), gates.dtype)
+        nothing = np.zeros(width, gates.dtype)
+        own_cell = np.empty((most, width), gates.dtype)
+        for group in range(start, stop):
+            _take_rows(hidden_g, toward, group, groups)
+            _take_rows(cell_g, own_cell, group, groups)
+            for place in range(count):
+                step = place if reverse else count - 1 - place
+                rows = _rows_of(sizes[step], group, groups)
+                for row in range(rows):
+                    token = starts[step] + firsts[group + row * groups]
+                    outer = gy[token] if gy.shape[0] else nothing
+                    cell_of_token(
+                        token, gates, kept_hidden, kept, outer, toward[row], own_cell[row], block[row], gates_g, rest_g
+                    )
+                product(like, block.ctypes.data, wide * size, weight, toward.ctypes.data, columns * size, rows, adds)
+            _give_rows(toward, hidden_g, group, groups, width)
+            _give_rows(own_cell, cell_g, group, groups, width)
+
+    return chunked(steps_backward, noalias=True, key=name)
+
+
+# --- cells -------------------------------------------------------------------------------------------------------------------
+#
+# Of one token. The inner functions have a parameter for each gate: those do not overlap, which slices of a row do not say.
+
+
+@compiled(noalias=True, inline=True)
+def _lstm(token, gates, part, bias, hidden, cell, kept_hidden, kept, y):
+    """Gates i, f, g, o."""
+    gate, width = gates[token], hidden.size
+    _squash(gate[: 2 * width], part, bias)
+    _bend(gate[2 * width : 3 * width], part[2 * width :], bias[2 * width :])
+    _squash(gate[3 * width :], part[3 * width :], bias[3 * width :])
+    into, keep, update, out = gate[:width], gate[width : 2 * width], gate[2 * width : 3 * width], gate[3 * width :]
+    _lstm_row(into, keep, update, out, hidden, cell, kept_hidden[token], kept[token], y[token])
 
 
 @compiled(noalias=True, inline=True)
@@ -75,46 +109,14 @@ def _lstm_row(into, keep, update, out, hidden, cell, kept_hidden, kept_cell, y):
         y[j] = shown
 
 
-@chunked(noalias=True)
-def lstm_steps_backward(
-    gates, weight, kept_cell, gy, gates_g, hidden_g, cell_g, sizes, starts, firsts, reverse, groups, start, stop
-):
-    """Writes gradients before the activations to `gates_g`; `gy` (tokens, H) may have no rows (zero)."""
-    steps, (batch, width), size = sizes.size, hidden_g.shape, gates.itemsize
-    like = gates.dtype.type(0)
-    columns = weight.shape[0] * weight.shape[2]
-    most = _rows_of(batch, 0, groups)
-    toward = np.empty((most, columns), gates.dtype)
-    block = np.empty((most, 4 * width), gates.dtype)
-    nothing = np.zeros(width, gates.dtype)
-    own_cell = np.empty((most, width), gates.dtype)
-    for group in range(start, stop):
-        _take_rows(hidden_g, toward, group, groups)
-        _take_rows(cell_g, own_cell, group, groups)
-        for place in range(steps):
-            step = place if reverse else steps - 1 - place
-            rows = _rows_of(sizes[step], group, groups)
-            for row in range(rows):
-                token = starts[step] + firsts[group + row * groups]
-                gate, made = gates[token], block[row]
-                _lstm_row_backward(
-                    gate[:width],
-                    gate[width : 2 * width],
-                    gate[2 * width : 3 * width],
-                    gate[3 * width :],
-                    kept_cell[token],
-                    gy[token] if gy.shape[0] else nothing,
-                    toward[row],
-                    own_cell[row],
-                    made[:width],
-                    made[width : 2 * width],
-                    made[2 * width : 3 * width],
-                    made[3 * width :],
-                )
-                _copy(made, gates_g[token])
-            product(like, block.ctypes.data, 4 * width * size, weight, toward.ctypes.data, columns * size, rows, False)
-        _give_rows(toward, hidden_g, group, groups, width)
-        _give_rows(own_cell, cell_g, group, groups, width)
+@compiled(noalias=True, inline=True)
+def _lstm_backward(token, gates, kept_hidden, kept, outer, toward, cell_g, block, gates_g, rest_g):
+    gate, width = gates[token], cell_g.size
+    _lstm_row_backward(
+        gate[:width], gate[width : 2 * width], gate[2 * width : 3 * width], gate[3 * width :], kept[token], outer, toward, cell_g,
+        block[:width], block[width : 2 * width], block[2 * width : 3 * width], block[3 * width :],
+    )  # fmt: skip
+    _copy(block, gates_g[token])
 
 
 @compiled(noalias=True, inline=True)
@@ -130,61 +132,22 @@ def _lstm_row_backward(into, keep, update, out, before, outer, toward, cell_g, i
         cell_g[j] = dc * keep[j]
 
 
-@chunked(noalias=True)
-def gru_steps(
-    gates,
-    weight,
-    bias,
-    new_bias,
-    hidden,
-    kept_hidden,
-    candidates,
-    y,
-    sizes,
-    starts,
-    firsts,
-    reverse,
-    groups,
-    start,
-    stop,
-):
-    """Turns the projected inputs in `gates` (tokens, 3 H) into gates r, z, n; keeps the recurrent part of n in `candidates`."""
-    steps, (batch, width), size = sizes.size, hidden.shape, gates.itemsize
-    like = gates.dtype.type(0)
-    columns = weight.shape[0] * weight.shape[2]
-    most = _rows_of(batch, 0, groups)
-    parts, own = np.empty((most, columns), gates.dtype), np.empty((most, width), gates.dtype)
-    for group in range(start, stop):
-        _take_rows(hidden, own, group, groups)
-        for place in range(steps):
-            step = steps - 1 - place if reverse else place
-            rows = _rows_of(sizes[step], group, groups)
-            product(like, own.ctypes.data, width * size, weight, parts.ctypes.data, columns * size, rows, False)
-            for row in range(rows):
-                token = starts[step] + firsts[group + row * groups]
-                gate, part = gates[token], parts[row]
-                _squash(gate[: 2 * width], part, bias)
-                _gru_row(
-                    gate[:width],
-                    gate[width : 2 * width],
-                    gate[2 * width :],
-                    part[2 * width :],
-                    bias[2 * width :],
-                    new_bias,
-                    own[row],
-                    kept_hidden[token],
-                    candidates[token],
-                    y[token],
-                )
-        _give_rows(own, hidden, group, groups, width)
+@compiled(noalias=True, inline=True)
+def _gru(token, gates, part, bias, hidden, cell, kept_hidden, kept, y):
+    """Gates r, z, n. The bias of the recurrent part of n, which r acts on, stands behind those of the gates."""
+    gate, width = gates[token], hidden.size
+    _squash(gate[: 2 * width], part, bias)
+    reset, update, new = gate[:width], gate[width : 2 * width], gate[2 * width :]
+    inner, new_bias, inner_bias = part[2 * width :], bias[2 * width : 3 * width], bias[3 * width :]
+    _gru_row(reset, update, new, inner, new_bias, inner_bias, hidden, kept_hidden[token], kept[token], y[token])
 
 
 @compiled(noalias=True, inline=True)
-def _gru_row(reset, update, new, part, bias, new_bias, hidden, kept_hidden, candidate, y):
+def _gru_row(reset, update, new, part, new_bias, inner_bias, hidden, kept_hidden, candidate, y):
     for j in range(hidden.size):
         before = hidden[j]
-        inner = part[j] + new_bias[j]
-        made = tanh(new[j] + bias[j] + reset[j] * inner)
+        inner = part[j] + inner_bias[j]
+        made = tanh(new[j] + new_bias[j] + reset[j] * inner)
         shown = made + update[j] * (before - made)
         candidate[j] = inner
         new[j] = made
@@ -193,44 +156,15 @@ def _gru_row(reset, update, new, part, bias, new_bias, hidden, kept_hidden, cand
         y[j] = shown
 
 
-@chunked(noalias=True)
-def gru_steps_backward(
-    gates, weight, candidates, kept_hidden, gy, gates_g, candidates_g, hidden_g,
-    sizes, starts, firsts, reverse, groups, start, stop,
-):  # fmt: skip
-    """Writes the gradients of the projected inputs to `gates_g` and of the recurrent part of n to `candidates_g`."""
-    steps, (batch, width), size = sizes.size, hidden_g.shape, gates.itemsize
-    like = gates.dtype.type(0)
-    columns = weight.shape[0] * weight.shape[2]
-    most = _rows_of(batch, 0, groups)
-    toward = np.zeros((most, columns), gates.dtype)
-    block = np.empty((most, 3 * width), gates.dtype)
-    nothing = np.zeros(width, gates.dtype)
-    for group in range(start, stop):
-        _take_rows(hidden_g, toward, group, groups)
-        for place in range(steps):
-            step = place if reverse else steps - 1 - place
-            rows = _rows_of(sizes[step], group, groups)
-            for row in range(rows):
-                token = starts[step] + firsts[group + row * groups]
-                gate, made, gate_g = gates[token], block[row], gates_g[token]
-                _gru_row_backward(
-                    gate[:width],
-                    gate[width : 2 * width],
-                    gate[2 * width :],
-                    candidates[token],
-                    kept_hidden[token],
-                    gy[token] if gy.shape[0] else nothing,
-                    toward[row],
-                    made[:width],
-                    made[width : 2 * width],
-                    made[2 * width :],
-                    gate_g[2 * width :],
-                )
-                _copy(made[: 2 * width], gate_g)
-                _copy(made[2 * width :], candidates_g[token])
-            product(like, block.ctypes.data, 3 * width * size, weight, toward.ctypes.data, columns * size, rows, True)
-        _give_rows(toward, hidden_g, group, groups, width)
+@compiled(noalias=True, inline=True)
+def _gru_backward(token, gates, kept_hidden, kept, outer, toward, cell_g, block, gates_g, rest_g):
+    gate, gate_g, width = gates[token], gates_g[token], cell_g.size
+    _gru_row_backward(
+        gate[:width], gate[width : 2 * width], gate[2 * width :], kept[token], kept_hidden[token], outer, toward,
+        block[:width], block[width : 2 * width], block[2 * width :], gate_g[2 * width :],
+    )  # fmt: skip
+    _copy(block[: 2 * width], gate_g)
+    _copy(block[2 * width :], rest_g[token])
 
 
 @compiled(noalias=True, inline=True)
@@ -245,56 +179,37 @@ def _gru_row_backward(reset, update, new, candidate, before, outer, toward, rese
         toward[j] = dh * update[j]
 
 
-@chunked(noalias=True)
-def rnn_steps(gates, weight, bias, curved, hidden, kept_hidden, y, sizes, starts, firsts, reverse, groups, start, stop):
-    """Turns the projected inputs in `gates` (tokens, H) into hidden states: by tanh, or where not `curved` by relu."""
-    steps, (batch, width), size = sizes.size, hidden.shape, gates.itemsize
-    like = gates.dtype.type(0)
-    columns = weight.shape[0] * weight.shape[2]
-    most = _rows_of(batch, 0, groups)
-    parts, own = np.empty((most, columns), gates.dtype), np.empty((most, width), gates.dtype)
-    for group in range(start, stop):
-        _take_rows(hidden, own, group, groups)
-        for place in range(steps):
-            step = steps - 1 - place if reverse else place
-            rows = _rows_of(sizes[step], group, groups)
-            product(like, own.ctypes.data, width * size, weight, parts.ctypes.data, columns * size, rows, False)
-            for row in range(rows):
-                token = starts[step] + firsts[group + row * groups]
-                gate, part = gates[token], parts[row]
-                if curved:
-                    _bend(gate, part, bias)
-                else:
-                    _rectify(gate, part, bias)
-                _copy(own[row], kept_hidden[token])
-                _copy(gate, own[row])
-                _copy(gate, y[token])
-        _give_rows(own, hidden, group, groups, width)
+@compiled(noalias=True, inline=True)
+def _tanh(token, gates, part, bias, hidden, cell, kept_hidden, kept, y):
+    """The only "gate" is the new hidden state."""
+    gate = gates[token]
+    _bend(gate, part, bias)
+    _show(gate, hidden, kept_hidden[token], y[token])
 
 
-@chunked(noalias=True)
-def rnn_steps_backward(
-    gates, weight, curved, gy, gates_g, hidden_g, sizes, starts, firsts, reverse, groups, start, stop
-):
-    """Writes gradients before the activations to `gates_g`."""
-    steps, (batch, width), size = sizes.size, hidden_g.shape, gates.itemsize
-    like = gates.dtype.type(0)
-    columns = weight.shape[0] * weight.shape[2]
-    most = _rows_of(batch, 0, groups)
-    toward = np.empty((most, columns), gates.dtype)
-    block = np.empty((most, width), gates.dtype)
-    nothing = np.zeros(width, gates.dtype)
-    for group in range(start, stop):
-        _take_rows(hidden_g, toward, group, groups)
-        for place in range(steps):
-            step = place if reverse else steps - 1 - place
-            rows = _rows_of(sizes[step], group, groups)
-            for row in range(rows):
-                token = starts[step] + firsts[group + row * groups]
-                outer = gy[token] if gy.shape[0] else nothing
-                _rnn_row_backward(gates[token], outer, toward[row], curved, block[row], gates_g[token])
-            product(like, block.ctypes.data, width * size, weight, toward.ctypes.data, columns * size, rows, False)
-        _give_rows(toward, hidden_g, group, groups, width)
+@compiled(noalias=True, inline=True)
+def _relu(token, gates, part, bias, hidden, cell, kept_hidden, kept, y):
+    gate = gates[token]
+    _rectify(gate, part, bias)
+    _show(gate, hidden, kept_hidden[token], y[token])
+
+
+@compiled(noalias=True, inline=True)
+def _show(gate, hidden, kept_hidden, y):
+    for j in range(gate.size):
+        kept_hidden[j] = hidden[j]
+        hidden[j] = gate[j]
+        y[j] = gate[j]
+
+
+@compiled(noalias=True, inline=True)
+def _tanh_backward(token, gates, kept_hidden, kept, outer, toward, cell_g, block, gates_g, rest_g):
+    _rnn_row_backward(gates[token], outer, toward, True, block, gates_g[token])
+
+
+@compiled(noalias=True, inline=True)
+def _relu_backward(token, gates, kept_hidden, kept, outer, toward, cell_g, block, gates_g, rest_g):
+    _rnn_row_backward(gates[token], outer, toward, False, block, gates_g[token])
 
 
 @compiled(noalias=True, inline=True)
@@ -305,6 +220,17 @@ def _rnn_row_backward(gate, outer, toward, curved, made, gate_g):
         before = (toward[j] + outer[j]) * slope
         made[j] = before
         gate_g[j] = before
+
+
+FORWARD = {
+    name: _forward(name, cell) for name, cell in {"lstm": _lstm, "gru": _gru, "tanh": _tanh, "relu": _relu}.items()
+}
+BACKWARD = {
+    "lstm": _backward("lstm", _lstm_backward, False),
+    "gru": _backward("gru", _gru_backward, True),
+    "tanh": _backward("tanh", _tanh_backward, False),
+    "relu": _backward("relu", _relu_backward, False),
+}
 
 
 @chunked(noalias=True)
