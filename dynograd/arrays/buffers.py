@@ -365,3 +365,16 @@ def _default_limit() -> int:
 
 
 _limit = _default_limit()
+
+
+def in_shape(array: Any, shape: tuple[int, ...]) -> Any:
+    """A new array that nobody else has, in another shape: still the owner of its memory, where `reshape` gives a view.
+
+    The backward pass takes an owner for `.grad` as it is, and copies a view.
+    """
+    if array.shape == shape:
+        return array
+    if array.base is not None:
+        return array.reshape(shape) if not is_leased(array) else numpy.ndarray(shape, array.dtype, array.base)
+    array.resize(shape, refcheck=False)
+    return array

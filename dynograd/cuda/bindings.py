@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from dynograd.cuda import driver, faults, thread_state
+from dynograd.cuda import faults, thread_state
 from dynograd.errors import DeviceError
 
 __all__ = ["MINIMUM_DRIVER", "CudaDriver", "connect"]
@@ -380,7 +380,7 @@ class CudaDriver:
 
     def _look(self) -> None:
         """After waiting: kernels may have reported something."""
-        for look in driver.after_waiting:
+        for look in faults.after_waiting:
             look()
 
     def stream_is_idle(self, device: int, stream: int) -> bool:

@@ -22,7 +22,6 @@ from dynograd.errors import DeviceError, user_level
 __all__ = ["check_index", "get", "is_emulated", "known", "reason", "synchronizations"]
 
 at_first_use: list[Callable[[], None]] = []  # what higher layers want done before a device is first used
-after_waiting: list[Callable[[], None]] = []  # and each time the host has waited for one: kernels may have reported
 
 _driver: Any = None
 _reason = ""

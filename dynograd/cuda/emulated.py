@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dynograd.cuda import driver, thread_state
+from dynograd.cuda import faults, thread_state
 from dynograd.errors import DeviceError
 
 __all__ = ["EmulatedDriver"]
@@ -171,7 +171,7 @@ class EmulatedDriver:
         if _current.captured_device >= 0:
             raise DeviceError(f"{who}: waiting cannot be captured in a CUDA graph. Do it before or after the capture.")
         self.waits += 1
-        for look in driver.after_waiting:
+        for look in faults.after_waiting:
             look()
 
     def stream_is_idle(self, device: int, stream: int) -> bool:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from dynograd.errors import DeviceError
 
-__all__ = ["CudaError", "describe", "is_sticky", "users_line"]
+__all__ = ["CudaError", "after_waiting", "describe", "is_sticky", "users_line"]
+
+after_waiting: list[
+    Callable[[], None]
+] = []  # called each time the host has waited for a device: kernels may have reported
 
 
 class CudaError(DeviceError):

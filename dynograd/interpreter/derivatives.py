@@ -17,7 +17,8 @@ from dynograd.interpreter.fusion import backward_of, least_backward
 from dynograd.interpreter.history import GraphSaved
 from dynograd.interpreter.shared import node_classes, tuple_text
 from dynograd.kernels import kernel
-from dynograd.ops.layout.broadcasting import convert, fit
+from dynograd.ops.elementwise.arithmetic import conj
+from dynograd.ops.layout.broadcasting import convert, stretch, sum_to
 from dynograd.ops.op import Op, registry
 
 _names = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
@@ -166,5 +167,19 @@ def _finish(parts: Any, adapt: tuple, edges: tuple) -> tuple:
         if part is None or edge is None:
             found.append(None)
             continue
-        found.append(fit(part, *wanted))
+        found.append(_fit(part, *wanted))
     return tuple(found)
+
+
+def _fit(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """A gradient, brought to the shape and dtype of the operand that it belongs to."""
+    conjugate = getattr(value, "array", value).dtype.kind == "c"
+    if conjugate:
+        value = conj(value)
+    if value.shape != shape:
+        value = sum_to(value, shape) if len(value.shape) >= len(shape) else stretch(value, shape)
+        if value.shape != shape:
+            value = stretch(value, shape)
+    if dtype is not None and getattr(value, "array", value).dtype != dtype:
+        value = convert(value, dtypes.BY_NUM[dtype.num])
+    return value

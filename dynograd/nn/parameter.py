@@ -1,14 +1,27 @@
-"""Parameter and Buffer: tensors that a Module registers when they are assigned to it."""
+"""Parameter and Buffer: tensors that a Module registers when they are assigned to it; and those whose shape is not known yet.
+
+`nn/layers/lazy.py` has the modules that hold the latter until their first forward.
+"""
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
+from dynograd.base.shapes import Size
 from dynograd.interpreter.override_protocol import disabled_torch_function
-from dynograd.tensor.tensor import Tensor
+from dynograd.tensor.creation import empty
+from dynograd.tensor.tensor import Tensor, wrap
 
-__all__ = ["Buffer", "Parameter"]
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "UninitializedTensorMixin",
+    "is_lazy",
+]
+
+_MEMORY: Any = Tensor.__dict__["array"]
 
 
 class Parameter(Tensor):
@@ -73,8 +86,174 @@ class Buffer(Tensor):
         pass
 
 
-def __getattr__(name: str) -> Any:
-    """PyTorch's other names of this module, which lies above it here."""
-    if name in ("UninitializedBuffer", "UninitializedParameter", "UninitializedTensorMixin", "is_lazy"):
-        return getattr(import_module("dynograd.nn.uninitialized"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+class UninitializedTensorMixin:
+    """A tensor with a dtype and a device but no shape: it can be moved, converted and materialised, and nothing else."""
+
+    __slots__ = ()
+
+    cls_to_become: ClassVar[Any]
+    _requires_grad: bool
+
+    @property
+    def array(self) -> Any:
+        raise ValueError(
+            f"Attempted to use an uninitialized parameter: {type(self).__name__} has no values yet. Lazy modules get theirs at the first "
+            f"forward: call the model with a dummy batch before, or call materialize(shape)."
+        )
+
+    @array.setter
+    def array(self, value: Any) -> None:
+        _MEMORY.__set__(self, value)
+
+    @property
+    def shape(self) -> Size:
+        raise RuntimeError(
+            f"Can't access the shape of an uninitialized parameter or buffer ({type(self).__name__}). Lazy modules learn theirs at the "
+            f"first forward: call the model with a dummy batch before."
+        )
+
+    @property
+    def data(self) -> Tensor:
+        return wrap(_MEMORY.__get__(self))
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        self.take_memory(value)
+
+    def take_memory(self, source: Tensor) -> None:
+        self.array = source.data.array
+
+    @property
+    def dtype(self) -> Any:
+        return self.data.dtype
+
+    @property
+    def device(self) -> Any:
+        return self.data.device
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.data.is_cuda
+
+    def get_device(self) -> int:
+        return self.data.get_device()
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Becomes a plain parameter or buffer of `shape` in place, with any values; device and dtype stay unless they are given."""
+        self.array = empty(
+            tuple(shape), device=self.device if device is None else device, dtype=self.dtype if dtype is None else dtype
+        ).array
+        self.__class__ = self.cls_to_become
+
+    def detach(self) -> Any:
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        return self._like(self.data.to(*args, **kwargs))
+
+    def copy_(self, source: Any, non_blocking: bool = False) -> Any:
+        """Nothing to copy from another one without values; from a tensor it is an error."""
+        if not is_lazy(source):
+            _ = self.array
+        return self
+
+    def share_memory_(self) -> Any:
+        raise RuntimeError(
+            f"Can't share memory on an uninitialized parameter or buffer ({type(self).__name__}). Call the model with a dummy batch before."
+        )
+
+    def _like(self, data: Tensor) -> Any:
+        kind: Any = type(self)
+        tensor = kind(requires_grad=self._requires_grad, device=data.device, dtype=data.dtype)
+        tensor.__dict__.update(self.__dict__)
+        return tensor
+
+    def __repr__(self, **options: Any) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __deepcopy__(self, memo: dict) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = self._like(self.data)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        place = str(self.device) if self.is_cuda else None
+        return _rebuild, (type(self), self._requires_grad, place, self.dtype)
+
+
+def _converter(name: str) -> Any:
+    def convert(self: Any, *args: Any) -> Any:
+        return self._like(getattr(self.data, name)(*args))
+
+    convert.__name__ = name
+    convert.__doc__ = f"As `Tensor.{name}`, without values."
+    return convert
+
+
+for _name in ("half", "float", "double", "bfloat16", "char", "short", "int", "long", "type", "cpu", "cuda"):
+    setattr(UninitializedTensorMixin, _name, _converter(_name))
+
+
+def _rebuild(kind: Any, requires_grad: bool, device: Any, dtype: Any) -> Any:
+    return kind(requires_grad=requires_grad, device=device, dtype=dtype)
+
+
+def _start(kind: Any, tensor: Any) -> Any:
+    tensor.__class__ = kind
+    return tensor
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter whose shape is not known yet; `materialize(shape)` makes it a `Parameter`.
+
+    >>> weight = dynograd.nn.UninitializedParameter()
+    >>> weight
+    <UninitializedParameter>
+    >>> weight.materialize((2, 3))
+    >>> type(weight).__name__, weight.shape
+    ('Parameter', dynograd.Size([2, 3]))
+    """
+
+    __slots__ = ()
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
+        return _start(cls, Parameter(empty(0, device=device, dtype=dtype), requires_grad))
+
+    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
+        pass
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Buffer):
+    """A buffer whose shape is not known yet; `materialize(shape)` makes it a `Buffer`.
+
+    Args:
+        persistent: whether `state_dict()` holds it.
+    """
+
+    __slots__ = ()
+    cls_to_become = Buffer
+    persistent: bool
+
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> Any:
+        buffer = Buffer(empty(0, device=device, dtype=dtype), persistent=persistent)
+        if requires_grad:
+            buffer.requires_grad = True
+        return _start(cls, buffer)
+
+    def __init__(
+        self, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> None:
+        pass
+
+    def _like(self, data: Tensor) -> Any:
+        buffer = super()._like(data)
+        buffer.persistent = self.persistent
+        return buffer
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether `param` is an `UninitializedParameter` or `UninitializedBuffer`."""
+    return isinstance(param, UninitializedTensorMixin)

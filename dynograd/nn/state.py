@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from dynograd.autograd.modes import no_grad
 from dynograd.errors import StateDictError, user_level
-from dynograd.nn.parameter import Parameter
-from dynograd.nn.uninitialized import is_lazy
+from dynograd.nn.parameter import Parameter, is_lazy
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["StateMethods"]

@@ -14,9 +14,8 @@ from dynograd.ops.layout.views import reshape
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.matmul.sparse_products import sparse_sampled
 from dynograd.sparse import coordinates
-from dynograd.sparse.making import form_of
 from dynograd.sparse.rules import sum_of
-from dynograd.sparse.tensor import COO, SparseTensor, of_coordinates
+from dynograd.sparse.tensor import COO, SparseTensor, form_of, of_coordinates
 from dynograd.tensor.creation import arange, as_tensor, empty, zeros
 
 __all__ = ["addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum"]

@@ -12,12 +12,11 @@ from dynograd.ops.index.indexing import getitem
 from dynograd.ops.index.lookups import nonzero
 from dynograd.ops.layout.transposes import movedim
 from dynograd.sparse import coordinates
-from dynograd.sparse.tensor import COO, CSC, CSR, SparseTensor, compressed, of_coordinates
+from dynograd.sparse.tensor import COO, CSC, CSR, SparseTensor, compressed, form_of, of_coordinates
 from dynograd.tensor.creation import as_tensor, empty, tensor
 from dynograd.tensor.tensor import Tensor
 
 __all__ = [
-    "form_of",
     "sparse_compressed_tensor",
     "sparse_coo_tensor",
     "sparse_csc_tensor",
@@ -28,23 +27,6 @@ __all__ = [
     "to_sparse_csc",
     "to_sparse_csr",
 ]
-
-_FORMS = (COO, CSR, CSC)
-
-
-def form_of(who: str, layout: Any) -> str:
-    """The name of a sparse layout.
-
-    Raises:
-        ValueError: it is none that dynograd has.
-    """
-    name = str(layout).rpartition(".")[2]
-    if name not in _FORMS:
-        raise ValueError(
-            f"{who}: layout {layout} is none of {', '.join(f'dynograd.{form}' for form in _FORMS)}. Blocked layouts (bsr, bsc) are not "
-            f"supported; use sparse_csr."
-        )
-    return name
 
 
 def sparse_coo_tensor(
@@ -258,7 +240,7 @@ def _as(form: str) -> Callable[..., SparseTensor]:
     return method
 
 
-to_sparse_coo, to_sparse_csr, to_sparse_csc = (_as(form) for form in _FORMS)
+to_sparse_coo, to_sparse_csr, to_sparse_csc = (_as(form) for form in (COO, CSR, CSC))
 
 
 def from_parts(layout: Any, parts: Any) -> SparseTensor:

@@ -358,3 +358,6 @@ def zero_(self: SparseTensor) -> SparseTensor:
 
 
 SparseTensor.zero_ = zero_  # type: ignore[assignment, method-assign]
+
+
+SparseTensor.__dynograd_op__ = staticmethod(run_op)

@@ -23,9 +23,9 @@ from dynograd.tensor import printing
 from dynograd.tensor.borrowed_gradients import gradients_of
 from dynograd.tensor.tensor import Tensor, wrap
 
-__all__ = ["COO", "CSC", "CSR", "SparseTensor", "compressed", "of_coordinates"]
+__all__ = ["COO", "CSC", "CSR", "SparseTensor", "compressed", "form_of", "of_coordinates"]
 
-COO, CSR, CSC = "sparse_coo", "sparse_csr", "sparse_csc"
+COO, CSR, CSC = _FORMS = "sparse_coo", "sparse_csr", "sparse_csc"
 
 
 class NoMemoryError(TypeError):
@@ -269,8 +269,6 @@ class SparseTensor(Tensor):
         self, sparse_dim: Any = None, *, layout: Any = None, blocksize: Any = None, dense_dim: Any = None
     ) -> Any:
         """In another sparse layout; coordinates unless given."""
-        from dynograd.sparse.making import form_of
-
         form = COO if layout is None else form_of("to_sparse", layout)
         return {COO: self.to_sparse_coo, CSR: self.to_sparse_csr, CSC: self.to_sparse_csc}[form]()
 
@@ -411,12 +409,6 @@ class SparseTensor(Tensor):
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _make, (self.form, self.places, self.starts, self.entries, self.whole, self.coalesced)
 
-    @staticmethod
-    def __dynograd_op__(op: Any, arguments: dict[str, Any]) -> Any:
-        from dynograd.sparse.rules import run_op
-
-        return run_op(op, arguments)
-
 
 for _name in ("float", "double", "half", "bfloat16", "long", "int", "short", "char", "byte", "cfloat", "cdouble"):
 
@@ -433,6 +425,21 @@ def _make(form: str, places: Any, starts: Any, entries: Any, whole: tuple[int, .
     sparse.form, sparse.places, sparse.starts, sparse.entries = form, places, starts, entries
     sparse.whole, sparse.coalesced, sparse.rows = tuple(whole), coalesced, None
     return sparse
+
+
+def form_of(who: str, layout: Any) -> str:
+    """The name of a sparse layout.
+
+    Raises:
+        ValueError: it is none that dynograd has.
+    """
+    name = str(layout).rpartition(".")[2]
+    if name not in _FORMS:
+        raise ValueError(
+            f"{who}: layout {layout} is none of {', '.join(f'dynograd.{form}' for form in _FORMS)}. Blocked layouts (bsr, bsc) are not "
+            f"supported; use sparse_csr."
+        )
+    return name
 
 
 def of_coordinates(places: Any, entries: Any, whole: Sequence[int], coalesced: bool = False) -> SparseTensor:

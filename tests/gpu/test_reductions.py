@@ -7,7 +7,7 @@ import numpy
 import pytest
 
 from dynograd.kernels.build.batch_invariance import use_batch_invariant
-from dynograd.kernels.reduce import reductions_cuda
+from dynograd.kernels.reduce import reducing_cuda, reductions_cuda
 from tests.gpu.twins import compared, on_device
 from tests.gpu.values import numbers
 
@@ -26,8 +26,8 @@ def drawn(shape, kind):
 @pytest.fixture
 def small_tiles(monkeypatch):
     """Tiles and numbers of programs with which short rows are cut."""
-    monkeypatch.setattr(reductions_cuda, "_ENOUGH", 4)
-    monkeypatch.setattr(reductions_cuda.tiles, "__defaults__", (32,))
+    monkeypatch.setattr(reducing_cuda, "_ENOUGH", 4)
+    monkeypatch.setattr(reducing_cuda.tiles, "__defaults__", (32,))
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -195,9 +195,7 @@ def test_batches_decide_nothing():
     """In batch-invariant mode the number of rows decides neither the tiles of a row nor its segments."""
     with use_batch_invariant():
         for n in (7, 500, 5000, 200_000):
-            ways = {
-                (*reductions_cuda.tiles(outer, n, 1)[:2], *reductions_cuda.cut(n, 64, outer)) for outer in (1, 3, 4096)
-            }
+            ways = {(*reducing_cuda.tiles(outer, n, 1)[:2], *reducing_cuda.cut(n, 64, outer)) for outer in (1, 3, 4096)}
             assert len(ways) == 1
         compared("reductions", "sum", drawn((2, 300), "float32"), 1, False)
-    assert len({reductions_cuda.cut(200_000, 64, outer) for outer in (1, 4096)}) == 2
+    assert len({reducing_cuda.cut(200_000, 64, outer) for outer in (1, 4096)}) == 2

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy
 import pytest
 
-from dynograd.kernels.reduce import reductions_cuda, scans_cuda
+from dynograd.kernels.reduce import reducing_cuda, scans_cuda
 from tests.gpu.twins import compared
 from tests.gpu.values import numbers
 
@@ -49,7 +49,7 @@ def test_extremes_nan():
 def small_tiles(monkeypatch):
     monkeypatch.setattr(scans_cuda, "_TILE", 16)
     monkeypatch.setattr(scans_cuda, "_TOPS", 4)
-    monkeypatch.setattr(reductions_cuda, "_ENOUGH", 4)
+    monkeypatch.setattr(reducing_cuda, "_ENOUGH", 4)
 
 
 @pytest.mark.usefixtures("small_tiles")
@@ -77,7 +77,7 @@ def test_segments(monkeypatch):
 @pytest.mark.usefixtures("small_tiles")
 def test_extremes_and_logarithms_of_segments(monkeypatch):
     """More segments than are looked at at once; long ties, NaN and infinities that go on into the next segments."""
-    monkeypatch.setattr(reductions_cuda, "_ENOUGH", 100)
+    monkeypatch.setattr(reducing_cuda, "_ENOUGH", 100)
     monkeypatch.setattr(scans_cuda, "_TOPS", 2)
     x = numpy.round(drawn((1, 80)))
     x[0, :30] = -numpy.inf

@@ -11,7 +11,7 @@ import pytest
 import dynograd as dg
 from dynograd import nn
 from dynograd.nn.modules.lazy import LazyModuleMixin
-from dynograd.nn.uninitialized import is_lazy
+from dynograd.nn.parameter import is_lazy
 
 IMAGE = {1: (2, 4, 6), 2: (2, 4, 6, 5), 3: (2, 4, 3, 4, 5)}
 # class, arguments, shape of the input, arguments of the plain class that must come out

@@ -13,15 +13,12 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-import numpy
-
-from dynograd.arrays import buffers
 from dynograd.kernels import module_of
 from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.kernels.build.sizes import COMPILED_ROWS
 from dynograd.kernels.small.object_fields import FIELDS
 
-__all__ = ["compiled_for", "entries", "in_shape", "leave_few_to_numpy", "often_called"]
+__all__ = ["compiled_for", "entries", "leave_few_to_numpy", "often_called"]
 
 SMALL_CALLS = 2048  # at 10 to 150 us instead of 3 to 50: together about what loading Numba costs
 
@@ -104,16 +101,3 @@ def _never(*arguments: Any) -> bool:
 
 
 entries = _Entries()
-
-
-def in_shape(array: Any, shape: tuple[int, ...]) -> Any:
-    """A new array that nobody else has, in another shape: still the owner of its memory, where `reshape` gives a view.
-
-    The backward pass takes an owner for `.grad` as it is, and copies a view.
-    """
-    if array.shape == shape:
-        return array
-    if array.base is not None:
-        return array.reshape(shape) if not buffers.is_leased(array) else numpy.ndarray(shape, array.dtype, array.base)
-    array.resize(shape, refcheck=False)
-    return array

@@ -13,7 +13,7 @@ import numpy
 
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
-from dynograd.kernels.build.launching_cuda import Double, type_of
+from dynograd.kernels.build.launch_arguments_cuda import Double, array_of, type_of
 
 __all__ = ["simt_runner", "triton_runner"]
 
@@ -92,6 +92,20 @@ def _memory_of(array: CudaArray) -> Any:
     return numpy.frombuffer(raw, array.dtype, rest // array.dtype.itemsize)
 
 
+def _view_of(array: CudaArray) -> Any:
+    """The memory of an array as a NumPy array."""
+    if not array.size:
+        return numpy.empty(array.shape, array.dtype)
+    low = array.pointer + sum([min(0, (size - 1) * step) for size, step in zip(array.shape, array.strides)])
+    high = (
+        array.pointer
+        + sum([max(0, (size - 1) * step) for size, step in zip(array.shape, array.strides)])
+        + array.itemsize
+    )
+    raw: Any = (ctypes.c_char * (high - low)).from_address(low)
+    return numpy.ndarray(array.shape, array.dtype, raw, array.pointer - low, array.strides)
+
+
 class _Memory:
     """A CudaArray as Triton's interpreter wants a tensor to be; nothing is copied."""
 
@@ -130,8 +144,6 @@ def take_tensors() -> None:
     """Lets kernels that users write (`@triton.jit`, `@numba.cuda.jit`) take Tensors and CudaArrays."""
     from triton.runtime import interpreter
 
-    from dynograd.kernels.build.user_kernels_cuda import array_of, view_of
-
     _repair()
     executor = interpreter.GridExecutor
     execute = executor.__call__
@@ -161,7 +173,7 @@ def take_tensors() -> None:
             None if isinstance(value, numpy.ndarray) else array_of(value, self.fn.__name__) for value in arguments
         ]
         return simulate(
-            self, *[value if array is None else view_of(array) for value, array in zip(arguments, arrays, strict=True)]
+            self, *[value if array is None else _view_of(array) for value, array in zip(arguments, arrays, strict=True)]
         )
 
     kernel.FakeCUDAKernel.__call__ = simulated  # type: ignore[method-assign]

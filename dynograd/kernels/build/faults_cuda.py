@@ -16,7 +16,7 @@ from typing import Any
 import numpy
 
 from dynograd.arrays.cuda_arrays import CudaArray
-from dynograd.cuda import driver
+from dynograd.cuda import driver, faults
 from dynograd.errors import IndexRangeError
 
 __all__ = ["announce", "check", "immediate", "site", "word"]
@@ -107,4 +107,4 @@ def check(device: int | None = None) -> None:
                 )
 
 
-driver.after_waiting.append(check)
+faults.after_waiting.append(check)

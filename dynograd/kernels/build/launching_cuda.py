@@ -14,7 +14,6 @@ generated that checks devices, finds the machine code by dtypes and alignment, p
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import inspect
 import struct
@@ -28,62 +27,28 @@ from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.base.generated_sources import run_source
 from dynograd.cuda import allocator, driver, streams, thread_state
-from dynograd.errors import DeviceError, DtypeError
+from dynograd.errors import DeviceError
+from dynograd.kernels.build import emulation_cuda
+from dynograd.kernels.build.launch_arguments_cuda import (
+    INT32,
+    INT64,
+    PLAIN,
+    ROLES,
+    Double,
+    alignment_mask,
+    packed_as,
+    parameter_blocks,
+    type_of,
+)
 
 __all__ = [
-    "FORMATS",
-    "Double",
     "SimtKernel",
     "TritonKernel",
     "exercised",
-    "parameter_block",
-    "parameter_blocks",
     "simt_kernel",
     "triton_kernel",
     "triton_source",
-    "type_of",
 ]
-
-_POINTERS = {
-    "bool": "*i1", "int8": "*i8", "int16": "*i16", "int32": "*i32", "int64": "*i64",
-    "uint8": "*u8", "uint16": "*u16", "uint32": "*u32", "uint64": "*u64",
-    "float16": "*fp16", "bfloat16": "*bf16", "float32": "*fp32", "float64": "*fp64",
-}  # fmt: skip
-FORMATS = {
-    "i1": "B", "u1": "B", "i8": "b", "u8": "B", "i16": "h", "u16": "H", "i32": "i", "u32": "I", "i64": "q", "u64": "Q",
-    "fp32": "f", "fp64": "d",
-}  # fmt: skip
-_SLOTS = 256
-_INT32 = range(-(1 << 31), 1 << 31)
-_INT64 = range(-(1 << 63), 1 << 63)
-
-
-class Double(float):
-    """A float argument that the kernel takes as float64."""
-
-    __slots__ = ()
-
-
-_PLAIN = (int, float, bool, str)
-_ROLES: dict[type, str] = {CudaArray: "A", int: "i", float: "f", Double: "d", bool: "b", type(None): "N"}
-
-
-class _Block(threading.local):
-    """This thread's parameter block: a word for each argument, and the words' addresses as the driver wants them."""
-
-    def __init__(self) -> None:
-        words = bytearray(8 * _SLOTS)
-        first = ctypes.addressof((ctypes.c_char * len(words)).from_buffer(words))
-        addresses = (ctypes.c_void_p * _SLOTS)(*range(first, first + 8 * _SLOTS, 8))
-        self.block = (words, ctypes.addressof(addresses), addresses)
-
-
-parameter_blocks = _Block()  # `.block`: (words, address of the array with the words' addresses, that array)
-
-
-def parameter_block() -> tuple[bytearray, int, Any]:
-    """This thread's (words, address of the array with the words' addresses, that array)."""
-    return parameter_blocks.block
 
 
 class _Kernel:
@@ -135,7 +100,7 @@ class _Kernel:
         """A launch whose arguments were not expected. The first one on a GPU teaches `entry` what to expect."""
         arguments = tuple(
             [
-                argument if type(argument) in _ROLES else self._plain(argument, place)
+                argument if type(argument) in ROLES else self._plain(argument, place)
                 for place, argument in enumerate(arguments)
             ]
         )
@@ -152,7 +117,7 @@ class _Kernel:
         launcher = self.launchers.get(kinds)
         if launcher is None:
             with self.lock:
-                roles = "".join([_ROLES[type(argument)] for argument in arguments])
+                roles = "".join([ROLES[type(argument)] for argument in arguments])
                 launcher = self.launchers.setdefault(kinds, _Launcher(self, roles, kinds[len(arguments) :]))
                 if len(self.launchers) == 1:
                     self.entry.__globals__.update(launcher.names_used)
@@ -253,8 +218,6 @@ class TritonKernel(_Kernel):
         return self.title + self.function.cache_key
 
     def in_emulation(self, constants: dict[str, Any]) -> Callable[..., None]:
-        from dynograd.kernels.build import emulation_cuda
-
         return emulation_cuda.triton_runner(self.function, {name: constants[name] for name in self.own})
 
 
@@ -290,8 +253,6 @@ class SimtKernel(_Kernel):
         return self.title + _stamp_of(self.function)
 
     def in_emulation(self, constants: dict[str, Any]) -> Callable[..., None]:
-        from dynograd.kernels.build import emulation_cuda
-
         return emulation_cuda.simt_runner(self.function, constants["threads"], constants["shared"])
 
     def heading(self, keywords: bool = True) -> str:
@@ -319,7 +280,7 @@ class _Launcher:
             "_active": thread_state.current, "_local": parameter_blocks, "_variants": self.found, "_variant": self._variant,
             "_wide": self._wide, "_rare": self._rare, "_put": self.driver.launch, "_too_wide": (struct.error, OverflowError),
             "_current_handle": streams.current_handle, "_current_device": streams.current_device,
-            "_mixed": self._mixed, "_mask": _mask, "_call": kernel.call,
+            "_mixed": self._mixed, "_mask": alignment_mask, "_call": kernel.call,
             "_A": CudaArray, "_i": int, "_f": float, "_d": Double, "_b": bool, "_N": type(None),
             **{f"_t_{name}": one for name, one in zip(kernel.constants, constant_types, strict=True)},
             **{f"_d_{name}": one for name, one in kernel.defaults.items()},
@@ -368,7 +329,7 @@ class _Launcher:
             lines += ["    _device = _current_device()", "    _low = 0"]
         # Constants of Triton's types are told apart by their ids, which costs less than their hash; `_variant` keeps them alive.
         marks = [
-            name if kind in _PLAIN else f"id({name})"
+            name if kind in PLAIN else f"id({name})"
             for name, kind in zip(kernel.constants, constant_types, strict=True)
             if kind is not type(None)
         ]
@@ -405,7 +366,7 @@ class _Launcher:
             not argument & 15 for name, argument in named if type(argument) is int and name in self.kernel.divisible
         ]
         marks = [
-            argument if type(argument) in _PLAIN else id(argument) for argument in constants if argument is not None
+            argument if type(argument) in PLAIN else id(argument) for argument in constants if argument is not None
         ]
         variant = self.found.get(
             (arrays[0].layout.device, 0, *[argument.dtype for argument in arrays], *special, *marks)
@@ -446,7 +407,7 @@ class _Launcher:
             function = self.driver.get_function(module, binary.entry)
             if shared > 48 << 10:
                 self.driver.set_max_shared(function, shared)
-            pack = struct.Struct("<" + "".join(map(_format, types.values())) + "QQ").pack_into
+            pack = struct.Struct("<" + "".join(map(packed_as, types.values())) + "QQ").pack_into
             threads = (binary.threads or named["threads"], 1, 1)
             rare = binary if binary.scratch or binary.cluster > 1 else None
             variant = self.found[key] = (pack, function, threads, shared, rare)
@@ -472,19 +433,19 @@ class _Launcher:
         """A launch with an int beyond 32 bits, or a float beyond float32's range (which becomes an infinity)."""
         values = []
         for name, value in zip(self.kernel.names, arguments, strict=True):
-            if type(value) is int and value not in _INT64:
+            if type(value) is int and value not in INT64:
                 raise OverflowError(f"{self.kernel.title}: {name}={value} does not fit in 64 bits.")
             if type(value) is float:
                 with numpy.errstate(over="ignore"):
                     value = float(numpy.float32(value))
             values.append(value)
-        widths = tuple([type(value) is int and value not in _INT32 for value in values])
+        widths = tuple([type(value) is int and value not in INT32 for value in values])
         special = tuple([
             type(value) is int and not value & 15 and name in self.kernel.divisible
             for name, value in zip(self.kernel.names, values, strict=True)
         ])  # fmt: skip
         dtypes = tuple([value.dtype for value in values if type(value) is CudaArray])
-        marks = [constant if type(constant) in _PLAIN else id(constant) for constant in constants]
+        marks = [constant if type(constant) in PLAIN else id(constant) for constant in constants]
         key = ("wide", device, low, dtypes, widths, special, *marks)
         pack, function, threads, shared, rare = self.found.get(key) or self._variant(
             key, tuple(values), constants, device, wide=True
@@ -517,45 +478,8 @@ class _Launcher:
         self.driver.launch(function, grid, threads, shared, stream, block[1])
 
 
-def _mask(*pointers: int) -> int:
-    """Which pointers are no multiples of 16, as bits; never 0."""
-    mask = 1
-    for pointer in pointers:
-        mask = mask << 1 | (pointer & 15 != 0)
-    return mask
-
-
-def _format(kind: str) -> str:
-    """How `struct` writes an argument, in words of 8 bytes."""
-    if kind == "None":
-        return ""
-    if kind[0] == "[":
-        return "QQqqQqq"
-    letter = "Q" if kind[0] == "*" else FORMATS[kind]
-    return f"{letter}{8 - struct.calcsize(letter)}x"
-
-
 def _array_words(name: str) -> str:
     return f"0, 0, _l_{name}.size, _l_{name}.itemsize, _p_{name}, _l_{name}.size, _l_{name}.itemsize"
-
-
-def type_of(value: Any) -> str:
-    """The type, in Triton's words, that a kernel sees for an argument.
-
-    Raises:
-        DtypeError: no kernel takes an array of its dtype.
-    """
-    kind = type(value)
-    if kind is CudaArray:
-        pointer = _POINTERS.get(value.dtype.name)
-        if pointer is None:
-            raise DtypeError(
-                f"no GPU kernel takes arrays of {value.dtype}; pass their parts (x.real, x.imag), or use x.cpu()."
-            )
-        return pointer
-    if kind is int:
-        return "i32" if value in _INT32 else "i64"
-    return {bool: "i1", float: "fp32", Double: "fp64", type(None): "None"}[kind]
 
 
 # --- making kernels ----------------------------------------------------------------------------------------------------------

@@ -7,17 +7,16 @@ needs no C compiler. In emulation the interpreter and the simulator are taught t
 
 from __future__ import annotations
 
-import ctypes
 import struct
 from collections.abc import Callable
 from typing import Any
 
 import numpy
 
-from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.cuda import allocator, driver, streams
 from dynograd.errors import DeviceError
-from dynograd.kernels.build.launching_cuda import FORMATS, parameter_block
+from dynograd.kernels.build import emulation_cuda
+from dynograd.kernels.build.launch_arguments_cuda import FORMATS, array_of, parameter_block
 
 __all__ = ["install"]
 
@@ -30,29 +29,11 @@ def install() -> None:
     except ImportError:
         return
     if used.emulated:
-        from dynograd.kernels.build import emulation_cuda
-
         emulation_cuda.take_tensors()
         return
     driver_of_triton = _driver_class()(used)
     triton.runtime.driver.set_active(driver_of_triton)
     triton.runtime.driver._default = driver_of_triton  # so that reset_active() does not look for PyTorch
-
-
-def array_of(value: Any, who: str) -> CudaArray | None:
-    """The CudaArray of a Tensor or CudaArray; None for other values.
-
-    Raises:
-        DeviceError: it is on the CPU.
-    """
-    array = value if isinstance(value, CudaArray) else getattr(value, "array", None)
-    if isinstance(array, CudaArray):
-        return array
-    if isinstance(value, numpy.ndarray) or isinstance(array, numpy.ndarray):
-        raise DeviceError(
-            f"{who}: an argument of shape {value.shape} is on the CPU; the kernel runs on a GPU. Use x.to('cuda')."
-        )
-    return None
 
 
 def _driver_class() -> type:
@@ -230,17 +211,3 @@ def _benchmark(call: Callable[[], Any], quantiles: Any = None, **_: Any) -> Any:
     if quantiles is None:
         return float(numpy.median(times))
     return [float(quantile) for quantile in numpy.quantile(times, quantiles)]
-
-
-def view_of(array: CudaArray) -> Any:
-    """In emulation: the memory of an array as a NumPy array."""
-    if not array.size:
-        return numpy.empty(array.shape, array.dtype)
-    low = array.pointer + sum([min(0, (size - 1) * step) for size, step in zip(array.shape, array.strides)])
-    high = (
-        array.pointer
-        + sum([max(0, (size - 1) * step) for size, step in zip(array.shape, array.strides)])
-        + array.itemsize
-    )
-    raw: Any = (ctypes.c_char * (high - low)).from_address(low)
-    return numpy.ndarray(array.shape, array.dtype, raw, array.pointer - low, array.strides)

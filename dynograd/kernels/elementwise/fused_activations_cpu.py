@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from dynograd.kernels.build.compiled_kernels import compiled_for, in_shape
+from dynograd.arrays.buffers import in_shape
+from dynograd.kernels.build.compiled_kernels import compiled_for
 from dynograd.kernels.rows.folding_cpu import rows_of, vector_of
 
 __all__ = [

@@ -19,7 +19,7 @@ from dynograd.base.generated_sources import run_source
 from dynograd.base.shapes import broadcast_shapes
 from dynograd.cuda import allocator, driver, thread_state
 from dynograd.kernels.build import launching_cuda
-from dynograd.kernels.build.launching_cuda import Double
+from dynograd.kernels.build.launch_arguments_cuda import Double
 from dynograd.kernels.build.through_host_cuda import NoComplexKernelError
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Tree

@@ -9,7 +9,7 @@ import numpy
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.cuda import streams
-from dynograd.kernels.build.launching_cuda import Double
+from dynograd.kernels.build.launch_arguments_cuda import Double
 from dynograd.kernels.layout import creation_cpu
 from dynograd.kernels.layout import creation_triton as kernels
 from dynograd.kernels.layout.copies_cuda import full, zeros

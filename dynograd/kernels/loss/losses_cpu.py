@@ -13,7 +13,8 @@ from math import prod
 import numpy as np
 
 from dynograd.arrays import buffers
-from dynograd.kernels.build.compiled_kernels import compiled_for, in_shape
+from dynograd.arrays.buffers import in_shape
+from dynograd.kernels.build.compiled_kernels import compiled_for
 
 __all__ = [
     "cross_entropy_backward",

@@ -16,7 +16,7 @@ from dynograd.arrays import cuda_arrays
 from dynograd.kernels.elementwise.loops_cuda import triton_type
 from dynograd.kernels.layout.copies_cuda import contiguous
 from dynograd.kernels.loss import losses_triton as device
-from dynograd.kernels.reduce.reductions_cuda import computed, number, power_of_two, reduced, rows_at_once, with_kept
+from dynograd.kernels.reduce.reducing_cuda import computed, number, power_of_two, reduced, rows_at_once, with_kept
 from dynograd.kernels.rows.folding_cuda import constant
 from dynograd.kernels.rows.row_programs_cuda import run
 

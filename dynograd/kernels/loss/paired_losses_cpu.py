@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.arrays import buffers
-from dynograd.kernels.build.compiled_kernels import compiled_for, in_shape
+from dynograd.arrays.buffers import in_shape
+from dynograd.kernels.build.compiled_kernels import compiled_for
 
 __all__ = ["loss_backward", "loss_forward", "pays"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.kernels.reduce.reductions_cuda import reduced
+from dynograd.kernels.reduce.reducing_cuda import reduced
 from dynograd.kernels.rows.folding_cuda import one_row
 from dynograd.kernels.rows.row_programs_cuda import part_sums, run
 

@@ -11,7 +11,8 @@ from math import prod
 import numpy as np
 
 from dynograd.arrays import buffers
-from dynograd.kernels.build.compiled_kernels import compiled_for, in_shape
+from dynograd.arrays.buffers import in_shape
+from dynograd.kernels.build.compiled_kernels import compiled_for
 from dynograd.kernels.reduce.reductions_cpu import widened
 from dynograd.kernels.rows.folding_cpu import kernels_for, like, rows_of, vector_of
 

@@ -15,7 +15,7 @@ from dynograd.arrays.cuda_arrays import operations
 from dynograd.kernels.elementwise.loops_cuda import triton_type
 from dynograd.kernels.layout.copies_cuda import contiguous
 from dynograd.kernels.norm import normalizations_triton as device
-from dynograd.kernels.reduce.reductions_cuda import computed, number, power_of_two, reduced
+from dynograd.kernels.reduce.reducing_cuda import computed, number, power_of_two, reduced
 from dynograd.kernels.rows.folding_cuda import constant, rows_of, vector_of
 from dynograd.kernels.rows.row_programs_cuda import run
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.arrays.cuda_arrays import operations
-from dynograd.kernels.reduce.reductions_cuda import dims_of, kept_shape, with_kept
+from dynograd.kernels.reduce.reducing_cuda import dims_of, kept_shape, with_kept
 from dynograd.kernels.rows.folding_cuda import rows_along
 from dynograd.kernels.rows.row_programs_cuda import run
 

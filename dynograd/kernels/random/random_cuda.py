@@ -13,7 +13,7 @@ import numpy
 
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray, operations
-from dynograd.kernels.build.launching_cuda import Double
+from dynograd.kernels.build.launch_arguments_cuda import Double
 from dynograd.kernels.layout.copies_cuda import contiguous, is_half
 from dynograd.kernels.layout.creation_cuda import index_of
 from dynograd.kernels.random import random_triton as kernels

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy
 
-from dynograd.kernels.build.compiled_kernels import compiled_for, in_shape
+from dynograd.arrays.buffers import in_shape
+from dynograd.kernels.build.compiled_kernels import compiled_for
 from dynograd.kernels.reduce.reductions_cpu import by_numpy, count_of, widened
 
 # Below this NumPy's five short passes cost about as much as one kernel.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.kernels.layout.copies_cuda import contiguous
-from dynograd.kernels.reduce.reductions_cuda import dims_of, kept_shape
+from dynograd.kernels.reduce.reducing_cuda import dims_of, kept_shape
 from dynograd.kernels.rows.folding_cuda import rows_along
 from dynograd.kernels.rows.row_programs_cuda import run
 

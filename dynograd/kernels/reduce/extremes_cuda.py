@@ -10,7 +10,7 @@ from dynograd.arrays import cuda_arrays
 from dynograd.kernels.elementwise.loops_cuda import triton_type
 from dynograd.kernels.layout.copies_cuda import contiguous
 from dynograd.kernels.reduce import reductions_triton as device
-from dynograd.kernels.reduce.reductions_cuda import (
+from dynograd.kernels.reduce.reducing_cuda import (
     computed,
     cut,
     first_of,

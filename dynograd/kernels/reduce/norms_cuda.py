@@ -9,7 +9,7 @@ from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import operations
 from dynograd.kernels.elementwise.loops_cuda import CudaLoop
 from dynograd.kernels.formula.formulas import parse
-from dynograd.kernels.reduce.reductions_cuda import computed, reduced
+from dynograd.kernels.reduce.reducing_cuda import computed, reduced
 
 __all__ = ["absolute_power", "renorm", "signed_power", "vector_norm_forward"]
 

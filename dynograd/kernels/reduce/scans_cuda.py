@@ -11,7 +11,7 @@ from dynograd.arrays.cuda_arrays import operations
 from dynograd.kernels.elementwise.loops_cuda import triton_type
 from dynograd.kernels.layout.copies_cuda import contiguous
 from dynograd.kernels.reduce import scans_triton as device
-from dynograd.kernels.reduce.reductions_cuda import computed, cut, first_of, in_three, reduced, tiles, widened
+from dynograd.kernels.reduce.reducing_cuda import computed, cut, first_of, in_three, reduced, tiles, widened
 
 __all__ = [
     "behind_one",

@@ -7,7 +7,8 @@ from math import prod
 
 import numpy as np
 
-from dynograd.kernels.build.compiled_kernels import compiled_for, in_shape
+from dynograd.arrays.buffers import in_shape
+from dynograd.kernels.build.compiled_kernels import compiled_for
 from dynograd.kernels.reduce.reductions_cpu import widened
 
 __all__ = ["kernels_for", "like", "rows_of", "run_along", "vector_of"]

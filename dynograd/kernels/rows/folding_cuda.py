@@ -9,7 +9,7 @@ from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.cuda import streams, thread_state
 from dynograd.kernels.layout.copies_cuda import contiguous
-from dynograd.kernels.reduce.reductions_cuda import computed
+from dynograd.kernels.reduce.reducing_cuda import computed
 
 __all__ = ["constant", "one_row", "rows_along", "rows_of", "vector_of"]
 

@@ -15,9 +15,9 @@ from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.kernels.build import launching_cuda
 from dynograd.kernels.build.batch_invariance import batch_invariant
-from dynograd.kernels.build.launching_cuda import Double
+from dynograd.kernels.build.launch_arguments_cuda import Double
 from dynograd.kernels.elementwise.loops_cuda import triton_type
-from dynograd.kernels.reduce.reductions_cuda import power_of_two, reduced, rows_at_once
+from dynograd.kernels.reduce.reducing_cuda import power_of_two, reduced, rows_at_once
 from dynograd.kernels.rows import row_programs_triton
 from dynograd.kernels.rows.row_formulas import PROGRAMS
 from dynograd.kernels.rows.row_programs import COLUMN_SUM, EACH, NUMBER, ROW, RowProgram

@@ -19,9 +19,9 @@ from numba import types
 from numba.extending import overload
 
 from dynograd.arrays import buffers
+from dynograd.arrays.buffers import in_shape
 from dynograd.base.generated_sources import run_source
 from dynograd.kernels.build import threads
-from dynograd.kernels.build.compiled_kernels import in_shape
 from dynograd.kernels.build.compiling_numba import IN_ORDER, compile_source, compiled
 from dynograd.kernels.build.kernel_cache import digest_of
 from dynograd.kernels.formula import formulas, formulas_numba, logarithms_numba, math_numba, normal_numba, special_numba

@@ -14,7 +14,7 @@ from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray, operations
 from dynograd.cuda import allocator, driver, streams
 from dynograd.cuda.thread_state import current
-from dynograd.kernels.build.launching_cuda import Double
+from dynograd.kernels.build.launch_arguments_cuda import Double
 
 __all__ = [
     "ADDRESSES",

@@ -9,7 +9,7 @@ from dynograd.base.dtypes import int64
 from dynograd.errors import ShapeError
 from dynograd.nn.layers import batchnorm, conv
 from dynograd.nn.layers.linear import Linear
-from dynograd.nn.uninitialized import UninitializedBuffer, UninitializedParameter, is_lazy
+from dynograd.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 from dynograd.tensor.creation import tensor
 
 __all__ = ["LazyLinear"]

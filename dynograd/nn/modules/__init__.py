@@ -10,8 +10,16 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
-from dynograd import nn
+from dynograd.nn.module import Module
+from dynograd.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
+
+_FAMILIES = """
+    layers.activation layers.adaptive attention layers.batchnorm layers.containers layers.conv layers.crf layers.distance layers.dropout layers.flatten
+    layers.lazy layers.linear layers.linear_losses layers.loss layers.normalization layers.padding parallel layers.pooling layers.resampling layers.rnn
+    layers.rnn_cells layers.sparse layers.transformer layers.tree_lstm
+""".split()
 
 # path below torch.nn.modules -> the files of dynograd.nn it is made of; names of earlier ones win
 _PATHS = {
@@ -61,5 +69,10 @@ for _name, _files in _PATHS.items():
     globals()[_name] = _module
 
 utils = import_module("dynograd.nn.modules.utils")
-__all__ = [_name for _name in nn.__all__ if isinstance(getattr(nn, _name), type)]
-globals().update({_name: getattr(nn, _name) for _name in __all__})
+of_families: dict[str, Any] = {}  # what the files of layers have in `__all__`: dynograd.nn's names
+for _file in _FAMILIES:
+    _module = import_module(f"dynograd.nn.{_file}")
+    of_families.update({_name: getattr(_module, _name) for _name in _module.__all__})
+globals().update({_name: _value for _name, _value in of_families.items() if isinstance(_value, type)})
+__all__ = ["Buffer", "Module", "Parameter", "UninitializedBuffer", "UninitializedParameter"]
+__all__ += [_name for _name, _value in of_families.items() if isinstance(_value, type)]

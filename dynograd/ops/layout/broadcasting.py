@@ -61,22 +61,6 @@ def convert_backward(g: Any, saved: Any, dtype: Any) -> Any:
     return (convert(g, dtypes.BY_NUM[saved.input_dtype.num]),)
 
 
-def fit(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """A gradient, brought to the shape and dtype of the operand that it belongs to."""
-    conjugate = getattr(value, "array", value).dtype.kind == "c"
-    if conjugate:
-        from dynograd.ops.elementwise.arithmetic import conj
-
-        value = conj(value)
-    if value.shape != shape:
-        value = sum_to(value, shape) if len(value.shape) >= len(shape) else stretch(value, shape)
-        if value.shape != shape:
-            value = stretch(value, shape)
-    if dtype is not None and getattr(value, "array", value).dtype != dtype:
-        value = convert(value, dtypes.BY_NUM[dtype.num])
-    return value
-
-
 _STRETCHED: dict[Any, tuple[tuple, tuple[int, ...]]] = {}
 """(shape, sizes, dtype) -> arguments of `stretch`, strides of the view of a row-major array."""
 

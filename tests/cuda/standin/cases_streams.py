@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 from dynograd import cuda
-from dynograd.cuda import allocator, copies, driver, pinned, streams
+from dynograd.cuda import allocator, copies, driver, faults, pinned, streams
 from dynograd.errors import DeviceError, OutOfMemoryError
 
 # ---------------------------------------------------------------- what is current
@@ -219,7 +219,7 @@ def test_reads_can_be_found(block, read):
 
 def test_what_is_noted_on_the_device_is_looked_at_after_waiting(monkeypatch):
     seen = []
-    monkeypatch.setattr(driver, "after_waiting", [lambda: seen.append(cuda.is_current_stream_capturing())])
+    monkeypatch.setattr(faults, "after_waiting", [lambda: seen.append(cuda.is_current_stream_capturing())])
     cuda.synchronize(1)
     cuda.default_stream(0).synchronize()
     cuda.current_stream().record_event().synchronize()

@@ -14,7 +14,7 @@ from dynograd import cuda
 from dynograd.arrays.cuda_arrays import empty, from_numpy
 from dynograd.errors import DeviceError, DtypeError, KernelCompileError
 from dynograd.kernels.build import launching_cuda
-from dynograd.kernels.build.launching_cuda import Double
+from dynograd.kernels.build.launch_arguments_cuda import Double
 from tests.support import standin_cuda
 
 assert "Stand-in" in cuda.get_device_name(0), "these cases need the stand-in libcuda: run tests/gpu/test_launching.py"
