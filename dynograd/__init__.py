@@ -24,6 +24,7 @@ from dynograd.base import layouts as _layouts  # noqa: E402
 from dynograd.base import memory_formats as _memory_formats  # noqa: E402
 from dynograd.compat import einops_support as _einops_support  # noqa: E402
 from dynograd.compat import import_paths as _import_paths  # noqa: E402
+from dynograd.interpreter import differentiation as _differentiation  # noqa: E402
 from dynograd.interpreter import out_forms as _out_forms  # noqa: E402
 from dynograd.interpreter import override_protocol as _override_protocol  # noqa: E402
 from dynograd.interpreter import overriding as _overriding  # noqa: E402
@@ -40,7 +41,6 @@ from dynograd.tensor import absent as _absent  # noqa: E402
 from dynograd.tensor import array_protocols as _array_protocols  # noqa: E402
 from dynograd.tensor import creation as _creation  # noqa: E402
 from dynograd.tensor import custom_function as _custom_function  # noqa: E402
-from dynograd.tensor import differentiation as _differentiation  # noqa: E402
 from dynograd.tensor import fills as _fills  # noqa: E402
 from dynograd.tensor import foreach as _foreach  # noqa: E402
 from dynograd.tensor import graphs as _graphs  # noqa: E402
@@ -155,12 +155,17 @@ def _imported_when_called(module: str, name: str) -> Any:
 _override_protocol.when_first.append(_imported_when_called("dynograd.overrides.guards", "begin"))
 _ops.namespace.append(functools.partial(_imported_when_called("dynograd.library", "place_of"), sys.modules[__name__]))
 _overriding.public_function.append(_imported_when_called("dynograd.overrides.tables", "public_function_of"))
-for _name in ("gradcheck", "gradgradcheck"):
-    setattr(autograd, _name, _imported_when_called("dynograd.gradcheck", _name))
-_tensor_parts.make_parameter = _imported_when_called("dynograd.nn.parameter", "Parameter")
-_tensor_parts.make_sparse = _imported_when_called("dynograd.sparse.making", "from_parts")
-_tensor_parts.make_nested = _imported_when_called("dynograd.nested", "nested_tensor")
-cuda.make_graphed_callables = _imported_when_called("dynograd.transforms.graphed_callables", "make_graphed_callables")
+for _namespace, _module_name, _name in (
+    (autograd, "dynograd.gradcheck", "gradcheck"),
+    (autograd, "dynograd.gradcheck", "gradgradcheck"),
+    (cuda, "dynograd.transforms.graphed_callables", "make_graphed_callables"),
+):
+    setattr(_namespace, _name, _imported_when_called(_module_name, _name))
+_tensor_parts.constructors.update(
+    Parameter=_imported_when_called("dynograd.nn.parameter", "Parameter"),
+    sparse=_imported_when_called("dynograd.sparse.making", "from_parts"),
+    nested=_imported_when_called("dynograd.nested", "nested_tensor"),
+)
 _embeddings.sparse_lookup[:] = [_imported_when_called("dynograd.sparse.lookups", "sparse_lookup")]
 for _name in ("to_sparse", "to_sparse_coo", "to_sparse_csr", "to_sparse_csc", "sparse_mask"):
     setattr(Tensor, _name, _imported_when_called("dynograd.sparse.making", _name))

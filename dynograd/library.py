@@ -6,6 +6,7 @@ There is no dispatcher of C++: a registered operator is a schema, a function for
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -476,12 +477,14 @@ def load_library(path: Any) -> None:
 
 
 classes = _Classes()
-registry.resolvers["aten"], registry.near["aten"] = aten.find, aten.near
 
 
 def place_of(library: Any, name: str) -> Any:
     """What `torch.ops.<name>` is; `library` is the top level."""
-    aten.home[:] = [library]
+    registry.resolvers["aten"], registry.near["aten"] = (
+        functools.partial(aten.find, library),
+        functools.partial(aten.near, library),
+    )
     if name == "load_library":
         return load_library
     if name == "loaded_libraries":

@@ -61,6 +61,11 @@ def quietly(function: Any, *args: Any) -> Any:
         return function(*args)
 
 
+def use_backend(kind: type, backend: str) -> None:
+    """From here on `backend_of` arrays of another type is `backend`."""
+    _backends[kind] = backend
+
+
 def backend_of(array: Any) -> str:
     """The suffix of the kernel modules for this array: `cpu`. Python and NumPy numbers count as CPU arrays."""
     for kind in type(array).__mro__:

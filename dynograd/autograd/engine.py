@@ -14,16 +14,17 @@ from dynograd import arrays
 from dynograd.autograd.modes import MODES, recording
 from dynograd.autograd.nodes import FREED, Node, Partial, asked, traces
 from dynograd.autograd.writes import last_write, written_since
+from dynograd.base import dtypes
 from dynograd.errors import GradientError, InplaceError
 from dynograd.kernels import kernel
 from dynograd.ops.reduce.deferred_sums import DeferredSum
 
-__all__ = ["run_backward"]
+__all__ = ["is_private", "run_backward"]
 
 _by_time = attrgetter("seq")
 
-# References to a gradient in `_sum` when the pass alone holds it; `ownership` finds out. 0: never write into it.
-_private = [0]
+# References to a gradient in `_sum` and in `is_private` when the pass alone holds it, found out by `_calibrate`. 0: never write into it.
+_private = _unshared = 0
 _SMALL = 1 << 14  # below, a new array costs no more than these questions
 
 
@@ -205,7 +206,7 @@ def _sum(total: Any, part: Any) -> Any:
         sum_ = total + part
         return sum_ if type(sum_) in arrays.array_types else arrays.as_result(sum_)
     if (
-        getrefcount(total) <= _private[0]
+        getrefcount(total) <= _private
         and type(total) is type(part)
         and total.shape == part.shape
         and total.dtype == part.dtype
@@ -217,7 +218,7 @@ def _sum(total: Any, part: Any) -> Any:
 
 
 def _sum_of_others(total: Any, part: Any) -> Any:
-    """held + part where one is no array: parts of a multi-output op, numbers, sparse gradients."""
+    """total + part where one is no array: parts of a multi-output op, numbers, sparse gradients."""
     if type(part) is DeferredSum:  # knows sparse gradients, which do not know it
         total, part = part, total
     for left, right in ((total, part), (part, total)):
@@ -291,3 +292,59 @@ def _check_finite(node: Node, gradients: Any) -> None:
                 f"backward of {node.op_name()}: Function '{node.name()}' returned nan values in its {position}th output"
                 f"{_where(node)}. Look at the forward values there (0/0, log(0), sqrt(0), inf - inf)."
             )
+
+
+# --- who holds a gradient: reference counts, calibrated by real backward passes over a leaf that only counts -------------------
+
+
+class _Probe:
+    """A leaf that only counts references, to learn what an array that nobody else holds looks like to `accumulate_grad`."""
+
+    seq = 0
+    edges = ()
+
+    def adds_directly(self, part: Any) -> bool:
+        return False
+
+    def accumulate_grad(self, g: Any) -> None:
+        global _unshared
+        _unshared = getrefcount(g)
+
+
+class _ProbeNode(Node):
+    __slots__ = ()
+
+    def apply(self, g: Any) -> Any:
+        return tuple([g + 1 for _ in self.edges])
+
+
+def is_private(g: Any) -> bool:
+    """Whether the engine alone holds the array `g`, so that it may become `.grad` without a copy."""
+    # one more reference than the probe saw: this function's own parameter
+    return type(g) in arrays.array_types and arrays.owns_memory(g) and getrefcount(g) <= _unshared + 1
+
+
+def _calibrate() -> None:
+    global _sum
+    probe, start = _Probe(), arrays.full((1,), 1.0, dtypes.float32)
+    run_backward([(_node(1, probe), start)])
+    sum_of_pass, _sum = _sum, _count_sum
+    try:
+        run_backward([(_node(3, _node(2, probe), _node(1, probe)), start)])
+    finally:
+        _sum = sum_of_pass
+
+
+def _count_sum(total: Any, part: Any) -> Any:
+    global _private
+    _private = getrefcount(total)
+    return total
+
+
+def _node(seq: int, *edges: Any) -> Node:
+    node = _ProbeNode()
+    node.edges, node.seq, node.hooks, node.attrs = edges, seq, None, None
+    return node
+
+
+_calibrate()

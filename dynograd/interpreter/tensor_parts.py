@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Callable
 from itertools import compress, repeat
 from operator import call, is_not
 from sys import getrefcount
@@ -34,12 +35,9 @@ __all__ = [
     "watching",
 ]
 
-make_parameter: Any = None
-"""`nn.Parameter`, filled from above: a checkpoint can hold some."""
-make_sparse: Any = None
-"""A sparse tensor of a layout from its parts, filled from above likewise."""
-make_nested: Any = None
-"""`nested.nested_tensor`, filled from above likewise."""
+
+constructors: dict[str, Callable[..., Any]] = {}
+"""What makes the tensors of packages that lie above, by "Parameter", "sparse" and "nested": a checkpoint can hold some."""
 
 
 class Meta:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.autograd.modes import enable_grad
-from dynograd.tensor.differentiation import grad
+from dynograd.interpreter.differentiation import grad
 from dynograd.tensor.methods import public_functions
 from dynograd.tensor.tensor import Tensor
 

@@ -105,7 +105,7 @@ def _with_grad(machine: Machine, tensor: Tensor, requires_grad: Any) -> Tensor:
 def _parameter(machine: Machine, data: Any, requires_grad: Any = True, hooks: Any = None, state: Any = None) -> Tensor:
     if not isinstance(data, Tensor):
         raise _wrong("data of a parameter")
-    parameter = tensor_parts.make_parameter(data.detach(), requires_grad=False)
+    parameter = tensor_parts.constructors["Parameter"](data.detach(), requires_grad=False)
     return _with_attributes(_with_grad(machine, parameter, requires_grad), state)
 
 
@@ -157,7 +157,7 @@ def _sparse(machine: Machine, layout: Any, parts: Any) -> Any:
         raise _wrong("parts of a sparse tensor")
     machine.fill()
     try:
-        return tensor_parts.make_sparse(layout, parts)
+        return tensor_parts.constructors["sparse"](layout, parts)
     except (ValueError, IndexError, TypeError, RuntimeError) as error:
         raise machine.error(
             f"is damaged: a sparse tensor in it makes no sense ({str(error)[:200]}). {_OLDER}"
@@ -178,7 +178,7 @@ def _nested(machine: Machine, buffer: Any, sizes: Any, strides: Any, offsets: An
         if not 0 <= offset <= buffer.numel() - count:
             raise machine.error(f"is damaged: a row of size {size} at {offset} of {buffer.numel()} elements. {_OLDER}")
         rows.append(wrap(buffer.array[offset : offset + count].reshape(size)))
-    return tensor_parts.make_nested(rows)
+    return tensor_parts.constructors["nested"](rows)
 
 
 def _numpy_dtype(machine: Machine, text: Any, *rest: Any) -> numpy.dtype:

@@ -13,18 +13,21 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
 from dynograd import arrays, interpreter
 from dynograd.arrays import dlpack, ndarray, storages
-from dynograd.autograd.engine import run_backward
+from dynograd.autograd.engine import is_private, run_backward
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Hooks, Node, OutputNode, Partial, inspected
-from dynograd.autograd.ownership import is_private
 from dynograd.autograd.replacements import check_replacement
 from dynograd.autograd.writes import before_rebinding, version
 from dynograd.base import devices, dtypes, layouts
 from dynograd.base.dtypes import BY_NUM
 from dynograd.base.shapes import SIZES, Size
+from dynograd.base.values import TENSORS
 from dynograd.errors import DeviceError, DtypeError, GradientError
+from dynograd.interpreter import differentiation
 from dynograd.interpreter.tensor_parts import SILENT, Meta, RemovableHandle, full_meta, node_hooks, view_of
 from dynograd.kernels import KernelOfType, kernel
 from dynograd.ops.op import install, registry
@@ -43,6 +46,7 @@ when_derived: list[Callable[[type], Any]] = []
 _ADD_INTO = KernelOfType("gradients", "add_into")
 _adding = threading.Lock()  # several threads may send gradients to one leaf
 _LARGE = 1 << 18  # bytes
+_ONE = numpy.ones(())  # the gradient of a loss, in its dtype
 
 
 def _renew_lock() -> None:
@@ -372,9 +376,12 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         Raises:
             GradientError: no history, not a single element, or the graph was freed.
         """
-        from dynograd.tensor.differentiation import backward
-
-        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+        if gradient is None and inputs is None and not create_graph and self._requires_grad and type(self) in TENSORS:
+            array = self.array
+            if type(array) is ndarray and not array.ndim and array.dtype.kind in "fV":
+                run_backward([(self.node or self, _ONE.astype(array.dtype))], retain_graph=bool(retain_graph))
+                return
+        differentiation.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def detach(self) -> Tensor:
         """The same memory without history."""

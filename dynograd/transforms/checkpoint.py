@@ -17,8 +17,8 @@ from dynograd.autograd.modes import MODES, enable_grad
 from dynograd.base.random_streams import default_generator
 from dynograd.errors import user_level
 from dynograd.interpreter import TENSORS
+from dynograd.interpreter.differentiation import backward
 from dynograd.tensor.custom_function import Function
-from dynograd.tensor.differentiation import backward
 from dynograd.tensor.graphs import active_hooks, saved_tensors_hooks
 from dynograd.tensor.tensor import Tensor, wrap
 

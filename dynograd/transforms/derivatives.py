@@ -13,7 +13,7 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.autograd.modes import MODES, enable_grad
-from dynograd.tensor import differentiation as tape
+from dynograd.interpreter import differentiation as tape
 from dynograd.tensor.methods import public_functions
 from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms.batching.batched import (

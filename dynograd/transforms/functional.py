@@ -11,7 +11,7 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.autograd.modes import enable_grad
-from dynograd.tensor.differentiation import grad
+from dynograd.interpreter.differentiation import grad
 from dynograd.tensor.methods import public_functions
 from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms.derivatives import jacfwd, jacrev

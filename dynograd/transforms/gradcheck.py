@@ -13,7 +13,7 @@ from dynograd import arrays
 from dynograd.autograd.modes import enable_grad
 from dynograd.base import dtypes
 from dynograd.errors import GradientError, user_level
-from dynograd.tensor.differentiation import grad
+from dynograd.interpreter.differentiation import grad
 from dynograd.tensor.methods import public_functions
 from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms.jvp import jvp

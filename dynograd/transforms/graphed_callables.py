@@ -8,7 +8,7 @@ from typing import Any
 from dynograd import cuda
 from dynograd.autograd import no_grad
 from dynograd.errors import DeviceError
-from dynograd.tensor import differentiation
+from dynograd.interpreter import differentiation
 from dynograd.tensor.custom_function import Function
 from dynograd.tensor.tensor import Tensor
 

@@ -13,9 +13,9 @@ import pytest
 import dynograd
 from dynograd.arrays import CudaArray, cuda_arrays
 from dynograd.cuda import driver
+from dynograd.interpreter.differentiation import grad
 from dynograd.kernels import kernel
 from dynograd.kernels.build.through_host_cuda import through_host
-from dynograd.tensor.differentiation import grad
 from dynograd.tensor.tensor import Tensor, wrap
 from tests.ops.arguments import (
     FLOATS,

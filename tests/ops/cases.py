@@ -10,7 +10,7 @@ import numpy
 
 from dynograd.base import dtypes
 from dynograd.gradcheck import gradcheck
-from dynograd.tensor.differentiation import grad
+from dynograd.interpreter.differentiation import grad
 from dynograd.tensor.tensor import Tensor, wrap
 from tests.ops.arguments import (
     BOOL,

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from dynograd.autograd.modes import no_grad
 from dynograd.base import dtypes
 from dynograd.gradcheck import gradcheck, gradgradcheck
-from dynograd.tensor.differentiation import grad
+from dynograd.interpreter.differentiation import grad
 from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms.jvp import jvp
 from tests.ops.arguments import (

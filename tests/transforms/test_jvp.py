@@ -6,7 +6,7 @@ import pytest
 import dynograd
 from dynograd.base import dtypes
 from dynograd.func import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
-from dynograd.tensor import differentiation
+from dynograd.interpreter import differentiation
 from dynograd.tensor.custom_function import Function
 
 

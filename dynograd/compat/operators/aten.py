@@ -28,7 +28,6 @@ _OVERLOADS = frozenset(
     periodic_alpha periodic_alpha_beta hacked_twin padding_idx scalar tensor_shape center""".split()
 )
 _PLACES = ("linalg", "fft", "special")
-home: list[Any] = []  # the top level of the library, which lies above
 
 
 class AtenPacket(OpOverloadPacket):
@@ -74,23 +73,23 @@ class AtenOverload:
         return f"<OpOverload(op='{self.overloadpacket.__qualname__}', overload='{self._overloadname}')>"
 
 
-def find(name: str) -> AtenPacket | None:
+def find(library: Any, name: str) -> AtenPacket | None:
     """The operator of a name, None if there is nothing of that name."""
-    function = _function(name)
+    function = _function(library, name)
     return None if function is None else AtenPacket(name, function)
 
 
-def near(name: str) -> list[str]:
+def near(library: Any, name: str) -> list[str]:
     """Names like this one."""
-    return difflib.get_close_matches(name, [*FORMS, *home[0].__all__], cutoff=0.8)
+    return difflib.get_close_matches(name, [*FORMS, *library.__all__], cutoff=0.8)
 
 
-def _function(name: str) -> Any:
+def _function(library: Any, name: str) -> Any:
     if name in FORMS:
         return FORMS[name]
     if name.endswith("_backward"):  # ours have arguments of their own
         return None
-    function = getattr(home[0], name, None) if name in home[0].__all__ else None
+    function = getattr(library, name, None) if name in library.__all__ else None
     for place in _PLACES:
         if function is None and name.startswith(f"{place}_"):
             function = getattr(importlib.import_module(f"dynograd.{place}"), name.removeprefix(f"{place}_"), None)

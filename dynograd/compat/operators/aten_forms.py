@@ -19,12 +19,12 @@ from dynograd.base import dtypes
 from dynograd.base.dtypes import dtype as Dtype
 from dynograd.base.shapes import check_tensor, normalize_dim
 from dynograd.errors import DtypeError, ShapeError
+from dynograd.interpreter.differentiation import grad
 from dynograd.interpreter.out_forms import write_out
 from dynograd.interpreter.public_forms import explained
 from dynograd.nn import functional as F
 from dynograd.ops.image.interpolations import resampled
 from dynograd.tensor import creation, native_forms
-from dynograd.tensor.differentiation import grad
 from dynograd.tensor.inplace import refuse_repeats
 from dynograd.tensor.methods import public_functions
 

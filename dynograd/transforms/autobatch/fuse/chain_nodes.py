@@ -296,7 +296,7 @@ def through_ops(
 
     Of rows `start` to `stop` of the span, whose outputs' gradients are `parts`: what its chain's node gets, and the operands' by number.
     """
-    from dynograd.tensor.differentiation import grad
+    from dynograd.interpreter.differentiation import grad
 
     chain, form = span.chain, span.chain.form
     given: list[Any] = []

@@ -125,4 +125,4 @@ for _name in (
 ).split():
     setattr(PendingArray, f"__{_name}__", _forwarded(f"__{_name}__"))
 PendingArray.__hash__ = object.__hash__  # type: ignore[method-assign,assignment]
-arrays._backends[PendingArray] = "cpu"
+arrays.use_backend(PendingArray, "cpu")

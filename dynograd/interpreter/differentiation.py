@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
-
-import numpy
+from typing import TYPE_CHECKING, Any
 
 from dynograd import arrays
-from dynograd.arrays import ndarray
 from dynograd.autograd.engine import run_backward
+from dynograd.base.values import TENSORS
 from dynograd.errors import GradientError
-from dynograd.interpreter import TENSORS
+from dynograd.interpreter.shared import tensor_class
 from dynograd.kernels import kernel
-from dynograd.tensor.tensor import Tensor, wrap
+
+if TYPE_CHECKING:
+    from dynograd.tensor.tensor import Tensor
 
 __all__ = ["backward", "grad"]
-
-_ONE = numpy.ones(())  # the gradient of a loss, in its dtype
 
 
 def backward(
@@ -36,17 +34,6 @@ def backward(
     >>> x.grad
     tensor([3., 3.])
     """
-    if type(tensors) in TENSORS and grad_tensors is None and grad_variables is None and inputs is None:
-        array = tensors.array
-        if (
-            not create_graph
-            and type(array) is ndarray
-            and not array.ndim
-            and array.dtype.kind in "fV"
-            and tensors._requires_grad
-        ):
-            run_backward([(tensors.node or tensors, _ONE.astype(array.dtype))], retain_graph=bool(retain_graph))
-            return
     seeds = grad_tensors if grad_tensors is not None else grad_variables
     _settle(tensors)
     if any([_has_rows(one) for one in _listed(tensors)]):
@@ -63,8 +50,8 @@ def backward(
     edges = [_target("backward", one) for one in chosen]
     found = _gradients(roots, edges, keep, create_graph)
     for one, g in zip(chosen, found, strict=True):
-        if g is not None and isinstance(one, Tensor):
-            given = g if isinstance(g, Tensor) else wrap(_copied(g))
+        if g is not None and is_tensor(one):
+            given = g if is_tensor(g) else _wrap(_copied(g))
             one._grad = given if one._grad is None else one._grad + given
 
 
@@ -115,7 +102,7 @@ def grad(
     for position, (one, g) in enumerate(zip(chosen, parts, strict=True)):
         if g is None:
             if materialize_grads:
-                results.append(wrap(arrays.zeros_like(_like(one).array)))
+                results.append(_wrap(arrays.zeros_like(_like(one).array)))
                 continue
             if not allow_unused:
                 raise GradientError(
@@ -124,7 +111,7 @@ def grad(
                 )
             results.append(None)
         else:
-            results.append((g if asked else _without_history(g)) if isinstance(g, Tensor) else wrap(_own(g)))
+            results.append((g if asked else _without_history(g)) if is_tensor(g) else _wrap(_own(g)))
     return tuple(results)
 
 
@@ -137,8 +124,8 @@ def _batched_grad(
     materialize_grads: bool,
 ) -> tuple[Any, ...]:
     """Gradients for each row of the seeds, all in one backward."""
-    given = [seeds] if isinstance(seeds, Tensor) else list(seeds or ())
-    if len(given) != len(_listed(outputs)) or not all(isinstance(one, Tensor) for one in given):
+    given = [seeds] if is_tensor(seeds) else list(seeds or ())
+    if len(given) != len(_listed(outputs)) or not all(is_tensor(one) for one in given):
         raise GradientError(
             "grad: with is_grads_batched=True, grad_outputs must be one Tensor per output, with the rows along dim 0."
         )
@@ -155,6 +142,14 @@ def _batched_grad(
     for place in unused:
         found.insert(place, None)
     return tuple(found)
+
+
+def is_tensor(value: Any) -> bool:
+    return isinstance(value, tensor_class[0])
+
+
+def _wrap(array: Any) -> Tensor:
+    return tensor_class[0].wrap(array)
 
 
 def _has_rows(one: Any) -> bool:
@@ -179,7 +174,7 @@ def _as_rows(like: Any, g: Any) -> Any:
 
 def _listed(given: Any) -> list[Any]:
     """Tensors and gradient edges in a list; a single one too."""
-    if isinstance(given, Tensor) or hasattr(given, "ownership_token"):
+    if is_tensor(given) or hasattr(given, "ownership_token"):
         return [given]
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise TypeError(
@@ -216,7 +211,7 @@ def _others(outputs: Any, seeds: Any) -> bool:
     if seeds is None and type(outputs) in TENSORS:
         return False
     groups = [_listed(group) for group in (outputs, seeds) if group is not None]
-    return any(isinstance(one, Tensor) and type(one) not in TENSORS for group in groups for one in group)
+    return any(is_tensor(one) and type(one) not in TENSORS for group in groups for one in group)
 
 
 def _without_history(g: Any) -> Any:
@@ -245,7 +240,7 @@ def _copied(g: Any) -> Any:
 def _target(who: str, one: Any) -> Any:
     if hasattr(one, "ownership_token"):
         return one.ownership_token[0]
-    if not isinstance(one, Tensor):
+    if not is_tensor(one):
         raise TypeError(f"{who}: expected inputs to be Tensors, got {type(one).__name__}.")
     if not one._requires_grad:
         raise GradientError(
@@ -256,7 +251,7 @@ def _target(who: str, one: Any) -> Any:
 
 
 def _roots(who: str, outputs: Any, seeds: Any, create_graph: bool) -> list[tuple[Any, Any]]:
-    tensors: Sequence[Any] = (outputs,) if isinstance(outputs, Tensor) else _listed(outputs)
+    tensors: Sequence[Any] = (outputs,) if is_tensor(outputs) else _listed(outputs)
     given: Sequence[Any] = (None,) * len(tensors) if seeds is None else tuple(_listed(seeds))
     if len(given) != len(tensors):
         raise GradientError(f"{who}: got {len(tensors)} tensors and {len(given)} gradients.")
@@ -265,7 +260,7 @@ def _roots(who: str, outputs: Any, seeds: Any, create_graph: bool) -> list[tuple
         if hasattr(tensor, "ownership_token"):
             roots.append((tensor.ownership_token[0], _seed(who, _like(tensor), seed, create_graph)))
             continue
-        if not isinstance(tensor, Tensor):
+        if not is_tensor(tensor):
             raise TypeError(f"{who}: expected a Tensor, got {type(tensor).__name__}.")
         if _is_batch(tensor):
             raise GradientError(
@@ -295,8 +290,8 @@ def _seed(who: str, tensor: Tensor, seed: Any, create_graph: bool) -> Any:
                 f"grad_outputs=), or take y.real or y.abs() first."
             )
         ones = arrays.ones_like(array)
-        return wrap(ones) if create_graph else ones
-    if not isinstance(seed, Tensor):
+        return _wrap(ones) if create_graph else ones
+    if not is_tensor(seed):
         raise TypeError(f"{who}: gradients must be Tensors or None, got {type(seed).__name__}.")
     if seed.array.shape != array.shape:
         raise GradientError(
