@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 from dynograd.base.random_streams import default_generator
 from dynograd.data.failures import describe
 from dynograd.data.seeding import Seeder, make_seedable, seed_all
-from dynograd.kernels.build import blas, compiled_kernels, threads
+from dynograd.kernels.build import blas, threads
+from dynograd.kernels.small import few_cpu
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -170,7 +171,7 @@ def _prepare_process() -> None:
     if "numba" not in sys.modules:
         os.environ["NUMBA_NUM_THREADS"] = "1"
     threads.serial_from_now_on()
-    compiled_kernels.leave_few_to_numpy()
+    few_cpu.leave_few_to_numpy()
     blas.set_threads_of_process(1)
 
 

@@ -25,9 +25,9 @@ from dynograd.interpreter.promotion import scalar_of, scalars32, scalars64, whol
 from dynograd.interpreter.shared import I64, TENSORS
 from dynograd.interpreter.shortcuts import parameters_of
 from dynograd.kernels import kernel
-from dynograd.kernels.build.compiled_kernels import entries
 from dynograd.kernels.build.sizes import LOOP_OF_ONE_PASS, UFUNC
 from dynograd.kernels.elementwise.ufuncs import FLAT
+from dynograd.kernels.small.few_cpu import entries
 from dynograd.ops.op import Op, Writing
 
 __all__ = ["stamp_lines", "write_elementwise_into", "write_into"]

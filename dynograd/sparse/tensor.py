@@ -409,6 +409,8 @@ class SparseTensor(Tensor):
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _make, (self.form, self.places, self.starts, self.entries, self.whole, self.coalesced)
 
+    __dynograd_op__: Any = None  # `rules.py` puts its function here
+
 
 for _name in ("float", "double", "half", "bfloat16", "long", "int", "short", "char", "byte", "cfloat", "cdouble"):
 

@@ -577,8 +577,8 @@ def test_workers_that_pad_and_copy_never_load_numba(name):
 import sys
 import numpy, dynograd
 from dynograd import nn
-from dynograd.kernels.build import compiled_kernels
-compiled_kernels.SMALL_CALLS = 20
+from dynograd.kernels.small import few_cpu
+few_cpu.SMALL_CALLS = 20
 def collate(rows):
     batch = {_COLLATES[name]}
     return batch, "numba" in sys.modules

@@ -8,7 +8,7 @@ import numpy as np
 
 from dynograd import arrays
 from dynograd.arrays import buffers
-from dynograd.kernels.build.compiled_kernels import in_shape
+from dynograd.arrays.buffers import in_shape
 
 PROGRAM = """
     import sys

@@ -8,7 +8,6 @@ import numpy
 import pytest
 
 import dynograd as dg
-from dynograd.kernels.build import compiled_kernels
 from dynograd.kernels.reduce import quantiles_cpu
 from dynograd.kernels.small import few_cpu, few_numba
 from dynograd.kernels.sort import sorting_cpu
@@ -19,7 +18,7 @@ SHAPES = [(1, 1), (1, 7), (9, 1), (5, 8), (3, 129), (2, 1000), (40, 31), (8, 64)
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
-    monkeypatch.setattr(compiled_kernels, "_few_calls", compiled_kernels.SMALL_CALLS)
+    monkeypatch.setattr(few_cpu, "_calls", few_cpu.SMALL_CALLS)
 
 
 def numbers(shape, kind, *, gaps=False):
@@ -79,9 +78,9 @@ def test_top_takes_the_first_of_equals_and_nan_as_the_largest(monkeypatch, kind,
         x[::2, ::7] = numpy.nan
     for k in (1, 3, 16):
         values, places = few_cpu.top(x, k, 1, largest)
-        monkeypatch.setattr(compiled_kernels, "_few_calls", 0)
+        monkeypatch.setattr(few_cpu, "_calls", 0)
         expected, expected_places = sorting_cpu.topk(x, k, 1, largest, True)
-        monkeypatch.setattr(compiled_kernels, "_few_calls", compiled_kernels.SMALL_CALLS)
+        monkeypatch.setattr(few_cpu, "_calls", few_cpu.SMALL_CALLS)
         numpy.testing.assert_array_equal(values, expected)
         numpy.testing.assert_array_equal(places, expected_places)
     assert few_cpu.top(x[0], 2, 0, largest)[0].shape == (2,)
@@ -177,9 +176,9 @@ def test_products_and_differences_of_pairs(monkeypatch, kind):
     for _ in range(2):
         same_bits(few_cpu.outer(x, y), numpy.multiply.outer(x, y))
         same_bits(few_cpu.outer(x[::2], y[:0]), numpy.multiply.outer(x[::2], y[:0]))
-        monkeypatch.setattr(compiled_kernels, "_few_calls", 0)
+        monkeypatch.setattr(few_cpu, "_calls", 0)
     assert few_cpu.differences(x.reshape(1, -1), y.reshape(1, -1)) is None
-    monkeypatch.setattr(compiled_kernels, "_few_calls", compiled_kernels.SMALL_CALLS)
+    monkeypatch.setattr(few_cpu, "_calls", few_cpu.SMALL_CALLS)
     if kind is not numpy.int64:
         one, two = x[:60].reshape(4, 15), numbers((3, 15), kind, gaps=True)
         same_bits(few_cpu.differences(one, two), one[:, None] - two[None])

@@ -5,11 +5,10 @@ import pytest
 
 import dynograd
 from dynograd.interpreter.tensor_fields import tensor_fields
-from dynograd.kernels.build import compiled_kernels
-from dynograd.kernels.build.compiled_kernels import entries
 from dynograd.kernels.index import lookups_cpu
 from dynograd.kernels.layout import joins_cpu, rearrangements_cpu
-from dynograd.kernels.small import object_fields
+from dynograd.kernels.small import few_cpu, object_fields
+from dynograd.kernels.small.few_cpu import entries
 
 if object_fields.FIELDS is None:
     pytest.skip("objects are not what compiled code expects", allow_module_level=True)
@@ -20,7 +19,7 @@ LETTERS = "?bBhHiIlLqQefdFD"
 @pytest.fixture(autouse=True)
 def many_calls(monkeypatch):
     entries.clear()
-    monkeypatch.setattr(compiled_kernels, "_few_calls", compiled_kernels.SMALL_CALLS)
+    monkeypatch.setattr(few_cpu, "_calls", few_cpu.SMALL_CALLS)
 
 
 def run(name, *arguments):

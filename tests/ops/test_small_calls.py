@@ -4,7 +4,7 @@ import numpy
 import pytest
 
 import dynograd
-from dynograd.kernels.build import compiled_kernels
+from dynograd.kernels.small import few_cpu
 from dynograd.ops.readers import set_quick_ways_aside
 
 linalg, fft = dynograd.linalg, dynograd.fft
@@ -93,9 +93,7 @@ PLAIN = {  # of which nothing is differentiable
 
 @pytest.fixture(params=["first calls", "later calls"], autouse=True)
 def often(request, monkeypatch):
-    monkeypatch.setattr(
-        compiled_kernels, "_few_calls", compiled_kernels.SMALL_CALLS if request.param == "later calls" else 0
-    )
+    monkeypatch.setattr(few_cpu, "_calls", few_cpu.SMALL_CALLS if request.param == "later calls" else 0)
 
 
 def results(call, x):

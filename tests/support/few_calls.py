@@ -2,11 +2,11 @@
 
 import pytest
 
-from dynograd.kernels.build import compiled_kernels
+from dynograd.kernels.small import few_cpu
 
 
 @pytest.fixture(autouse=True, params=["few calls", "many calls"])
 def few_or_many_calls(request, monkeypatch):
-    compiled_kernels.entries.clear()
-    calls = compiled_kernels.SMALL_CALLS if request.param == "many calls" else -(1 << 30)
-    monkeypatch.setattr(compiled_kernels, "_few_calls", calls)
+    few_cpu.entries.clear()
+    calls = few_cpu.SMALL_CALLS if request.param == "many calls" else -(1 << 30)
+    monkeypatch.setattr(few_cpu, "_calls", calls)

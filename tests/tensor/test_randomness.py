@@ -7,7 +7,7 @@ import pytest
 
 import dynograd as dg
 from dynograd.base.random_streams import default_generator
-from dynograd.kernels.build import compiled_kernels
+from dynograd.kernels.small import few_cpu
 
 
 @pytest.mark.parametrize(
@@ -158,9 +158,9 @@ def test_few_numbers_have_the_same_bits_and_take_the_same_places_in_the_stream(d
         lambda x: x.uniform_(**{"from": 0.5, "to": 0.7}),
     ]
     found = []
-    for calls in (-(1 << 30), compiled_kernels.SMALL_CALLS):
-        compiled_kernels.entries.clear()
-        monkeypatch.setattr(compiled_kernels, "_few_calls", calls)
+    for calls in (-(1 << 30), few_cpu.SMALL_CALLS):
+        few_cpu.entries.clear()
+        monkeypatch.setattr(few_cpu, "_calls", calls)
         dg.manual_seed(5)
         made = [draw(dg.zeros(shape, dtype=dtype)) for draw in draws]
         made += [draw(dg.zeros(2, *shape, dtype=dtype)[1]) for draw in draws]
@@ -170,7 +170,7 @@ def test_few_numbers_have_the_same_bits_and_take_the_same_places_in_the_stream(d
 
 
 def test_few_numbers_of_what_is_refused(monkeypatch):
-    monkeypatch.setattr(compiled_kernels, "_few_calls", compiled_kernels.SMALL_CALLS)
+    monkeypatch.setattr(few_cpu, "_calls", few_cpu.SMALL_CALLS)
     x, state = dg.zeros(4), default_generator.state()
     for draw, words in (
         (lambda: x.normal_(0.0, -1.0), "std >= 0.0"),

@@ -16,13 +16,12 @@ from typing import Any
 from dynograd.kernels import module_of
 from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.kernels.build.sizes import COMPILED_ROWS
-from dynograd.kernels.small.object_fields import FIELDS
 
-__all__ = ["compiled_for", "entries", "leave_few_to_numpy", "often_called"]
+__all__ = ["SMALL_CALLS", "compiled", "compiled_for", "is_loaded"]
 
 SMALL_CALLS = 2048  # at 10 to 150 us instead of 3 to 50: together about what loading Numba costs
 
-_small_calls = _few_calls = 0
+_small_calls = 0
 
 
 class _Kernels(dict[str, Callable[..., Any]]):
@@ -42,62 +41,23 @@ class _Kernels(dict[str, Callable[..., Any]]):
         return self[name]
 
 
-_kernels = _Kernels()
+compiled = _Kernels()
 _loaded: _Kernels | None = None
+
+
+def is_loaded() -> bool:
+    """Whether Numba has been loaded, by whatever came first."""
+    return "dynograd.kernels.build.compiling_numba" in sys.modules
 
 
 def compiled_for(size: int) -> _Kernels | None:
     """The compiled kernels, or None where NumPy should compute: `size` elements are few, and Numba is not there yet."""
-    global _few_calls, _loaded, _small_calls
+    global _loaded, _small_calls
     if _loaded is not None:
         return _loaded
-    if size < COMPILED_ROWS and "dynograd.kernels.build.compiling_numba" not in sys.modules and not batch_invariant():
+    if size < COMPILED_ROWS and not is_loaded() and not batch_invariant():
         _small_calls += 1
         if _small_calls <= SMALL_CALLS:
             return None
-    _loaded = _kernels
-    _few_calls = max(_few_calls, 0)
+    _loaded = compiled
     return _loaded
-
-
-def often_called() -> _Kernels | None:
-    """The compiled kernels of few elements, after `SMALL_CALLS` calls; None until then. They give the bits that NumPy gives."""
-    global _few_calls
-    if _few_calls < SMALL_CALLS:
-        _few_calls += 1
-        return None
-    return _kernels
-
-
-def leave_few_to_numpy() -> None:
-    """From here on calls with few elements do not load Numba for being many; a kernel that computes much may.
-
-    For processes that pad and copy, which Numba would cost 0.5 s and 120 MB each.
-    """
-    global _few_calls
-    if "dynograd.kernels.build.compiling_numba" not in sys.modules:
-        _few_calls = -(1 << 60)
-
-
-class _Entries(dict[str, Callable[..., bool]]):
-    """`["writes.zero"]` is that `entry` of `writes_numba.py`. It is given arrays by `id`, and says whether it has done the work.
-
-    It never has before a program has made many such calls, nor where objects are not what `object_fields` expects.
-    """
-
-    def __missing__(self, name: str) -> Callable[..., bool]:
-        if FIELDS is None:
-            self[name] = _never
-        elif often_called() is None:
-            return _never
-        else:
-            kernel = _kernels[name]
-            self[name] = import_module("dynograd.kernels.small.objects_numba").called_directly(kernel)
-        return self[name]
-
-
-def _never(*arguments: Any) -> bool:
-    return False
-
-
-entries = _Entries()

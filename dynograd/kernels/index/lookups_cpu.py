@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.arrays import buffers
-from dynograd.kernels.build.compiled_kernels import entries
 from dynograd.kernels.build.sizes import COMPILED_PASS, LARGE
 from dynograd.kernels.index.scatters_cpu import limits, take, true_places
+from dynograd.kernels.small.few_cpu import entries
 from dynograd.kernels.sort.sorting_cpu import sort, sorted_numbers
 
 __all__ = [

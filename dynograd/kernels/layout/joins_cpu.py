@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.arrays import buffers
-from dynograd.kernels.build.compiled_kernels import entries, in_shape
+from dynograd.arrays.buffers import in_shape
 from dynograd.kernels.build.sizes import COPIED_BYTES
 from dynograd.kernels.layout.copies_cpu import copied, copy_into
+from dynograd.kernels.small.few_cpu import entries
 
 __all__ = ["cat", "cat_few", "joined_few", "stack", "stack_few", "stacked_few"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from dynograd.arrays import buffers
-from dynograd.kernels.build.compiled_kernels import entries
 from dynograd.kernels.build.sizes import COPIED_BYTES
 from dynograd.kernels.layout.copies_cpu import contiguous, copied, copy_into, kept
 from dynograd.kernels.layout.joins_cpu import cat
+from dynograd.kernels.small.few_cpu import entries
 
 __all__ = [
     "flip",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynograd.kernels.build.compiled_kernels import entries
 from dynograd.kernels.build.sizes import FEW, LARGE, MASKED_BYTES
 from dynograd.kernels.elementwise.ufuncs import number
 from dynograd.kernels.index.indexing_cpu import add_at, write_at, write_masked
@@ -17,6 +16,7 @@ from dynograd.kernels.index.scatters_cpu import add_along, add_slices, limits, w
 from dynograd.kernels.layout import copies_cpu
 from dynograd.kernels.layout.copies_cpu import contiguous, kept
 from dynograd.kernels.linalg.triangles_cpu import keep_triangle
+from dynograd.kernels.small.few_cpu import entries
 
 __all__ = [
     "copy",

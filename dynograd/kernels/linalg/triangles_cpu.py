@@ -7,10 +7,10 @@ from functools import lru_cache
 import numpy as np
 
 from dynograd.arrays import buffers
-from dynograd.kernels.build.compiled_kernels import entries
 from dynograd.kernels.build.sizes import COPIED_BYTES, UFUNC
 from dynograd.kernels.elementwise.ufuncs import KEPT
 from dynograd.kernels.layout.copies_cpu import bits, contiguous
+from dynograd.kernels.small.few_cpu import entries
 
 __all__ = ["triangle_indices", "tril", "tril_few", "triu", "triu_few"]
 

@@ -23,8 +23,8 @@ import ml_dtypes
 import numpy
 
 from dynograd.arrays import buffers
-from dynograd.kernels.build.compiled_kernels import entries
 from dynograd.kernels.random import random_formulas as formulas
+from dynograd.kernels.small.few_cpu import entries
 
 __all__ = [
     "bernoulli",

@@ -1,26 +1,32 @@
-"""Reductions of few elements by one call of compiled code; None leaves an array to NumPy, whose bits are the same.
+"""Reductions of few elements by one call of compiled code, and `entries` for writes; None leaves an array to NumPy, whose bits are the same.
 
 NumPy takes 1 to 3 us for what is done in 0.1, a compiled call 0.3. Compiled kernels come in once a program has made many such calls.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 import numpy
 
 from dynograd.kernels.build.batch_invariance import USES, batch_invariant
-from dynograd.kernels.build.compiled_kernels import often_called
+from dynograd.kernels.build.compiled_kernels import SMALL_CALLS, compiled, is_loaded
 from dynograd.kernels.build.sizes import FEW
+from dynograd.kernels.small.object_fields import FIELDS
 
 __all__ = [
     "any_of",
     "cumsum",
     "differences",
     "distinct",
+    "entries",
     "equal",
     "extremes",
+    "leave_few_to_numpy",
     "lower_median",
+    "often_called",
     "outer",
     "prod",
     "sum",
@@ -31,6 +37,58 @@ _MOST_SORTED, _MOST_CHOSEN = 64, 1024
 _INT64 = numpy.dtype(numpy.int64)
 _NONE = numpy.empty(0, numpy.int64)
 _empty, _multiply = numpy.empty, numpy.multiply
+
+
+# --- when compiled code comes in ---------------------------------------------------------------------------------------------
+
+_calls = 0
+_numpy_until_loaded = False
+
+
+def often_called() -> Mapping[str, Callable[..., Any]] | None:
+    """The compiled kernels, after `SMALL_CALLS` calls; None until then. They give the bits that NumPy gives."""
+    global _calls
+    if _calls < SMALL_CALLS:
+        if not _numpy_until_loaded or is_loaded():
+            _calls += 1
+        return None
+    return compiled
+
+
+def leave_few_to_numpy() -> None:
+    """From here on calls with few elements do not load Numba for being many; a kernel that computes much may.
+
+    For processes that pad and copy, which Numba would cost 0.5 s and 120 MB each.
+    """
+    global _numpy_until_loaded
+    _numpy_until_loaded = True
+
+
+class _Entries(dict[str, Callable[..., bool]]):
+    """`["writes.zero"]` is that `entry` of `writes_numba.py`. It is given arrays by `id`, and says whether it has done the work.
+
+    It never has before a program has made many such calls, nor where objects are not what `object_fields` expects.
+    """
+
+    def __missing__(self, name: str) -> Callable[..., bool]:
+        if FIELDS is None:
+            self[name] = _never
+        elif often_called() is None:
+            return _never
+        else:
+            kernel = compiled[name]
+            self[name] = import_module("dynograd.kernels.small.objects_numba").called_directly(kernel)
+        return self[name]
+
+
+def _never(*arguments: Any) -> bool:
+    return False
+
+
+entries = _Entries()
+
+
+# --- reductions ---------------------------------------------------------------------------------------------------------------
 
 
 def sum(input: Any, dim: Any, keepdim: bool) -> Any:
