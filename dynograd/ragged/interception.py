@@ -1,19 +1,20 @@
 """Composed functions look for ragged tensors among their arguments, from the first import of this package on.
 
 A function of the table of ops that is made of other ops is plain Python. A reader (`ops/readers.py`) hands a call of it with a ragged tensor
-to `calls.run_call` and any other one on.
+to `dispatch.run_call` and any other one on.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dynograd.errors import RaggedSizeError
 from dynograd.ops.readers import Entry, Reader, join
-from dynograd.ragged.calls import is_made_of_parts, ragged_in, run_call
+from dynograd.ragged.calls import is_made_of_parts
+from dynograd.ragged.dispatch import run_call
 from dynograd.ragged.families.sized import SIZED
 from dynograd.ragged.tensor import RaggedTensor
 
@@ -47,8 +48,12 @@ class _Intercepting(Reader):
         handler = self.handlers.get(entry.function)
         if handler is None and entry.op is not None:
             handler = functools.partial(run_call, entry.key)
-        names.update(own=below, kind=RaggedTensor, among=ragged_in, run=handler, sized=sized, error=RaggedSizeError)
+        names.update(own=below, kind=RaggedTensor, among=_has_ragged, run=handler, sized=sized, error=RaggedSizeError)
         return _source(inspect.signature(entry.function), sized is not None, handler is not None)
+
+
+def _has_ragged(values: Iterable[Any]) -> bool:
+    return any([value.__class__ is RaggedTensor for value in values])
 
 
 _intercepting = _Intercepting()

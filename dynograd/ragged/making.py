@@ -12,40 +12,12 @@ from dynograd.base.shapes import normalize_dim
 from dynograd.errors import DeviceError, DtypeError, ShapeError
 from dynograd.ops.layout.joins import cat
 from dynograd.ops.op import registry
-from dynograd.ragged.partitions import Partition, Shapes, checked_lengths, checked_offsets
-from dynograd.ragged.tensor import RaggedTensor, make
+from dynograd.ragged.partitions import Partition, Shapes, checked_lengths
+from dynograd.ragged.tensor import RaggedTensor, from_values, make
 from dynograd.tensor.creation import as_tensor, empty, tensor
 from dynograd.tensor.tensor import Tensor, wrap
 
-__all__ = ["from_values", "ragged_from_padded", "ragged_like", "ragged_tensor"]
-
-
-def from_values(who: str, values: Any, lengths: Any, offsets: Any, dim: int) -> RaggedTensor:
-    """A ragged tensor that shares `values`; see `RaggedTensor`."""
-    if not isinstance(values, Tensor):
-        raise TypeError(
-            f"{who}: expected values to be a Tensor, got {type(values).__name__}. Use tensor(...) or ragged_tensor([...])."
-        )
-    if not values.ndim:
-        raise ShapeError(f"{who}: values needs at least one dim, along which the rows lie; got a 0-dim tensor.")
-    if (lengths is None) == (offsets is None):
-        raise TypeError(f"{who}: give either lengths or offsets, got {'neither' if lengths is None else 'both'}.")
-    place = normalize_dim(who, dim, values.ndim + 1)
-    if not place:
-        raise ShapeError(f"{who}: dim 0 counts the rows and cannot be ragged; got dim={dim}.")
-    for name, given in (("lengths", lengths), ("offsets", offsets)):
-        if isinstance(given, Tensor) and given.device != values.device and given.device.type != "cpu":
-            raise DeviceError(
-                f"{who}: {name} are on {given.device} but values on {values.device}. Give {name} on the device of the values, or on the CPU."
-            )
-    if isinstance(values, RaggedTensor) and place != 1:
-        raise ShapeError(f"{who}: the rows of ragged values lie along their dim 0, so dim must be 1, got {dim}.")
-    total = values.shape[place - 1]
-    if lengths is not None:
-        part = lengths if isinstance(lengths, Partition) else checked_lengths(who, lengths, total)
-    else:
-        part = checked_offsets(who, offsets, total)
-    return make(getattr(values, "whole", values), part, place)
+__all__ = ["from_file", "ragged_from_padded", "ragged_like", "ragged_tensor"]
 
 
 def ragged_tensor(

@@ -10,7 +10,6 @@ from dynograd import arrays
 from dynograd.errors import ShapeError
 from dynograd.ops.op import registry
 from dynograd.ragged.partitions import Partition, Shapes, shown
-from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor.creation import full
 from dynograd.tensor.tensor import wrap
 
@@ -27,13 +26,13 @@ def padded_places(part: Partition, length: int, device: Any) -> Any:
     return part.kept(("padded", length, str(place)), lambda: wrap(arrays.to_device(places(), place)))
 
 
-def padded(x: RaggedTensor, value: Any, length: int | None = None) -> Any:
+def padded(x: Any, value: Any, length: int | None = None) -> Any:
     """A dense tensor with `value` behind the end of each row, in every ragged dim."""
     part = x.partition
     if isinstance(part, Shapes):
         return _padded_shapes(x, value)
     packed = x.packed
-    if isinstance(packed, RaggedTensor):
+    if packed.is_nested:
         packed = padded(packed, value)
     if length is not None and length < part.longest:
         row = int(np.flatnonzero(part.lengths > length)[0])
@@ -53,7 +52,7 @@ def padded(x: RaggedTensor, value: Any, length: int | None = None) -> Any:
     return found if place == 1 else found.movedim(1, place)
 
 
-def padded_to(x: RaggedTensor, value: Any, output_size: Any = None) -> Any:
+def padded_to(x: Any, value: Any, output_size: Any = None) -> Any:
     """`padded`, in the shape `output_size`, which may be larger than the longest row needs."""
     found = padded(x, value)
     if output_size is None:
@@ -67,7 +66,7 @@ def padded_to(x: RaggedTensor, value: Any, output_size: Any = None) -> Any:
     return registry["pad"].function(found, sides, "constant", value)
 
 
-def _padded_shapes(x: RaggedTensor, value: Any) -> Any:
+def _padded_shapes(x: Any, value: Any) -> Any:
     part = x.partition
     assert isinstance(part, Shapes)
     whole = tuple(part.sizes.max(0, initial=0).tolist()) if part.count else tuple(size or 0 for size in part.fixed)
@@ -86,7 +85,7 @@ def _padded_shapes(x: RaggedTensor, value: Any) -> Any:
     return made.reshape(-1).index_copy(0, index, x.packed).reshape(part.count, *whole)
 
 
-def mask_of(x: RaggedTensor, length: int | None = None) -> Any:
+def mask_of(x: Any, length: int | None = None) -> Any:
     part = x.partition
     steps = part.longest if length is None else length
     real = np.arange(steps) < part.lengths[:, None]

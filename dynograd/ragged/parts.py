@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dynograd.ragged.invoking import invoke, mapped
 from dynograd.tensor.borrowed_gradients import gradients_of
 from dynograd.tensor.tensor import Tensor
 
@@ -35,8 +36,6 @@ class Part(Tensor):
 
     @staticmethod
     def __dynograd_op__(op: Any, given: dict[str, Any]) -> Any:
-        from dynograd.ragged.calls import invoke, mapped
-
         return invoke(
             op.function, op, {name: mapped(value, lambda one: one.whole, Part) for name, value in given.items()}
         )

@@ -12,8 +12,9 @@ from typing import Any
 
 from dynograd.autograd.modes import no_grad
 from dynograd.errors import RaggedSizeError
-from dynograd.ragged.calls import Call, mapped
+from dynograd.ragged.calls import Call
 from dynograd.ragged.families.levels import SHARED
+from dynograd.ragged.invoking import mapped
 from dynograd.ragged.partitions import RaggedSize, Shapes
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor.creation import eye, full, zeros
@@ -111,7 +112,7 @@ def _arguments(
     for name, value in call.given.items():
         if not _has_ragged(value) and name not in SHARED and count != 1:
             value = mapped(value, own if owns is None or not owns(name, 0) else lambda one: one[:1], Tensor)
-        value = mapped(value, lambda one: _longer(one, extra, number))
+        value = mapped(value, lambda one: _longer(one, extra, number), RaggedTensor)
         given[name] = mapped(value, lambda one: _size(one.partition, extra), RaggedSize)
     return given
 

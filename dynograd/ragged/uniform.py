@@ -7,14 +7,11 @@ from typing import Any
 import numpy as np
 
 from dynograd.ops.op import registry
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
 
 __all__ = ["as_dense", "as_ragged", "lines_of"]
-
-
-def run(name: str, *args: Any) -> Any:
-    return registry[name].function(*args)
 
 
 def as_dense(x: RaggedTensor) -> Any:

@@ -14,8 +14,8 @@ from dynograd.ops.attention.ragged_attentions import attended_over, checked_toke
 from dynograd.ops.layout.joins import cat
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.groups import Groups, Source, back_in_order, grouped, index_of
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor.creation import zeros

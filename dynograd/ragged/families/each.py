@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from dynograd.ops.op import rows_with
-from dynograd.ragged.calls import Call, invoke, own_function, ragged_rule
+from dynograd.ragged.calls import Call, own_function, ragged_rule
 from dynograd.ragged.families.groups import Groups, joined
 from dynograd.ragged.families.levels import SHARED, is_deep, lifted
 from dynograd.ragged.families.selecting import row_of
+from dynograd.ragged.invoking import invoke
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor.tensor import Tensor
 

@@ -13,6 +13,7 @@ from dynograd.errors import ShapeError
 from dynograd.ops.op import registry
 from dynograd.ops.segment.segments import COMBINATIONS
 from dynograd.ragged.calls import Call, results
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Shapes, shown
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.ragged.uniform import as_dense, as_ragged
@@ -21,13 +22,8 @@ from dynograd.tensor.tensor import Tensor, wrap
 __all__ = ["aligned", "elementwise", "repeated", "spread"]
 
 
-def run(name: str, *args: Any, **kwargs: Any) -> Any:
-    """The op `name`."""
-    return registry[name].function(*args, **kwargs)
-
-
 def elementwise(call: Call) -> Any:
-    """The op on packed elements; on rows of equal shape together where operands are ragged in different dims."""
+    """The op on packed elements; NotImplemented where operands are ragged in different dims."""
     for name in call.op.array_names:
         if not isinstance(call[name], Tensor) and hasattr(call[name], "dtype"):
             call.given[name] = wrap(call[name])  # a raw array, which ops pass one another
@@ -42,9 +38,7 @@ def elementwise(call: Call) -> Any:
             return one
     found = aligned(call.name, operands)
     if found is None:
-        from dynograd.ragged.families.groups import grouped
-
-        return grouped(call)
+        return NotImplemented
     like, given = found
     return results(call.with_(**given), like.with_packed)
 

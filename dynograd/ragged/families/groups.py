@@ -16,8 +16,9 @@ from dynograd import arrays
 from dynograd.base.shapes import Size
 from dynograd.ops.layout.joins import cat
 from dynograd.ops.op import registry
-from dynograd.ragged.calls import Call, invoke, own_function
+from dynograd.ragged.calls import Call, own_function
 from dynograd.ragged.families.levels import DIMS, SHARED, is_deep, lifted
+from dynograd.ragged.invoking import invoke, run
 from dynograd.ragged.partitions import Partition, RaggedSize, Shapes, shown
 from dynograd.ragged.probing import dims_that_follow, probed
 from dynograd.ragged.tensor import RaggedTensor, make
@@ -25,10 +26,6 @@ from dynograd.tensor.creation import zeros
 from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["Groups", "Source", "back_in_order", "grouped", "grouped_function", "index_of", "joined"]
-
-
-def run(name: str, *args: Any, **kwargs: Any) -> Any:
-    return registry[name].function(*args, **kwargs)
 
 
 def index_of(places: np.ndarray, like: Any) -> Any:

@@ -15,13 +15,13 @@ from dynograd.errors import IndexRangeError, ShapeError
 from dynograd.ops.index.indices import FULL
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, Refusal, ragged_rule
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.entries import dims_of, host, in_range, is_vector, row_numbers
 from dynograd.ragged.families.entries import entries as entries_of
 from dynograd.ragged.families.entries import number as number_of
 from dynograd.ragged.families.groups import index_of
 from dynograd.ragged.families.pairing import paired
 from dynograd.ragged.families.selecting import gathered, row_of, rows_at, rows_between
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes, shown
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.tensor.tensor import Tensor

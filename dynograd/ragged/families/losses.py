@@ -12,11 +12,11 @@ from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.ops.loss.losses import reduction_of
 from dynograd.ops.op import registry, rows_with
 from dynograd.ragged.calls import Call, ragged_rule
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.groups import grouped, index_of
 from dynograd.ragged.families.normalizing import channels_last
 from dynograd.ragged.families.segmented import sum_rows
 from dynograd.ragged.families.views import merged_levels
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.tensor.tensor import Tensor

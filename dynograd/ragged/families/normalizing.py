@@ -8,8 +8,8 @@ import numpy as np
 
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.groups import index_of
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Shapes
 from dynograd.ragged.tensor import RaggedTensor
 

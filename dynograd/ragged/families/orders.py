@@ -14,9 +14,9 @@ from dynograd.ops.index.indices import FULL
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule, results
 from dynograd.ragged.families import segmented
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.groups import grouped, index_of
 from dynograd.ragged.families.reductions import across_rows, flat_rows, refuse_short
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.ragged.uniform import as_dense, as_ragged, lines_of

@@ -14,10 +14,10 @@ from dynograd.errors import IndexRangeError, ShapeError
 from dynograd.ops.index.indices import FULL
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Refusal
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.entries import host, is_vector, number, row_numbers
 from dynograd.ragged.families.groups import index_of
 from dynograd.ragged.families.selecting import row_of, rows_at
+from dynograd.ragged.invoking import run
 from dynograd.ragged.making import ragged_tensor
 from dynograd.ragged.partitions import Shapes
 from dynograd.ragged.tensor import RaggedTensor

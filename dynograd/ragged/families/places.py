@@ -9,12 +9,13 @@ import numpy as np
 from dynograd.base.shapes import normalize_dim
 from dynograd.ops.op import registry, rows_with
 from dynograd.ragged.calls import Call, ragged_rule
-from dynograd.ragged.families.elementwise import aligned, run
+from dynograd.ragged.families.elementwise import aligned
 from dynograd.ragged.families.groups import grouped, index_of
 from dynograd.ragged.families.indexing import masked
 from dynograd.ragged.families.reductions import across_rows, all_elements
 from dynograd.ragged.families.selecting import gathered
 from dynograd.ragged.families.within_rows import moved_along_rows
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.tensor.creation import full

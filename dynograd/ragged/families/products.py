@@ -6,11 +6,12 @@ from typing import Any
 
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
-from dynograd.ragged.families.elementwise import run, spread
+from dynograd.ragged.families.elementwise import spread
 from dynograd.ragged.families.groups import grouped
 from dynograd.ragged.families.levels import is_deep, lifted, lower, raised
 from dynograd.ragged.families.row_products import multiplied
 from dynograd.ragged.families.subscripts import spelled
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Shapes
 from dynograd.ragged.tensor import RaggedTensor
 

@@ -20,10 +20,10 @@ from dynograd.ops.op import registry
 from dynograd.ops.reduce.deviations import arguments_of_deviations
 from dynograd.ragged.calls import Call, Refusal, ragged_rule
 from dynograd.ragged.families import segmented
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.groups import grouped
 from dynograd.ragged.families.shaped_views import of_sizes
 from dynograd.ragged.families.views import merged_levels
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.ragged.uniform import as_dense, lines_of

@@ -14,6 +14,7 @@ from dynograd.base import dtypes
 from dynograd.errors import ShapeError
 from dynograd.kernels.matmul.product_plans import ProductPlan
 from dynograd.ops.op import registry
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.tensor.tensor import Tensor
@@ -22,10 +23,6 @@ __all__ = ["multiplied"]
 
 
 _KEPT = 16  # plans of rows with others
-
-
-def run(name: str, *args: Any) -> Any:
-    return registry[name].function(*args)
 
 
 class _Matrices(NamedTuple):

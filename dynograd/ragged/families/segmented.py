@@ -9,7 +9,7 @@ from typing import Any
 from dynograd.base import dtypes
 from dynograd.errors import IndexRangeError
 from dynograd.ops.op import registry
-from dynograd.ragged.families.elementwise import run
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition
 from dynograd.tensor.creation import zeros
 

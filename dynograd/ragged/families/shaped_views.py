@@ -9,8 +9,8 @@ import numpy as np
 
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.groups import grouped, index_of
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, RaggedSize, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
 

@@ -15,8 +15,8 @@ from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.ops.index.indices import FULL
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule, results
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.groups import index_of
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes, shown
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.ragged.uniform import as_dense, as_ragged

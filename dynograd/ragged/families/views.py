@@ -11,10 +11,10 @@ from dynograd.base.shapes import normalize_dim
 from dynograd.errors import ShapeError
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.groups import grouped
 from dynograd.ragged.families.levels import is_deep
 from dynograd.ragged.families.shaped_views import as_shapes, expanded_shapes, of_sizes, viewed_shapes
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, RaggedSize, Shapes, shown
 from dynograd.ragged.tensor import RaggedTensor, make
 

@@ -7,7 +7,8 @@ from typing import Any
 from dynograd.base.shapes import normalize_dim
 from dynograd.ops.op import registry, rows_with
 from dynograd.ragged.calls import Call, ragged_rule, results
-from dynograd.ragged.tensor import RaggedTensor, row_of
+from dynograd.ragged.families.selecting import row_of
+from dynograd.ragged.tensor import RaggedTensor
 
 __all__ = ["on_packed"]
 

@@ -10,8 +10,8 @@ from dynograd import arrays
 from dynograd.errors import IndexRangeError
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.groups import index_of
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor
 

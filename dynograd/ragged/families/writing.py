@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from dynograd.errors import ShapeError
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.entries import host
 from dynograd.ragged.families.groups import index_of
 from dynograd.ragged.families.indexing import item
 from dynograd.ragged.families.reductions import all_elements
+from dynograd.ragged.invoking import run
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor.tensor import Tensor
 
