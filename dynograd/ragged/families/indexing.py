@@ -18,7 +18,7 @@ from dynograd.ragged.calls import Call, Refusal, ragged_rule
 from dynograd.ragged.families.entries import dims_of, host, in_range, is_vector, row_numbers
 from dynograd.ragged.families.entries import entries as entries_of
 from dynograd.ragged.families.entries import number as number_of
-from dynograd.ragged.families.groups import index_of
+from dynograd.ragged.families.groups import Groups, Source, index_of, joined
 from dynograd.ragged.families.pairing import paired
 from dynograd.ragged.families.selecting import gathered, row_of, rows_at, rows_between
 from dynograd.ragged.invoking import run
@@ -177,8 +177,6 @@ def _beside(x: RaggedTensor, entries: list[Any], at: int | None) -> RaggedTensor
 
 def _within_shapes(x: RaggedTensor, entries: list[Any]) -> Any:
     """Rows with several ragged dims: rows of equal shape together, numbers and slices within each."""
-    from dynograd.ragged.families.groups import Groups, Source, joined
-
     groups = Groups([x])
     source = Source(x, groups)
     index = (FULL, *entries)

@@ -12,7 +12,7 @@ from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
 from dynograd.ragged.families.groups import grouped
 from dynograd.ragged.families.indexing import item, sliced
-from dynograd.ragged.families.selecting import rows_between
+from dynograd.ragged.families.selecting import gathered, rows_between
 from dynograd.ragged.making import ragged_tensor
 from dynograd.ragged.partitions import Partition, RaggedSize, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
@@ -75,8 +75,6 @@ def cat(call: Call) -> Any:
         places[target] = shift + np.arange(one.total)
         before, shift = before + one.lengths, shift + one.total
     together = call.on({"tensors": [one.packed for one in tensors], "dim": dim - 1})
-    from dynograd.ragged.families.selecting import gathered
-
     return make(gathered(make(together, Partition(np.array([shift], np.int64)), dim), places), made, dim)
 
 
@@ -239,8 +237,6 @@ def even_split(call: Call) -> Any:
 
 def _of_each(x: RaggedTensor, first: np.ndarray, last: np.ndarray) -> RaggedTensor:
     """Elements `first[i]` to `last[i]` of row i, cut to what it has."""
-    from dynograd.ragged.families.selecting import gathered
-
     first, last = np.minimum(first, x.partition.lengths), np.minimum(last, x.partition.lengths)
     made = Partition(last - first)
     return make(gathered(x, Partition.places_from(x.partition.offsets[:-1] + first, made)), made, x.place)

@@ -6,6 +6,8 @@ import inspect
 from typing import Any
 
 from dynograd.errors import ShapeError
+from dynograd.ops.layout.joins import stack
+from dynograd.ragged.families.elementwise import repeated
 from dynograd.ragged.families.selecting import row_of
 from dynograd.ragged.families.sized import arange_of_rows, made_of_sizes
 from dynograd.ragged.interception import intercept, intercept_sizes
@@ -79,8 +81,6 @@ def _multinomial(given: dict[str, Any]) -> Any:
     if x.ndim != 2 or isinstance(x.packed, RaggedTensor):
         raise ShapeError(f"multinomial: expected ragged weights (B, j), got shape {tuple(x.shape)}.")
     samples, replacement = given["num_samples"], given["replacement"]
-    from dynograd.ops.layout.joins import stack
-
     rows = [
         randomness.multinomial(row_of(x, number), samples, replacement, generator=given["generator"])
         for number in range(x.partition.count)
@@ -104,7 +104,5 @@ def _copy(self: RaggedTensor, src: Any, non_blocking: bool = False) -> RaggedTen
         self.partition.check_same("copy_", src.partition, ("the", "the copied"))
         self.packed.copy_(src.packed, non_blocking)
     else:
-        from dynograd.ragged.families.elementwise import repeated
-
         self.packed.copy_(repeated("copy_", src, self) if hasattr(src, "shape") else src)
     return self

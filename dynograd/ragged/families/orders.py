@@ -16,6 +16,7 @@ from dynograd.ragged.calls import Call, ragged_rule, results
 from dynograd.ragged.families import segmented
 from dynograd.ragged.families.groups import grouped, index_of
 from dynograd.ragged.families.reductions import across_rows, flat_rows, refuse_short
+from dynograd.ragged.families.selecting import rows_at
 from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
@@ -177,14 +178,10 @@ def flip(call: Call) -> Any:
 
 
 def _rows_reversed(x: RaggedTensor) -> RaggedTensor:
-    from dynograd.ragged.families.selecting import rows_at
-
     return rows_at(x, np.arange(x.partition.count, dtype=np.int64)[::-1])
 
 
 def _level_reversed(x: RaggedTensor) -> RaggedTensor:
-    from dynograd.ragged.families.selecting import rows_at
-
     part = x.partition
     return rows_at(x.packed, np.repeat(part.offsets[:-1] + part.offsets[1:] - 1, part.lengths) - np.arange(part.total))
 
@@ -199,8 +196,6 @@ def roll(call: Call) -> Any:
 
 
 def _rolled(call: Call, x: RaggedTensor, shift: int, dim: int) -> RaggedTensor:
-    from dynograd.ragged.families.selecting import rows_at
-
     part = x.partition
     if not dim:
         return rows_at(x, (np.arange(part.count, dtype=np.int64) - shift) % max(part.count, 1))

@@ -7,15 +7,17 @@ from typing import Any
 import numpy as np
 
 from dynograd.base.shapes import normalize_dim
+from dynograd.errors import ShapeError
 from dynograd.ops.op import registry, rows_with
 from dynograd.ragged.calls import Call, ragged_rule
 from dynograd.ragged.families.elementwise import aligned
 from dynograd.ragged.families.groups import grouped, index_of
 from dynograd.ragged.families.indexing import masked
 from dynograd.ragged.families.reductions import across_rows, all_elements
-from dynograd.ragged.families.selecting import gathered
+from dynograd.ragged.families.selecting import gathered, rows_at
 from dynograd.ragged.families.within_rows import moved_along_rows
 from dynograd.ragged.invoking import run
+from dynograd.ragged.making import ragged_tensor
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.tensor.creation import full
@@ -106,8 +108,6 @@ def masked_select(call: Call) -> Any:
                 registry["masked_select"].function(one, real)
                 for one, real in zip(x.unbind(), mask.unbind(), strict=True)
             ]
-            from dynograd.ragged.making import ragged_tensor
-
             return ragged_tensor(rows, ragged_dims=1)
         x, mask = x.permute(order), mask.permute(order)  # type: ignore[assignment]
     return masked(x, mask)
@@ -218,8 +218,6 @@ def padded_rows(x: RaggedTensor, before: int, behind: int, value: Any) -> Ragged
     short = part.lengths + before + behind < 0
     if short.any():
         row = int(short.argmax())
-        from dynograd.errors import ShapeError
-
         raise ShapeError(f"pad: row {row} has {part.lengths[row]} elements, too few to take {-before - behind} away.")
     made = Partition(part.lengths + before + behind)
     first = max(-before, 0)
@@ -289,8 +287,6 @@ def repeat_interleave(call: Call) -> Any:
     counts = np.broadcast_to(counts, (size,))
     numbers = np.repeat(np.arange(size, dtype=np.int64), counts)
     if not dim:
-        from dynograd.ragged.families.selecting import rows_at
-
         return rows_at(x, numbers)
     lengths = np.diff(np.concatenate(([0], np.cumsum(counts)))[part.offsets])
     return make(gathered(x, numbers), Partition(lengths), x.place)

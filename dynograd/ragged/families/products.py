@@ -6,6 +6,7 @@ from typing import Any
 
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
+from dynograd.ragged.families.each import each
 from dynograd.ragged.families.elementwise import spread
 from dynograd.ragged.families.groups import grouped
 from dynograd.ragged.families.levels import is_deep, lifted, lower, raised
@@ -254,6 +255,4 @@ def inner(call: Call) -> Any:
             return grouped(call)
         if one.place < one.ndim - 1:
             return one.with_packed(call.with_(input=one.packed))
-    from dynograd.ragged.families.each import each
-
     return each(call)

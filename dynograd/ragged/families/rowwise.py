@@ -7,6 +7,7 @@ from typing import Any
 from dynograd.ragged.calls import Call, ragged_rule, results
 from dynograd.ragged.families.elementwise import aligned
 from dynograd.ragged.families.groups import grouped
+from dynograd.ragged.families.reductions import all_elements
 from dynograd.ragged.partitions import Shapes
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor.creation import ones
@@ -197,8 +198,6 @@ def searches(call: Call) -> Any:
     names = [name for name in ("input", "elements") if isinstance(call.get(name), RaggedTensor)]
     others = [name for name, value in call.given.items() if isinstance(value, RaggedTensor) and name not in names]
     if call.name == "isin" and others:
-        from dynograd.ragged.families.reductions import all_elements
-
         return call.with_(**{name: all_elements(call[name]) for name in others})
     if others or (call.name == "searchsorted" and getattr(call["sorted_sequence"], "ndim", 1) > 1):
         return grouped(call)

@@ -11,6 +11,7 @@ from dynograd.base.shapes import normalize_dim
 from dynograd.errors import ShapeError
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
+from dynograd.ragged.families.elementwise import repeated
 from dynograd.ragged.families.groups import grouped
 from dynograd.ragged.families.levels import is_deep
 from dynograd.ragged.families.shaped_views import as_shapes, expanded_shapes, of_sizes, viewed_shapes
@@ -331,8 +332,6 @@ def expanded(call: Call, x: Any, sizes: tuple[Any, ...], other: Any = None) -> A
     if isinstance(getattr(other, "partition", None), Shapes) and not isinstance(getattr(x, "partition", None), Shapes):
         return grouped(call)
     if not isinstance(x, RaggedTensor):
-        from dynograd.ragged.families.elementwise import repeated
-
         packed = repeated(call.name, x, other)
         shape = tuple(other.packed.shape)
         return other.with_packed(
