@@ -56,8 +56,8 @@ def ragged_rule(
 _ORDINARY = {RaggedTensor, Tensor, int, float, bool, str, type(None), slice}
 
 
-def _are_ordinary(given: dict[str, Any]) -> bool:
-    kinds = set(map(type, given.values()))
+def _are_ordinary(arguments: dict[str, Any]) -> bool:
+    kinds = set(map(type, arguments.values()))
     if kinds <= _ORDINARY:
         return True
     for kind in kinds - _ORDINARY:
@@ -73,28 +73,28 @@ def _are_ordinary(given: dict[str, Any]) -> bool:
 class Call:
     """An op called with ragged tensors, as rules see it: arguments by name (`call["input"]`), of which some are ragged."""
 
-    __slots__ = ("given", "key", "name", "op")
+    __slots__ = ("arguments", "key", "name", "op")
 
-    def __init__(self, key: str, op: Op, given: dict[str, Any]) -> None:
-        self.key, self.op, self.given, self.name = key, op, given, op.name
+    def __init__(self, key: str, op: Op, arguments: dict[str, Any]) -> None:
+        self.key, self.op, self.arguments, self.name = key, op, arguments, op.name
 
     def __getitem__(self, name: str) -> Any:
-        return self.given[name]
+        return self.arguments[name]
 
     def get(self, name: str, default: Any = None) -> Any:
-        return self.given.get(name, default)
+        return self.arguments.get(name, default)
 
     def with_(self, **changed: Any) -> Any:
         """The op again with some arguments changed."""
-        return invoke(registry[self.key].function, self.op, {**self.given, **changed})
+        return invoke(registry[self.key].function, self.op, {**self.arguments, **changed})
 
     def parts(self) -> Any:
         """What a composed op is made of, run as it is; its parts look up their own rules."""
-        return invoke(own_function(self.key), self.op, self.given)
+        return invoke(own_function(self.key), self.op, self.arguments)
 
     def leaves(self) -> Iterator[tuple[str, Any]]:
         """(name, value) of every argument, those in lists and tuples one by one."""
-        for name, value in self.given.items():
+        for name, value in self.arguments.items():
             if type(value) in (list, tuple):
                 for one in value:
                     yield name, one
@@ -105,13 +105,13 @@ class Call:
 
     def ragged(self) -> list[RaggedTensor]:
         """The ragged arguments."""
-        if _are_ordinary(self.given):
-            return [value for value in self.given.values() if value.__class__ is RaggedTensor]
+        if _are_ordinary(self.arguments):
+            return [value for value in self.arguments.values() if value.__class__ is RaggedTensor]
         return [value for _, value in self.leaves() if isinstance(value, RaggedTensor)]
 
     def in_turn(self) -> Any:
         """An argument that is the example of a vmap over ragged rows, or None."""
-        if _are_ordinary(self.given):
+        if _are_ordinary(self.arguments):
             return None
         for _, value in self.leaves():
             inner = value
@@ -123,11 +123,11 @@ class Call:
 
     def map_ragged(self, change: Callable[[RaggedTensor], Any]) -> dict[str, Any]:
         """The arguments with `change(x)` in place of each ragged x."""
-        return {name: mapped(value, change, RaggedTensor) for name, value in self.given.items()}
+        return {name: mapped(value, change, RaggedTensor) for name, value in self.arguments.items()}
 
-    def on(self, given: dict[str, Any]) -> Any:
+    def on(self, arguments: dict[str, Any]) -> Any:
         """The op on these arguments."""
-        return invoke(registry[self.key].function, self.op, given)
+        return invoke(registry[self.key].function, self.op, arguments)
 
     def refuse(self, why: str) -> Refusal:
         return Refusal(f"{self.name}: {why}")

@@ -65,7 +65,7 @@ def run_call(key: str, arguments: dict[str, Any]) -> Any:
     if op.kind == "elementwise":
         result = elementwise(call)
         return grouped(call) if result is NotImplemented else result
-    deep = any([is_deep(one) for one in call.ragged()])
+    deep = any([is_deep(x) for x in call.ragged()])
     if deep and (rule is not None or not _knows_levels(call)):
         return lifted(call)
     if op.kind == "composed" and not goes_by_groups(op):

@@ -85,33 +85,35 @@ def _seen(function: Any) -> Callable[..., Any]:
 def _source(signature: inspect.Signature, sized: bool, tensors: bool) -> tuple[str, list[str]]:
     """Code with the same parameters; defaults stay those of the function object. `sized`: it may be called again for ragged sizes."""
     parameters, call, given, tests, starred = [], [], [], [], False
-    for one in signature.parameters.values():
-        default = "" if one.default is one.empty else "=None"
-        given.append(f"{one.name!r}: {one.name}")
-        if one.kind is one.VAR_POSITIONAL:
-            parameters.append(f"*{one.name}")
-            call.append(f"*{one.name}")
+    for parameter in signature.parameters.values():
+        default = "" if parameter.default is parameter.empty else "=None"
+        given.append(f"{parameter.name!r}: {parameter.name}")
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            parameters.append(f"*{parameter.name}")
+            call.append(f"*{parameter.name}")
             starred = True
-            tests.append(f"{one.name} and $among({one.name})")
+            tests.append(f"{parameter.name} and $among({parameter.name})")
             continue
-        if one.kind is one.VAR_KEYWORD:
-            parameters.append(f"**{one.name}")
-            call.append(f"**{one.name}")
-            tests.append(f"{one.name} and $among({one.name}.values())")
+        if parameter.kind is parameter.VAR_KEYWORD:
+            parameters.append(f"**{parameter.name}")
+            call.append(f"**{parameter.name}")
+            tests.append(f"{parameter.name} and $among({parameter.name}.values())")
             continue
-        if one.kind is one.KEYWORD_ONLY:
+        if parameter.kind is parameter.KEYWORD_ONLY:
             if not starred:
                 parameters.append("*")
                 starred = True
-            call.append(f"{one.name}={one.name}")
+            call.append(f"{parameter.name}={parameter.name}")
         else:
-            call.append(one.name)
-        parameters.append(one.name + default)
-        if one.name in _PLAIN or str(one.annotation).replace(" ", "") in _SCALARS:
+            call.append(parameter.name)
+        parameters.append(parameter.name + default)
+        if parameter.name in _PLAIN or str(parameter.annotation).replace(" ", "") in _SCALARS:
             continue
-        tests.append(f"{one.name}.__class__ is $kind")
-        if one.name in _LISTS:
-            tests.append(f"({one.name}.__class__ is list or {one.name}.__class__ is tuple) and $among({one.name})")
+        tests.append(f"{parameter.name}.__class__ is $kind")
+        if parameter.name in _LISTS:
+            tests.append(
+                f"({parameter.name}.__class__ is list or {parameter.name}.__class__ is tuple) and $among({parameter.name})"
+            )
     lines = []
     if tests and tensors:
         lines += [f"if {' or '.join(tests)}:", f"    return $run({{{', '.join(given)}}})"]

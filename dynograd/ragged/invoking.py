@@ -16,25 +16,25 @@ def run(name: str, *args: Any, **kwargs: Any) -> Any:
     return registry[name].function(*args, **kwargs)
 
 
-def invoke(function: Callable[..., Any], op: Op, given: dict[str, Any]) -> Any:
+def invoke(function: Callable[..., Any], op: Op, arguments: dict[str, Any]) -> Any:
     """`function` with arguments by name, each passed the way its signature wants it."""
     if _takes_names(op):
-        return function(**given)
+        return function(**arguments)
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     starred = False
     for name, parameter in op.signature.parameters.items():
-        if name not in given:  # left to its default
+        if name not in arguments:  # left to its default
             starred = True
         elif parameter.kind is parameter.VAR_POSITIONAL:
-            args += given[name]
+            args += arguments[name]
             starred = True
         elif parameter.kind is parameter.VAR_KEYWORD:
-            kwargs.update(given[name])
+            kwargs.update(arguments[name])
         elif parameter.kind is parameter.KEYWORD_ONLY or starred:
-            kwargs[name] = given[name]
+            kwargs[name] = arguments[name]
         else:
-            args.append(given[name])
+            args.append(arguments[name])
     return function(*args, **kwargs)
 
 
@@ -42,8 +42,8 @@ def invoke(function: Callable[..., Any], op: Op, given: dict[str, Any]) -> Any:
 def _takes_names(op: Op) -> bool:
     return not any(
         [
-            one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD, one.POSITIONAL_ONLY)
-            for one in op.signature.parameters.values()
+            parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY)
+            for parameter in op.signature.parameters.values()
         ]
     )
 

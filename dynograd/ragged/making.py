@@ -73,7 +73,7 @@ def ragged_like(x: RaggedTensor, values: Any) -> RaggedTensor:
 def _of_rows(who: str, rows: list[Any], dtype: Any, device: Any, ragged_dims: Any) -> RaggedTensor:
     if not rows:
         return make(empty(0, dtype=dtype, device=device), Partition(np.zeros(0, np.int64)))
-    if any([isinstance(one, RaggedTensor) or _has_levels(one) for one in rows]):
+    if any([isinstance(row, RaggedTensor) or _has_levels(row) for row in rows]):
         return _of_levels(who, rows, dtype, device)
     found = _tensors(who, rows, dtype, device)
     ranks = {one.ndim for one in found}
@@ -138,7 +138,7 @@ def _of_levels(who: str, rows: list[Any], dtype: Any, device: Any) -> RaggedTens
 
 def _tensors(who: str, rows: list[Any], dtype: Any, device: Any) -> list[Any]:
     """The rows as tensors of one dtype on one device; empty lists take those of the others."""
-    given = [one for one in rows if not (isinstance(one, (list, tuple)) and not one)]
+    given = [row for row in rows if not (isinstance(row, (list, tuple)) and not row)]
     made: list[Any] = [one if isinstance(one, Tensor) else tensor(one) for one in given]
     if dtype is not None or device is not None:
         made = [one.to(device=device, dtype=dtype) for one in made]
@@ -162,7 +162,7 @@ def _tensors(who: str, rows: list[Any], dtype: Any, device: Any) -> list[Any]:
         return made
     like = made[0][:0] if made else empty(0, dtype=dtype, device=device)
     remaining = iter(made)
-    return [like if isinstance(one, (list, tuple)) and not one else next(remaining) for one in rows]
+    return [like if isinstance(row, (list, tuple)) and not row else next(remaining) for row in rows]
 
 
 def ragged_from_padded(

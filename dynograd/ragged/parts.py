@@ -35,9 +35,9 @@ class Part(Tensor):
         return self.whole.detach()
 
     @staticmethod
-    def __dynograd_op__(op: Any, given: dict[str, Any]) -> Any:
+    def __dynograd_op__(op: Any, arguments: dict[str, Any]) -> Any:
         return invoke(
-            op.function, op, {name: mapped(value, lambda one: one.whole, Part) for name, value in given.items()}
+            op.function, op, {name: mapped(value, lambda one: one.whole, Part) for name, value in arguments.items()}
         )
 
     @staticmethod

@@ -35,7 +35,7 @@ def dims_that_follow(
 
     Tried once for calls that differ in lengths only.
     """
-    key = _key(call.given)
+    key = _key(call.arguments)
     key = None if key is None else (call.key, key)
     if key is None or key not in _known:
         found = [one if isinstance(one, (tuple, list)) else (one,) for one in probed(call, ragged, probe, owns)]
@@ -49,7 +49,7 @@ def dims_that_follow(
 
 
 def _differing(results: tuple[Any, ...]) -> frozenset[int]:
-    shapes = [tuple(one.shape[1:]) for one in results if isinstance(one, Tensor)]
+    shapes = [tuple(result.shape[1:]) for result in results if isinstance(result, Tensor)]
     return frozenset([dim for dim, sizes in enumerate(zip(*shapes, strict=False)) if len(set(sizes)) > 1])
 
 
@@ -101,7 +101,7 @@ def _arguments(
     call: Call, ragged: list[RaggedTensor], owns: Callable[[str, int], bool] | None, extra: int, number: int
 ) -> dict[str, Any]:
     """The arguments with a row `extra` longer than the first one instead of all rows."""
-    count, rank = ragged[0].partition.count, max([one.ndim for one in ragged])
+    count, rank = ragged[0].partition.count, max([x.ndim for x in ragged])
 
     def own(one: Any) -> Any:
         if one.ndim != rank or one.shape[0] != count:
@@ -109,7 +109,7 @@ def _arguments(
         return one[:1] if count else zeros(1, *one.shape[1:], dtype=one.dtype, device=one.device)
 
     given = {}
-    for name, value in call.given.items():
+    for name, value in call.arguments.items():
         if not _has_ragged(value) and name not in SHARED and count != 1:
             value = mapped(value, own if owns is None or not owns(name, 0) else lambda one: one[:1], Tensor)
         value = mapped(value, lambda one: _longer(one, extra, number), RaggedTensor)

@@ -51,13 +51,13 @@ def attend(
 def scaled_dot_product_attention(call: Call) -> Any:
     """Row by row, for (B, H, j, E) and (B, j, E); several lengths of queries and keys, causal, grouped heads, dropout."""
     named = {name: call[name] for name in ("query", "key", "value")}
-    rank = max(one.ndim for one in named.values())
-    if rank not in (3, 4) or any([isinstance(one.partition, Shapes) for one in call.ragged()]):
+    rank = max(operand.ndim for operand in named.values())
+    if rank not in (3, 4) or any([isinstance(x.partition, Shapes) for x in call.ragged()]):
         return grouped(call)
     if call["attn_mask"] is not None:
         return NotImplemented
-    for one in named.values():
-        if not isinstance(one, RaggedTensor) or one.ndim != rank or one.place != rank - 2:
+    for operand in named.values():
+        if not isinstance(operand, RaggedTensor) or operand.ndim != rank or operand.place != rank - 2:
             return NotImplemented
     query, key, value = named.values()
     key.partition.check_same(call.name, value.partition, ("the key", "the value"))
@@ -77,30 +77,35 @@ def attend_by_shape(attended: Callable[..., tuple], query: Any, key: Any, value:
     Each of its results (rows, H, Tq, ...) comes back with the rows of `query`; operands that are dense have an entry for each row.
     """
     operands = query, key, value
-    ragged = [one for one in operands if isinstance(one, RaggedTensor)]
-    counts = {one.partition.count if isinstance(one, RaggedTensor) else one.shape[0] for one in operands}
+    ragged = [operand for operand in operands if isinstance(operand, RaggedTensor)]
+    counts = {
+        operand.partition.count if isinstance(operand, RaggedTensor) else operand.shape[0] for operand in operands
+    }
     if len(counts) > 1:
         raise ShapeError(
-            f"attention: query, key and value have rows of shapes {[tuple(one.shape) for one in operands]}."
+            f"attention: query, key and value have rows of shapes {[tuple(operand.shape) for operand in operands]}."
         )
     if isinstance(key, RaggedTensor) and isinstance(value, RaggedTensor):
         key.partition.check_same("attention", value.partition, ("the key", "the value"))
     groups = Groups(ragged)
-    sources = {id(one): Source(one, groups) for one in ragged}
+    sources = {id(x): Source(x, groups) for x in ragged}
     found = []
     for number, rows in enumerate(groups.rows):
         numbers = index_of(rows, query.packed if isinstance(query, RaggedTensor) else query)
         of_rows = [
-            sources[id(one)].dense(number) if id(one) in sources else run("index", one, [numbers], (0,))
-            for one in operands
+            sources[id(operand)].dense(number) if id(operand) in sources else run("index", operand, [numbers], (0,))
+            for operand in operands
         ]
         found.append(attended(*of_rows, numbers))
     if not found:  # no rows: the results of one without elements say what shape theirs have
-        packed = [registry["unsqueeze"].function(one.packed, 0) if id(one) in sources else one for one in operands]
+        packed = [
+            registry["unsqueeze"].function(operand.packed, 0) if id(operand) in sources else operand
+            for operand in operands
+        ]
         results = attended(*packed, zeros(1, dtype=int64))
         if not isinstance(query, RaggedTensor):
             return results
-        return tuple([query.with_packed(registry["squeeze"].function(one, 0)) for one in results])
+        return tuple([query.with_packed(registry["squeeze"].function(result, 0)) for result in results])
     return tuple([_in_order(pieces, query, groups) for pieces in zip(*found, strict=True)])
 
 
@@ -111,7 +116,7 @@ def _in_order(pieces: tuple, query: Any, groups: Groups) -> Any:
         return whole if groups.sorted else run("index", whole, [index_of(groups.inverse, whole)], (0,))
     rest = tuple(range(3, pieces[0].ndim))
     flat = registry["flatten"].function
-    tokens = [flat(run("permute", one, (0, 2, 1, *rest)), 0, 1) for one in pieces]
+    tokens = [flat(run("permute", piece, (0, 2, 1, *rest)), 0, 1) for piece in pieces]
     lengths = Partition(np.ascontiguousarray(query.partition.lengths[groups.order]))
     whole, _ = back_in_order(tokens, lengths, groups)
     return query.with_packed(run("permute", whole, (1, 0, *[dim - 1 for dim in rest])))

@@ -22,13 +22,13 @@ __all__ = ["each"]
 def each(call: Call) -> Any:
     """Each row for itself; results with the shapes of rows are ragged."""
     ragged = call.ragged()
-    if any([is_deep(one) for one in ragged]):
+    if any([is_deep(x) for x in ragged]):
         return lifted(call)
     count = ragged[0].partition.count
-    for one in ragged[1:]:
-        if one.partition.count != count:
-            ragged[0].partition.check_same(call.name, one.partition)
-    rank = max(one.ndim for one in ragged)
+    for x in ragged[1:]:
+        if x.partition.count != count:
+            ragged[0].partition.check_same(call.name, x.partition)
+    rank = max(x.ndim for x in ragged)
 
     def own(name: str, value: Any, number: int) -> Any:
         if isinstance(value, RaggedTensor):
@@ -41,9 +41,11 @@ def each(call: Call) -> Any:
 
     found = []
     for number in range(count):
-        found.append(_as_batch(_alone(call, {name: own(name, value, number) for name, value in call.given.items()})))
+        found.append(
+            _as_batch(_alone(call, {name: own(name, value, number) for name, value in call.arguments.items()}))
+        )
 
-    def probe(call: Call, given: dict[str, Any]) -> Any:
+    def probe(call: Call, arguments: dict[str, Any]) -> Any:
         """The op on a batch of one, without the batch."""
 
         def first(whole: Any, one: Any) -> Any:
@@ -52,17 +54,17 @@ def each(call: Call) -> Any:
             batch = isinstance(whole, RaggedTensor) or (isinstance(one, Tensor) and one.ndim == rank)
             return one[0] if batch else one
 
-        return _as_batch(_alone(call, {name: first(call[name], one) for name, one in given.items()}))
+        return _as_batch(_alone(call, {name: first(call[name], one) for name, one in arguments.items()}))
 
     return joined(call, ragged, _Single(ragged), found, probe)
 
 
-def _alone(call: Call, given: dict[str, Any]) -> Any:
-    found = invoke(own_function(call.key), call.op, given)
+def _alone(call: Call, arguments: dict[str, Any]) -> Any:
+    found = invoke(own_function(call.key), call.op, arguments)
     if (
-        call.name in ("cov", "corrcoef") and given["input"].ndim == 2
+        call.name in ("cov", "corrcoef") and arguments["input"].ndim == 2
     ):  # of one variable a number, but rows need equally many dims
-        return found.reshape(2 * (given["input"].shape[0],))
+        return found.reshape(2 * (arguments["input"].shape[0],))
     return found
 
 

@@ -26,7 +26,7 @@ def elementwise(call: Call) -> Any:
     """The op on packed elements; NotImplemented where operands are ragged in different dims."""
     for name in call.op.array_names:
         if not isinstance(call[name], Tensor) and hasattr(call[name], "dtype"):
-            call.given[name] = wrap(call[name])  # a raw array, which ops pass one another
+            call.arguments[name] = wrap(call[name])  # a raw array, which ops pass one another
     operands = {name: call[name] for name in call.op.array_names}
     found = _rectangles(operands)
     if found is not None:
@@ -78,7 +78,7 @@ def _combined(how: str, one: Any, two: Any) -> Any:
 
 def _rectangles(operands: dict[str, Any]) -> tuple[RaggedTensor, dict[str, Any]] | None:
     """Rows of one length beside dense operands with something for each row: all as dense tensors, which broadcast without copies."""
-    like = next(one for one in operands.values() if isinstance(one, RaggedTensor))
+    like = next(operand for operand in operands.values() if isinstance(operand, RaggedTensor))
     if not like.partition.uniform:
         return None
     rank, count, own = like.ndim, like.partition.count, False
@@ -109,7 +109,7 @@ def _rectangles(operands: dict[str, Any]) -> tuple[RaggedTensor, dict[str, Any]]
 
 def aligned(who: str, operands: dict[str, Any]) -> tuple[RaggedTensor, dict[str, Any]] | None:
     """(the ragged tensor whose rows the result has, operands on its packed elements); None when there is no such one."""
-    ragged = [one for one in operands.values() if isinstance(one, RaggedTensor)]
+    ragged = [operand for operand in operands.values() if isinstance(operand, RaggedTensor)]
     like = max(ragged, key=lambda one: (one.ndim, _levels(one)))
     made = {}
     for name, one in operands.items():

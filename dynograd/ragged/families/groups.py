@@ -39,17 +39,19 @@ def grouped(call: Call, owns: Callable[[str, int], bool] | None = None) -> Any:
     A dense argument of as many dims, and as many rows, has one entry for each row; `owns(name, place in a list)` says so where that is no sign.
     """
     ragged = call.ragged()
-    if any([is_deep(one) for one in ragged]):
+    if any([is_deep(x) for x in ragged]):
         return lifted(call)
-    call.given = {name: tuple(value) if isinstance(value, Size) else value for name, value in call.given.items()}
+    call.arguments = {
+        name: tuple(value) if isinstance(value, Size) else value for name, value in call.arguments.items()
+    }
     count = ragged[0].partition.count
-    for one in ragged[1:]:
-        if one.partition.count != count:
-            ragged[0].partition.check_same(call.name, one.partition)
+    for x in ragged[1:]:
+        if x.partition.count != count:
+            ragged[0].partition.check_same(call.name, x.partition)
     _check_dims(call, ragged)
     groups = Groups(ragged, _named_sizes(call, count))
-    rank = max(one.ndim for one in ragged)
-    sources = {id(one): Source(one, groups) for one in ragged}
+    rank = max(x.ndim for x in ragged)
+    sources = {id(x): Source(x, groups) for x in ragged}
 
     def has_rows(name: str, number: int, one: Any) -> bool:
         if owns is not None:
@@ -70,7 +72,7 @@ def grouped(call: Call, owns: Callable[[str, int], bool] | None = None) -> Any:
                 return run("index", value, [index_of(rows, value)], (0,))
             return value
 
-        found.append(_run(call, {name: own(name, value) for name, value in call.given.items()}))
+        found.append(_run(call, {name: own(name, value) for name, value in call.arguments.items()}))
     return joined(call, ragged, groups, found, owns=owns)
 
 
@@ -88,23 +90,23 @@ class _Function(Call):
 
     __slots__ = ("function",)
 
-    def __init__(self, function: Callable[..., Any], given: dict[str, Any]) -> None:
-        self.function, self.given = function, given
+    def __init__(self, function: Callable[..., Any], arguments: dict[str, Any]) -> None:
+        self.function, self.arguments = function, arguments
         self.key = self.name = function.__name__
 
-    def on(self, given: dict[str, Any]) -> Any:
-        return self.function(**given)
+    def on(self, arguments: dict[str, Any]) -> Any:
+        return self.function(**arguments)
 
 
-def grouped_function(function: Callable[..., Any], given: dict[str, Any], of_rows: Sequence[str] = ()) -> Any:
+def grouped_function(function: Callable[..., Any], arguments: dict[str, Any], of_rows: Sequence[str] = ()) -> Any:
     """`function(**given)`, which is no op of the table, on each group of rows of equal shape; `of_rows` names dense arguments with rows."""
-    return grouped(_Function(function, given), (lambda name, _: name in of_rows) if of_rows else None)
+    return grouped(_Function(function, arguments), (lambda name, _: name in of_rows) if of_rows else None)
 
 
-def _run(call: Call, given: dict[str, Any]) -> Any:
+def _run(call: Call, arguments: dict[str, Any]) -> Any:
     if isinstance(call, _Function):
-        return call.on(given)
-    return invoke(own_function(call.key), call.op, given)
+        return call.on(arguments)
+    return invoke(own_function(call.key), call.op, arguments)
 
 
 _NO_CHECK = frozenset(["diag_embed", "permute"])  # dims of the result
@@ -112,7 +114,7 @@ _NO_CHECK = frozenset(["diag_embed", "permute"])  # dims of the result
 
 def _check_dims(call: Call, ragged: list[RaggedTensor]) -> None:
     rank = ragged[0].ndim
-    for name in () if call.name in _NO_CHECK else DIMS & call.given.keys():
+    for name in () if call.name in _NO_CHECK else DIMS & call.arguments.keys():
         value = call[name]
         for one in value if isinstance(value, (tuple, list)) else (value,):
             if isinstance(one, int) and not isinstance(one, bool) and one in (0, -rank):
@@ -127,9 +129,9 @@ class Groups:
 
     def __init__(self, ragged: list[RaggedTensor], named: Sequence[Partition] = ()) -> None:
         parts = list(named)
-        for one in ragged:
-            if not any([one.partition is part or one.partition.same(part) for part in parts]):
-                parts.append(one.partition)
+        for x in ragged:
+            if not any([x.partition is part or x.partition.same(part) for part in parts]):
+                parts.append(x.partition)
         self.count = parts[0].count
         if len(parts) == 1:
             self.__dict__ |= parts[0].kept("groups", lambda: self._of_shapes(parts[0]))
@@ -203,7 +205,7 @@ def joined(
     if isinstance(first, (tuple, list)):
         made = [
             _join_one(
-                call, ragged, groups, [one[place] for one in found], [one[place] for one in others],
+                call, ragged, groups, [other[place] for other in found], [other[place] for other in others],
                 follow[place] if follow else follow,
             )
             for place in range(len(first))
@@ -215,9 +217,9 @@ def joined(
 def _tells(ragged: list[RaggedTensor], found: list[Any]) -> bool:
     """Whether the results differ in as many dims as the rows do: then these are the dims that follow the ragged ones."""
     parts: list[Any] = []
-    for one in ragged:
-        if not any([one.partition.same(part) for part in parts]):
-            parts.append(one.partition)
+    for x in ragged:
+        if not any([x.partition.same(part) for part in parts]):
+            parts.append(x.partition)
     sizes = [
         part.sizes[:, [size is None for size in part.fixed]] if isinstance(part, Shapes) else part.lengths[:, None]
         for part in parts
@@ -226,7 +228,7 @@ def _tells(ragged: list[RaggedTensor], found: list[Any]) -> bool:
     if not len(together) or (together == together[0]).all(0).any():
         return False
     for results in zip(*[one if isinstance(one, (tuple, list)) else (one,) for one in found], strict=True):
-        shapes = [tuple(one.shape[1:]) for one in results if isinstance(one, Tensor)]
+        shapes = [tuple(result.shape[1:]) for result in results if isinstance(result, Tensor)]
         if sum([len(set(dim)) > 1 for dim in zip(*shapes, strict=False)]) < together.shape[1]:
             return False
     return True
@@ -270,17 +272,17 @@ def _join_one(
             )
             pieces.append(registry["reshape"].function(front, (front.shape[0] * front.shape[1], *front.shape[2:])))
         whole, part = back_in_order(pieces, Partition(np.ascontiguousarray(sizes[:, dim])), groups)
-        for one in ragged:
-            if one.partition.same(part) and not isinstance(one.partition, Shapes):
-                part = one.partition
+        for x in ragged:
+            if x.partition.same(part) and not isinstance(x.partition, Shapes):
+                part = x.partition
         whole = whole if not dim else run("permute", whole, _from_front(whole.ndim, dim))
         return make(whole, part, dim + 1)
     fixed = tuple(None if dim in dims else int(size) for dim, size in enumerate(shapes[0]))
     pieces = [registry["reshape"].function(one, (prod(one.shape),)) for one in found]
     whole, part = back_in_order(pieces, Shapes(sizes.astype(np.int64), fixed), groups)
-    for one in ragged:
-        if part.same(one.partition) and one.partition.fixed == fixed:  # type: ignore[attr-defined]
-            part = one.partition
+    for x in ragged:
+        if part.same(x.partition) and x.partition.fixed == fixed:  # type: ignore[attr-defined]
+            part = x.partition
     return make(whole, part, 0)
 
 

@@ -47,7 +47,7 @@ def basic_index(call: Call) -> Any:
 def _dense_at(call: Call, x: Any, index: Any) -> Any:
     """A dense tensor at ragged places: `table[tokens]`."""
     entries = index if isinstance(index, tuple) else (index,)
-    ragged = [one for one in entries if isinstance(one, RaggedTensor)]
+    ragged = [entry for entry in entries if isinstance(entry, RaggedTensor)]
     like = ragged[0]
     for one in ragged[1:]:
         like.partition.check_same("getitem", one.partition)
@@ -55,9 +55,9 @@ def _dense_at(call: Call, x: Any, index: Any) -> Any:
         raise call.refuse(
             "a ragged mask has no place in a dense tensor; make it ragged with ragged_from_padded(x, lengths), or use mask.to_padded(False)."
         )
-    inner = tuple([one.packed if isinstance(one, RaggedTensor) else one for one in entries])
+    inner = tuple([entry.packed if isinstance(entry, RaggedTensor) else entry for entry in entries])
     found = registry["getitem"].function(x, inner)
-    lead = next(place for place, one in enumerate(entries) if isinstance(one, RaggedTensor))
+    lead = next(place for place, entry in enumerate(entries) if isinstance(entry, RaggedTensor))
     if lead:
         raise call.refuse("a ragged index of a dense tensor must stand in front; use x.movedim(dim, 0)[index].")
     return like.with_packed(found)
@@ -133,10 +133,12 @@ def _within(x: Any, entries: list[Any]) -> Any:
             x = _common_places(x, entry)
             dense_entries = [FULL, *entries]
             others = entries[:at] + entries[at + 1 :]
-            pairs = any([is_vector(one) for one in others])
+            pairs = any([is_vector(other) for other in others])
             dense_entries[at + 1] = np.arange(x.shape[place]) if pairs else FULL
             return (
-                x[tuple(dense_entries)] if any([one is None or is_vector(one) or one != FULL for one in others]) else x
+                x[tuple(dense_entries)]
+                if any([other is None or is_vector(other) or other != FULL for other in others])
+                else x
             )
         found = element(x, number)
         others = [FULL, *entries[:at], *entries[at + 1 :]]

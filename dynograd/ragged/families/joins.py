@@ -41,69 +41,69 @@ def as_ragged(who: str, one: Any, like: RaggedTensor) -> RaggedTensor:
 def cat(call: Call) -> Any:
     """Along dim 0 the rows of all; along the ragged dim each row with those of the others."""
     tensors = list(call["tensors"])
-    like = next(one for one in tensors if isinstance(one, RaggedTensor))
+    like = next(tensor for tensor in tensors if isinstance(tensor, RaggedTensor))
     dim = normalize_dim("cat", call["dim"], like.ndim)
-    tensors = [one for one in tensors if isinstance(one, RaggedTensor) or tuple(one.shape) != (0,)]
+    tensors = [tensor for tensor in tensors if isinstance(tensor, RaggedTensor) or tuple(tensor.shape) != (0,)]
     if dim and (
         isinstance(like.partition, Shapes)
-        or any([one.place != like.place for one in tensors if isinstance(one, RaggedTensor)])
+        or any([tensor.place != like.place for tensor in tensors if isinstance(tensor, RaggedTensor)])
     ):
         return grouped(call)
     if isinstance(like.partition, Shapes):
-        rows = [row for one in tensors for row in one.unbind(0)]
+        rows = [row for tensor in tensors for row in tensor.unbind(0)]
         return ragged_tensor(
             rows, ragged_dims=[place for place, size in enumerate(like.partition.fixed, 1) if size is None]
         )
-    tensors = [as_ragged("cat", one, like) for one in tensors]
+    tensors = [as_ragged("cat", tensor, like) for tensor in tensors]
     if not dim:
         return joined_rows(tensors)
     if dim != like.place:
-        for one in tensors[1:]:
-            tensors[0].partition.check_same("cat", one.partition, ("the first", "a later"))
-        return like.with_packed(call.on({"tensors": [one.packed for one in tensors], "dim": dim - 1}), like.place)
-    parts = [one.partition for one in tensors]
-    for one in parts[1:]:
-        if one.count != parts[0].count:
+        for tensor in tensors[1:]:
+            tensors[0].partition.check_same("cat", tensor.partition, ("the first", "a later"))
+        return like.with_packed(call.on({"tensors": [tensor.packed for tensor in tensors], "dim": dim - 1}), like.place)
+    parts = [tensor.partition for tensor in tensors]
+    for part in parts[1:]:
+        if part.count != parts[0].count:
             raise ShapeError(
-                f"cat: ragged tensors of {parts[0].count} and {one.count} rows along dim {dim}. Each row needs one of the other."
+                f"cat: ragged tensors of {parts[0].count} and {part.count} rows along dim {dim}. Each row needs one of the other."
             )
-    made = Partition(sum([one.lengths for one in parts]))  # type: ignore[arg-type]
+    made = Partition(sum([part.lengths for part in parts]))  # type: ignore[arg-type]
     places = np.empty(made.total, np.int64)
     before, shift = np.zeros(made.count, np.int64), 0
-    for one in parts:
-        target = np.repeat(made.offsets[:-1] + before - one.offsets[:-1], one.lengths) + np.arange(one.total)
-        places[target] = shift + np.arange(one.total)
-        before, shift = before + one.lengths, shift + one.total
-    together = call.on({"tensors": [one.packed for one in tensors], "dim": dim - 1})
+    for part in parts:
+        target = np.repeat(made.offsets[:-1] + before - part.offsets[:-1], part.lengths) + np.arange(part.total)
+        places[target] = shift + np.arange(part.total)
+        before, shift = before + part.lengths, shift + part.total
+    together = call.on({"tensors": [tensor.packed for tensor in tensors], "dim": dim - 1})
     return make(gathered(make(together, Partition(np.array([shift], np.int64)), dim), places), made, dim)
 
 
 def joined_rows(tensors: list[RaggedTensor]) -> RaggedTensor:
     """The rows of all of them behind one another."""
     place = tensors[0].place
-    part = Partition(np.concatenate([one.partition.lengths for one in tensors]))
+    part = Partition(np.concatenate([tensor.partition.lengths for tensor in tensors]))
     if isinstance(tensors[0].packed, RaggedTensor):
-        return make(joined_rows([one.packed for one in tensors]), part, place)
-    return make(registry["cat"].function([one.packed for one in tensors], place - 1), part, place)
+        return make(joined_rows([tensor.packed for tensor in tensors]), part, place)
+    return make(registry["cat"].function([tensor.packed for tensor in tensors], place - 1), part, place)
 
 
 @ragged_rule("stack", kind="rows")
 def stack(call: Call) -> Any:
     """A new dim: in front, one row of rows for each; elsewhere beside the ragged dim."""
     tensors = list(call["tensors"])
-    like = next(one for one in tensors if isinstance(one, RaggedTensor))
+    like = next(tensor for tensor in tensors if isinstance(tensor, RaggedTensor))
     dim = normalize_dim("stack", call["dim"], like.ndim + 1)
-    tensors = [as_ragged("stack", one, like) for one in tensors]
+    tensors = [as_ragged("stack", tensor, like) for tensor in tensors]
     if not dim:
-        counts = np.array([one.partition.count for one in tensors], np.int64)
+        counts = np.array([tensor.partition.count for tensor in tensors], np.int64)
         return make(joined_rows(tensors), Partition(counts))
-    if isinstance(like.partition, Shapes) or any([one.place != like.place for one in tensors]):
+    if isinstance(like.partition, Shapes) or any([tensor.place != like.place for tensor in tensors]):
         return grouped(call)
-    for one in tensors[1:]:
-        tensors[0].partition.check_same("stack", one.partition, ("the first", "a later"))
+    for tensor in tensors[1:]:
+        tensors[0].partition.check_same("stack", tensor.partition, ("the first", "a later"))
     if isinstance(like.packed, RaggedTensor) and dim == 1:
-        return registry["cat"].function([registry["unsqueeze"].function(one, 1) for one in tensors], 1)
-    packed = call.on({"tensors": [one.packed for one in tensors], "dim": dim - 1})
+        return registry["cat"].function([registry["unsqueeze"].function(tensor, 1) for tensor in tensors], 1)
+    packed = call.on({"tensors": [tensor.packed for tensor in tensors], "dim": dim - 1})
     return like.with_packed(packed, like.place + (dim <= like.place))
 
 
@@ -134,7 +134,7 @@ def _pieces(call: Call, x: RaggedTensor, size: Any, dim: int) -> list[Any]:
         if isinstance(part, Shapes):
             return list(grouped(call))
         parts = registry["split"].function(x.packed, size, dim - 1)
-        return [x.with_packed(one) for one in parts]
+        return [x.with_packed(part) for part in parts]
     total = part.count if not dim else part.longest
     sizes = size if isinstance(size, list) else [size] * max(-(-total // size), 1)
     if isinstance(size, list):

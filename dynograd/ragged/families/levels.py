@@ -34,8 +34,8 @@ def is_deep(x: Any) -> bool:
 
 def lifted(call: Call) -> Any:
     """The op on the rows of the lower level; the level above lies over results that have one entry for each of them."""
-    deep = [one for one in call.ragged() if is_deep(one)]
-    upper, rank = deep[0].partition, max([one.ndim for one in deep])
+    deep = [x for x in call.ragged() if is_deep(x)]
+    upper, rank = deep[0].partition, max([x.ndim for x in deep])
 
     def lowered(name: str, value: Any) -> Any:
         if name in DIMS and not isinstance(value, Tensor):
@@ -48,7 +48,7 @@ def lifted(call: Call) -> Any:
             return _lower_dense(call, value, upper, rank)
         return value
 
-    return raised(call.on({name: lowered(name, value) for name, value in call.given.items()}), upper)
+    return raised(call.on({name: lowered(name, value) for name, value in call.arguments.items()}), upper)
 
 
 def lower(call: Call, x: RaggedTensor, upper: Partition) -> Any:
@@ -106,8 +106,8 @@ def _lower_dense(call: Call, value: Any, upper: Partition, rank: int) -> Any:
 
 def names_upper_dims(call: Call) -> bool:
     """Whether the call names dim 0 or 1, which count the rows and those of the level below."""
-    rank = max([one.ndim for one in call.ragged()])
-    for name in DIMS & call.given.keys():
+    rank = max([x.ndim for x in call.ragged()])
+    for name in DIMS & call.arguments.keys():
         value = call[name]
         for one in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(one, int) and not isinstance(one, bool) and one in (0, 1, -rank, 1 - rank):

@@ -31,7 +31,7 @@ _NOTE = 'mean over real tokens; reduction="sequence_mean": of each row, then ove
 def on_tokens(call: Call) -> Any:
     """The loss of packed elements."""
     ragged = call.ragged()
-    if any([isinstance(one.packed, RaggedTensor) for one in ragged]):
+    if any([isinstance(x.packed, RaggedTensor) for x in ragged]):
         return _by_levels(call, ragged)
     like = max(ragged, key=lambda one: one.ndim)
     if isinstance(like.partition, Shapes) and call.op.row["ragged"] == "tokens":
@@ -51,7 +51,7 @@ def on_tokens(call: Call) -> Any:
 def _of_tokens_of_shapes(call: Call) -> Any:
     """Losses of tokens that lie in several ragged dims: rows of equal shape together, then over all tokens."""
     how = call["reduction"]
-    found = grouped(Call(call.key, call.op, {**call.given, "reduction": "none"}))
+    found = grouped(Call(call.key, call.op, {**call.arguments, "reduction": "none"}))
     if how == "none":
         return found
     if how == SEQUENCES:
@@ -90,7 +90,7 @@ def of_classes(call: Call) -> Any:
         flat, labels = x.packed.unsqueeze(0), target.packed.unsqueeze(0)
     shape = (x.partition.total,) if x.ndim == 3 else rest
     like = RaggedTensor.with_packed(target, target.packed, 1) if x.ndim == 3 else target
-    given = {**call.given, "input": flat, "target": labels}
+    given = {**call.arguments, "input": flat, "target": labels}
     return _reduced(call, given, like, lambda: x.partition, shape)
 
 
@@ -105,7 +105,7 @@ def linear_cross_entropy(call: Call) -> Any:
             f"expected ragged input (B, j, D) and target (B, j), got shapes {tuple(x.shape)} and {tuple(target.shape)}."
         )
     x.partition.check_same(call.name, target.partition, ("the input", "the target"))
-    given = {**call.given, "input": x.packed, "target": target.packed}
+    given = {**call.arguments, "input": x.packed, "target": target.packed}
     return _reduced(call, given, target, lambda: x.partition)
 
 
@@ -126,13 +126,11 @@ def _both_ragged(call: Call) -> tuple[RaggedTensor, RaggedTensor]:
 def _by_levels(call: Call, ragged: list[RaggedTensor]) -> Any:
     """Several levels (documents of sentences): the loss of the elements of the level below; means of sequences are those of documents."""
     like = ragged[0]
-    for one in ragged[1:]:
-        like.partition.check_same(call.name, one.partition)
-    for one in ragged:
-        if not isinstance(one.packed, RaggedTensor):
-            raise call.refuse(
-                f"operands have different levels of rows (shapes {[tuple(one.shape) for one in ragged]})."
-            )
+    for x in ragged[1:]:
+        like.partition.check_same(call.name, x.partition)
+    for x in ragged:
+        if not isinstance(x.packed, RaggedTensor):
+            raise call.refuse(f"operands have different levels of rows (shapes {[tuple(x.shape) for x in ragged]}).")
     if call["reduction"] == SEQUENCES:
         return call.on(call.map_ragged(merged_levels))
     found = call.on(call.map_ragged(lambda one: one.packed))
@@ -186,7 +184,7 @@ def _of_places_of_tokens(call: Call, x: RaggedTensor, target: RaggedTensor) -> A
     how = call["reduction"]
     if how not in ("none", SEQUENCES):
         return _of_places(call, tokens, target.packed)
-    alone = Call(call.key, call.op, {**call.given, "reduction": "none"})
+    alone = Call(call.key, call.op, {**call.arguments, "reduction": "none"})
     losses = target.with_packed(_of_places(alone, tokens, target.packed))
     if how == "none":
         return losses
@@ -220,7 +218,7 @@ def _of_pixels(call: Call, x: RaggedTensor, target: RaggedTensor) -> Any:
     else:
         pixels.check_same(call.name, target.partition, ("the input", "the target"))
         labels = target.packed
-    given = {**call.given, "input": columns(x), "target": labels}
+    given = {**call.arguments, "input": columns(x), "target": labels}
     return _reduced(call, given, make(x.packed, pixels, 0), lambda: pixels)
 
 
@@ -231,14 +229,14 @@ def _classes_last(packed: Any, place: int) -> Any:
     return run("permute", packed, (*range(1, packed.ndim), 0))
 
 
-def _reduced(call: Call, given: dict[str, Any], like: Any, rows: Any, shape: tuple[int, ...] | None = None) -> Any:
+def _reduced(call: Call, arguments: dict[str, Any], like: Any, rows: Any, shape: tuple[int, ...] | None = None) -> Any:
     """The loss of these packed elements, reduced as the call says."""
-    legacy = given.get("size_average") is not None or given.get("reduce") is not None
-    how = given["reduction"]
+    legacy = arguments.get("size_average") is not None or arguments.get("reduce") is not None
+    how = arguments["reduction"]
     if how == "batchmean":
-        return call.on({**given, "reduction": "sum"}) / max(rows().count, 1)
+        return call.on({**arguments, "reduction": "sum"}) / max(rows().count, 1)
     if how != SEQUENCES or legacy:
-        found = call.on(given)
+        found = call.on(arguments)
         if found.ndim:
             found = found if shape is None else registry["reshape"].function(found, shape)
             return like.with_packed(found)
@@ -246,9 +244,9 @@ def _reduced(call: Call, given: dict[str, Any], like: Any, rows: Any, shape: tup
     part = rows()
     if like.place != 1 and not isinstance(part, Shapes):
         raise call.refuse("reduction='sequence_mean' wants the ragged dim in dim 1. Use x.transpose(1, 2).")
-    losses = call.on({**given, "reduction": "none"})
+    losses = call.on({**arguments, "reduction": "none"})
     flat = registry["reshape"].function(losses, (part.total, -1)) if part.total else losses.new_zeros(0, 1)
-    weights = _token_weights(given, flat) if "ignore_index" in given else None
+    weights = _token_weights(arguments, flat) if "ignore_index" in arguments else None
     sums = run("sum", sum_rows(flat, part), (1,), False)
     if weights is None:
         counts = part.tensor("lengths", flat.device).to(flat.dtype) * flat.shape[1]
@@ -259,9 +257,9 @@ def _reduced(call: Call, given: dict[str, Any], like: Any, rows: Any, shape: tup
     return means.sum() / there.sum()
 
 
-def _token_weights(given: dict[str, Any], like: Any) -> Any:
+def _token_weights(arguments: dict[str, Any], like: Any) -> Any:
     """What the mean of a row divides by, token by token; None where each token counts one."""
-    target, weight, ignored = given["target"], given.get("weight"), given["ignore_index"]
+    target, weight, ignored = arguments["target"], arguments.get("weight"), arguments["ignore_index"]
     if target.dtype.is_floating_point:
         return None  # probabilities
     counted = target != (-100 if ignored is None else ignored)

@@ -44,7 +44,7 @@ def paired(x: RaggedTensor, first: Any, rest: list[Any]) -> Any:
     at = x.place - 1
     if isinstance(entries[at], np.ndarray):
         return _elements(x, row_list, entries, at)
-    if at and any([isinstance(one, np.ndarray) for one in entries[:at]]):
+    if at and any([isinstance(entry, np.ndarray) for entry in entries[:at]]):
         return _one_by_one(x, row_list, entries)
     return _beside(rows_at(x, row_list), entries, at)
 
@@ -75,7 +75,7 @@ def _elements(x: RaggedTensor, rows: np.ndarray, entries: list[Any], at: int) ->
     if isinstance(x.packed, RaggedTensor):
         return _again(rows_at(x.packed, places), others)
     front = x.packed if not at else run("permute", x.packed, (at, *range(at), *range(at + 1, x.packed.ndim)))
-    return registry["getitem"].function(front, (index_of(places, front), *[_given(one, front) for one in others]))
+    return registry["getitem"].function(front, (index_of(places, front), *[_given(other, front) for other in others]))
 
 
 def _beside(x: RaggedTensor, entries: list[Any], at: int) -> Any:
@@ -98,9 +98,9 @@ def _beside(x: RaggedTensor, entries: list[Any], at: int) -> Any:
 
 def _again(found: Any, entries: list[Any]) -> Any:
     """The other entries of (n, *): vectors are paired with the n."""
-    if all([isinstance(one, slice) and one == FULL for one in entries]):
+    if all([isinstance(entry, slice) and entry == FULL for entry in entries]):
         return found
-    if not any([isinstance(one, np.ndarray) for one in entries]):
+    if not any([isinstance(entry, np.ndarray) for entry in entries]):
         return found[(FULL, *entries)]
     return found[(np.arange(len(found)), *entries)]
 
@@ -112,13 +112,13 @@ def _given(entry: Any, like: Any) -> Any:
 def _one_by_one(x: RaggedTensor, rows: np.ndarray, entries: list[Any]) -> Any:
     """Pair by pair: rows with several ragged dims, or with vectors in front of the ragged one."""
     found = [
-        row_of(x, int(row))[tuple([int(one[pair]) if isinstance(one, np.ndarray) else one for one in entries])]
+        row_of(x, int(row))[tuple([int(entry[pair]) if isinstance(entry, np.ndarray) else entry for entry in entries])]
         for pair, row in enumerate(rows)
     ]
     if not found:
         return x.packed[:0] if not isinstance(x.packed, RaggedTensor) else x.packed.packed[:0]
     part = x.partition
     ragged = [dim for dim, size in enumerate(part.fixed) if size is None] if isinstance(part, Shapes) else [x.place - 1]
-    left = [dim for dim, one in enumerate(entries) if isinstance(one, slice)]
+    left = [dim for dim, entry in enumerate(entries) if isinstance(entry, slice)]
     dims = [left.index(dim) + 1 for dim in ragged if dim in left]
     return ragged_tensor(found, ragged_dims=dims) if dims else registry["stack"].function(found, 0)

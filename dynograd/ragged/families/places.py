@@ -146,7 +146,7 @@ def _places_of(x: RaggedTensor) -> Any:
         raise_for = [place for place, size in enumerate(part.fixed, 1) if size is None]
         rows = [run("nonzero", row) for row in x.detach().unbind()]
         numbers = index_of(
-            np.repeat(np.arange(part.count, dtype=np.int64), [one.shape[0] for one in rows]), x.packed
+            np.repeat(np.arange(part.count, dtype=np.int64), [row.shape[0] for row in rows]), x.packed
         ).reshape(-1, 1)
         assert raise_for
         return registry["cat"].function([numbers, registry["cat"].function(rows, 0)], 1)

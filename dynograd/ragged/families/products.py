@@ -63,7 +63,7 @@ def _of_rows(call: Call, one: Any, two: Any) -> Any:
 @ragged_rule("mm", "bmm", "mv", "linalg_matmul", kind="packed")
 def as_matmul(call: Call) -> Any:
     """As `matmul`."""
-    first, second = list(call.given.values())[:2]
+    first, second = list(call.arguments.values())[:2]
     return registry["matmul"].function(first, second)
 
 
@@ -94,12 +94,12 @@ def einsum(call: Call) -> Any:
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
     letters, output = spelled(equation, operands)
-    ragged = [number for number, one in enumerate(operands) if isinstance(one, RaggedTensor)]
+    ragged = [number for number, operand in enumerate(operands) if isinstance(operand, RaggedTensor)]
     heads = {letters[number][0] for number in ragged}
     if len(heads) != 1:
         raise call.refuse(f"ragged operands must share the letter of their rows in front, got {equation!r}.")
     head = heads.pop()
-    if any([is_deep(one) for one in operands]):
+    if any([is_deep(operand) for operand in operands]):
         return _einsum_levels(call, head, letters, output, operands)
     whole = output if head in output else head + output
     if whole[0] != head:
@@ -132,14 +132,14 @@ def _einsum_packed(head: str, letters: list[str], output: str, operands: tuple, 
     if own not in output:
         return None
     texts = [text[1:] if number in ragged else text for number, text in enumerate(letters)]
-    packed = [one.packed if number in ragged else one for number, one in enumerate(operands)]
+    packed = [operand.packed if number in ragged else operand for number, operand in enumerate(operands)]
     made = registry["einsum"].function(f"{','.join(texts)}->{output[1:]}", *packed)
     return first.with_packed(made, output.index(own))
 
 
 def _einsum_levels(call: Call, head: str, letters: list[str], output: str, operands: tuple) -> Any:
     """With several levels of rows: the letter of the rows goes, and the next one counts the rows of the lower level."""
-    deep = next(number for number, one in enumerate(operands) if is_deep(one))
+    deep = next(number for number, operand in enumerate(operands) if is_deep(operand))
     upper, below = operands[deep].partition, letters[deep][1]
     texts, made = [], []
     for text, one in zip(letters, operands, strict=True):
@@ -162,12 +162,14 @@ def _einsum_levels(call: Call, head: str, letters: list[str], output: str, opera
     if head not in output:
         if below in output:
             raise call.refuse(f"the rows of the lower level ({below!r}) are kept without those above ({head!r}).")
-        return call.on({**call.given, "equation": f"{','.join(texts)}->{''.join(kept)}", "operands": tuple(made)})
+        return call.on({**call.arguments, "equation": f"{','.join(texts)}->{''.join(kept)}", "operands": tuple(made)})
     if below in kept and kept[0] != below:
         raise call.refuse(
             f"the letters of the levels ({head + below!r}) must come first in the output, got {output!r}."
         )
-    found = raised(call.on({**call.given, "equation": f"{','.join(texts)}->{result}", "operands": tuple(made)}), upper)
+    found = raised(
+        call.on({**call.arguments, "equation": f"{','.join(texts)}->{result}", "operands": tuple(made)}), upper
+    )
     return found if below in kept else found.sum(1)
 
 
@@ -234,7 +236,7 @@ def tensordot(call: Call) -> Any:
     if isinstance(dims, int):
         mine, other = list(range(a.ndim - dims, a.ndim)), list(range(dims))
     else:
-        mine, other = [[one] if isinstance(one, int) else list(one) for one in dims]
+        mine, other = [[dim] if isinstance(dim, int) else list(dim) for dim in dims]
     mine = [dim % a.ndim for dim in mine]
     if 0 in mine or a.place in mine:
         raise call.refuse(

@@ -187,7 +187,7 @@ def refuse_short(call: Call, part: Partition, k: int, what: str, least: int = 0)
 )  # fmt: skip
 def deviations(call: Call) -> Any:
     """Over the ragged dim each row by its own length; a row of no more elements than the correction gives NaN or inf."""
-    x, options = call["input"], {name: value for name, value in call.given.items() if name != "input"}
+    x, options = call["input"], {name: value for name, value in call.arguments.items() if name != "input"}
     part = x.partition
     if isinstance(x.packed, RaggedTensor) or isinstance(part, Shapes):
         return NotImplemented
@@ -286,7 +286,7 @@ def reduced(call: Call, of_rows: Callable[[Call, Any, Partition], Any]) -> Any:
 
 
 def _keep(call: Call, keepdim: bool) -> dict[str, Any]:
-    return {"keepdim": keepdim} if "keepdim" in call.given else {}
+    return {"keepdim": keepdim} if "keepdim" in call.arguments else {}
 
 
 def _map(call: Call, found: Any, change: Callable[[Any], Any]) -> Any:

@@ -33,7 +33,7 @@ def on_last_dims(call: Call, behind: int, operands: tuple[str, ...] = ()) -> Any
     if like.place and like.ndim - 1 - like.place < behind:
         return grouped(call)
     changed = made if named else call.map_ragged(lambda one: one.packed)
-    return _with_rows(call.on({**call.given, **changed}), like)
+    return _with_rows(call.on({**call.arguments, **changed}), like)
 
 
 def _with_rows(found: Any, like: RaggedTensor) -> Any:
@@ -99,10 +99,10 @@ def cells(call: Call) -> Any:
 def public_cells(call: Call) -> Any:
     """A step for each element: input (B, j, I), states (B, j, H)."""
     ragged = call.ragged()
-    for one in ragged:
-        if one.ndim != 3 + _depth(one) or one.place != 1:
-            raise call.refuse(f"expected input (B, j, I) and states (B, j, H), got shape {tuple(one.shape)}.")
-        ragged[0].partition.check_same(call.name, one.partition)
+    for x in ragged:
+        if x.ndim != 3 + _depth(x) or x.place != 1:
+            raise call.refuse(f"expected input (B, j, I) and states (B, j, H), got shape {tuple(x.shape)}.")
+        ragged[0].partition.check_same(call.name, x.partition)
     return results(call.on(call.map_ragged(lambda one: one.packed)), ragged[0].with_packed)
 
 
@@ -136,7 +136,7 @@ def pairs(call: Call) -> Any:
 @ragged_rule("complex.public", "polar", "swiglu.public", "bias_gelu", "bias_relu", "bias_silu", kind="packed")
 def public_pairs(call: Call) -> Any:
     """Operands of one shape, on packed elements."""
-    return on_last_dims(call, 0, tuple(name for name in call.given if isinstance(call[name], Tensor)))
+    return on_last_dims(call, 0, tuple(name for name in call.arguments if isinstance(call[name], Tensor)))
 
 
 @ragged_rule(*[
@@ -148,7 +148,7 @@ def losses(call: Call) -> Any:
     if found is None:
         raise call.refuse("input and target are ragged in different dims.")
     like, given = found
-    made = call.on({**call.given, **given})
+    made = call.on({**call.arguments, **given})
     return like.with_packed(made) if call["reduction"] == "none" else made
 
 
@@ -183,11 +183,11 @@ def masked(call: Call) -> Any:
 @ragged_rule("one_hot", "one_hot.public", kind="packed")
 def one_hot(call: Call) -> Any:
     """One more dim behind each element."""
-    name = "tensor" if "tensor" in call.given else "input"
+    name = "tensor" if "tensor" in call.arguments else "input"
     x = call[name]
     if isinstance(x.partition, Shapes):
         if call["num_classes"] < 0:
-            call = Call(call.key, call.op, {**call.given, "num_classes": int(x.packed.max().item()) + 1})
+            call = Call(call.key, call.op, {**call.arguments, "num_classes": int(x.packed.max().item()) + 1})
         return grouped(call)
     return x.with_packed(call.with_(**{name: x.packed}))
 
@@ -196,7 +196,7 @@ def one_hot(call: Call) -> Any:
 def searches(call: Call) -> Any:
     """Each element in a dense sorted sequence; in a ragged one, each row in its own."""
     names = [name for name in ("input", "elements") if isinstance(call.get(name), RaggedTensor)]
-    others = [name for name, value in call.given.items() if isinstance(value, RaggedTensor) and name not in names]
+    others = [name for name, value in call.arguments.items() if isinstance(value, RaggedTensor) and name not in names]
     if call.name == "isin" and others:
         return call.with_(**{name: all_elements(call[name]) for name in others})
     if others or (call.name == "searchsorted" and getattr(call["sorted_sequence"], "ndim", 1) > 1):

@@ -58,7 +58,7 @@ def _sizes(given: Any, named: Any) -> tuple[Any, ...]:
     sizes = given if named is None else named
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = sizes[0]
-    return tuple([one if isinstance(one, RaggedSize) else one.__index__() for one in sizes])
+    return tuple([size if isinstance(size, RaggedSize) else size.__index__() for size in sizes])
 
 
 def viewed(call: Call, x: RaggedTensor, sizes: tuple[Any, ...]) -> Any:
@@ -323,8 +323,8 @@ def expand_public(call: Call) -> Any:
 def broadcast_tensors(call: Call) -> Any:
     """All of them with the rows and the dims that their sum has."""
     total, *others = call["tensors"]
-    for one in others:
-        total = registry["add.public"].function(total.detach(), one.detach())
+    for other in others:
+        total = registry["add.public"].function(total.detach(), other.detach())
     return tuple([registry["expand_as"].function(one, total) for one in call["tensors"]])
 
 
@@ -361,7 +361,7 @@ def expanded(call: Call, x: Any, sizes: tuple[Any, ...], other: Any = None) -> A
         )
     if isinstance(x.packed, RaggedTensor):
         return x.with_packed(expanded(call, x.packed, (-1, *sizes[2:])))
-    more = [one.partition.count for dim, one in enumerate(sizes) if isinstance(one, RaggedSize) and dim != x.place]
+    more = [size.partition.count for dim, size in enumerate(sizes) if isinstance(size, RaggedSize) and dim != x.place]
     if more and set(more) == {part.count}:  # one more ragged dim of each row
         own = {"input": x, "sizes": (-1, *sizes[1:])}
         return grouped(Call("expand.public", registry["expand.public"], own))

@@ -80,7 +80,7 @@ def _shifted(who: str, index: Any, part: Partition, own: Partition) -> Any:
         place = int(np.flatnonzero(arrays.to_numpy(wrong.array).any(tuple(range(1, index.ndim))))[0])
         row = int(rows[place])
         values = arrays.to_numpy(index.array)[place].reshape(-1)
-        value = next(int(one) for one in values if not 0 <= one < part.lengths[row])
+        value = next(int(value) for value in values if not 0 <= value < part.lengths[row])
         last = part.lengths[row] - 1
         expected = f"Expected 0 to {last}." if last >= 0 else "Give it no index, or an element."
         raise IndexRangeError(
