@@ -96,8 +96,8 @@ class Call:
         """(name, value) of every argument, those in lists and tuples one by one."""
         for name, value in self.arguments.items():
             if type(value) in (list, tuple):
-                for one in value:
-                    yield name, one
+                for entry in value:
+                    yield name, entry
             elif type(value) is dict:
                 yield from value.items()
             else:
@@ -133,14 +133,14 @@ class Call:
         return Refusal(f"{self.name}: {why}")
 
 
-def results(found: Any, change: Callable[[Any], Any]) -> Any:
+def results(outcome: Any, change: Callable[[Any], Any]) -> Any:
     """`change(x)` for a result, or for each of several."""
-    if isinstance(found, tuple):
-        made = [change(one) for one in found]
-        return type(found)(*made) if hasattr(found, "_fields") else tuple(made)
-    if isinstance(found, list):
-        return [change(one) for one in found]
-    return change(found)
+    if isinstance(outcome, tuple):
+        changed = [change(result) for result in outcome]
+        return type(outcome)(*changed) if hasattr(outcome, "_fields") else tuple(changed)
+    if isinstance(outcome, list):
+        return [change(result) for result in outcome]
+    return change(outcome)
 
 
 def own_function(key: str) -> Callable[..., Any]:

@@ -84,10 +84,10 @@ def _seen(function: Any) -> Callable[..., Any]:
 
 def _source(signature: inspect.Signature, sized: bool, tensors: bool) -> tuple[str, list[str]]:
     """Code with the same parameters; defaults stay those of the function object. `sized`: it may be called again for ragged sizes."""
-    parameters, call, given, tests, starred = [], [], [], [], False
+    parameters, call, arguments, tests, starred = [], [], [], [], False
     for parameter in signature.parameters.values():
         default = "" if parameter.default is parameter.empty else "=None"
-        given.append(f"{parameter.name!r}: {parameter.name}")
+        arguments.append(f"{parameter.name!r}: {parameter.name}")
         if parameter.kind is parameter.VAR_POSITIONAL:
             parameters.append(f"*{parameter.name}")
             call.append(f"*{parameter.name}")
@@ -116,14 +116,14 @@ def _source(signature: inspect.Signature, sized: bool, tensors: bool) -> tuple[s
             )
     lines = []
     if tests and tensors:
-        lines += [f"if {' or '.join(tests)}:", f"    return $run({{{', '.join(given)}}})"]
+        lines += [f"if {' or '.join(tests)}:", f"    return $run({{{', '.join(arguments)}}})"]
     own = f"return $own({', '.join(call)})"
     if sized:
         lines += [
             "try:",
             f"    {own}",
             "except $error:",
-            f"    result = $sized({{{', '.join(given)}}})",
+            f"    result = $sized({{{', '.join(arguments)}}})",
             "    if result is NotImplemented:",
             "        raise",
             "    return result",

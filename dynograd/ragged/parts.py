@@ -37,7 +37,7 @@ class Part(Tensor):
     @staticmethod
     def __dynograd_op__(op: Any, arguments: dict[str, Any]) -> Any:
         return invoke(
-            op.function, op, {name: mapped(value, lambda one: one.whole, Part) for name, value in arguments.items()}
+            op.function, op, {name: mapped(value, lambda part: part.whole, Part) for name, value in arguments.items()}
         )
 
     @staticmethod
@@ -54,6 +54,6 @@ class Part(Tensor):
 
 def part_of(whole: Tensor) -> Tensor:
     """`whole`, which may be called."""
-    made: Any = object.__new__(Part)
-    made.whole = whole
-    return made
+    part: Any = object.__new__(Part)
+    part.whole = whole
+    return part

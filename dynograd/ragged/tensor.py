@@ -87,9 +87,9 @@ class RaggedTensor(Differentiable):
         inner = self.packed
         while isinstance(inner, RaggedTensor):
             inner = inner.packed
-        made = shown_array(Example(self.shape[1:], self.ndim - 1), inner.array.dtype)
-        made.everything = inner.array  # for checks of values
-        return made
+        shown = shown_array(Example(self.shape[1:], self.ndim - 1), inner.array.dtype)
+        shown.everything = inner.array  # for checks of values
+        return shown
 
     @property
     def shape(self) -> Size:
@@ -208,10 +208,10 @@ class RaggedTensor(Differentiable):
         """The rows as an array of objects, where that is asked for (`dtype=object`)."""
         if dtype is None or numpy.dtype(dtype).kind != "O":
             raise refusal("__array__")
-        made = numpy.empty(self.partition.count, object)
+        rows = numpy.empty(self.partition.count, object)
         for number, row in enumerate(self.detach().numpy()):
-            made[number] = row
-        return made
+            rows[number] = row
+        return rows
 
     def item(self) -> Any:
         if self.numel() != 1:
@@ -246,7 +246,9 @@ class RaggedTensor(Differentiable):
             "requires_grad": True if packed._requires_grad and packed.node is None else None,
         }
         text = f"ragged_tensor([\n{lines}])" if lines else "ragged_tensor([])"
-        return printing.with_suffixes(text[:-1], {name: one for name, one in told.items() if one is not None}, 2)
+        return printing.with_suffixes(
+            text[:-1], {name: suffix for name, suffix in told.items() if suffix is not None}, 2
+        )
 
     # --- copies and moves -------------------------------------------------------------------------------------------------
 
@@ -294,10 +296,10 @@ def from_values(who: str, values: Any, lengths: Any, offsets: Any, dim: int) -> 
     place = normalize_dim(who, dim, values.ndim + 1)
     if not place:
         raise ShapeError(f"{who}: dim 0 counts the rows and cannot be ragged; got dim={dim}.")
-    for name, given in (("lengths", lengths), ("offsets", offsets)):
-        if isinstance(given, Tensor) and given.device != values.device and given.device.type != "cpu":
+    for name, numbers in (("lengths", lengths), ("offsets", offsets)):
+        if isinstance(numbers, Tensor) and numbers.device != values.device and numbers.device.type != "cpu":
             raise DeviceError(
-                f"{who}: {name} are on {given.device} but values on {values.device}. Give {name} on the device of the values, or on the CPU."
+                f"{who}: {name} are on {numbers.device} but values on {values.device}. Give {name} on the device of the values, or on the CPU."
             )
     if isinstance(values, RaggedTensor) and place != 1:
         raise ShapeError(f"{who}: the rows of ragged values lie along their dim 0, so dim must be 1, got {dim}.")
@@ -313,10 +315,10 @@ def make(packed: Any, partition: Partition, place: int = 1) -> RaggedTensor:
     """A ragged tensor, unchecked."""
     while when_first:
         when_first.pop()()
-    made: Any = object.__new__(RaggedTensor)
-    made._meta = None
-    made.packed, made.partition, made.place = packed, partition, place
-    return made
+    x: Any = object.__new__(RaggedTensor)
+    x._meta = None
+    x.packed, x.partition, x.place = packed, partition, place
+    return x
 
 
 when_first: list[Callable[[], None]] = []  # called before the first ragged tensor is made

@@ -49,4 +49,4 @@ def lines_of(x: RaggedTensor) -> RaggedTensor:
 
 
 def _front(rank: int, dim: int) -> tuple[int, ...]:
-    return (dim, *[one for one in range(rank) if one != dim])
+    return (dim, *[other for other in range(rank) if other != dim])

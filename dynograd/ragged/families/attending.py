@@ -63,12 +63,14 @@ def scaled_dot_product_attention(call: Call) -> Any:
     key.partition.check_same(call.name, value.partition, ("the key", "the value"))
     if query.partition.count != key.partition.count:
         query.partition.check_same(call.name, key.partition, ("the query", "the key"))
-    q, k, v = (_tokens_first(one.packed) for one in (query, key, value))
+    q, k, v = (_tokens_first(operand.packed) for operand in (query, key, value))
     p, causal = call["dropout_p"], bool(call["is_causal"])
-    found = attend(
+    result = attend(
         call.name, q, k, v, query.partition, key.partition, None, p, causal, call["scale"], call["enable_gqa"]
     )
-    return query.with_packed(run("permute", found, (1, 0, 2)) if rank == 4 else registry["squeeze"].function(found, 1))
+    return query.with_packed(
+        run("permute", result, (1, 0, 2)) if rank == 4 else registry["squeeze"].function(result, 1)
+    )
 
 
 def attend_by_shape(attended: Callable[..., tuple], query: Any, key: Any, value: Any) -> tuple:
@@ -89,15 +91,15 @@ def attend_by_shape(attended: Callable[..., tuple], query: Any, key: Any, value:
         key.partition.check_same("attention", value.partition, ("the key", "the value"))
     groups = Groups(ragged)
     sources = {id(x): Source(x, groups) for x in ragged}
-    found = []
+    by_group = []
     for number, rows in enumerate(groups.rows):
         numbers = index_of(rows, query.packed if isinstance(query, RaggedTensor) else query)
         of_rows = [
             sources[id(operand)].dense(number) if id(operand) in sources else run("index", operand, [numbers], (0,))
             for operand in operands
         ]
-        found.append(attended(*of_rows, numbers))
-    if not found:  # no rows: the results of one without elements say what shape theirs have
+        by_group.append(attended(*of_rows, numbers))
+    if not by_group:  # no rows: the results of one without elements say what shape theirs have
         packed = [
             registry["unsqueeze"].function(operand.packed, 0) if id(operand) in sources else operand
             for operand in operands
@@ -106,7 +108,7 @@ def attend_by_shape(attended: Callable[..., tuple], query: Any, key: Any, value:
         if not isinstance(query, RaggedTensor):
             return results
         return tuple([query.with_packed(registry["squeeze"].function(result, 0)) for result in results])
-    return tuple([_in_order(pieces, query, groups) for pieces in zip(*found, strict=True)])
+    return tuple([_in_order(pieces, query, groups) for pieces in zip(*by_group, strict=True)])
 
 
 def _in_order(pieces: tuple, query: Any, groups: Groups) -> Any:

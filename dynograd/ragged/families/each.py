@@ -34,42 +34,42 @@ def each(call: Call) -> Any:
         if isinstance(value, RaggedTensor):
             return row_of(value, number)
         if type(value) in (list, tuple):
-            return type(value)(own(name, one, number) for one in value)
+            return type(value)(own(name, entry, number) for entry in value)
         if isinstance(value, Tensor) and name not in SHARED and value.ndim == rank and value.shape[0] == count:
             return value.select(0, number)  # type: ignore[attr-defined]
         return value
 
-    found = []
+    batches = []
     for number in range(count):
-        found.append(
+        batches.append(
             _as_batch(_alone(call, {name: own(name, value, number) for name, value in call.arguments.items()}))
         )
 
     def probe(call: Call, arguments: dict[str, Any]) -> Any:
         """The op on a batch of one, without the batch."""
 
-        def first(whole: Any, one: Any) -> Any:
+        def first(whole: Any, row: Any) -> Any:
             if type(whole) in (list, tuple):
-                return type(whole)(first(*pair) for pair in zip(whole, one, strict=True))
-            batch = isinstance(whole, RaggedTensor) or (isinstance(one, Tensor) and one.ndim == rank)
-            return one[0] if batch else one
+                return type(whole)(first(*pair) for pair in zip(whole, row, strict=True))
+            batch = isinstance(whole, RaggedTensor) or (isinstance(row, Tensor) and row.ndim == rank)
+            return row[0] if batch else row
 
-        return _as_batch(_alone(call, {name: first(call[name], one) for name, one in arguments.items()}))
+        return _as_batch(_alone(call, {name: first(call[name], row) for name, row in arguments.items()}))
 
-    return joined(call, ragged, _Single(ragged), found, probe)
+    return joined(call, ragged, _Single(ragged), batches, probe)
 
 
 def _alone(call: Call, arguments: dict[str, Any]) -> Any:
-    found = invoke(own_function(call.key), call.op, arguments)
+    result = invoke(own_function(call.key), call.op, arguments)
     if (
         call.name in ("cov", "corrcoef") and arguments["input"].ndim == 2
     ):  # of one variable a number, but rows need equally many dims
-        return found.reshape(2 * (arguments["input"].shape[0],))
-    return found
+        return result.reshape(2 * (arguments["input"].shape[0],))
+    return result
 
 
-def _as_batch(found: Any) -> Any:
-    return type(found)(one.unsqueeze(0) for one in found) if type(found) in (tuple, list) else found.unsqueeze(0)
+def _as_batch(result: Any) -> Any:
+    return type(result)(part.unsqueeze(0) for part in result) if type(result) in (tuple, list) else result.unsqueeze(0)
 
 
 class _Single(Groups):

@@ -20,18 +20,18 @@ from dynograd.ragged.tensor import RaggedTensor, make
 __all__ = ["joined_rows"]
 
 
-def as_ragged(who: str, one: Any, like: RaggedTensor) -> RaggedTensor:
+def as_ragged(who: str, x: Any, like: RaggedTensor) -> RaggedTensor:
     """A dense tensor (B, L, *) as rows of one length."""
-    if isinstance(one, RaggedTensor):
-        return one
-    if one.ndim != like.ndim or isinstance(like.partition, Shapes):
+    if isinstance(x, RaggedTensor):
+        return x
+    if x.ndim != like.ndim or isinstance(like.partition, Shapes):
         raise ShapeError(
-            f"{who}: expected tensors of {like.ndim} dims like the ragged one, got shape {tuple(one.shape)}."
+            f"{who}: expected tensors of {like.ndim} dims like the ragged one, got shape {tuple(x.shape)}."
         )
     if isinstance(like.packed, RaggedTensor):
-        return ragged_tensor([list(row.unbind(0)) for row in one.unbind(0)])
+        return ragged_tensor([list(row.unbind(0)) for row in x.unbind(0)])
     place = like.place
-    front = one.movedim(place, 1)
+    front = x.movedim(place, 1)
     flat = front.reshape(front.shape[0] * front.shape[1], *front.shape[2:])
     part = Partition(np.full(front.shape[0], front.shape[1], np.int64))
     return make(flat.movedim(0, place - 1) if place > 1 else flat, part, place)
@@ -67,15 +67,15 @@ def cat(call: Call) -> Any:
             raise ShapeError(
                 f"cat: ragged tensors of {parts[0].count} and {part.count} rows along dim {dim}. Each row needs one of the other."
             )
-    made = Partition(sum([part.lengths for part in parts]))  # type: ignore[arg-type]
-    places = np.empty(made.total, np.int64)
-    before, shift = np.zeros(made.count, np.int64), 0
+    whole = Partition(sum([part.lengths for part in parts]))  # type: ignore[arg-type]
+    places = np.empty(whole.total, np.int64)
+    before, shift = np.zeros(whole.count, np.int64), 0
     for part in parts:
-        target = np.repeat(made.offsets[:-1] + before - part.offsets[:-1], part.lengths) + np.arange(part.total)
+        target = np.repeat(whole.offsets[:-1] + before - part.offsets[:-1], part.lengths) + np.arange(part.total)
         places[target] = shift + np.arange(part.total)
         before, shift = before + part.lengths, shift + part.total
     together = call.on({"tensors": [tensor.packed for tensor in tensors], "dim": dim - 1})
-    return make(gathered(make(together, Partition(np.array([shift], np.int64)), dim), places), made, dim)
+    return make(gathered(make(together, Partition(np.array([shift], np.int64)), dim), places), whole, dim)
 
 
 def joined_rows(tensors: list[RaggedTensor]) -> RaggedTensor:
@@ -146,14 +146,14 @@ def _pieces(call: Call, x: RaggedTensor, size: Any, dim: int) -> list[Any]:
                 else f"row {int(np.argmax(wrong))}, which has {part.lengths[int(np.argmax(wrong))]} elements"
             )
             raise ShapeError(f"split: split_sizes {size} sum to {sum(size)} and not to {where}.")
-    made, first = [], 0
-    for one in sizes:
+    pieces, first = [], 0
+    for count in sizes:
         if dim:
-            made.append(sliced(x, slice(first, first + one)))
+            pieces.append(sliced(x, slice(first, first + count)))
         else:
-            made.append(rows_between(x, first, min(first + one, part.count)))
-        first += one
-    return made
+            pieces.append(rows_between(x, first, min(first + count, part.count)))
+        first += count
+    return pieces
 
 
 @ragged_rule("chunk", "unsafe_chunk", kind="rows")
@@ -181,24 +181,26 @@ def tensor_split(call: Call) -> Any:
     """Along the ragged dim each row for itself, into parts as equal as its length allows."""
     x = call["input"]
     dim = normalize_dim("tensor_split", call["dim"], x.ndim)
-    given = next(one for one in (call["indices_or_sections"], call["indices"], call["sections"]) if one is not None)
-    if hasattr(given, "tolist"):
-        given = given.tolist()
+    sections = next(
+        value for value in (call["indices_or_sections"], call["indices"], call["sections"]) if value is not None
+    )
+    if hasattr(sections, "tolist"):
+        sections = sections.tolist()
     part = x.partition
     if dim and (dim != x.place or isinstance(part, Shapes)):
         if isinstance(part, Shapes):
             return grouped(call)
-        return tuple([x.with_packed(one) for one in registry["tensor_split"].function(x.packed, given, dim - 1)])
+        return tuple([x.with_packed(piece) for piece in registry["tensor_split"].function(x.packed, sections, dim - 1)])
     lengths = part.lengths if dim else np.array([part.count], np.int64)
-    if isinstance(given, int):
-        if given < 1:
-            raise RuntimeError(f"tensor_split: number of sections must be larger than 0, got {given}.")
-        sizes, more = lengths // given, lengths % given
-        ends = [sizes * (number + 1) + np.minimum(number + 1, more) for number in range(given)]
+    if isinstance(sections, int):
+        if sections < 1:
+            raise RuntimeError(f"tensor_split: number of sections must be larger than 0, got {sections}.")
+        sizes, more = lengths // sections, lengths % sections
+        ends = [sizes * (number + 1) + np.minimum(number + 1, more) for number in range(sections)]
     else:
-        ends = [np.clip(np.where(number < 0, lengths + number, number), 0, lengths) for number in map(int, given)] + [
-            lengths
-        ]
+        ends = [
+            np.clip(np.where(number < 0, lengths + number, number), 0, lengths) for number in map(int, sections)
+        ] + [lengths]
     starts = [np.zeros_like(lengths), *ends[:-1]]
     if dim:
         return tuple([_of_each(x, first, np.maximum(first, last)) for first, last in zip(starts, ends, strict=True)])
@@ -214,15 +216,15 @@ def tensor_split(call: Call) -> Any:
 def even_split(call: Call) -> Any:
     """`tensor_split` along dim 0, 1 or 2, into parts that are equal in every row."""
     x, dim = call["input"], ("vsplit", "hsplit", "dsplit").index(call.name)
-    given = call["indices_or_sections"]
-    given = given[0] if len(given) == 1 else given
+    sections = call["indices_or_sections"]
+    sections = sections[0] if len(sections) == 1 else sections
     if dim >= x.ndim:
         raise ShapeError(f"{call.name}: expected a tensor of {dim + 1} dims at least, got shape {tuple(x.shape)}.")
-    if isinstance(given, int):
+    if isinstance(sections, int):
         size = x.shape[dim]
         sizes = size.partition.lengths if isinstance(size, RaggedSize) else np.array([size])
-        wrong = sizes % max(given, 1) != 0
-        if wrong.any() or given < 1:
+        wrong = sizes % max(sections, 1) != 0
+        if wrong.any() or sections < 1:
             row = int(wrong.argmax())
             where = (
                 f"row {row} has {sizes[row]} elements"
@@ -230,16 +232,16 @@ def even_split(call: Call) -> Any:
                 else f"the size is {sizes[row]}"
             )
             raise ShapeError(
-                f"{call.name}: dim {dim} is not divisible into {given} equal parts: {where}. Use tensor_split."
+                f"{call.name}: dim {dim} is not divisible into {sections} equal parts: {where}. Use tensor_split."
             )
-    return registry["tensor_split"].function(x, given, dim)
+    return registry["tensor_split"].function(x, sections, dim)
 
 
 def _of_each(x: RaggedTensor, first: np.ndarray, last: np.ndarray) -> RaggedTensor:
     """Elements `first[i]` to `last[i]` of row i, cut to what it has."""
     first, last = np.minimum(first, x.partition.lengths), np.minimum(last, x.partition.lengths)
-    made = Partition(last - first)
-    return make(gathered(x, Partition.places_from(x.partition.offsets[:-1] + first, made)), made, x.place)
+    kept = Partition(last - first)
+    return make(gathered(x, Partition.places_from(x.partition.offsets[:-1] + first, kept)), kept, x.place)
 
 
 @ragged_rule("narrow", "narrow_copy", kind="rows")

@@ -41,7 +41,7 @@ def lifted(call: Call) -> Any:
         if name in DIMS and not isinstance(value, Tensor):
             return _lower_dims(call, value, deep[0], rank)
         if type(value) in (list, tuple):
-            return type(value)([lowered("", one) for one in value])
+            return type(value)([lowered("", entry) for entry in value])
         if isinstance(value, RaggedTensor):
             return lower(call, value, upper)
         if isinstance(value, Tensor) and value.ndim and name not in SHARED:
@@ -61,21 +61,21 @@ def lower(call: Call, x: RaggedTensor, upper: Partition) -> Any:
     return x.packed
 
 
-def raised(found: Any, upper: Partition) -> Any:
+def raised(result: Any, upper: Partition) -> Any:
     """Results that have one entry for each row of the lower level, under the level above."""
 
-    def change(one: Any) -> Any:
-        if isinstance(one, RaggedTensor):
-            return make(one, upper) if one.partition.count == upper.total else one
-        return make(one, upper) if isinstance(one, Tensor) and one.ndim and one.shape[0] == upper.total else one
+    def change(x: Any) -> Any:
+        if isinstance(x, RaggedTensor):
+            return make(x, upper) if x.partition.count == upper.total else x
+        return make(x, upper) if isinstance(x, Tensor) and x.ndim and x.shape[0] == upper.total else x
 
-    return results(found, change)
+    return results(result, change)
 
 
 def _lower_dims(call: Call, value: Any, like: RaggedTensor, rank: int) -> Any:
     """Dims as the lower level counts them."""
     if type(value) in (list, tuple):
-        return type(value)([_lower_dims(call, one, like, rank) for one in value])
+        return type(value)([_lower_dims(call, dim, like, rank) for dim in value])
     if not isinstance(value, int) or isinstance(value, bool):
         return value
     if value in (0, 1) or (
@@ -109,7 +109,7 @@ def names_upper_dims(call: Call) -> bool:
     rank = max([x.ndim for x in call.ragged()])
     for name in DIMS & call.arguments.keys():
         value = call[name]
-        for one in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(one, int) and not isinstance(one, bool) and one in (0, 1, -rank, 1 - rank):
+        for dim in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(dim, int) and not isinstance(dim, bool) and dim in (0, 1, -rank, 1 - rank):
                 return True
     return False

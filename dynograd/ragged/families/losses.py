@@ -33,31 +33,31 @@ def on_tokens(call: Call) -> Any:
     ragged = call.ragged()
     if any([isinstance(x.packed, RaggedTensor) for x in ragged]):
         return _by_levels(call, ragged)
-    like = max(ragged, key=lambda one: one.ndim)
+    like = max(ragged, key=lambda x: x.ndim)
     if isinstance(like.partition, Shapes) and call.op.row["ragged"] == "tokens":
         return _of_tokens_of_shapes(call)
-    for one in ragged:
-        if one.place != like.place:
+    for x in ragged:
+        if x.place != like.place:
             return NotImplemented
-        like.partition.check_same(call.name, one.partition)
+        like.partition.check_same(call.name, x.partition)
     for name in ("input", "target", "input1", "input2", "var", "positive", "negative"):
-        one = call.get(name)
-        if isinstance(one, Tensor) and one.ndim and not isinstance(one, RaggedTensor):
+        operand = call.get(name)
+        if isinstance(operand, Tensor) and operand.ndim and not isinstance(operand, RaggedTensor):
             return NotImplemented  # a dense one beside ragged ones broadcasts
-    given = call.map_ragged(lambda one: one.packed)
-    return _reduced(call, given, like, lambda: like.partition)
+    arguments = call.map_ragged(lambda x: x.packed)
+    return _reduced(call, arguments, like, lambda: like.partition)
 
 
 def _of_tokens_of_shapes(call: Call) -> Any:
     """Losses of tokens that lie in several ragged dims: rows of equal shape together, then over all tokens."""
     how = call["reduction"]
-    found = grouped(Call(call.key, call.op, {**call.arguments, "reduction": "none"}))
+    losses = grouped(Call(call.key, call.op, {**call.arguments, "reduction": "none"}))
     if how == "none":
-        return found
+        return losses
     if how == SEQUENCES:
-        means = found.mean(tuple(range(1, found.ndim)))
-        return means[found.partition.tensor("lengths", means.device) > 0].mean()
-    return found.sum() if how == "sum" else found.mean()
+        means = losses.mean(tuple(range(1, losses.ndim)))
+        return means[losses.partition.tensor("lengths", means.device) > 0].mean()
+    return losses.sum() if how == "sum" else losses.mean()
 
 
 @ragged_rule("cross_entropy.public", "nll_loss.public", kind="packed", note=_NOTE)
@@ -90,8 +90,8 @@ def of_classes(call: Call) -> Any:
         flat, labels = x.packed.unsqueeze(0), target.packed.unsqueeze(0)
     shape = (x.partition.total,) if x.ndim == 3 else rest
     like = RaggedTensor.with_packed(target, target.packed, 1) if x.ndim == 3 else target
-    given = {**call.arguments, "input": flat, "target": labels}
-    return _reduced(call, given, like, lambda: x.partition, shape)
+    arguments = {**call.arguments, "input": flat, "target": labels}
+    return _reduced(call, arguments, like, lambda: x.partition, shape)
 
 
 @ragged_rule("linear_cross_entropy", kind="packed", note=_NOTE)
@@ -105,8 +105,8 @@ def linear_cross_entropy(call: Call) -> Any:
             f"expected ragged input (B, j, D) and target (B, j), got shapes {tuple(x.shape)} and {tuple(target.shape)}."
         )
     x.partition.check_same(call.name, target.partition, ("the input", "the target"))
-    given = {**call.arguments, "input": x.packed, "target": target.packed}
-    return _reduced(call, given, target, lambda: x.partition)
+    arguments = {**call.arguments, "input": x.packed, "target": target.packed}
+    return _reduced(call, arguments, target, lambda: x.partition)
 
 
 def _both_ragged(call: Call) -> tuple[RaggedTensor, RaggedTensor]:
@@ -133,8 +133,8 @@ def _by_levels(call: Call, ragged: list[RaggedTensor]) -> Any:
             raise call.refuse(f"operands have different levels of rows (shapes {[tuple(x.shape) for x in ragged]}).")
     if call["reduction"] == SEQUENCES:
         return call.on(call.map_ragged(merged_levels))
-    found = call.on(call.map_ragged(lambda one: one.packed))
-    return like.with_packed(found) if isinstance(found, RaggedTensor) else found
+    loss = call.on(call.map_ragged(lambda x: x.packed))
+    return like.with_packed(loss) if isinstance(loss, RaggedTensor) else loss
 
 
 def _of_places(call: Call, x: RaggedTensor, target: Any) -> Any:
@@ -149,12 +149,12 @@ def _of_places(call: Call, x: RaggedTensor, target: Any) -> Any:
             f"{call.name}: expected target ({x.partition.count},), a place in each row, for scores of shape {tuple(x.shape)}, got "
             f"{tuple(target.shape)}."
         )
-    given, lengths = np.asarray(arrays.to_numpy(target.array)), x.partition.lengths
-    wrong = (given != ignored) & ((given < 0) | (given >= lengths))
+    chosen, lengths = np.asarray(arrays.to_numpy(target.array)), x.partition.lengths
+    wrong = (chosen != ignored) & ((chosen < 0) | (chosen >= lengths))
     if wrong.any():
         row = int(wrong.argmax())
         raise IndexRangeError(
-            f"{call.name}: Target {given[row]} is out of bounds: row {row} has {lengths[row]} places."
+            f"{call.name}: Target {chosen[row]} is out of bounds: row {row} has {lengths[row]} places."
         )
     counted = target != ignored
     rows = registry["nonzero"].function(counted)[:, 0]
@@ -208,9 +208,9 @@ def _of_pixels(call: Call, x: RaggedTensor, target: RaggedTensor) -> Any:
     pixels = part.kept("pixels", lambda: Shapes(part.sizes[:, 1:], part.fixed[1:]))
     places = channels_last(part)[0]
 
-    def columns(one: Any) -> Any:
-        found = run("index", one.packed, [index_of(places, one.packed)], (0,))
-        return registry["reshape"].function(found, (pixels.total, classes))
+    def columns(operand: Any) -> Any:
+        values = run("index", operand.packed, [index_of(places, operand.packed)], (0,))
+        return registry["reshape"].function(values, (pixels.total, classes))
 
     if target.ndim == x.ndim:
         part.check_same(call.name, target.partition, ("the input", "the target"))
@@ -218,8 +218,8 @@ def _of_pixels(call: Call, x: RaggedTensor, target: RaggedTensor) -> Any:
     else:
         pixels.check_same(call.name, target.partition, ("the input", "the target"))
         labels = target.packed
-    given = {**call.arguments, "input": columns(x), "target": labels}
-    return _reduced(call, given, make(x.packed, pixels, 0), lambda: pixels)
+    arguments = {**call.arguments, "input": columns(x), "target": labels}
+    return _reduced(call, arguments, make(x.packed, pixels, 0), lambda: pixels)
 
 
 def _classes_last(packed: Any, place: int) -> Any:
@@ -236,11 +236,11 @@ def _reduced(call: Call, arguments: dict[str, Any], like: Any, rows: Any, shape:
     if how == "batchmean":
         return call.on({**arguments, "reduction": "sum"}) / max(rows().count, 1)
     if how != SEQUENCES or legacy:
-        found = call.on(arguments)
-        if found.ndim:
-            found = found if shape is None else registry["reshape"].function(found, shape)
-            return like.with_packed(found)
-        return found
+        loss = call.on(arguments)
+        if loss.ndim:
+            loss = loss if shape is None else registry["reshape"].function(loss, shape)
+            return like.with_packed(loss)
+        return loss
     part = rows()
     if like.place != 1 and not isinstance(part, Shapes):
         raise call.refuse("reduction='sequence_mean' wants the ragged dim in dim 1. Use x.transpose(1, 2).")

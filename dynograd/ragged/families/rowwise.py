@@ -22,30 +22,30 @@ def on_last_dims(call: Call, behind: int, operands: tuple[str, ...] = ()) -> Any
     `operands` are arguments of the same dims as the ragged one, which may be dense and are then repeated for the elements of each row.
     """
     ragged = call.ragged()
-    like = max(ragged, key=lambda one: one.ndim)
+    like = max(ragged, key=lambda x: x.ndim)
     if isinstance(like.partition, Shapes) and behind:
         return grouped(call)
     named = {name: call[name] for name in operands if isinstance(call.get(name), (RaggedTensor, Tensor))}
-    found = aligned(call.name, named or {"like": like})
-    if found is None:
+    aligned_operands = aligned(call.name, named or {"like": like})
+    if aligned_operands is None:
         return grouped(call)
-    like, made = found
+    like, packed = aligned_operands
     if like.place and like.ndim - 1 - like.place < behind:
         return grouped(call)
-    changed = made if named else call.map_ragged(lambda one: one.packed)
+    changed = packed if named else call.map_ragged(lambda x: x.packed)
     return _with_rows(call.on({**call.arguments, **changed}), like)
 
 
-def _with_rows(found: Any, like: RaggedTensor) -> Any:
+def _with_rows(outcome: Any, like: RaggedTensor) -> Any:
     """Results that still have the elements of the rows are ragged."""
 
-    def change(one: Any) -> Any:
+    def change(result: Any) -> Any:
         at = max(like.place, 1) - 1
-        if isinstance(one, Tensor) and one.ndim > at and one.shape[at] == like.packed.shape[at]:
-            return like.with_packed(one)
-        return one
+        if isinstance(result, Tensor) and result.ndim > at and result.shape[at] == like.packed.shape[at]:
+            return like.with_packed(result)
+        return result
 
-    return results(found, change)
+    return results(outcome, change)
 
 
 @ragged_rule(
@@ -103,7 +103,7 @@ def public_cells(call: Call) -> Any:
         if x.ndim != 3 + _depth(x) or x.place != 1:
             raise call.refuse(f"expected input (B, j, I) and states (B, j, H), got shape {tuple(x.shape)}.")
         ragged[0].partition.check_same(call.name, x.partition)
-    return results(call.on(call.map_ragged(lambda one: one.packed)), ragged[0].with_packed)
+    return results(call.on(call.map_ragged(lambda x: x.packed)), ragged[0].with_packed)
 
 
 def _depth(x: RaggedTensor) -> int:
@@ -117,8 +117,8 @@ def affine_grid(call: Call) -> Any:
     theta, size = call["theta"], list(call["size"])
     if not isinstance(theta, RaggedTensor) or theta.place != 1 or isinstance(theta.partition, Shapes):
         return NotImplemented
-    found = call.with_(theta=theta.packed, size=(len(theta.packed), *size[1:]))
-    return theta.with_packed(found)
+    grids = call.with_(theta=theta.packed, size=(len(theta.packed), *size[1:]))
+    return theta.with_packed(grids)
 
 
 @ragged_rule("bias_activation", kind="packed")
@@ -144,12 +144,12 @@ def public_pairs(call: Call) -> Any:
 ], kind="packed")  # fmt: skip
 def losses(call: Call) -> Any:
     """Over all real elements."""
-    found = aligned(call.name, {"input": call["input"], "target": call["target"]})
-    if found is None:
+    aligned_operands = aligned(call.name, {"input": call["input"], "target": call["target"]})
+    if aligned_operands is None:
         raise call.refuse("input and target are ragged in different dims.")
-    like, given = found
-    made = call.on({**call.arguments, **given})
-    return like.with_packed(made) if call["reduction"] == "none" else made
+    like, packed = aligned_operands
+    loss = call.on({**call.arguments, **packed})
+    return like.with_packed(loss) if call["reduction"] == "none" else loss
 
 
 @ragged_rule(
@@ -158,17 +158,17 @@ def losses(call: Call) -> Any:
 def dropout(call: Call) -> Any:
     """Each real element for itself."""
     x = call["input"]
-    found = call.with_(input=x.packed)
-    return x if found is x.packed else x.with_packed(found)
+    packed = call.with_(input=x.packed)
+    return x if packed is x.packed else x.with_packed(packed)
 
 
 @ragged_rule("dropout_add.public", kind="packed")
 def dropout_add(call: Call) -> Any:
     """Each real element for itself."""
-    found = aligned(call.name, {"input": call["input"], "residual": call["residual"]})
-    if found is None:
+    aligned_operands = aligned(call.name, {"input": call["input"], "residual": call["residual"]})
+    if aligned_operands is None:
         raise call.refuse("input and residual are ragged in different dims.")
-    return found[0].with_packed(call.with_(**found[1]))
+    return aligned_operands[0].with_packed(call.with_(**aligned_operands[1]))
 
 
 @ragged_rule("dropout", "dropout_again", kind="packed")

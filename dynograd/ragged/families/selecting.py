@@ -31,10 +31,10 @@ def rows_between(x: RaggedTensor, first: int, last: int) -> RaggedTensor:
     part = x.partition
     begin, end = int(part.offsets[first]), int(part.offsets[last])
     if isinstance(part, Shapes):
-        made: Partition = Shapes(part.sizes[first:last], part.fixed)
+        rows: Partition = Shapes(part.sizes[first:last], part.fixed)
     else:
-        made = Partition(part.lengths[first:last], part.offsets[first : last + 1] - begin)
-    return make(elements_between(x, begin, end), made, x.place)
+        rows = Partition(part.lengths[first:last], part.offsets[first : last + 1] - begin)
+    return make(elements_between(x, begin, end), rows, x.place)
 
 
 def elements_between(x: RaggedTensor, begin: int, end: int) -> Any:

@@ -53,12 +53,12 @@ def arange_of_rows(arguments: dict[str, Any]) -> Any:
     device = arguments.pop("device")
     places = part.tensor("places", device) * step + start
     dtype = arguments.pop("dtype")
-    found = make(places if dtype is None else places.to(dtype), part)
+    numbers = make(places if dtype is None else places.to(dtype), part)
     if arguments.get("out") is not None:
         raise ShapeError("arange: out= has no form for ragged sizes. Leave it away.")
     if arguments.get("requires_grad"):
-        found.requires_grad_()
-    return found
+        numbers.requires_grad_()
+    return numbers
 
 
 def cut(arguments: dict[str, Any]) -> Any:
@@ -97,8 +97,8 @@ def cut(arguments: dict[str, Any]) -> Any:
     in_front = entries[0] is None or (isinstance(entries[0], slice) and entries[0] == slice(None))
     of_rows = in_front and bool(cuts[0][0]) and whole.shape[0] in (1, count)
     if of_rows and whole.shape[0] == 1:
-        whole, cuts, of_rows = whole[0], [(dim - 1, one) for dim, one in cuts], False
-    bounds = [_bounds(one, int(whole.shape[dim])) for dim, one in cuts]
+        whole, cuts, of_rows = whole[0], [(dim - 1, bound) for dim, bound in cuts], False
+    bounds = [_bounds(bound, int(whole.shape[dim])) for dim, bound in cuts]
     if len(cuts) == 1 and not of_rows:
         dim, (starts, part) = cuts[0][0], bounds[0]
         places = Partition.places_from(starts, part)
@@ -113,11 +113,11 @@ def cut(arguments: dict[str, Any]) -> Any:
     return ragged_tensor(rows, ragged_dims=dims) if rows else NotImplemented
 
 
-def _bounds(one: slice, size: int) -> tuple[np.ndarray, Partition]:
+def _bounds(bound: slice, size: int) -> tuple[np.ndarray, Partition]:
     """Where the elements of each row begin, and how many there are: slices stop at the end of the dim, as they do in Python."""
-    start = min(one.start or 0, size)
-    lengths = np.maximum(np.minimum(one.stop.partition.lengths, size) - start, 0)
-    part = one.stop.partition
+    start = min(bound.start or 0, size)
+    lengths = np.maximum(np.minimum(bound.stop.partition.lengths, size) - start, 0)
+    part = bound.stop.partition
     if not (start == 0 and (lengths == part.lengths).all()):
         part = Partition(lengths)
     return np.full(len(lengths), start), part
@@ -145,19 +145,19 @@ def stretched(arguments: dict[str, Any], expands: bool) -> Any:
 
 
 def expand(arguments: dict[str, Any]) -> Any:
-    found = stretched(arguments, True)
-    if found is NotImplemented:
-        return found
-    packed, part, dim, sizes = found
+    pieces = stretched(arguments, True)
+    if pieces is NotImplemented:
+        return pieces
+    packed, part, dim, sizes = pieces
     sizes.insert(dim - 1, part.total)
     return make(packed.expand(*sizes), part, dim)
 
 
 def repeat(arguments: dict[str, Any]) -> Any:
-    found = stretched(arguments, False)
-    if found is NotImplemented:
-        return found
-    packed, part, dim, sizes = found
+    pieces = stretched(arguments, False)
+    if pieces is NotImplemented:
+        return pieces
+    packed, part, dim, sizes = pieces
     sizes.insert(dim - 1, 1)
     return make(packed.repeat(*sizes), part, dim)
 
@@ -174,9 +174,9 @@ def _count(who: str, sizes: Any) -> int | None:
     """How many rows the ragged ones of `sizes` have; None: there is no ragged one."""
     counts = {size.partition.count: size for size in sizes if isinstance(size, RaggedSize)}
     if len(counts) > 1:
-        one, two = list(counts.values())[:2]
+        first, second = list(counts.values())[:2]
         raise ShapeError(
-            f"{who}: ragged sizes of {one.partition.count} and of {two.partition.count} rows (lengths {shown(one.partition.lengths)} and "
-            f"{shown(two.partition.lengths)}). All need the same rows."
+            f"{who}: ragged sizes of {first.partition.count} and of {second.partition.count} rows (lengths {shown(first.partition.lengths)} and "
+            f"{shown(second.partition.lengths)}). All need the same rows."
         )
     return next(iter(counts), None)

@@ -29,9 +29,9 @@ _NOTE = "along one ragged dim, such as that of (B, C, j), within each row; image
 @ragged_rule("conv1d", "conv2d", "conv3d", kind="rows", note=_NOTE)
 def convolution(call: Call) -> Any:
     x, padding, rank = call["input"], call["padding"], int(call.name[4])
-    found = _rectangle(call, x, rank)
-    if found is not None:
-        return found
+    result = _rectangle(call, x, rank)
+    if result is not None:
+        return result
     at = _ragged_dim(x, rank)
     if at is None or padding == "valid":
         return call.with_(padding=0) if padding == "valid" else NotImplemented
@@ -49,9 +49,9 @@ def convolution(call: Call) -> Any:
 @ragged_rule("max_pool1d", "max_pool2d", "max_pool3d", kind="rows", note=_NOTE)
 def max_pool(call: Call) -> Any:
     x, rank = call["input"], int(call.name[8])
-    found = _rectangle(call, x, rank)
-    if found is not None:
-        return found
+    result = _rectangle(call, x, rank)
+    if result is not None:
+        return result
     at = _ragged_dim(x, rank)
     if at is None or call["ceil_mode"] or call["return_indices"]:
         return NotImplemented
@@ -66,9 +66,9 @@ def max_pool(call: Call) -> Any:
 @ragged_rule("avg_pool1d", "avg_pool2d", "avg_pool3d", kind="rows", note=_NOTE)
 def avg_pool(call: Call) -> Any:
     x, rank = call["input"], int(call.name[8])
-    found = _rectangle(call, x, rank)
-    if found is not None:
-        return found
+    result = _rectangle(call, x, rank)
+    if result is not None:
+        return result
     at, pads = _ragged_dim(x, rank), _each(call["padding"], rank)
     if at is None or call["ceil_mode"] or (not call["count_include_pad"] and pads[at]):
         return NotImplemented
@@ -92,7 +92,7 @@ def _rectangle(call: Call, x: Any, rank: int) -> Any:
     if not isinstance(x, RaggedTensor) or x.ndim != rank + 2 or x.place < 2:
         return None
     dense = as_dense(x)
-    return None if dense is None else results(call.with_(input=dense), lambda one: as_ragged(one, x))
+    return None if dense is None else results(call.with_(input=dense), lambda result: as_ragged(result, x))
 
 
 def _ragged_dim(x: Any, rank: int) -> int | None:
@@ -108,8 +108,8 @@ def _ragged_dim(x: Any, rank: int) -> int | None:
 
 
 def _each(value: Any, rank: int) -> tuple[int, ...]:
-    given = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    return tuple([int(one) for one in (given * rank if len(given) == 1 else given)])
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    return tuple([int(number) for number in (values * rank if len(values) == 1 else values)])
 
 
 class _Lines:
@@ -155,5 +155,5 @@ def _slide(
         "input": registry["unsqueeze"].function(line, 0),
         "padding": tuple([0 if dim == at else pad for dim, pad in enumerate(pads)]),
     }
-    found = registry["squeeze"].function(call.with_(**changed), 0)
-    return make(run("index", found, [index_of(lines.picked, found)], template), lines.part, at + 2)
+    result = registry["squeeze"].function(call.with_(**changed), 0)
+    return make(run("index", result, [index_of(lines.picked, result)], template), lines.part, at + 2)

@@ -54,8 +54,8 @@ def like_other(call: Call) -> Any:
     return viewed(call, x, tuple(other.shape))
 
 
-def _sizes(given: Any, named: Any) -> tuple[Any, ...]:
-    sizes = given if named is None else named
+def _sizes(sizes: Any, named: Any) -> tuple[Any, ...]:
+    sizes = sizes if named is None else named
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = sizes[0]
     return tuple([size if isinstance(size, RaggedSize) else size.__index__() for size in sizes])
@@ -65,10 +65,10 @@ def viewed(call: Call, x: RaggedTensor, sizes: tuple[Any, ...]) -> Any:
     part, place = x.partition, x.place
     reshape = registry["reshape"].function
     if isinstance(part, Shapes):
-        found = viewed_shapes(x, sizes)
-        if found is None:
+        view = viewed_shapes(x, sizes)
+        if view is None:
             raise _no_view(call, x, sizes)
-        return found
+        return view
     if isinstance(x.packed, RaggedTensor):
         return _view_of_levels(call, x, sizes)
     before, behind = tuple(x.packed.shape)[: place - 1], tuple(x.packed.shape)[place:]
@@ -76,15 +76,15 @@ def viewed(call: Call, x: RaggedTensor, sizes: tuple[Any, ...]) -> Any:
     at = next((dim for dim, size in enumerate(sizes) if isinstance(size, RaggedSize)), None)
     if at is not None:
         if sum([isinstance(size, RaggedSize) for size in sizes]) > 1:  # a row of pixels as an image again
-            found = viewed_shapes(as_shapes(x), sizes)
-            if found is None:
+            view = viewed_shapes(as_shapes(x), sizes)
+            if view is None:
                 raise _no_view(call, x, sizes)
-            return found
-        wanted = sizes[at].partition
+            return view
+        target = sizes[at].partition
         lead, rest = sizes[1:at], sizes[at + 1 :]
-        if at and sizes[0] in (part.count, -1) and not any(isinstance(one, RaggedSize) for one in rest):
+        if at and sizes[0] in (part.count, -1) and not any(isinstance(size, RaggedSize) for size in rest):
             factor = _factor(lead, rest, before, behind)
-            if factor and part.times(factor).same(wanted) and (factor == 1 or place == at):
+            if factor and part.times(factor).same(target) and (factor == 1 or place == at):
                 shape = (*_filled(lead, prod(before)), part.total * factor, *_filled(rest, inner // factor))
                 return make(reshape(x.packed, shape), part.times(factor), at)
         raise _no_view(call, x, sizes)
@@ -192,13 +192,13 @@ def flatten(call: Call) -> Any:
         )
     low, high = first - 1, last - 1
     if not low <= place - 1 <= high:
-        made = reshape(x.packed, (*shape[:low], prod(shape[low : high + 1]), *shape[high + 1 :]))
-        return x.with_packed(made, place - (high - low) if place - 1 > high else place)
+        flat = reshape(x.packed, (*shape[:low], prod(shape[low : high + 1]), *shape[high + 1 :]))
+        return x.with_packed(flat, place - (high - low) if place - 1 > high else place)
     if low < place - 1:
         return grouped(call)
     factor = prod(shape[low + 1 : high + 1])
-    made = reshape(x.packed, (*shape[:low], shape[low] * factor, *shape[high + 1 :]))
-    return make(made, x.partition.times(factor), place)
+    flat = reshape(x.packed, (*shape[:low], shape[low] * factor, *shape[high + 1 :]))
+    return make(flat, x.partition.times(factor), place)
 
 
 def _flattened(x: Any, first: int, last: int) -> Any:
@@ -223,9 +223,9 @@ def unflatten(call: Call) -> Any:
         return viewed(call, x, (*shape[:dim], *sizes, *shape[dim + 1 :]))
     if dim == x.place:
         return _divided(call, x, tuple(sizes))
-    made = call.with_(input=x.packed, dim=dim - 1)
-    more = made.ndim - x.packed.ndim
-    return x.with_packed(made, x.place + more if dim < x.place else x.place)
+    divided = call.with_(input=x.packed, dim=dim - 1)
+    more = divided.ndim - x.packed.ndim
+    return x.with_packed(divided, x.place + more if dim < x.place else x.place)
 
 
 def _divided(call: Call, x: RaggedTensor, sizes: tuple[Any, ...]) -> Any:
@@ -241,8 +241,8 @@ def _divided(call: Call, x: RaggedTensor, sizes: tuple[Any, ...]) -> Any:
     if sizes[0] != -1:
         return grouped(call)
     before, behind = tuple(x.packed.shape)[: place - 1], tuple(x.packed.shape)[place:]
-    made = registry["reshape"].function(x.packed, (*before, part.total // size, *sizes[1:], *behind))
-    return make(made, Partition(part.lengths // size), place)
+    divided = registry["reshape"].function(x.packed, (*before, part.total // size, *sizes[1:], *behind))
+    return make(divided, Partition(part.lengths // size), place)
 
 
 @ragged_rule("unsqueeze", kind="rows")
@@ -325,7 +325,7 @@ def broadcast_tensors(call: Call) -> Any:
     total, *others = call["tensors"]
     for other in others:
         total = registry["add.public"].function(total.detach(), other.detach())
-    return tuple([registry["expand_as"].function(one, total) for one in call["tensors"]])
+    return tuple([registry["expand_as"].function(tensor, total) for tensor in call["tensors"]])
 
 
 def expanded(call: Call, x: Any, sizes: tuple[Any, ...], other: Any = None) -> Any:
@@ -347,13 +347,13 @@ def expanded(call: Call, x: Any, sizes: tuple[Any, ...], other: Any = None) -> A
         return x.packed  # `arange(T).unsqueeze(0).expand(B, T)`: one row of all rows
     lead = len(sizes) - len(shape)
     for dim, size in enumerate(shape):
-        wanted = sizes[lead + dim] if lead >= 0 else size
-        if (not isinstance(size, int) or dim == 0) and wanted != size and wanted != -1:
+        asked = sizes[lead + dim] if lead >= 0 else size
+        if (not isinstance(size, int) or dim == 0) and asked != size and asked != -1:
             lead = -1
     if isinstance(part, Shapes):
-        found = expanded_shapes(x, sizes)
-        if found is not None:
-            return found
+        view = expanded_shapes(x, sizes)
+        if view is not None:
+            return view
         lead = -1
     if lead:
         raise call.refuse(

@@ -17,11 +17,11 @@ __all__ = ["on_packed"]
 def on_packed(call: Call) -> Any:
     """The op on the packed elements; the rows stay."""
     like = call.ragged()[0]
-    given = call.map_ragged(lambda one: one.packed)
-    if "memory_format" in given:
-        given["memory_format"] = None
-    found = call.on(given)
-    return like if found is like.packed else results(found, like.with_packed)
+    arguments = call.map_ragged(lambda x: x.packed)
+    if "memory_format" in arguments:
+        arguments["memory_format"] = None
+    result = call.on(arguments)
+    return like if result is like.packed else results(result, like.with_packed)
 
 
 @ragged_rule("to", "type_as", kind="packed")
@@ -29,8 +29,10 @@ def to(call: Call) -> Any:
     """The packed elements in another dtype or on another device; the offsets follow."""
     x = call["input"]
     if not isinstance(x, RaggedTensor):
-        return call.on(call.map_ragged(lambda one: _one_element(one)))
-    return on_packed(Call(call.key, call.op, call.map_ragged(lambda one: one if one is x else _one_element(one))))
+        return call.on(call.map_ragged(lambda x: _one_element(x)))
+    return on_packed(
+        Call(call.key, call.op, call.map_ragged(lambda other: other if other is x else _one_element(other)))
+    )
 
 
 def _one_element(x: RaggedTensor) -> Any:

@@ -40,7 +40,9 @@ def set_item(x: RaggedTensor, index: Any, value: Any) -> None:
     if target.is_contiguous():
         run("view", target, (target.numel(),))[places] = value
     else:
-        target[tuple([index_of(one, target) for one in np.unravel_index(host(places), tuple(target.shape))])] = value
+        target[
+            tuple([index_of(numbers, target) for numbers in np.unravel_index(host(places), tuple(target.shape))])
+        ] = value
 
 
 def _lowest(x: Any) -> Any:
