@@ -17,6 +17,7 @@ from dynograd.ragged.calls import RULES, Call, Refusal
 from dynograd.ragged.families.elementwise import elementwise, repeated
 from dynograd.ragged.families.groups import grouped
 from dynograd.ragged.families.levels import is_deep, lifted, names_upper_dims
+from dynograd.ragged.invoking import run
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.tensor.tensor import Tensor
 
@@ -105,7 +106,7 @@ def _write(target: Any, value: Any, who: str, write: Callable[..., Any]) -> Any:
         target.partition.check_same(who, value.partition, ("the", "the written"))
         inner = value.packed
     if isinstance(inner, Tensor) and tuple(inner.shape) != tuple(target.packed.shape):
-        inner = registry["expand.public"].function(inner, tuple(target.packed.shape))
+        inner = run("expand.public", inner, tuple(target.packed.shape))
     write(target.packed, inner, who)
     return target
 

@@ -11,7 +11,7 @@ from dynograd import arrays
 from dynograd.base.shapes import normalize_dim
 from dynograd.errors import DeviceError, DtypeError, ShapeError
 from dynograd.ops.layout.joins import cat
-from dynograd.ops.op import registry
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes, checked_lengths
 from dynograd.ragged.tensor import RaggedTensor, from_values, make
 from dynograd.tensor.creation import as_tensor, empty, tensor
@@ -156,7 +156,7 @@ def _tensors(who: str, rows: list[Any], dtype: Any, device: Any) -> list[Any]:
             )
         kind = tensors[0].dtype
         for x in tensors[1:]:
-            kind = registry["add.public"].function(empty(0, dtype=kind), empty(0, dtype=x.dtype)).dtype
+            kind = run("add.public", empty(0, dtype=kind), empty(0, dtype=x.dtype)).dtype
         tensors = [x.to(kind) for x in tensors]
     if len(tensors) == len(rows):
         return tensors

@@ -8,7 +8,7 @@ import numpy as np
 
 from dynograd import arrays
 from dynograd.errors import ShapeError
-from dynograd.ops.op import registry
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes, shown
 from dynograd.tensor.creation import full
 from dynograd.tensor.tensor import wrap
@@ -61,7 +61,7 @@ def padded_to(x: Any, value: Any, output_size: Any = None) -> Any:
     if len(sizes) != dense.ndim or any([size < have for size, have in zip(sizes, dense.shape, strict=True)]):
         raise ShapeError(f"to_padded_tensor: output_size {sizes} is too small for rows that need {tuple(dense.shape)}.")
     sides = [side for size, have in zip(sizes[::-1], dense.shape[::-1], strict=True) for side in (0, size - have)]
-    return registry["pad"].function(dense, sides, "constant", value)
+    return run("pad", dense, sides, "constant", value)
 
 
 def _padded_shapes(x: Any, value: Any) -> Any:

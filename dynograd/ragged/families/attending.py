@@ -68,9 +68,7 @@ def scaled_dot_product_attention(call: Call) -> Any:
     result = attend(
         call.name, q, k, v, query.partition, key.partition, None, p, causal, call["scale"], call["enable_gqa"]
     )
-    return query.with_packed(
-        run("permute", result, (1, 0, 2)) if rank == 4 else registry["squeeze"].function(result, 1)
-    )
+    return query.with_packed(run("permute", result, (1, 0, 2)) if rank == 4 else run("squeeze", result, 1))
 
 
 def attend_by_shape(attended: Callable[..., tuple], query: Any, key: Any, value: Any) -> tuple:
@@ -100,14 +98,11 @@ def attend_by_shape(attended: Callable[..., tuple], query: Any, key: Any, value:
         ]
         by_group.append(attended(*of_rows, numbers))
     if not by_group:  # no rows: the results of one without elements say what shape theirs have
-        packed = [
-            registry["unsqueeze"].function(operand.packed, 0) if id(operand) in sources else operand
-            for operand in operands
-        ]
+        packed = [run("unsqueeze", operand.packed, 0) if id(operand) in sources else operand for operand in operands]
         results = attended(*packed, zeros(1, dtype=int64))
         if not isinstance(query, RaggedTensor):
             return results
-        return tuple([query.with_packed(registry["squeeze"].function(result, 0)) for result in results])
+        return tuple([query.with_packed(run("squeeze", result, 0)) for result in results])
     return tuple([_in_order(pieces, query, groups) for pieces in zip(*by_group, strict=True)])
 
 
@@ -126,4 +121,4 @@ def _in_order(pieces: tuple, query: Any, groups: Groups) -> Any:
 
 def _tokens_first(packed: Any) -> Any:
     """(T, H, E) of (H, T, E) or of (T, E)."""
-    return run("permute", packed, (1, 0, 2)) if packed.ndim == 3 else registry["unsqueeze"].function(packed, 1)
+    return run("permute", packed, (1, 0, 2)) if packed.ndim == 3 else run("unsqueeze", packed, 1)

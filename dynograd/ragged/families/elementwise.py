@@ -10,7 +10,6 @@ from math import prod
 from typing import Any
 
 from dynograd.errors import ShapeError
-from dynograd.ops.op import registry
 from dynograd.ops.segment.segments import COMBINATIONS
 from dynograd.ragged.calls import Call, results
 from dynograd.ragged.invoking import run
@@ -70,8 +69,8 @@ def _combined(how: str, x: Any, other: Any) -> Any:
         return None
     if how == "sub":
         how, other = "add", run("neg", other)
-    flat = registry["reshape"].function(packed, (part.total, prod(rest)))
-    own_values = registry["reshape"].function(other, (part.count, prod(shape[2:])))
+    flat = run("reshape", packed, (part.total, prod(rest)))
+    own_values = run("reshape", other, (part.count, prod(shape[2:])))
     starts, ends = part.tensor("starts", packed.device), part.tensor("ends", packed.device)
     return x.with_packed(run("view", run("segment_combine", flat, own_values, starts, ends, how), (part.total, *rest)))
 
@@ -115,9 +114,7 @@ def aligned(who: str, operands: dict[str, Any]) -> tuple[RaggedTensor, dict[str,
     for name, operand in operands.items():
         if isinstance(operand, RaggedTensor):
             if operand.ndim < like.ndim and _meets(operand, like):
-                operand = registry["unflatten"].function(
-                    operand, 1, (1,) * (like.ndim - operand.ndim) + (operand.shape[1],)
-                )
+                operand = run("unflatten", operand, 1, (1,) * (like.ndim - operand.ndim) + (operand.shape[1],))
             if operand is not like and (operand.ndim != like.ndim or operand.place != like.place):
                 if operand.ndim != like.ndim:
                     raise ShapeError(
@@ -222,7 +219,7 @@ def _packed_of(dense: Any, like: RaggedTensor) -> Any:
 
 
 def _contiguous(x: Any) -> Any:
-    return registry["contiguous"].function(x)
+    return run("contiguous", x)
 
 
 def _check_uniform(who: str, like: RaggedTensor, shape: tuple[int, ...], size: int) -> None:

@@ -15,13 +15,13 @@ import numpy as np
 from dynograd import arrays
 from dynograd.base.shapes import Size
 from dynograd.ops.layout.joins import cat
-from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, own_function
 from dynograd.ragged.families.levels import DIMS, SHARED, is_deep, lifted
 from dynograd.ragged.invoking import invoke, run
 from dynograd.ragged.partitions import Partition, RaggedSize, Shapes, shown
 from dynograd.ragged.probing import dims_that_follow, probed
 from dynograd.ragged.tensor import RaggedTensor, make
+from dynograd.ragged.uniform import dim_first
 from dynograd.tensor.creation import zeros
 from dynograd.tensor.tensor import Tensor, wrap
 
@@ -155,7 +155,7 @@ class Source:
 
     def __init__(self, x: RaggedTensor, groups: Groups) -> None:
         self.x, self.groups = x, groups
-        front = x.packed if x.place < 2 else run("permute", x.packed, _to_front(x.packed.ndim, x.place - 1))
+        front = x.packed if x.place < 2 else run("permute", x.packed, dim_first(x.packed.ndim, x.place - 1))
         self.part = x.partition
         if not groups.sorted:
             self.part, places = x.partition.kept(
@@ -172,13 +172,9 @@ class Source:
         piece = run("basic_index", self.front, (slice(begin, end),))
         if isinstance(self.part, Shapes):
             return run("view", piece, (rows, *self.part.sizes[first].tolist()))
-        dense = registry["reshape"].function(piece, (rows, int(self.part.lengths[first]), *piece.shape[1:]))
+        dense = run("reshape", piece, (rows, int(self.part.lengths[first]), *piece.shape[1:]))
         place = self.x.place
         return dense if place == 1 else run("permute", dense, (0, *_from_front(dense.ndim - 1, place - 1, 1)))
-
-
-def _to_front(rank: int, dim: int) -> tuple[int, ...]:
-    return (dim, *[other for other in range(rank) if other != dim])
 
 
 def _from_front(rank: int, dim: int, shift: int = 0) -> tuple[int, ...]:
@@ -276,7 +272,7 @@ def _join_one(
                 if not dim
                 else run("permute", result, (0, dim + 1, *[at for at in range(1, rank + 1) if at != dim + 1]))
             )
-            pieces.append(registry["reshape"].function(front, (front.shape[0] * front.shape[1], *front.shape[2:])))
+            pieces.append(run("reshape", front, (front.shape[0] * front.shape[1], *front.shape[2:])))
         whole, part = back_in_order(pieces, Partition(np.ascontiguousarray(sizes[:, dim])), groups)
         for x in ragged:
             if x.partition.same(part) and not isinstance(x.partition, Shapes):
@@ -284,7 +280,7 @@ def _join_one(
         whole = whole if not dim else run("permute", whole, _from_front(whole.ndim, dim))
         return make(whole, part, dim + 1)
     fixed = tuple(None if dim in dims else int(size) for dim, size in enumerate(shapes[0]))
-    pieces = [registry["reshape"].function(result, (prod(result.shape),)) for result in by_group]
+    pieces = [run("reshape", result, (prod(result.shape),)) for result in by_group]
     whole, part = back_in_order(pieces, Shapes(sizes.astype(np.int64), fixed), groups)
     for x in ragged:
         if part.same(x.partition) and x.partition.fixed == fixed:  # type: ignore[attr-defined]

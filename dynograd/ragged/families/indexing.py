@@ -56,7 +56,7 @@ def _dense_at(call: Call, x: Any, index: Any) -> Any:
             "a ragged mask has no place in a dense tensor; make it ragged with ragged_from_padded(x, lengths), or use mask.to_padded(False)."
         )
     inner = tuple([entry.packed if isinstance(entry, RaggedTensor) else entry for entry in entries])
-    elements = registry["getitem"].function(x, inner)
+    elements = run("getitem", x, inner)
     lead = next(place for place, entry in enumerate(entries) if isinstance(entry, RaggedTensor))
     if lead:
         raise call.refuse("a ragged index of a dense tensor must stand in front; use x.movedim(dim, 0)[index].")
@@ -70,7 +70,7 @@ def item(x: RaggedTensor, index: Any) -> Any:
     entries = entries_of(x, index)
     first, rest = entries[0], entries[1:]
     if first is None:
-        return registry["unsqueeze"].function(item(x, tuple(rest)), 0) if rest else registry["unsqueeze"].function(x, 0)
+        return run("unsqueeze", item(x, tuple(rest)), 0) if rest else run("unsqueeze", x, 0)
     if isinstance(first, RaggedTensor) and first.dtype.name == "bool":
         rows = masked(x, first)
         return item(rows, (FULL,) * 2 + tuple(rest)) if rest else rows
@@ -158,7 +158,7 @@ def _beside(x: RaggedTensor, entries: list[Any], at: int | None) -> RaggedTensor
         before = entries
         entries = [*entries, *[FULL] * (x.place - 1 - sum([dims_of(entry) for entry in before])), FULL]
         at = len(entries) - 1
-    elements = registry["getitem"].function(x.packed, tuple(entries))
+    elements = run("getitem", x.packed, tuple(entries))
     lead, shape_lead = entries[:at], 0
     for entry in lead:
         if entry is None or isinstance(entry, slice):
@@ -184,7 +184,7 @@ def _within_shapes(x: RaggedTensor, entries: list[Any]) -> Any:
     groups = Groups([x])
     source = Source(x, groups)
     index = (FULL, *entries)
-    by_group = [registry["getitem"].function(source.dense(number), index) for number in range(len(groups.rows))]
+    by_group = [run("getitem", source.dense(number), index) for number in range(len(groups.rows))]
     call = Call("getitem", registry["getitem"], {"input": x, "index": index})
     return joined(call, [x], groups, by_group)
 
@@ -221,7 +221,7 @@ def _picked_dense(x: RaggedTensor, places: np.ndarray, shape: tuple[int, ...]) -
     if len(shape) == 1:
         return picked
     rest = tuple(picked.shape)[1:]
-    picked = registry["reshape"].function(picked, (*shape, *rest))
+    picked = run("reshape", picked, (*shape, *rest))
     return picked if not lead else run("permute", picked, (0, *range(2, lead + 2), 1, *range(lead + 2, picked.ndim)))
 
 
@@ -311,7 +311,7 @@ def masked(x: RaggedTensor, mask: RaggedTensor) -> RaggedTensor:
     counts = np.diff(np.concatenate(([0], np.cumsum(per_token)))[x.partition.offsets])
     if mask.packed.ndim == 1:
         return make(gathered(x, np.flatnonzero(real).astype(np.int64)), Partition(counts))
-    return make(registry["getitem"].function(x.packed, mask.packed), Partition(counts))
+    return make(run("getitem", x.packed, mask.packed), Partition(counts))
 
 
 def _rows_of_rows(x: RaggedTensor, index: RaggedTensor) -> RaggedTensor:

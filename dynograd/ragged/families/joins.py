@@ -13,6 +13,7 @@ from dynograd.ragged.calls import Call, ragged_rule
 from dynograd.ragged.families.groups import grouped
 from dynograd.ragged.families.indexing import item, sliced
 from dynograd.ragged.families.selecting import gathered, rows_between
+from dynograd.ragged.invoking import run
 from dynograd.ragged.making import ragged_tensor
 from dynograd.ragged.partitions import Partition, RaggedSize, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
@@ -84,7 +85,7 @@ def joined_rows(tensors: list[RaggedTensor]) -> RaggedTensor:
     part = Partition(np.concatenate([tensor.partition.lengths for tensor in tensors]))
     if isinstance(tensors[0].packed, RaggedTensor):
         return make(joined_rows([tensor.packed for tensor in tensors]), part, place)
-    return make(registry["cat"].function([tensor.packed for tensor in tensors], place - 1), part, place)
+    return make(run("cat", [tensor.packed for tensor in tensors], place - 1), part, place)
 
 
 @ragged_rule("stack", kind="rows")
@@ -102,7 +103,7 @@ def stack(call: Call) -> Any:
     for tensor in tensors[1:]:
         tensors[0].partition.check_same("stack", tensor.partition, ("the first", "a later"))
     if isinstance(like.packed, RaggedTensor) and dim == 1:
-        return registry["cat"].function([registry["unsqueeze"].function(tensor, 1) for tensor in tensors], 1)
+        return run("cat", [run("unsqueeze", tensor, 1) for tensor in tensors], 1)
     packed = call.on({"tensors": [tensor.packed for tensor in tensors], "dim": dim - 1})
     return like.with_packed(packed, like.place + (dim <= like.place))
 
@@ -133,7 +134,7 @@ def _pieces(call: Call, x: RaggedTensor, size: Any, dim: int) -> list[Any]:
     if dim and (isinstance(part, Shapes) or dim != x.place):
         if isinstance(part, Shapes):
             return list(grouped(call))
-        parts = registry["split"].function(x.packed, size, dim - 1)
+        parts = run("split", x.packed, size, dim - 1)
         return [x.with_packed(part) for part in parts]
     total = part.count if not dim else part.longest
     sizes = size if isinstance(size, list) else [size] * max(-(-total // size), 1)
@@ -190,7 +191,7 @@ def tensor_split(call: Call) -> Any:
     if dim and (dim != x.place or isinstance(part, Shapes)):
         if isinstance(part, Shapes):
             return grouped(call)
-        return tuple([x.with_packed(piece) for piece in registry["tensor_split"].function(x.packed, sections, dim - 1)])
+        return tuple([x.with_packed(piece) for piece in run("tensor_split", x.packed, sections, dim - 1)])
     lengths = part.lengths if dim else np.array([part.count], np.int64)
     if isinstance(sections, int):
         if sections < 1:
@@ -234,7 +235,7 @@ def even_split(call: Call) -> Any:
             raise ShapeError(
                 f"{call.name}: dim {dim} is not divisible into {sections} equal parts: {where}. Use tensor_split."
             )
-    return registry["tensor_split"].function(x, sections, dim)
+    return run("tensor_split", x, sections, dim)
 
 
 def _of_each(x: RaggedTensor, first: np.ndarray, last: np.ndarray) -> RaggedTensor:
@@ -269,7 +270,7 @@ def narrow(call: Call) -> Any:
     if not dim:
         return rows_between(x, int(low[0]), int(low[0]) + length)
     if dim != x.place:
-        return x.with_packed(registry["narrow"].function(x.packed, dim - 1, start, length))
+        return x.with_packed(run("narrow", x.packed, dim - 1, start, length))
     return _of_each(x, low, low + length)
 
 

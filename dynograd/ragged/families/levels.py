@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, results
 from dynograd.ragged.families.elementwise import spread
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.tensor.tensor import Tensor
@@ -94,7 +94,7 @@ def _lower_dense(call: Call, value: Any, upper: Partition, rank: int) -> Any:
     """A dense argument as the lower level has it: what a row of the upper level has of its own is repeated for the rows below."""
     shape = tuple(value.shape)
     if len(shape) == rank and shape[0] in (1, upper.count) and shape[1] == 1:
-        rows = registry["reshape"].function(value, (shape[0], *shape[2:]))
+        rows = run("reshape", value, (shape[0], *shape[2:]))
         return rows if shape[0] == 1 else spread(rows, upper)
     if len(shape) == rank or (len(shape) == rank - 1 and shape[0] == upper.total and shape[0] != 1):
         raise call.refuse(

@@ -10,7 +10,7 @@ from dynograd import arrays
 from dynograd.errors import IndexRangeError, ShapeError
 from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.ops.loss.losses import reduction_of
-from dynograd.ops.op import registry, rows_with
+from dynograd.ops.op import rows_with
 from dynograd.ragged.calls import Call, ragged_rule
 from dynograd.ragged.families.groups import grouped, index_of
 from dynograd.ragged.families.normalizing import channels_last
@@ -82,8 +82,8 @@ def of_classes(call: Call) -> Any:
     elif target.place != x.place - (x.place > 1):
         return NotImplemented
     rest = tuple(scores.shape)[:-1]
-    flat = registry["reshape"].function(scores, (-1, scores.shape[-1]))
-    labels = registry["reshape"].function(labels, (-1, scores.shape[-1]) if target.ndim == x.ndim else (-1,))
+    flat = run("reshape", scores, (-1, scores.shape[-1]))
+    labels = run("reshape", labels, (-1, scores.shape[-1]) if target.ndim == x.ndim else (-1,))
     if (
         batch_invariant() and x.place == 2 and x.ndim == 3 and target.ndim == 2
     ):  # classes stand where those of a row alone do
@@ -157,10 +157,10 @@ def _of_places(call: Call, x: RaggedTensor, target: Any) -> Any:
             f"{call.name}: Target {chosen[row]} is out of bounds: row {row} has {lengths[row]} places."
         )
     counted = target != ignored
-    rows = registry["nonzero"].function(counted)[:, 0]
-    mine, at = registry["getitem"].function(x, rows), target[rows]
-    scores = registry["log_softmax.public"].function(mine, 1) if call.name == "cross_entropy" else mine
-    losses = -registry["gather.public"].function(scores, 1, at[:, None])[:, 0]
+    rows = run("nonzero", counted)[:, 0]
+    mine, at = run("getitem", x, rows), target[rows]
+    scores = run("log_softmax.public", mine, 1) if call.name == "cross_entropy" else mine
+    losses = -run("gather.public", scores, 1, at[:, None])[:, 0]
     if smoothing:
         losses = losses * (1 - smoothing) - scores.mean(1) * smoothing
     named = "mean" if call["reduction"] == SEQUENCES else call["reduction"]  # a row has one loss
@@ -178,7 +178,7 @@ def _of_places_of_tokens(call: Call, x: RaggedTensor, target: RaggedTensor) -> A
         by_token = x
     else:
         part.sizes_of(2).check_same(call.name, target.partition, ("the input", "the target"))
-        by_token = registry["transpose"].function(x, 1, 2)
+        by_token = run("transpose", x, 1, 2)
     sizes = by_token.partition.sizes  # type: ignore[attr-defined]
     tokens = make(by_token.packed, Partition(np.repeat(sizes[:, 1], sizes[:, 0])))
     how = call["reduction"]
@@ -210,7 +210,7 @@ def _of_pixels(call: Call, x: RaggedTensor, target: RaggedTensor) -> Any:
 
     def columns(operand: Any) -> Any:
         values = run("index", operand.packed, [index_of(places, operand.packed)], (0,))
-        return registry["reshape"].function(values, (pixels.total, classes))
+        return run("reshape", values, (pixels.total, classes))
 
     if target.ndim == x.ndim:
         part.check_same(call.name, target.partition, ("the input", "the target"))
@@ -238,20 +238,20 @@ def _reduced(call: Call, arguments: dict[str, Any], like: Any, rows: Any, shape:
     if how != SEQUENCES or legacy:
         loss = call.on(arguments)
         if loss.ndim:
-            loss = loss if shape is None else registry["reshape"].function(loss, shape)
+            loss = loss if shape is None else run("reshape", loss, shape)
             return like.with_packed(loss)
         return loss
     part = rows()
     if like.place != 1 and not isinstance(part, Shapes):
         raise call.refuse("reduction='sequence_mean' wants the ragged dim in dim 1. Use x.transpose(1, 2).")
     losses = call.on({**arguments, "reduction": "none"})
-    flat = registry["reshape"].function(losses, (part.total, -1)) if part.total else losses.new_zeros(0, 1)
+    flat = run("reshape", losses, (part.total, -1)) if part.total else losses.new_zeros(0, 1)
     weights = _token_weights(arguments, flat) if "ignore_index" in arguments else None
     sums = run("sum", sum_rows(flat, part), (1,), False)
     if weights is None:
         counts = part.tensor("lengths", flat.device).to(flat.dtype) * flat.shape[1]
     else:
-        counts = run("sum", sum_rows(registry["reshape"].function(weights, tuple(flat.shape)), part), (1,), False)
+        counts = run("sum", sum_rows(run("reshape", weights, tuple(flat.shape)), part), (1,), False)
     there = part.tensor("lengths", flat.device) > 0
     means = sums / run("where", there, counts, 1.0)
     return means.sum() / there.sum()
@@ -283,7 +283,7 @@ def ctc_loss(call: Call) -> Any:
         lengths = x.partition.tensor("lengths", x.device)
         if isinstance(targets, RaggedTensor) and targets.partition.count != x.partition.count:
             x.partition.check_same(call.name, targets.partition, ("the log_probs", "the targets"))
-        x = registry["transpose"].function(x.to_padded(0.0), 0, 1)
+        x = run("transpose", x.to_padded(0.0), 0, 1)
     if isinstance(targets, RaggedTensor):
         if target_lengths is not None:
             raise ValueError(

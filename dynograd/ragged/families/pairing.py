@@ -12,7 +12,6 @@ import numpy as np
 
 from dynograd.errors import IndexRangeError, ShapeError
 from dynograd.ops.index.indices import FULL
-from dynograd.ops.op import registry
 from dynograd.ragged.calls import Refusal
 from dynograd.ragged.families.entries import host, is_vector, number, row_numbers
 from dynograd.ragged.families.groups import index_of
@@ -75,7 +74,7 @@ def _elements(x: RaggedTensor, rows: np.ndarray, entries: list[Any], at: int) ->
     if isinstance(x.packed, RaggedTensor):
         return _again(rows_at(x.packed, places), others)
     front = x.packed if not at else run("permute", x.packed, (at, *range(at), *range(at + 1, x.packed.ndim)))
-    return registry["getitem"].function(front, (index_of(places, front), *[_given(other, front) for other in others]))
+    return run("getitem", front, (index_of(places, front), *[_given(other, front) for other in others]))
 
 
 def _beside(x: RaggedTensor, entries: list[Any], at: int) -> Any:
@@ -83,7 +82,7 @@ def _beside(x: RaggedTensor, entries: list[Any], at: int) -> Any:
     own, later = entries[at], entries[at + 1 :]
     alone = number(own)
     if own != FULL:
-        x = registry["getitem"].function(x, (FULL, *entries[:at], own))
+        x = run("getitem", x, (FULL, *entries[:at], own))
         if alone is not None:
             return _again(x, [*[FULL] * at, *later])
     rows = x.partition.array("rows")
@@ -93,9 +92,7 @@ def _beside(x: RaggedTensor, entries: list[Any], at: int) -> Any:
     if at:
         return _one_by_one(x, np.arange(x.partition.count), [*[FULL] * (at + 1), *later])
     every = index_of(np.arange(x.partition.total), x.packed)
-    return x.with_packed(
-        registry["getitem"].function(x.packed, (every, *[_given(entry, x.packed) for entry in spread]))
-    )
+    return x.with_packed(run("getitem", x.packed, (every, *[_given(entry, x.packed) for entry in spread])))
 
 
 def _again(x: Any, entries: list[Any]) -> Any:
@@ -123,4 +120,4 @@ def _one_by_one(x: RaggedTensor, rows: np.ndarray, entries: list[Any]) -> Any:
     ragged = [dim for dim, size in enumerate(part.fixed) if size is None] if isinstance(part, Shapes) else [x.place - 1]
     left = [dim for dim, entry in enumerate(entries) if isinstance(entry, slice)]
     dims = [left.index(dim) + 1 for dim in ragged if dim in left]
-    return ragged_tensor(elements, ragged_dims=dims) if dims else registry["stack"].function(elements, 0)
+    return ragged_tensor(elements, ragged_dims=dims) if dims else run("stack", elements, 0)

@@ -90,9 +90,9 @@ def masked_select(call: Call) -> Any:
         return grouped(call)
     like, packed = aligned_operands
     if isinstance(like.packed, RaggedTensor):
-        return like.with_packed(registry["masked_select"].function(packed["input"], packed["mask"]))
+        return like.with_packed(run("masked_select", packed["input"], packed["mask"]))
     shape = (
-        tuple(registry["mul"].function(packed["input"].detach(), packed["mask"]).shape)
+        tuple(run("mul", packed["input"].detach(), packed["mask"]).shape)
         if not isinstance(like.partition, Shapes)
         else None
     )
@@ -104,10 +104,7 @@ def masked_select(call: Call) -> Any:
     if like.place > 1:
         order = (0, like.place, *[dim for dim in range(1, like.ndim) if dim != like.place])
         if call["input"].ndim > 2:
-            rows = [
-                registry["masked_select"].function(row, real)
-                for row, real in zip(x.unbind(), mask.unbind(), strict=True)
-            ]
+            rows = [run("masked_select", row, real) for row, real in zip(x.unbind(), mask.unbind(), strict=True)]
             return ragged_tensor(rows, ragged_dims=1)
         x, mask = x.permute(order), mask.permute(order)  # type: ignore[assignment]
     return masked(x, mask)
@@ -135,9 +132,9 @@ def nonzero(call: Call) -> Any:
         missing = size - places.shape[0]
         if missing > 0:
             filler = full((missing, x.ndim), value, dtype=places.dtype, device=places.device)
-            places = registry["cat"].function([places, filler], 0)
+            places = run("cat", [places, filler], 0)
         return places
-    return tuple(registry["unbind"].function(places, 1)) if call.get("as_tuple") else places
+    return tuple(run("unbind", places, 1)) if call.get("as_tuple") else places
 
 
 def _places_of(x: RaggedTensor) -> Any:
@@ -149,13 +146,13 @@ def _places_of(x: RaggedTensor) -> Any:
             np.repeat(np.arange(part.count, dtype=np.int64), [row.shape[0] for row in rows]), x.packed
         ).reshape(-1, 1)
         assert raise_for
-        return registry["cat"].function([numbers, registry["cat"].function(rows, 0)], 1)
+        return run("cat", [numbers, run("cat", rows, 0)], 1)
     inner = _places_of(x.packed) if isinstance(x.packed, RaggedTensor) else run("nonzero", x.packed)
     at = x.place - 1
     tokens = inner[:, at]
     rows = part.tensor("rows", x.device)[tokens].reshape(-1, 1)
     places = part.tensor("places", x.device)[tokens].reshape(-1, 1)
-    places_of_dims = registry["cat"].function([rows, inner[:, :at], places, inner[:, at + 1 :]], 1)
+    places_of_dims = run("cat", [rows, inner[:, :at], places, inner[:, at + 1 :]], 1)
     if x.place > 1:  # rows in order
         order = run("argsort", rows.reshape(-1), 0, False)
         places_of_dims = places_of_dims[order]
@@ -209,7 +206,7 @@ def pad(call: Call) -> Any:
     for dim, pair in pairs.items():
         at = 2 * (x.packed.ndim - dim)
         flat[at : at + 2] = pair
-    return x.with_packed(registry["pad"].function(x.packed, flat, "constant", value))
+    return x.with_packed(run("pad", x.packed, flat, "constant", value))
 
 
 def padded_rows(x: RaggedTensor, before: int, behind: int, value: Any) -> RaggedTensor:

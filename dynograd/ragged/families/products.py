@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
 from dynograd.ragged.families.each import each
 from dynograd.ragged.families.elementwise import spread
@@ -30,7 +29,7 @@ def matmul(call: Call) -> Any:
     if isinstance(a, RaggedTensor) and not isinstance(b, RaggedTensor):
         simple = not isinstance(a.partition, Shapes) and a.place < a.ndim - 1
         if simple and (b.ndim <= 2 or all(size == 1 for size in tuple(b.shape)[:-2])):
-            matrix = b if b.ndim <= 2 else registry["reshape"].function(b, tuple(b.shape)[-2:])
+            matrix = b if b.ndim <= 2 else run("reshape", b, tuple(b.shape)[-2:])
             return a.with_packed(run("matmul", a.packed, matrix))
     elif isinstance(b, RaggedTensor) and not isinstance(a, RaggedTensor):
         simple = not isinstance(b.partition, Shapes) and b.place == b.ndim - 1 and b.ndim > 2
@@ -64,7 +63,7 @@ def _of_rows(call: Call, a: Any, b: Any) -> Any:
 def as_matmul(call: Call) -> Any:
     """As `matmul`."""
     first, second = list(call.arguments.values())[:2]
-    return registry["matmul"].function(first, second)
+    return run("matmul", first, second)
 
 
 @ragged_rule("addbmm", kind="packed")
@@ -133,7 +132,7 @@ def _einsum_packed(head: str, letters: list[str], output: str, operands: tuple, 
         return None
     texts = [text[1:] if number in ragged else text for number, text in enumerate(letters)]
     packed = [operand.packed if number in ragged else operand for number, operand in enumerate(operands)]
-    product = registry["einsum"].function(f"{','.join(texts)}->{output[1:]}", *packed)
+    product = run("einsum", f"{','.join(texts)}->{output[1:]}", *packed)
     return first.with_packed(product, output.index(own))
 
 
@@ -201,7 +200,7 @@ def _einsum_product(head: str, letters: list[str], output: str, operands: tuple)
 
     left = arranged(operands[0], first, [*own[0], *summed], -2)
     right = arranged(operands[1], second, [*summed, *own[1]], -1)
-    product = registry["matmul"].function(left, right)
+    product = run("matmul", left, right)
     if not own[0]:
         product = product.squeeze(product.ndim - 2)
     if not own[1]:

@@ -136,7 +136,7 @@ def _norm(call: Call, x: Any, part: Partition) -> Any:
         nothing = total == 0
         return run("where", nothing, 0.0, run("sqrt", run("where", nothing, 1.0, total)))
     if p == 1:
-        return segmented.sum_rows(registry["abs.public"].function(x), part)
+        return segmented.sum_rows(run("abs.public", x), part)
     return NotImplemented
 
 
@@ -168,7 +168,7 @@ def kthvalue(call: Call) -> Any:
     if dim != x.place or isinstance(x.packed, RaggedTensor) or isinstance(x.partition, Shapes) or x.dtype.is_complex:
         return NotImplemented
     refuse_short(call, x.partition, k, f"selected number k out of range for dimension {dim}", 1)
-    return registry["kthvalue"].function(x, k, dim, bool(call["keepdim"]))
+    return run("kthvalue", x, k, dim, bool(call["keepdim"]))
 
 
 def refuse_short(call: Call, part: Partition, k: int, what: str, least: int = 0) -> None:
@@ -199,7 +199,7 @@ def deviations(call: Call) -> Any:
     )
     dims, _, keepdim = arguments
     deviations = registry[call.name.removesuffix("_mean")].function(x, *arguments)
-    return (deviations, registry["mean"].function(x, dims, keepdim)) if call.name.endswith("_mean") else deviations
+    return (deviations, run("mean", x, dims, keepdim)) if call.name.endswith("_mean") else deviations
 
 
 @ragged_rule("mode", "hash_tensor", kind="groups", note="over the ragged dim, rows of equal length together")
@@ -218,7 +218,7 @@ def all_elements(x: Any) -> Any:
     """(n,) every element of all rows."""
     while isinstance(x, RaggedTensor):
         x = x.packed
-    return registry["reshape"].function(x, (-1,)) if x.ndim != 1 else x
+    return run("reshape", x, (-1,)) if x.ndim != 1 else x
 
 
 def across_rows(call: Call, x: RaggedTensor, dim: Any = 0) -> Refusal:
@@ -307,7 +307,7 @@ def flat_rows(x: RaggedTensor, others: list[int]) -> tuple[Any, Partition, tuple
     order = (place - 1, *merged, *kept)
     front = packed if order == tuple(range(len(shape))) else run("permute", packed, order)
     factor, rest = prod([shape[dim] for dim in merged]), tuple([shape[dim] for dim in kept])
-    flat = registry["reshape"].function(front, (x.partition.total * factor, prod(rest)))
+    flat = run("reshape", front, (x.partition.total * factor, prod(rest)))
     return flat, x.partition.times(factor), rest
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from dynograd.base import dtypes
 from dynograd.errors import ShapeError
 from dynograd.kernels.matmul.product_plans import ProductPlan
-from dynograd.ops.op import registry
 from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
@@ -110,7 +109,7 @@ def _matrices(x: Any, count: int) -> _Matrices | None:
 
 
 def _flat(x: Any) -> Any:
-    return registry["reshape"].function(x, (prod(x.shape),))
+    return run("reshape", x, (prod(x.shape),))
 
 
 def _product(left: _Matrices, right: _Matrices, count: int) -> Any:

@@ -72,7 +72,7 @@ def as_shapes(x: RaggedTensor) -> RaggedTensor:
     sizes = np.ones((lengths.count, x.packed.ndim), np.int64) * np.array([*lead, 1, *rest])
     sizes[:, dim] = lengths.lengths
     part = Shapes(sizes, (*lead, None, *rest))
-    packed = registry["reshape"].function(x.packed, (-1,) if x.packed.numel() else (0,))
+    packed = run("reshape", x.packed, (-1,) if x.packed.numel() else (0,))
     if prod(lead) != 1:
         places = np.empty(part.total, np.int64)
         places[_side_by_side(part, lengths, prod(lead), prod(rest))] = np.arange(part.total)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from dynograd.errors import ShapeError
-from dynograd.ops.op import registry
 from dynograd.ragged.families.groups import index_of
+from dynograd.ragged.invoking import run
 from dynograd.ragged.making import ragged_tensor
 from dynograd.ragged.partitions import Partition, RaggedSize, Shapes, shown
 from dynograd.ragged.tensor import make
@@ -93,7 +93,7 @@ def cut(arguments: dict[str, Any]) -> Any:
         dim += not isinstance(entry, int)
     if not cuts:
         return NotImplemented
-    whole = registry["getitem"].function(x, tuple(plain))
+    whole = run("getitem", x, tuple(plain))
     in_front = entries[0] is None or (isinstance(entries[0], slice) and entries[0] == slice(None))
     of_rows = in_front and bool(cuts[0][0]) and whole.shape[0] in (1, count)
     if of_rows and whole.shape[0] == 1:
@@ -102,7 +102,7 @@ def cut(arguments: dict[str, Any]) -> Any:
     if len(cuts) == 1 and not of_rows:
         dim, (starts, part) = cuts[0][0], bounds[0]
         places = Partition.places_from(starts, part)
-        return make(registry["index_select"].function(whole, dim, index_of(places, whole)), part, dim + 1)
+        return make(run("index_select", whole, dim, index_of(places, whole)), part, dim + 1)
     rows = []
     for number in range(count):
         row = whole[number] if of_rows else whole
@@ -131,7 +131,7 @@ def stretched(arguments: dict[str, Any], expands: bool) -> Any:
     count = _count("expand", sizes)
     if count is None or not isinstance(x, Tensor) or len(sizes) < x.ndim or isinstance(sizes[0], RaggedSize):
         return NotImplemented
-    x = registry["getitem"].function(x, (None,) * (len(sizes) - x.ndim))
+    x = run("getitem", x, (None,) * (len(sizes) - x.ndim))
     ragged = [dim for dim, size in enumerate(sizes) if isinstance(size, RaggedSize)]
     rows_asked = (1, -1, count) if x.shape[0] == 1 else (1, -1, count)[: 2 + expands]
     if len(ragged) != 1 or x.shape[ragged[0]] != 1 or x.shape[0] not in (1, count) or sizes[0] not in rows_asked:
@@ -140,7 +140,7 @@ def stretched(arguments: dict[str, Any], expands: bool) -> Any:
     part = sizes[dim].partition
     rows = part.array("rows") if x.shape[0] == count else np.zeros(part.total, np.int64)
     # (total, ...) with the ragged dim in front
-    front = registry["index_select"].function(x.squeeze(dim), 0, index_of(rows, x))
+    front = run("index_select", x.squeeze(dim), 0, index_of(rows, x))
     return front.movedim(0, dim - 1), part, dim, [size for at, size in enumerate(sizes) if at not in (0, dim)]
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from dynograd.errors import ShapeError
 from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.ops.index.indices import FULL
-from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule, results
 from dynograd.ragged.families.groups import index_of
 from dynograd.ragged.invoking import run
@@ -83,8 +82,8 @@ def adaptive(call: Call) -> Any:
     if _ragged_dim(x, 1) is None or _each(call["output_size"], 1) != (1,) or call.get("return_indices"):
         return NotImplemented
     if call.key == "adaptive_avg_pool1d":
-        return registry["mean"].function(x, 2, True)
-    return registry["amax"].function(x, 2, True)
+        return run("mean", x, 2, True)
+    return run("amax", x, 2, True)
 
 
 def _rectangle(call: Call, x: Any, rank: int) -> Any:
@@ -150,10 +149,10 @@ def _slide(
     if filling and lines.length > part.total:
         holes = np.ones((lines.length, *(1,) * (packed.ndim - at - 2)), bool)
         holes[lines.places] = False
-        line = registry["masked_fill"].function(line, index_of(holes, packed), filling)
+        line = run("masked_fill", line, index_of(holes, packed), filling)
     changed: dict[str, Any] = {
-        "input": registry["unsqueeze"].function(line, 0),
+        "input": run("unsqueeze", line, 0),
         "padding": tuple([0 if dim == at else pad for dim, pad in enumerate(pads)]),
     }
-    result = registry["squeeze"].function(call.with_(**changed), 0)
+    result = run("squeeze", call.with_(**changed), 0)
     return make(run("index", result, [index_of(lines.picked, result)], template), lines.part, at + 2)

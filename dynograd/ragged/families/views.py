@@ -202,7 +202,7 @@ def flatten(call: Call) -> Any:
 
 
 def _flattened(x: Any, first: int, last: int) -> Any:
-    return registry["flatten"].function(x, first, last)
+    return run("flatten", x, first, last)
 
 
 @ragged_rule("unflatten", kind="rows")
@@ -241,7 +241,7 @@ def _divided(call: Call, x: RaggedTensor, sizes: tuple[Any, ...]) -> Any:
     if sizes[0] != -1:
         return grouped(call)
     before, behind = tuple(x.packed.shape)[: place - 1], tuple(x.packed.shape)[place:]
-    divided = registry["reshape"].function(x.packed, (*before, part.total // size, *sizes[1:], *behind))
+    divided = run("reshape", x.packed, (*before, part.total // size, *sizes[1:], *behind))
     return make(divided, Partition(part.lengths // size), place)
 
 
@@ -324,8 +324,8 @@ def broadcast_tensors(call: Call) -> Any:
     """All of them with the rows and the dims that their sum has."""
     total, *others = call["tensors"]
     for other in others:
-        total = registry["add.public"].function(total.detach(), other.detach())
-    return tuple([registry["expand_as"].function(tensor, total) for tensor in call["tensors"]])
+        total = run("add.public", total.detach(), other.detach())
+    return tuple([run("expand_as", tensor, total) for tensor in call["tensors"]])
 
 
 def expanded(call: Call, x: Any, sizes: tuple[Any, ...], other: Any = None) -> Any:
@@ -341,7 +341,7 @@ def expanded(call: Call, x: Any, sizes: tuple[Any, ...], other: Any = None) -> A
         )
     part = x.partition
     if is_deep(other) and not is_deep(x) and x.place == 1 and part.same(other.partition):
-        return other.with_packed(registry["expand_as"].function(x.packed, other.packed))
+        return other.with_packed(run("expand_as", x.packed, other.packed))
     shape = tuple(x.shape)
     if is_deep(x) and part.count == 1 and sizes == tuple(x.packed.shape):
         return x.packed  # `arange(T).unsqueeze(0).expand(B, T)`: one row of all rows

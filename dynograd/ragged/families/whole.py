@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.base.shapes import normalize_dim
-from dynograd.ops.op import registry, rows_with
+from dynograd.ops.op import rows_with
 from dynograd.ragged.calls import Call, ragged_rule, results
 from dynograd.ragged.families.selecting import row_of
+from dynograd.ragged.invoking import run
 from dynograd.ragged.tensor import RaggedTensor
 
 __all__ = ["on_packed"]
@@ -54,8 +55,8 @@ def unbind(call: Call) -> Any:
             raise call.refuse(
                 f"dim {dim} is ragged: rows have different numbers of slices (lengths {x.partition.lengths.tolist()[:8]}). Use dim 0."
             )
-        return tuple([registry["select"].function(x, dim, number) for number in range(size)])
+        return tuple([run("select", x, dim, number) for number in range(size)])
     part = x.partition
     if x.place == 1 and not isinstance(x.packed, RaggedTensor) and part.count:
-        return tuple(registry["split_with_sizes"].function(x.packed, tuple(part.lengths.tolist()), 0))
+        return tuple(run("split_with_sizes", x.packed, tuple(part.lengths.tolist()), 0))
     return tuple([row_of(x, number) for number in range(part.count)])

@@ -8,7 +8,6 @@ import numpy as np
 
 from dynograd import arrays
 from dynograd.errors import IndexRangeError
-from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call
 from dynograd.ragged.families.groups import index_of
 from dynograd.ragged.invoking import run
@@ -60,7 +59,7 @@ def _packed(operand: Any, own: Partition) -> Any:
     shape = tuple(operand.shape)
     if len(shape) < 2 or own.uniform != shape[1] or shape[0] != own.count:
         return None
-    return registry["reshape"].function(operand, (own.total, *shape[2:]))
+    return run("reshape", operand, (own.total, *shape[2:]))
 
 
 def _shifted(who: str, index: Any, part: Partition, own: Partition) -> Any:
@@ -73,7 +72,7 @@ def _shifted(who: str, index: Any, part: Partition, own: Partition) -> Any:
     column = (len(rows), *(1,) * (index.ndim - 1))
 
     def beside(numbers: np.ndarray) -> Any:
-        return registry["reshape"].function(index_of(numbers[rows], index), column)
+        return run("reshape", index_of(numbers[rows], index), column)
 
     wrong = (index < 0) | (index >= beside(part.lengths))
     if bool(wrong.any()):
