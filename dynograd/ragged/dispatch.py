@@ -25,7 +25,7 @@ __all__ = ["goes_by_groups", "run_call", "run_op"]
 
 
 def run_op(op: Op, arguments: dict[str, Any]) -> Any:
-    """An op of the table that was arguments a ragged tensor."""
+    """An op of the table that was given a ragged tensor."""
     if op.kind == "elementwise" and op.name not in RULES:
         result = _same_rows(op, arguments)
         if result is not None:
