@@ -20,8 +20,8 @@ from dynograd import arrays
 from dynograd.base import layouts
 from dynograd.base.shapes import Size, normalize_dim
 from dynograd.errors import DeviceError, ShapeError
+from dynograd.ops.op import registry
 from dynograd.ragged.gradients import Differentiable
-from dynograd.ragged.invoking import run
 from dynograd.ragged.padding import mask_of, padded, padded_to
 from dynograd.ragged.partitions import Partition, RaggedSize, Shapes, checked_lengths, checked_offsets
 from dynograd.ragged.parts import part_of
@@ -178,7 +178,7 @@ class RaggedTensor(Differentiable):
 
     def unbind(self, dim: int = 0) -> tuple[Any, ...]:
         """The rows, as views (`dim` 0), or the slices of another dim."""
-        return run("unbind", self, dim)
+        return registry["unbind"].function(self, dim)
 
     def to_padded(self, value: Any = 0.0, length: int | None = None) -> Any:
         """(B, longest, *): a dense tensor with `value` behind the end of each row.

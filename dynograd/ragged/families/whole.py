@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.base.shapes import normalize_dim
-from dynograd.ops.op import rows_with
+from dynograd.ops.op import registry, rows_with
 from dynograd.ragged.calls import Call, ragged_rule, results
 from dynograd.ragged.families.selecting import row_of
 from dynograd.ragged.invoking import run
@@ -58,5 +58,5 @@ def unbind(call: Call) -> Any:
         return tuple([run("select", x, dim, number) for number in range(size)])
     part = x.partition
     if x.place == 1 and not isinstance(x.packed, RaggedTensor) and part.count:
-        return tuple(run("split_with_sizes", x.packed, tuple(part.lengths.tolist()), 0))
+        return tuple(registry["split_with_sizes"].function(x.packed, tuple(part.lengths.tolist()), 0))
     return tuple([row_of(x, number) for number in range(part.count)])
