@@ -10,6 +10,14 @@ from __future__ import annotations
 from dynograd.ragged.calls import Call, Refusal, ragged_rule
 from dynograd.ragged.making import ragged_from_padded, ragged_like, ragged_tensor
 from dynograd.ragged.partitions import Partition
-from dynograd.ragged.tensor import RaggedTensor, is_ragged
+from dynograd.ragged.tensor import RaggedTensor, is_ragged, when_first
 
 __all__ = ["RaggedTensor", "is_ragged", "ragged_from_padded", "ragged_like", "ragged_rule", "ragged_tensor"]
+
+
+def _read_rules() -> None:
+    """Programs that make no ragged tensor do not pay for the rules."""
+    from dynograd.ragged import rules
+
+
+when_first.append(_read_rules)

@@ -24,8 +24,8 @@ class Differentiable(Tensor):
 
     @property
     def _grad(self) -> Any:  # type: ignore[override]
-        found = self.packed._grad
-        return None if found is None else self.with_packed(found)
+        gradient = self.packed._grad
+        return None if gradient is None else self.with_packed(gradient)
 
     @_grad.setter
     def _grad(self, value: Any) -> None:
@@ -66,8 +66,8 @@ class Differentiable(Tensor):
         """Calls `hook(grad)` with a ragged gradient when backward has it; what it returns replaces it."""
 
         def run(g: Any) -> Any:
-            found = hook(self.with_packed(g))
-            return None if found is None else inside("hook", self, found)
+            replacement = hook(self.with_packed(g))
+            return None if replacement is None else inside("hook", self, replacement)
 
         return self.packed.register_hook(run)
 

@@ -1,19 +1,20 @@
 """Composed functions look for ragged tensors among their arguments, from the first import of this package on.
 
 A function of the table of ops that is made of other ops is plain Python. A reader (`ops/readers.py`) hands a call of it with a ragged tensor
-to `calls.run_call` and any other one on.
+to `dispatch.run_call` and any other one on.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dynograd.errors import RaggedSizeError
 from dynograd.ops.readers import Entry, Reader, join
-from dynograd.ragged.calls import is_made_of_parts, ragged_in, run_call
+from dynograd.ragged.calls import is_made_of_parts
+from dynograd.ragged.dispatch import run_call
 from dynograd.ragged.families.sized import SIZED
 from dynograd.ragged.tensor import RaggedTensor
 
@@ -47,8 +48,12 @@ class _Intercepting(Reader):
         handler = self.handlers.get(entry.function)
         if handler is None and entry.op is not None:
             handler = functools.partial(run_call, entry.key)
-        names.update(own=below, kind=RaggedTensor, among=ragged_in, run=handler, sized=sized, error=RaggedSizeError)
+        names.update(own=below, kind=RaggedTensor, among=_has_ragged, run=handler, sized=sized, error=RaggedSizeError)
         return _source(inspect.signature(entry.function), sized is not None, handler is not None)
+
+
+def _has_ragged(values: Iterable[Any]) -> bool:
+    return any([value.__class__ is RaggedTensor for value in values])
 
 
 _intercepting = _Intercepting()
@@ -79,44 +84,46 @@ def _seen(function: Any) -> Callable[..., Any]:
 
 def _source(signature: inspect.Signature, sized: bool, tensors: bool) -> tuple[str, list[str]]:
     """Code with the same parameters; defaults stay those of the function object. `sized`: it may be called again for ragged sizes."""
-    parameters, call, given, tests, starred = [], [], [], [], False
-    for one in signature.parameters.values():
-        default = "" if one.default is one.empty else "=None"
-        given.append(f"{one.name!r}: {one.name}")
-        if one.kind is one.VAR_POSITIONAL:
-            parameters.append(f"*{one.name}")
-            call.append(f"*{one.name}")
+    parameters, call, arguments, tests, starred = [], [], [], [], False
+    for parameter in signature.parameters.values():
+        default = "" if parameter.default is parameter.empty else "=None"
+        arguments.append(f"{parameter.name!r}: {parameter.name}")
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            parameters.append(f"*{parameter.name}")
+            call.append(f"*{parameter.name}")
             starred = True
-            tests.append(f"{one.name} and $among({one.name})")
+            tests.append(f"{parameter.name} and $among({parameter.name})")
             continue
-        if one.kind is one.VAR_KEYWORD:
-            parameters.append(f"**{one.name}")
-            call.append(f"**{one.name}")
-            tests.append(f"{one.name} and $among({one.name}.values())")
+        if parameter.kind is parameter.VAR_KEYWORD:
+            parameters.append(f"**{parameter.name}")
+            call.append(f"**{parameter.name}")
+            tests.append(f"{parameter.name} and $among({parameter.name}.values())")
             continue
-        if one.kind is one.KEYWORD_ONLY:
+        if parameter.kind is parameter.KEYWORD_ONLY:
             if not starred:
                 parameters.append("*")
                 starred = True
-            call.append(f"{one.name}={one.name}")
+            call.append(f"{parameter.name}={parameter.name}")
         else:
-            call.append(one.name)
-        parameters.append(one.name + default)
-        if one.name in _PLAIN or str(one.annotation).replace(" ", "") in _SCALARS:
+            call.append(parameter.name)
+        parameters.append(parameter.name + default)
+        if parameter.name in _PLAIN or str(parameter.annotation).replace(" ", "") in _SCALARS:
             continue
-        tests.append(f"{one.name}.__class__ is $kind")
-        if one.name in _LISTS:
-            tests.append(f"({one.name}.__class__ is list or {one.name}.__class__ is tuple) and $among({one.name})")
+        tests.append(f"{parameter.name}.__class__ is $kind")
+        if parameter.name in _LISTS:
+            tests.append(
+                f"({parameter.name}.__class__ is list or {parameter.name}.__class__ is tuple) and $among({parameter.name})"
+            )
     lines = []
     if tests and tensors:
-        lines += [f"if {' or '.join(tests)}:", f"    return $run({{{', '.join(given)}}})"]
+        lines += [f"if {' or '.join(tests)}:", f"    return $run({{{', '.join(arguments)}}})"]
     own = f"return $own({', '.join(call)})"
     if sized:
         lines += [
             "try:",
             f"    {own}",
             "except $error:",
-            f"    result = $sized({{{', '.join(given)}}})",
+            f"    result = $sized({{{', '.join(arguments)}}})",
             "    if result is NotImplemented:",
             "        raise",
             "    return result",

@@ -11,41 +11,13 @@ from dynograd import arrays
 from dynograd.base.shapes import normalize_dim
 from dynograd.errors import DeviceError, DtypeError, ShapeError
 from dynograd.ops.layout.joins import cat
-from dynograd.ops.op import registry
-from dynograd.ragged.partitions import Partition, Shapes, checked_lengths, checked_offsets
-from dynograd.ragged.tensor import RaggedTensor, make
+from dynograd.ragged.invoking import run
+from dynograd.ragged.partitions import Partition, Shapes, checked_lengths
+from dynograd.ragged.tensor import RaggedTensor, from_values, make
 from dynograd.tensor.creation import as_tensor, empty, tensor
 from dynograd.tensor.tensor import Tensor, wrap
 
-__all__ = ["from_values", "ragged_from_padded", "ragged_like", "ragged_tensor"]
-
-
-def from_values(who: str, values: Any, lengths: Any, offsets: Any, dim: int) -> RaggedTensor:
-    """A ragged tensor that shares `values`; see `RaggedTensor`."""
-    if not isinstance(values, Tensor):
-        raise TypeError(
-            f"{who}: expected values to be a Tensor, got {type(values).__name__}. Use tensor(...) or ragged_tensor([...])."
-        )
-    if not values.ndim:
-        raise ShapeError(f"{who}: values needs at least one dim, along which the rows lie; got a 0-dim tensor.")
-    if (lengths is None) == (offsets is None):
-        raise TypeError(f"{who}: give either lengths or offsets, got {'neither' if lengths is None else 'both'}.")
-    place = normalize_dim(who, dim, values.ndim + 1)
-    if not place:
-        raise ShapeError(f"{who}: dim 0 counts the rows and cannot be ragged; got dim={dim}.")
-    for name, given in (("lengths", lengths), ("offsets", offsets)):
-        if isinstance(given, Tensor) and given.device != values.device and given.device.type != "cpu":
-            raise DeviceError(
-                f"{who}: {name} are on {given.device} but values on {values.device}. Give {name} on the device of the values, or on the CPU."
-            )
-    if isinstance(values, RaggedTensor) and place != 1:
-        raise ShapeError(f"{who}: the rows of ragged values lie along their dim 0, so dim must be 1, got {dim}.")
-    total = values.shape[place - 1]
-    if lengths is not None:
-        part = lengths if isinstance(lengths, Partition) else checked_lengths(who, lengths, total)
-    else:
-        part = checked_offsets(who, offsets, total)
-    return make(getattr(values, "whole", values), part, place)
+__all__ = ["from_file", "ragged_from_padded", "ragged_like", "ragged_tensor"]
 
 
 def ragged_tensor(
@@ -77,17 +49,17 @@ def ragged_tensor(
     """
     who = "ragged_tensor"
     if isinstance(rows, RaggedTensor):
-        made = rows if dtype is None and device is None else rows.to(device=device, dtype=dtype)
-        return made.detach().requires_grad_() if requires_grad else made  # type: ignore[return-value]
+        x = rows if dtype is None and device is None else rows.to(device=device, dtype=dtype)
+        return x.detach().requires_grad_() if requires_grad else x  # type: ignore[return-value]
     if isinstance(rows, Tensor) and not rows.ndim:
         raise ShapeError(f"{who}: expected a list of rows, got a 0-dim tensor.")
     listed = list(rows.unbind(0)) if isinstance(rows, Tensor) else list(rows)
-    made = _of_rows(who, listed, dtype, device, ragged_dims)
+    x = _of_rows(who, listed, dtype, device, ragged_dims)
     if requires_grad:
-        if not made.is_leaf:
-            made = made.detach()
-        made.requires_grad = True
-    return made
+        if not x.is_leaf:
+            x = x.detach()
+        x.requires_grad = True
+    return x
 
 
 def ragged_like(x: RaggedTensor, values: Any) -> RaggedTensor:
@@ -101,23 +73,23 @@ def ragged_like(x: RaggedTensor, values: Any) -> RaggedTensor:
 def _of_rows(who: str, rows: list[Any], dtype: Any, device: Any, ragged_dims: Any) -> RaggedTensor:
     if not rows:
         return make(empty(0, dtype=dtype, device=device), Partition(np.zeros(0, np.int64)))
-    if any([isinstance(one, RaggedTensor) or _has_levels(one) for one in rows]):
+    if any([isinstance(row, RaggedTensor) or _has_levels(row) for row in rows]):
         return _of_levels(who, rows, dtype, device)
-    found = _tensors(who, rows, dtype, device)
-    ranks = {one.ndim for one in found}
-    if len(ranks) > 1 or not found[0].ndim:
-        number = next((place for place, one in enumerate(found) if one.ndim != found[0].ndim or not one.ndim))
+    tensors = _tensors(who, rows, dtype, device)
+    ranks = {row.ndim for row in tensors}
+    if len(ranks) > 1 or not tensors[0].ndim:
+        number = next((place for place, row in enumerate(tensors) if row.ndim != tensors[0].ndim or not row.ndim))
         raise ShapeError(
-            f"{who}: rows need equally many dims, one at least; row 0 has shape {tuple(found[0].shape)}, row {number} "
-            f"{tuple(found[number].shape)}."
+            f"{who}: rows need equally many dims, one at least; row 0 has shape {tuple(tensors[0].shape)}, row {number} "
+            f"{tuple(tensors[number].shape)}."
         )
-    sizes = np.array([tuple(one.shape) for one in found], np.int64)
+    sizes = np.array([tuple(row.shape) for row in tensors], np.int64)
     dims = _ragged_dims(who, sizes, ragged_dims)
     if len(dims) == 1:
         place = dims[0]
-        return make(cat(found, place - 1), Partition(np.ascontiguousarray(sizes[:, place - 1])), place)
+        return make(cat(tensors, place - 1), Partition(np.ascontiguousarray(sizes[:, place - 1])), place)
     fixed = tuple(None if dim in dims else int(size) for dim, size in enumerate(sizes[0], 1))
-    return make(cat([one.reshape(-1) for one in found]), Shapes(sizes, fixed), 0)
+    return make(cat([row.reshape(-1) for row in tensors]), Shapes(sizes, fixed), 0)
 
 
 def _ragged_dims(who: str, sizes: np.ndarray, asked: Any) -> list[int]:
@@ -143,9 +115,9 @@ def _has_levels(row: Any) -> bool:
     """Whether a row is a list whose entries have different lengths, or are tensors."""
     if not isinstance(row, (list, tuple)) or not row:
         return False
-    if any([isinstance(one, Tensor) and one.ndim for one in row]):
+    if any([isinstance(entry, Tensor) and entry.ndim for entry in row]):
         return True
-    return any([isinstance(one, (list, tuple)) for one in row])
+    return any([isinstance(entry, (list, tuple)) for entry in row])
 
 
 def _of_levels(who: str, rows: list[Any], dtype: Any, device: Any) -> RaggedTensor:
@@ -166,31 +138,31 @@ def _of_levels(who: str, rows: list[Any], dtype: Any, device: Any) -> RaggedTens
 
 def _tensors(who: str, rows: list[Any], dtype: Any, device: Any) -> list[Any]:
     """The rows as tensors of one dtype on one device; empty lists take those of the others."""
-    given = [one for one in rows if not (isinstance(one, (list, tuple)) and not one)]
-    made: list[Any] = [one if isinstance(one, Tensor) else tensor(one) for one in given]
+    filled = [row for row in rows if not (isinstance(row, (list, tuple)) and not row)]
+    tensors: list[Any] = [row if isinstance(row, Tensor) else tensor(row) for row in filled]
     if dtype is not None or device is not None:
-        made = [one.to(device=device, dtype=dtype) for one in made]
-    for number, one in enumerate(made):
-        if one.device != made[0].device:
+        tensors = [x.to(device=device, dtype=dtype) for x in tensors]
+    for number, x in enumerate(tensors):
+        if x.device != tensors[0].device:
             raise DeviceError(
-                f"{who}: rows must be on one device, but row 0 is on {made[0].device} and row {number} on {one.device}. Move them first, "
+                f"{who}: rows must be on one device, but row 0 is on {tensors[0].device} and row {number} on {x.device}. Move them first, "
                 f"or pass device=."
             )
-    kinds = {one.dtype for one in made}
+    kinds = {x.dtype for x in tensors}
     if len(kinds) > 1:
-        if all([isinstance(one, Tensor) for one in given]):
+        if all([isinstance(row, Tensor) for row in filled]):
             raise DtypeError(
                 f"{who}: rows have different dtypes ({', '.join(sorted(str(kind) for kind in kinds))}). Convert them, or pass dtype=."
             )
-        kind = made[0].dtype
-        for one in made[1:]:
-            kind = registry["add.public"].function(empty(0, dtype=kind), empty(0, dtype=one.dtype)).dtype
-        made = [one.to(kind) for one in made]
-    if len(made) == len(rows):
-        return made
-    like = made[0][:0] if made else empty(0, dtype=dtype, device=device)
-    remaining = iter(made)
-    return [like if isinstance(one, (list, tuple)) and not one else next(remaining) for one in rows]
+        kind = tensors[0].dtype
+        for x in tensors[1:]:
+            kind = run("add.public", empty(0, dtype=kind), empty(0, dtype=x.dtype)).dtype
+        tensors = [x.to(kind) for x in tensors]
+    if len(tensors) == len(rows):
+        return tensors
+    like = tensors[0][:0] if tensors else empty(0, dtype=dtype, device=device)
+    remaining = iter(tensors)
+    return [like if isinstance(row, (list, tuple)) and not row else next(remaining) for row in rows]
 
 
 def ragged_from_padded(
@@ -213,7 +185,7 @@ def ragged_from_padded(
       [3]])
     """
     who = "ragged_from_padded"
-    if sum([one is not None for one in (lengths, mask, padding)]) != 1:
+    if sum([argument is not None for argument in (lengths, mask, padding)]) != 1:
         raise TypeError(f"{who}: give one of lengths, mask and padding.")
     place = normalize_dim(who, dim, x.ndim)
     if x.ndim < 2 or not place:
@@ -247,8 +219,8 @@ def ragged_from_padded(
         places = Partition.places_from(np.arange(batch, dtype=np.int64) * steps, part)
     flat = x.reshape(batch * steps, *x.shape[2:])
     index = wrap(arrays.to_device(places, arrays.place_of(x.array)))
-    found = flat if part.total == batch * steps else flat.index_select(0, index)
-    return make(found if place == 1 else found.movedim(0, place - 1), part, place)
+    elements = flat if part.total == batch * steps else flat.index_select(0, index)
+    return make(elements if place == 1 else elements.movedim(0, place - 1), part, place)
 
 
 def from_file(values: Any, dim: int, offsets: Any, sizes: Any, fixed: Any) -> RaggedTensor:
@@ -264,6 +236,6 @@ def from_file(values: Any, dim: int, offsets: Any, sizes: Any, fixed: Any) -> Ra
             raise ShapeError(f"load: rows of shapes {sizes.tolist()[:8]} do not have size {size} in dim {place + 1}.")
     part = Shapes(sizes.astype(np.int64), tuple(fixed))
     checked_lengths(
-        "load", [int(np.prod([int(one) for one in row], dtype=object)) for row in sizes.tolist()], values.shape[0]
+        "load", [int(np.prod([int(size) for size in row], dtype=object)) for row in sizes.tolist()], values.shape[0]
     )
     return make(values, part, 0)

@@ -8,9 +8,8 @@ import numpy as np
 
 from dynograd import arrays
 from dynograd.errors import ShapeError
-from dynograd.ops.op import registry
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes, shown
-from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor.creation import full
 from dynograd.tensor.tensor import wrap
 
@@ -27,13 +26,13 @@ def padded_places(part: Partition, length: int, device: Any) -> Any:
     return part.kept(("padded", length, str(place)), lambda: wrap(arrays.to_device(places(), place)))
 
 
-def padded(x: RaggedTensor, value: Any, length: int | None = None) -> Any:
+def padded(x: Any, value: Any, length: int | None = None) -> Any:
     """A dense tensor with `value` behind the end of each row, in every ragged dim."""
     part = x.partition
     if isinstance(part, Shapes):
         return _padded_shapes(x, value)
     packed = x.packed
-    if isinstance(packed, RaggedTensor):
+    if packed.is_nested:
         packed = padded(packed, value)
     if length is not None and length < part.longest:
         row = int(np.flatnonzero(part.lengths > length)[0])
@@ -45,35 +44,33 @@ def padded(x: RaggedTensor, value: Any, length: int | None = None) -> Any:
     front = packed if place == 1 else packed.movedim(place - 1, 0)
     rest = tuple(front.shape[1:])
     if part.total == part.count * steps and part.count:
-        found = front.reshape(part.count, steps, *rest)
+        dense = front.reshape(part.count, steps, *rest)
     else:
         base = full((part.count * steps, *rest), value, dtype=packed.dtype, device=packed.device)
-        found = base.index_copy(0, padded_places(part, steps, packed.device), front)
-        found = found.reshape(part.count, steps, *rest)
-    return found if place == 1 else found.movedim(1, place)
+        dense = base.index_copy(0, padded_places(part, steps, packed.device), front)
+        dense = dense.reshape(part.count, steps, *rest)
+    return dense if place == 1 else dense.movedim(1, place)
 
 
-def padded_to(x: RaggedTensor, value: Any, output_size: Any = None) -> Any:
+def padded_to(x: Any, value: Any, output_size: Any = None) -> Any:
     """`padded`, in the shape `output_size`, which may be larger than the longest row needs."""
-    found = padded(x, value)
+    dense = padded(x, value)
     if output_size is None:
-        return found
-    wanted = tuple(output_size)
-    if len(wanted) != found.ndim or any([size < have for size, have in zip(wanted, found.shape, strict=True)]):
-        raise ShapeError(
-            f"to_padded_tensor: output_size {wanted} is too small for rows that need {tuple(found.shape)}."
-        )
-    sides = [side for size, have in zip(wanted[::-1], found.shape[::-1], strict=True) for side in (0, size - have)]
-    return registry["pad"].function(found, sides, "constant", value)
+        return dense
+    sizes = tuple(output_size)
+    if len(sizes) != dense.ndim or any([size < have for size, have in zip(sizes, dense.shape, strict=True)]):
+        raise ShapeError(f"to_padded_tensor: output_size {sizes} is too small for rows that need {tuple(dense.shape)}.")
+    sides = [side for size, have in zip(sizes[::-1], dense.shape[::-1], strict=True) for side in (0, size - have)]
+    return run("pad", dense, sides, "constant", value)
 
 
-def _padded_shapes(x: RaggedTensor, value: Any) -> Any:
+def _padded_shapes(x: Any, value: Any) -> Any:
     part = x.partition
     assert isinstance(part, Shapes)
     whole = tuple(part.sizes.max(0, initial=0).tolist()) if part.count else tuple(size or 0 for size in part.fixed)
-    made = full((part.count, *whole), value, dtype=x.dtype, device=x.device)
+    dense = full((part.count, *whole), value, dtype=x.dtype, device=x.device)
     if not part.total:
-        return made
+        return dense
     strides = np.cumprod((1, *whole[::-1]))[::-1]
     places = np.concatenate(
         [
@@ -83,10 +80,10 @@ def _padded_shapes(x: RaggedTensor, value: Any) -> Any:
         ]
     ).astype(np.int64)
     index = wrap(arrays.to_device(places, arrays.check_device("to_padded", x.device)))
-    return made.reshape(-1).index_copy(0, index, x.packed).reshape(part.count, *whole)
+    return dense.reshape(-1).index_copy(0, index, x.packed).reshape(part.count, *whole)
 
 
-def mask_of(x: RaggedTensor, length: int | None = None) -> Any:
+def mask_of(x: Any, length: int | None = None) -> Any:
     part = x.partition
     steps = part.longest if length is None else length
     real = np.arange(steps) < part.lengths[:, None]

@@ -48,16 +48,18 @@ class Partition:
         """Raises where rows differ, naming the first one that does."""
         if self.same(other):
             return
-        one, two = names
+        first, second = names
         if self.count != other.count:
             raise ShapeError(
-                f"{who}: {one} ragged operand has {self.count} rows and {two} {other.count}. Both need the same rows."
+                f"{who}: {first} ragged operand has {self.count} rows and {second} {other.count}. Both need the same rows."
             )
         if isinstance(other, Shapes):
-            raise ShapeError(f"{who}: {one} and {two} ragged operand have different ragged dims: {self} and {other}.")
+            raise ShapeError(
+                f"{who}: {first} and {second} ragged operand have different ragged dims: {self} and {other}."
+            )
         row = int(np.flatnonzero(self.lengths != other.lengths)[0])
         raise ShapeError(
-            f"{who}: row {row} has {self.lengths[row]} elements in {one} ragged operand and {other.lengths[row]} in {two} (lengths "
+            f"{who}: row {row} has {self.lengths[row]} elements in {first} ragged operand and {other.lengths[row]} in {second} (lengths "
             f"{shown(self.lengths)} and {shown(other.lengths)}). Rows must have equal lengths; cut them with x[:, a:b] or pad() one of them."
         )
 
@@ -66,11 +68,11 @@ class Partition:
     def tensor(self, name: str, device: Any = None) -> Any:
         """One of "offsets", "lengths", "starts", "ends", "rows" (the row of each element) and "places" (where it is in its row)."""
         key = (name, "cpu", None) if device is None else (name, device.type, device.index)
-        found = self._held.get(key)
-        if found is None:
+        values = self._held.get(key)
+        if values is None:
             place = arrays.check_device("ragged", device)
-            found = self._held[key] = wrap(arrays.to_device(self.array(name), place))
-        return found
+            values = self._held[key] = wrap(arrays.to_device(self.array(name), place))
+        return values
 
     def array(self, name: str) -> np.ndarray:
         if name in ("offsets", "lengths"):
@@ -79,21 +81,21 @@ class Partition:
             return self.offsets[:-1]
         if name == "ends":
             return self.offsets[1:]
-        found = self._held.get(name)
-        if found is None:
+        values = self._held.get(name)
+        if values is None:
             if name == "rows":
-                found = np.repeat(np.arange(self.count, dtype=np.int64), self.lengths)
+                values = np.repeat(np.arange(self.count, dtype=np.int64), self.lengths)
             else:
-                found = np.arange(self.total, dtype=np.int64) - np.repeat(self.offsets[:-1], self.lengths)
-            self._held[name] = found
-        return found
+                values = np.arange(self.total, dtype=np.int64) - np.repeat(self.offsets[:-1], self.lengths)
+            self._held[name] = values
+        return values
 
     def kept(self, key: Any, make: Any) -> Any:
         """What `make()` gives, made once."""
-        found = self._held.get(key)
-        if found is None:
-            found = self._held[key] = make()
-        return found
+        value = self._held.get(key)
+        if value is None:
+            value = self._held[key] = make()
+        return value
 
     def by_length(self) -> list[tuple[int, np.ndarray]]:
         """(length, numbers of the rows that have it), shortest first."""
@@ -101,9 +103,9 @@ class Partition:
 
     def _by_length(self) -> list[tuple[int, np.ndarray]]:
         order = np.argsort(self.lengths, kind="stable")
-        found, starts = np.unique(self.lengths[order], return_index=True)
+        lengths, starts = np.unique(self.lengths[order], return_index=True)
         return (
-            [(int(length), rows) for length, rows in zip(found, np.split(order, starts[1:]), strict=True)]
+            [(int(length), rows) for length, rows in zip(lengths, np.split(order, starts[1:]), strict=True)]
             if self.count
             else []
         )
@@ -168,11 +170,11 @@ class Shapes(Partition):
     def _by_length(self) -> list[tuple[Any, np.ndarray]]:
         if not self.count:
             return []
-        found, number = np.unique(self.sizes, axis=0, return_inverse=True)
+        shapes, number = np.unique(self.sizes, axis=0, return_inverse=True)
         number = number.reshape(-1)
         order = np.argsort(number, kind="stable")
-        starts = np.searchsorted(number[order], np.arange(1, len(found)))
-        return [(tuple(size), rows) for size, rows in zip(found.tolist(), np.split(order, starts), strict=True)]
+        starts = np.searchsorted(number[order], np.arange(1, len(shapes)))
+        return [(tuple(size), rows) for size, rows in zip(shapes.tolist(), np.split(order, starts), strict=True)]
 
     def of_rows(self, rows: np.ndarray) -> tuple[Partition, np.ndarray]:
         part = Shapes(self.sizes[rows], self.fixed)
@@ -186,13 +188,13 @@ class Shapes(Partition):
 
 
 def shown_sizes(sizes: np.ndarray) -> str:
-    listed = [tuple(one) for one in sizes[:8].tolist()]
+    listed = [tuple(size) for size in sizes[:8].tolist()]
     return str(listed) if len(sizes) <= 8 else f"[{', '.join(map(str, listed))}, ...]"
 
 
 def shown(lengths: np.ndarray) -> str:
     """The lengths for a message, the first ones only when there are many."""
-    listed = [int(one) for one in lengths[:8]]
+    listed = [int(length) for length in lengths[:8]]
     return str(listed) if len(lengths) <= 8 else f"[{', '.join(map(str, listed))}, ...]"
 
 
@@ -244,14 +246,14 @@ class RaggedSize:
 # --- what users give -------------------------------------------------------------------------------------------------------------
 
 
-def checked_offsets(who: str, given: Any, total: int) -> Partition:
+def checked_offsets(who: str, values: Any, total: int) -> Partition:
     """The partition of `offsets` over `total` elements.
 
     Raises:
         ShapeError: no vector, or none at all; they do not begin with 0 and end with `total`.
         IndexRangeError: negative, falling, or past the values; the message names the row and the numbers.
     """
-    offsets = _whole(who, "offsets", given)
+    offsets = _whole(who, "offsets", values)
     if not len(offsets):
         raise ShapeError(
             f"{who}: offsets needs one number at least, where the last row ends, got none. Of no rows they are [0]."
@@ -280,14 +282,14 @@ def checked_offsets(who: str, given: Any, total: int) -> Partition:
     return Partition(lengths, offsets)
 
 
-def checked_lengths(who: str, given: Any, total: int | None = None) -> Partition:
+def checked_lengths(who: str, values: Any, total: int | None = None) -> Partition:
     """The partition of rows of these lengths, over `total` elements when that is known.
 
     Raises:
         IndexRangeError: a negative length, or more elements than 64 bits can count.
         ShapeError: they do not sum to `total`.
     """
-    lengths = _whole(who, "lengths", given)
+    lengths = _whole(who, "lengths", values)
     if (lengths < 0).any():
         row = int(np.flatnonzero(lengths < 0)[0])
         raise IndexRangeError(
@@ -307,29 +309,31 @@ def checked_lengths(who: str, given: Any, total: int | None = None) -> Partition
     return part
 
 
-def _whole(who: str, name: str, given: Any) -> np.ndarray:
+def _whole(who: str, name: str, values: Any) -> np.ndarray:
     """A vector of int64 on the host."""
-    if isinstance(given, Sequence):
-        given = [one.item() if isinstance(one, Tensor) else one for one in given]
-        if any([isinstance(one, bool) or not hasattr(one, "__index__") for one in given]):
+    if isinstance(values, Sequence):
+        values = [value.item() if isinstance(value, Tensor) else value for value in values]
+        if any([isinstance(value, bool) or not hasattr(value, "__index__") for value in values]):
             row = next(
-                place for place, one in enumerate(given) if isinstance(one, bool) or not hasattr(one, "__index__")
+                place
+                for place, value in enumerate(values)
+                if isinstance(value, bool) or not hasattr(value, "__index__")
             )
-            raise DtypeError(f"{who}: expected {name} to be integers, got {name}[{row}] = {given[row]!r}.")
+            raise DtypeError(f"{who}: expected {name} to be integers, got {name}[{row}] = {values[row]!r}.")
         try:
-            return np.array(given, np.int64).reshape(-1)
+            return np.array(values, np.int64).reshape(-1)
         except OverflowError:
-            row = next(place for place, one in enumerate(given) if not -(1 << 63) <= int(one) < 1 << 63)
-            raise IndexRangeError(f"{who}: {name}[{row}] = {given[row]} does not fit into 64 bits.") from None
-    raw = getattr(given, "array", given)
+            row = next(place for place, value in enumerate(values) if not -(1 << 63) <= int(value) < 1 << 63)
+            raise IndexRangeError(f"{who}: {name}[{row}] = {values[row]} does not fit into 64 bits.") from None
+    raw = getattr(values, "array", values)
     if not hasattr(raw, "dtype"):
-        raise TypeError(f"{who}: expected {name} to be a tensor or a list of integers, got {type(given).__name__}.")
-    found = np.asarray(arrays.to_numpy(raw))
-    if found.dtype.kind not in "iu":
+        raise TypeError(f"{who}: expected {name} to be a tensor or a list of integers, got {type(values).__name__}.")
+    numbers = np.asarray(arrays.to_numpy(raw))
+    if numbers.dtype.kind not in "iu":
         raise DtypeError(f"{who}: expected {name} of an integer dtype, got {dtypes.of_array(raw)}. Use .long().")
-    if found.ndim != 1:
-        raise ShapeError(f"{who}: expected {name} to be a vector, got shape {found.shape}.")
-    if found.dtype == np.uint64 and (found >= 1 << 63).any():
-        row = int(np.flatnonzero(found >= 1 << 63)[0])
-        raise IndexRangeError(f"{who}: {name}[{row}] = {found[row]} does not fit into 64 bits.")
-    return found.astype(np.int64)  # a copy: whoever made it may write into it
+    if numbers.ndim != 1:
+        raise ShapeError(f"{who}: expected {name} to be a vector, got shape {numbers.shape}.")
+    if numbers.dtype == np.uint64 and (numbers >= 1 << 63).any():
+        row = int(np.flatnonzero(numbers >= 1 << 63)[0])
+        raise IndexRangeError(f"{who}: {name}[{row}] = {numbers[row]} does not fit into 64 bits.")
+    return numbers.astype(np.int64)  # a copy: whoever made it may write into it

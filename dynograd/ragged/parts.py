@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dynograd.ragged.invoking import invoke, mapped
 from dynograd.tensor.borrowed_gradients import gradients_of
 from dynograd.tensor.tensor import Tensor
 
@@ -34,11 +35,9 @@ class Part(Tensor):
         return self.whole.detach()
 
     @staticmethod
-    def __dynograd_op__(op: Any, given: dict[str, Any]) -> Any:
-        from dynograd.ragged.calls import invoke, mapped
-
+    def __dynograd_op__(op: Any, arguments: dict[str, Any]) -> Any:
         return invoke(
-            op.function, op, {name: mapped(value, lambda one: one.whole, Part) for name, value in given.items()}
+            op.function, op, {name: mapped(value, lambda part: part.whole, Part) for name, value in arguments.items()}
         )
 
     @staticmethod
@@ -55,6 +54,6 @@ class Part(Tensor):
 
 def part_of(whole: Tensor) -> Tensor:
     """`whole`, which may be called."""
-    made: Any = object.__new__(Part)
-    made.whole = whole
-    return made
+    part: Any = object.__new__(Part)
+    part.whole = whole
+    return part

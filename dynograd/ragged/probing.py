@@ -12,8 +12,9 @@ from typing import Any
 
 from dynograd.autograd.modes import no_grad
 from dynograd.errors import RaggedSizeError
-from dynograd.ragged.calls import Call, mapped
+from dynograd.ragged.calls import Call
 from dynograd.ragged.families.levels import SHARED
+from dynograd.ragged.invoking import mapped
 from dynograd.ragged.partitions import RaggedSize, Shapes
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor.creation import eye, full, zeros
@@ -34,11 +35,13 @@ def dims_that_follow(
 
     Tried once for calls that differ in lengths only.
     """
-    key = _key(call.given)
+    key = _key(call.arguments)
     key = None if key is None else (call.key, key)
     if key is None or key not in _known:
-        found = [one if isinstance(one, (tuple, list)) else (one,) for one in probed(call, ragged, probe, owns)]
-        dims = [_differing(pair) for pair in zip(*found, strict=True)] if found else None
+        results = [
+            result if isinstance(result, (tuple, list)) else (result,) for result in probed(call, ragged, probe, owns)
+        ]
+        dims = [_differing(pair) for pair in zip(*results, strict=True)] if results else None
         if key is None:
             return dims
         if len(_known) >= _MOST:
@@ -48,7 +51,7 @@ def dims_that_follow(
 
 
 def _differing(results: tuple[Any, ...]) -> frozenset[int]:
-    shapes = [tuple(one.shape[1:]) for one in results if isinstance(one, Tensor)]
+    shapes = [tuple(result.shape[1:]) for result in results if isinstance(result, Tensor)]
     return frozenset([dim for dim, sizes in enumerate(zip(*shapes, strict=False)) if len(set(sizes)) > 1])
 
 
@@ -73,7 +76,7 @@ def _key(value: Any) -> Any:
     if isinstance(value, dict):
         return _key(tuple(value.items()))
     if isinstance(value, (tuple, list)):
-        parts = [_key(one) for one in value]
+        parts = [_key(entry) for entry in value]
         return None if None in parts else (type(value).__name__, *parts)
     if value is None or value is Ellipsis or isinstance(value, (bool, int, float, complex, str)):
         return type(value).__name__, value
@@ -100,26 +103,26 @@ def _arguments(
     call: Call, ragged: list[RaggedTensor], owns: Callable[[str, int], bool] | None, extra: int, number: int
 ) -> dict[str, Any]:
     """The arguments with a row `extra` longer than the first one instead of all rows."""
-    count, rank = ragged[0].partition.count, max([one.ndim for one in ragged])
+    count, rank = ragged[0].partition.count, max([x.ndim for x in ragged])
 
-    def own(one: Any) -> Any:
-        if one.ndim != rank or one.shape[0] != count:
-            return one
-        return one[:1] if count else zeros(1, *one.shape[1:], dtype=one.dtype, device=one.device)
+    def own(x: Any) -> Any:
+        if x.ndim != rank or x.shape[0] != count:
+            return x
+        return x[:1] if count else zeros(1, *x.shape[1:], dtype=x.dtype, device=x.device)
 
-    given = {}
-    for name, value in call.given.items():
+    arguments = {}
+    for name, value in call.arguments.items():
         if not _has_ragged(value) and name not in SHARED and count != 1:
-            value = mapped(value, own if owns is None or not owns(name, 0) else lambda one: one[:1], Tensor)
-        value = mapped(value, lambda one: _longer(one, extra, number))
-        given[name] = mapped(value, lambda one: _size(one.partition, extra), RaggedSize)
-    return given
+            value = mapped(value, own if owns is None or not owns(name, 0) else lambda x: x[:1], Tensor)
+        value = mapped(value, lambda x: _longer(x, extra, number), RaggedTensor)
+        arguments[name] = mapped(value, lambda size: _size(size.partition, extra), RaggedSize)
+    return arguments
 
 
 def _has_ragged(value: Any) -> bool:
     if isinstance(value, RaggedTensor):
         return True
-    return type(value) in (list, tuple) and any([isinstance(one, RaggedTensor) for one in value])
+    return type(value) in (list, tuple) and any([isinstance(entry, RaggedTensor) for entry in value])
 
 
 def _size(part: Any, extra: int) -> int:

@@ -63,9 +63,9 @@ class Example:
 
 def shown_array(owner: Any, dtype: Any) -> Any:
     """An array without values, whose dims are those of `owner`."""
-    made = numpy.empty(0, dtype).view(Shown)
-    made.owner = owner
-    return made
+    shown = numpy.empty(0, dtype).view(Shown)
+    shown.owner = owner
+    return shown
 
 
 def rows_text(x: Any, indent: str) -> list[str]:

@@ -11,8 +11,7 @@ Gradients are those of the packed elements. What ops do with ragged tensors is t
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy
@@ -20,14 +19,17 @@ import numpy
 from dynograd import arrays
 from dynograd.base import layouts
 from dynograd.base.shapes import Size, normalize_dim
+from dynograd.errors import DeviceError, ShapeError
 from dynograd.ops.op import registry
 from dynograd.ragged.gradients import Differentiable
-from dynograd.ragged.partitions import Partition, RaggedSize, Shapes
+from dynograd.ragged.padding import mask_of, padded, padded_to
+from dynograd.ragged.partitions import Partition, RaggedSize, Shapes, checked_lengths, checked_offsets
 from dynograd.ragged.parts import part_of
 from dynograd.ragged.shown import Example, refusal, rows_text, shown_array
 from dynograd.tensor import printing
+from dynograd.tensor.tensor import Tensor
 
-__all__ = ["RaggedTensor", "is_ragged", "make"]
+__all__ = ["RaggedTensor", "from_values", "is_ragged", "make", "when_first"]
 
 
 class RaggedTensor(Differentiable):
@@ -59,8 +61,6 @@ class RaggedTensor(Differentiable):
     place: int
 
     def __new__(cls, values: Any, lengths: Any = None, offsets: Any = None, *, dim: int = 1) -> Any:
-        from dynograd.ragged.making import from_values
-
         return from_values("RaggedTensor", values, lengths, offsets, dim)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -87,9 +87,9 @@ class RaggedTensor(Differentiable):
         inner = self.packed
         while isinstance(inner, RaggedTensor):
             inner = inner.packed
-        made = shown_array(Example(self.shape[1:], self.ndim - 1), inner.array.dtype)
-        made.everything = inner.array  # for checks of values
-        return made
+        shown = shown_array(Example(self.shape[1:], self.ndim - 1), inner.array.dtype)
+        shown.everything = inner.array  # for checks of values
+        return shown
 
     @property
     def shape(self) -> Size:
@@ -187,20 +187,14 @@ class RaggedTensor(Differentiable):
         tensor([[ 1,  2],
                 [ 3, -1]])
         """
-        from dynograd.ragged.padding import padded
-
         return padded(self, value, length)
 
     def to_padded_tensor(self, padding: Any, output_size: Any = None) -> Any:
         """PyTorch's name of `to_padded`: `output_size` (B, length, *) has the length."""
-        from dynograd.ragged.padding import padded_to
-
         return padded_to(self, padding, output_size)
 
     def mask(self, length: int | None = None) -> Any:
         """(B, longest) bool: which elements of `to_padded()` are real."""
-        from dynograd.ragged.padding import mask_of
-
         return mask_of(self, length)
 
     def tolist(self) -> list[Any]:
@@ -214,10 +208,10 @@ class RaggedTensor(Differentiable):
         """The rows as an array of objects, where that is asked for (`dtype=object`)."""
         if dtype is None or numpy.dtype(dtype).kind != "O":
             raise refusal("__array__")
-        made = numpy.empty(self.partition.count, object)
+        rows = numpy.empty(self.partition.count, object)
         for number, row in enumerate(self.detach().numpy()):
-            made[number] = row
-        return made
+            rows[number] = row
+        return rows
 
     def item(self) -> Any:
         if self.numel() != 1:
@@ -252,7 +246,9 @@ class RaggedTensor(Differentiable):
             "requires_grad": True if packed._requires_grad and packed.node is None else None,
         }
         text = f"ragged_tensor([\n{lines}])" if lines else "ragged_tensor([])"
-        return printing.with_suffixes(text[:-1], {name: one for name, one in told.items() if one is not None}, 2)
+        return printing.with_suffixes(
+            text[:-1], {name: suffix for name, suffix in told.items() if suffix is not None}, 2
+        )
 
     # --- copies and moves -------------------------------------------------------------------------------------------------
 
@@ -281,49 +277,53 @@ class RaggedTensor(Differentiable):
         """Itself: the values of a tensor of several levels are ragged, and `x.values()` gives them too."""
         return self
 
-    # `calls.py` puts its functions here
+    # `dispatch.py` puts its functions here
     __dynograd_op__: Any = None
     __dynograd_write__: Any = None
     __dynograd_rows__ = True
 
 
+def from_values(who: str, values: Any, lengths: Any, offsets: Any, dim: int) -> RaggedTensor:
+    """A ragged tensor that shares `values`; see `RaggedTensor`."""
+    if not isinstance(values, Tensor):
+        raise TypeError(
+            f"{who}: expected values to be a Tensor, got {type(values).__name__}. Use tensor(...) or ragged_tensor([...])."
+        )
+    if not values.ndim:
+        raise ShapeError(f"{who}: values needs at least one dim, along which the rows lie; got a 0-dim tensor.")
+    if (lengths is None) == (offsets is None):
+        raise TypeError(f"{who}: give either lengths or offsets, got {'neither' if lengths is None else 'both'}.")
+    place = normalize_dim(who, dim, values.ndim + 1)
+    if not place:
+        raise ShapeError(f"{who}: dim 0 counts the rows and cannot be ragged; got dim={dim}.")
+    for name, numbers in (("lengths", lengths), ("offsets", offsets)):
+        if isinstance(numbers, Tensor) and numbers.device != values.device and numbers.device.type != "cpu":
+            raise DeviceError(
+                f"{who}: {name} are on {numbers.device} but values on {values.device}. Give {name} on the device of the values, or on the CPU."
+            )
+    if isinstance(values, RaggedTensor) and place != 1:
+        raise ShapeError(f"{who}: the rows of ragged values lie along their dim 0, so dim must be 1, got {dim}.")
+    total = values.shape[place - 1]
+    if lengths is not None:
+        part = lengths if isinstance(lengths, Partition) else checked_lengths(who, lengths, total)
+    else:
+        part = checked_offsets(who, offsets, total)
+    return make(getattr(values, "whole", values), part, place)
+
+
 def make(packed: Any, partition: Partition, place: int = 1) -> RaggedTensor:
     """A ragged tensor, unchecked."""
-    if not _loaded:
-        load_rules()
-    made: Any = object.__new__(RaggedTensor)
-    made._meta = None
-    made.packed, made.partition, made.place = packed, partition, place
-    return made
+    while when_first:
+        when_first.pop()()
+    x: Any = object.__new__(RaggedTensor)
+    x._meta = None
+    x.packed, x.partition, x.place = packed, partition, place
+    return x
 
 
-_loaded: list[bool] = []
-
-
-def load_rules() -> None:
-    """The rules are read when the first ragged tensor is made: programs without one do not pay for them.
-
-    They put code over that of composed functions, so whoever does so for a while (autocast, a profiler) has them read first.
-    """
-    if not _loaded:
-        _loaded.append(True)
-        importlib.import_module("dynograd.ragged.rules")
+when_first: list[Callable[[], None]] = []  # called before the first ragged tensor is made
 
 
 def is_ragged(value: Any) -> bool:
     """Whether `value` is a RaggedTensor."""
     return isinstance(value, RaggedTensor)
-
-
-def row_of(x: RaggedTensor, number: int) -> Any:
-    """Row `number` (from 0): a view."""
-    part = x.partition
-    first, last = int(part.offsets[number]), int(part.offsets[number + 1])
-    basic = registry["basic_index"].function
-    if isinstance(part, Shapes):
-        return registry["view"].function(basic(x.packed, (slice(first, last),)), tuple(part.sizes[number].tolist()))
-    if isinstance(x.packed, RaggedTensor):
-        from dynograd.ragged.families.selecting import rows_between
-
-        return rows_between(x.packed, first, last)
-    return basic(x.packed, (slice(None),) * (x.place - 1) + (slice(first, last),))

@@ -6,15 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from dynograd.ops.op import registry
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
 
-__all__ = ["as_dense", "as_ragged", "lines_of"]
-
-
-def run(name: str, *args: Any) -> Any:
-    return registry[name].function(*args)
+__all__ = ["as_dense", "as_ragged", "dim_first", "lines_of"]
 
 
 def as_dense(x: RaggedTensor) -> Any:
@@ -25,7 +21,7 @@ def as_dense(x: RaggedTensor) -> Any:
         return None
     shape = tuple(packed.shape)
     dense = run("view", packed, (*shape[: place - 1], part.count, length, *shape[place:]))
-    return dense if place == 1 else run("permute", dense, _front(dense.ndim, place - 1))
+    return dense if place == 1 else run("permute", dense, dim_first(dense.ndim, place - 1))
 
 
 def as_ragged(dense: Any, like: RaggedTensor) -> RaggedTensor:
@@ -37,7 +33,7 @@ def as_ragged(dense: Any, like: RaggedTensor) -> RaggedTensor:
         rest = range(1, len(shape))
         dense = run("permute", dense, (*rest[: place - 1], 0, *rest[place - 1 :]))
     sizes = (*shape[1:place], shape[0] * length, *shape[place + 1 :])
-    return make(registry["reshape"].function(dense, sizes), part, place)
+    return make(run("reshape", dense, sizes), part, place)
 
 
 def lines_of(x: RaggedTensor) -> RaggedTensor:
@@ -51,5 +47,6 @@ def lines_of(x: RaggedTensor) -> RaggedTensor:
     return make(x.packed, part.kept("lines", lines), 1)
 
 
-def _front(rank: int, dim: int) -> tuple[int, ...]:
-    return (dim, *[one for one in range(rank) if one != dim])
+def dim_first(rank: int, dim: int) -> tuple[int, ...]:
+    """The order that puts dim `dim` of `rank` dims in front."""
+    return (dim, *[other for other in range(rank) if other != dim])

@@ -21,8 +21,8 @@ from dynograd.tensor.typed_storages import CharStorage as CharStorage
 from dynograd.tensor.legacy import CharTensor as CharTensor
 from dynograd.tensor.typed_storages import ComplexDoubleStorage as ComplexDoubleStorage
 from dynograd.tensor.typed_storages import ComplexFloatStorage as ComplexFloatStorage
-from dynograd.interpreter.overriding import DisableTorchFunction as DisableTorchFunction
-from dynograd.interpreter.overriding import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+from dynograd.interpreter.override_protocol import DisableTorchFunction as DisableTorchFunction
+from dynograd.interpreter.override_protocol import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from dynograd.tensor.typed_storages import DoubleStorage as DoubleStorage
 from dynograd.tensor.legacy import DoubleTensor as DoubleTensor
 from dynograd.compat.accelerator import Event as Event

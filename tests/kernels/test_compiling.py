@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numba.core import dispatcher
 
+from dynograd.base import cache_files
 from dynograd.kernels.build import compiling_numba, kernel_cache, threads
 from dynograd.kernels.build.compiling_numba import Chunked, chunked, compile_source, compiled
 
@@ -98,7 +99,7 @@ def filled(x, start, stop):
 
 def test_generated_source_is_cached_by_its_text(tmp_path, monkeypatch):
     monkeypatch.setenv("DYNOGRAD_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(kernel_cache, "_folders", {})
+    monkeypatch.setattr(cache_files, "_folders", {})
     monkeypatch.setattr(kernel_cache, "_counts", dict.fromkeys(kernel_cache._counts, 0))
     for value in (1.0, 1.0, 2.0):
         kernel = compile_source(SOURCE.format(value=value), "filled", chunk=True)
@@ -111,7 +112,7 @@ def test_generated_source_is_cached_by_its_text(tmp_path, monkeypatch):
 
 def test_generated_source_depends_on_what_it_calls(tmp_path, monkeypatch):
     monkeypatch.setenv("DYNOGRAD_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(kernel_cache, "_folders", {})
+    monkeypatch.setattr(cache_files, "_folders", {})
     text = "def caller(x):\n    return helper(x) + 1.0\n"
     for amount in (1.0, 2.0):
         helper = compile_source(f"def helper(x):\n    return x + {amount}\n", "helper")
@@ -120,7 +121,7 @@ def test_generated_source_depends_on_what_it_calls(tmp_path, monkeypatch):
 
 def test_a_function_written_anew_is_compiled_anew(tmp_path, monkeypatch):
     monkeypatch.setenv("DYNOGRAD_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(kernel_cache, "_folders", {})
+    monkeypatch.setattr(cache_files, "_folders", {})
 
     def first():
         def amount(x):
@@ -141,7 +142,7 @@ def test_a_function_written_anew_is_compiled_anew(tmp_path, monkeypatch):
 
 def test_an_entry_that_cannot_be_loaded_is_compiled_again(tmp_path, monkeypatch):
     monkeypatch.setenv("DYNOGRAD_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(kernel_cache, "_folders", {})
+    monkeypatch.setattr(cache_files, "_folders", {})
     monkeypatch.setattr(kernel_cache, "_counts", dict.fromkeys(kernel_cache._counts, 0))
     for _ in range(2):
         x = np.zeros(2)

@@ -16,7 +16,7 @@ from dynograd.kernels.matmul.product_plans import ProductPlan
 from dynograd.nn import functional as F
 from dynograd.nn.attention.varlen import varlen_attn
 from dynograd.ops.op import registry
-from dynograd.ragged.calls import kind_of
+from dynograd.ragged.rules import kind_of
 from tests.ragged.samples import Sample, items
 
 BOUNDS = re.compile(r"starts|ends|.*offsets.*|.*lengths|cu_\w+|batch_sizes|plan")

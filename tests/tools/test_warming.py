@@ -4,13 +4,13 @@ import pytest
 
 import dynograd
 from dynograd import warming
-from dynograd.kernels.build import kernel_cache
+from dynograd.base import cache_files
 
 
 @pytest.fixture
 def empty_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("DYNOGRAD_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(kernel_cache, "_folders", {})
+    monkeypatch.setattr(cache_files, "_folders", {})
 
 
 @pytest.mark.slow
@@ -28,7 +28,7 @@ def test_every_program_runs(name):
 
 
 def test_without_a_cache_it_runs_here(monkeypatch):
-    monkeypatch.setattr(kernel_cache, "_folders", {})
+    monkeypatch.setattr(cache_files, "_folders", {})
     monkeypatch.setenv("DYNOGRAD_CACHE", "0")
     ran = []
     monkeypatch.setitem(warming.PROGRAMS, "mine", lambda: ran.append(True))

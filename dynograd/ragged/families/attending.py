@@ -14,8 +14,8 @@ from dynograd.ops.attention.ragged_attentions import attended_over, checked_toke
 from dynograd.ops.layout.joins import cat
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.groups import Groups, Source, back_in_order, grouped, index_of
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor.creation import zeros
@@ -51,24 +51,24 @@ def attend(
 def scaled_dot_product_attention(call: Call) -> Any:
     """Row by row, for (B, H, j, E) and (B, j, E); several lengths of queries and keys, causal, grouped heads, dropout."""
     named = {name: call[name] for name in ("query", "key", "value")}
-    rank = max(one.ndim for one in named.values())
-    if rank not in (3, 4) or any([isinstance(one.partition, Shapes) for one in call.ragged()]):
+    rank = max(operand.ndim for operand in named.values())
+    if rank not in (3, 4) or any([isinstance(x.partition, Shapes) for x in call.ragged()]):
         return grouped(call)
     if call["attn_mask"] is not None:
         return NotImplemented
-    for one in named.values():
-        if not isinstance(one, RaggedTensor) or one.ndim != rank or one.place != rank - 2:
+    for operand in named.values():
+        if not isinstance(operand, RaggedTensor) or operand.ndim != rank or operand.place != rank - 2:
             return NotImplemented
     query, key, value = named.values()
     key.partition.check_same(call.name, value.partition, ("the key", "the value"))
     if query.partition.count != key.partition.count:
         query.partition.check_same(call.name, key.partition, ("the query", "the key"))
-    q, k, v = (_tokens_first(one.packed) for one in (query, key, value))
+    q, k, v = (_tokens_first(operand.packed) for operand in (query, key, value))
     p, causal = call["dropout_p"], bool(call["is_causal"])
-    found = attend(
+    result = attend(
         call.name, q, k, v, query.partition, key.partition, None, p, causal, call["scale"], call["enable_gqa"]
     )
-    return query.with_packed(run("permute", found, (1, 0, 2)) if rank == 4 else registry["squeeze"].function(found, 1))
+    return query.with_packed(run("permute", result, (1, 0, 2)) if rank == 4 else run("squeeze", result, 1))
 
 
 def attend_by_shape(attended: Callable[..., tuple], query: Any, key: Any, value: Any) -> tuple:
@@ -77,31 +77,33 @@ def attend_by_shape(attended: Callable[..., tuple], query: Any, key: Any, value:
     Each of its results (rows, H, Tq, ...) comes back with the rows of `query`; operands that are dense have an entry for each row.
     """
     operands = query, key, value
-    ragged = [one for one in operands if isinstance(one, RaggedTensor)]
-    counts = {one.partition.count if isinstance(one, RaggedTensor) else one.shape[0] for one in operands}
+    ragged = [operand for operand in operands if isinstance(operand, RaggedTensor)]
+    counts = {
+        operand.partition.count if isinstance(operand, RaggedTensor) else operand.shape[0] for operand in operands
+    }
     if len(counts) > 1:
         raise ShapeError(
-            f"attention: query, key and value have rows of shapes {[tuple(one.shape) for one in operands]}."
+            f"attention: query, key and value have rows of shapes {[tuple(operand.shape) for operand in operands]}."
         )
     if isinstance(key, RaggedTensor) and isinstance(value, RaggedTensor):
         key.partition.check_same("attention", value.partition, ("the key", "the value"))
     groups = Groups(ragged)
-    sources = {id(one): Source(one, groups) for one in ragged}
-    found = []
+    sources = {id(x): Source(x, groups) for x in ragged}
+    by_group = []
     for number, rows in enumerate(groups.rows):
         numbers = index_of(rows, query.packed if isinstance(query, RaggedTensor) else query)
         of_rows = [
-            sources[id(one)].dense(number) if id(one) in sources else run("index", one, [numbers], (0,))
-            for one in operands
+            sources[id(operand)].dense(number) if id(operand) in sources else run("index", operand, [numbers], (0,))
+            for operand in operands
         ]
-        found.append(attended(*of_rows, numbers))
-    if not found:  # no rows: the results of one without elements say what shape theirs have
-        packed = [registry["unsqueeze"].function(one.packed, 0) if id(one) in sources else one for one in operands]
+        by_group.append(attended(*of_rows, numbers))
+    if not by_group:  # no rows: the results of one without elements say what shape theirs have
+        packed = [run("unsqueeze", operand.packed, 0) if id(operand) in sources else operand for operand in operands]
         results = attended(*packed, zeros(1, dtype=int64))
         if not isinstance(query, RaggedTensor):
             return results
-        return tuple([query.with_packed(registry["squeeze"].function(one, 0)) for one in results])
-    return tuple([_in_order(pieces, query, groups) for pieces in zip(*found, strict=True)])
+        return tuple([query.with_packed(run("squeeze", result, 0)) for result in results])
+    return tuple([_in_order(pieces, query, groups) for pieces in zip(*by_group, strict=True)])
 
 
 def _in_order(pieces: tuple, query: Any, groups: Groups) -> Any:
@@ -111,7 +113,7 @@ def _in_order(pieces: tuple, query: Any, groups: Groups) -> Any:
         return whole if groups.sorted else run("index", whole, [index_of(groups.inverse, whole)], (0,))
     rest = tuple(range(3, pieces[0].ndim))
     flat = registry["flatten"].function
-    tokens = [flat(run("permute", one, (0, 2, 1, *rest)), 0, 1) for one in pieces]
+    tokens = [flat(run("permute", piece, (0, 2, 1, *rest)), 0, 1) for piece in pieces]
     lengths = Partition(np.ascontiguousarray(query.partition.lengths[groups.order]))
     whole, _ = back_in_order(tokens, lengths, groups)
     return query.with_packed(run("permute", whole, (1, 0, *[dim - 1 for dim in rest])))
@@ -119,4 +121,4 @@ def _in_order(pieces: tuple, query: Any, groups: Groups) -> Any:
 
 def _tokens_first(packed: Any) -> Any:
     """(T, H, E) of (H, T, E) or of (T, E)."""
-    return run("permute", packed, (1, 0, 2)) if packed.ndim == 3 else registry["unsqueeze"].function(packed, 1)
+    return run("permute", packed, (1, 0, 2)) if packed.ndim == 3 else run("unsqueeze", packed, 1)

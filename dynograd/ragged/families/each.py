@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from dynograd.ops.op import rows_with
-from dynograd.ragged.calls import Call, invoke, own_function, ragged_rule
+from dynograd.ragged.calls import Call, own_function, ragged_rule
 from dynograd.ragged.families.groups import Groups, joined
 from dynograd.ragged.families.levels import SHARED, is_deep, lifted
 from dynograd.ragged.families.selecting import row_of
+from dynograd.ragged.invoking import invoke
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor.tensor import Tensor
 
@@ -21,52 +22,54 @@ __all__ = ["each"]
 def each(call: Call) -> Any:
     """Each row for itself; results with the shapes of rows are ragged."""
     ragged = call.ragged()
-    if any([is_deep(one) for one in ragged]):
+    if any([is_deep(x) for x in ragged]):
         return lifted(call)
     count = ragged[0].partition.count
-    for one in ragged[1:]:
-        if one.partition.count != count:
-            ragged[0].partition.check_same(call.name, one.partition)
-    rank = max(one.ndim for one in ragged)
+    for x in ragged[1:]:
+        if x.partition.count != count:
+            ragged[0].partition.check_same(call.name, x.partition)
+    rank = max(x.ndim for x in ragged)
 
     def own(name: str, value: Any, number: int) -> Any:
         if isinstance(value, RaggedTensor):
             return row_of(value, number)
         if type(value) in (list, tuple):
-            return type(value)(own(name, one, number) for one in value)
+            return type(value)(own(name, entry, number) for entry in value)
         if isinstance(value, Tensor) and name not in SHARED and value.ndim == rank and value.shape[0] == count:
             return value.select(0, number)  # type: ignore[attr-defined]
         return value
 
-    found = []
+    batches = []
     for number in range(count):
-        found.append(_as_batch(_alone(call, {name: own(name, value, number) for name, value in call.given.items()})))
+        batches.append(
+            _as_batch(_alone(call, {name: own(name, value, number) for name, value in call.arguments.items()}))
+        )
 
-    def probe(call: Call, given: dict[str, Any]) -> Any:
+    def probe(call: Call, arguments: dict[str, Any]) -> Any:
         """The op on a batch of one, without the batch."""
 
-        def first(whole: Any, one: Any) -> Any:
+        def first(whole: Any, row: Any) -> Any:
             if type(whole) in (list, tuple):
-                return type(whole)(first(*pair) for pair in zip(whole, one, strict=True))
-            batch = isinstance(whole, RaggedTensor) or (isinstance(one, Tensor) and one.ndim == rank)
-            return one[0] if batch else one
+                return type(whole)(first(*pair) for pair in zip(whole, row, strict=True))
+            batch = isinstance(whole, RaggedTensor) or (isinstance(row, Tensor) and row.ndim == rank)
+            return row[0] if batch else row
 
-        return _as_batch(_alone(call, {name: first(call[name], one) for name, one in given.items()}))
+        return _as_batch(_alone(call, {name: first(call[name], row) for name, row in arguments.items()}))
 
-    return joined(call, ragged, _Single(ragged), found, probe)
+    return joined(call, ragged, _Single(ragged), batches, probe)
 
 
-def _alone(call: Call, given: dict[str, Any]) -> Any:
-    found = invoke(own_function(call.key), call.op, given)
+def _alone(call: Call, arguments: dict[str, Any]) -> Any:
+    result = invoke(own_function(call.key), call.op, arguments)
     if (
-        call.name in ("cov", "corrcoef") and given["input"].ndim == 2
+        call.name in ("cov", "corrcoef") and arguments["input"].ndim == 2
     ):  # of one variable a number, but rows need equally many dims
-        return found.reshape(2 * (given["input"].shape[0],))
-    return found
+        return result.reshape(2 * (arguments["input"].shape[0],))
+    return result
 
 
-def _as_batch(found: Any) -> Any:
-    return type(found)(one.unsqueeze(0) for one in found) if type(found) in (tuple, list) else found.unsqueeze(0)
+def _as_batch(result: Any) -> Any:
+    return type(result)(part.unsqueeze(0) for part in result) if type(result) in (tuple, list) else result.unsqueeze(0)
 
 
 class _Single(Groups):

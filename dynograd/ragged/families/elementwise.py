@@ -10,9 +10,9 @@ from math import prod
 from typing import Any
 
 from dynograd.errors import ShapeError
-from dynograd.ops.op import registry
 from dynograd.ops.segment.segments import COMBINATIONS
 from dynograd.ragged.calls import Call, results
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Shapes, shown
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.ragged.uniform import as_dense, as_ragged
@@ -21,139 +21,130 @@ from dynograd.tensor.tensor import Tensor, wrap
 __all__ = ["aligned", "elementwise", "repeated", "spread"]
 
 
-def run(name: str, *args: Any, **kwargs: Any) -> Any:
-    """The op `name`."""
-    return registry[name].function(*args, **kwargs)
-
-
 def elementwise(call: Call) -> Any:
-    """The op on packed elements; on rows of equal shape together where operands are ragged in different dims."""
+    """The op on packed elements; NotImplemented where operands are ragged in different dims."""
     for name in call.op.array_names:
         if not isinstance(call[name], Tensor) and hasattr(call[name], "dtype"):
-            call.given[name] = wrap(call[name])  # a raw array, which ops pass one another
+            call.arguments[name] = wrap(call[name])  # a raw array, which ops pass one another
     operands = {name: call[name] for name in call.op.array_names}
-    found = _rectangles(operands)
-    if found is not None:
-        like, given = found
-        return results(call.with_(**given), lambda one: as_ragged(one, like))
+    aligned_operands = _rectangles(operands)
+    if aligned_operands is not None:
+        like, packed = aligned_operands
+        return results(call.with_(**packed), lambda x: as_ragged(x, like))
     if call.name in _COMBINED:
-        one = _combined(call.name, call["input"], call["other"])
-        if one is not None:
-            return one
-    found = aligned(call.name, operands)
-    if found is None:
-        from dynograd.ragged.families.groups import grouped
-
-        return grouped(call)
-    like, given = found
-    return results(call.with_(**given), like.with_packed)
+        combination = _combined(call.name, call["input"], call["other"])
+        if combination is not None:
+            return combination
+    aligned_operands = aligned(call.name, operands)
+    if aligned_operands is None:
+        return NotImplemented
+    like, packed = aligned_operands
+    return results(call.with_(**packed), like.with_packed)
 
 
 _COMBINED = frozenset([*COMBINATIONS, "sub"])
 
 
-def _combined(how: str, one: Any, two: Any) -> Any:
+def _combined(how: str, x: Any, other: Any) -> Any:
     """Rows (B, j, *) with something that each row has of its own (B, 1, *), without repeating that; None where it is not that."""
-    if not isinstance(one, RaggedTensor):
+    if not isinstance(x, RaggedTensor):
         if how in ("sub", "div"):
             return None
-        one, two = two, one
-    packed, part = one.packed, one.partition
+        x, other = other, x
+    packed, part = x.packed, x.partition
     if (
-        one.place != 1
-        or isinstance(two, RaggedTensor)
-        or not isinstance(two, Tensor)
+        x.place != 1
+        or isinstance(other, RaggedTensor)
+        or not isinstance(other, Tensor)
         or isinstance(packed, RaggedTensor)
     ):
         return None
-    shape, rest = tuple(two.shape), tuple(packed.shape)[1:]
+    shape, rest = tuple(other.shape), tuple(packed.shape)[1:]
     if len(shape) == 1 and not rest:
         shape = (*shape, 1)
     own = shape[2:] == rest or all([size == 1 for size in shape[2:]])
-    if len(shape) != one.ndim or shape[:2] != (part.count, 1) or not own or isinstance(part, Shapes) or part.count == 1:
+    if len(shape) != x.ndim or shape[:2] != (part.count, 1) or not own or isinstance(part, Shapes) or part.count == 1:
         return None
-    if two.dtype is not packed.dtype or not packed.dtype.is_floating_point or packed.dtype.itemsize < 4:
+    if other.dtype is not packed.dtype or not packed.dtype.is_floating_point or packed.dtype.itemsize < 4:
         return None
     if how == "sub":
-        how, two = "add", run("neg", two)
-    flat = registry["reshape"].function(packed, (part.total, prod(rest)))
-    given = registry["reshape"].function(two, (part.count, prod(shape[2:])))
+        how, other = "add", run("neg", other)
+    flat = run("reshape", packed, (part.total, prod(rest)))
+    own_values = run("reshape", other, (part.count, prod(shape[2:])))
     starts, ends = part.tensor("starts", packed.device), part.tensor("ends", packed.device)
-    return one.with_packed(run("view", run("segment_combine", flat, given, starts, ends, how), (part.total, *rest)))
+    return x.with_packed(run("view", run("segment_combine", flat, own_values, starts, ends, how), (part.total, *rest)))
 
 
 def _rectangles(operands: dict[str, Any]) -> tuple[RaggedTensor, dict[str, Any]] | None:
     """Rows of one length beside dense operands with something for each row: all as dense tensors, which broadcast without copies."""
-    like = next(one for one in operands.values() if isinstance(one, RaggedTensor))
+    like = next(operand for operand in operands.values() if isinstance(operand, RaggedTensor))
     if not like.partition.uniform:
         return None
     rank, count, own = like.ndim, like.partition.count, False
-    made = {}
-    for name, one in operands.items():
-        if isinstance(one, RaggedTensor):
-            if one.partition is not like.partition or one.place != like.place or one.ndim != rank:
+    rectangles = {}
+    for name, operand in operands.items():
+        if isinstance(operand, RaggedTensor):
+            if operand.partition is not like.partition or operand.place != like.place or operand.ndim != rank:
                 return None
-        elif isinstance(one, Tensor):
-            shape = tuple(one.shape)
+        elif isinstance(operand, Tensor):
+            shape = tuple(operand.shape)
             if len(shape) == 1 and rank == 2 and shape[0] == count:
-                one, shape = run("view", one, (count, 1)), (count, 1)
+                operand, shape = run("view", operand, (count, 1)), (count, 1)
             if len(shape) > rank or (len(shape) == rank and shape[0] not in (1, count)):
                 return None
             if len(shape) >= rank - like.place and shape[like.place - rank] not in (1, like.partition.uniform):
                 return None
             own = own or (len(shape) == rank and shape[0] != 1)
-        made[name] = one
+        rectangles[name] = operand
     if not own:
         return None
-    for name, one in made.items():
-        if isinstance(one, RaggedTensor):
-            made[name] = as_dense(one)
-            if made[name] is None:
+    for name, operand in rectangles.items():
+        if isinstance(operand, RaggedTensor):
+            rectangles[name] = as_dense(operand)
+            if rectangles[name] is None:
                 return None
-    return like, made
+    return like, rectangles
 
 
 def aligned(who: str, operands: dict[str, Any]) -> tuple[RaggedTensor, dict[str, Any]] | None:
     """(the ragged tensor whose rows the result has, operands on its packed elements); None when there is no such one."""
-    ragged = [one for one in operands.values() if isinstance(one, RaggedTensor)]
-    like = max(ragged, key=lambda one: (one.ndim, _levels(one)))
-    made = {}
-    for name, one in operands.items():
-        if isinstance(one, RaggedTensor):
-            if one.ndim < like.ndim and _meets(one, like):
-                one = registry["unflatten"].function(one, 1, (1,) * (like.ndim - one.ndim) + (one.shape[1],))
-            if one is not like and (one.ndim != like.ndim or one.place != like.place):
-                if one.ndim != like.ndim:
+    ragged = [operand for operand in operands.values() if isinstance(operand, RaggedTensor)]
+    like = max(ragged, key=lambda x: (x.ndim, _levels(x)))
+    packed = {}
+    for name, operand in operands.items():
+        if isinstance(operand, RaggedTensor):
+            if operand.ndim < like.ndim and _meets(operand, like):
+                operand = run("unflatten", operand, 1, (1,) * (like.ndim - operand.ndim) + (operand.shape[1],))
+            if operand is not like and (operand.ndim != like.ndim or operand.place != like.place):
+                if operand.ndim != like.ndim:
                     raise ShapeError(
-                        f"{who}: ragged tensors of shapes {tuple(like.shape)} and {tuple(one.shape)} do not broadcast: dims are aligned from "
+                        f"{who}: ragged tensors of shapes {tuple(like.shape)} and {tuple(operand.shape)} do not broadcast: dims are aligned from "
                         f"the right. Use unsqueeze to line them up, e.g. x.unsqueeze(-1)."
                     )
                 return None
-            if one is not like:
-                if isinstance(like.partition, Shapes) != isinstance(one.partition, Shapes):
+            if operand is not like:
+                if isinstance(like.partition, Shapes) != isinstance(operand.partition, Shapes):
                     return None
-                if isinstance(like.partition, Shapes) and like.partition.fixed != one.partition.fixed:  # type: ignore[attr-defined]
+                if isinstance(like.partition, Shapes) and like.partition.fixed != operand.partition.fixed:  # type: ignore[attr-defined]
                     return None
-                like.partition.check_same(who, one.partition)
-            made[name] = one.packed
-        elif isinstance(one, Tensor) or hasattr(one, "shape"):
-            if len(one.shape) and isinstance(like.partition, Shapes):
+                like.partition.check_same(who, operand.partition)
+            packed[name] = operand.packed
+        elif isinstance(operand, Tensor) or hasattr(operand, "shape"):
+            if len(operand.shape) and isinstance(like.partition, Shapes):
                 return None
-            made[name] = repeated(who, one, like)
+            packed[name] = repeated(who, operand, like)
         else:
-            made[name] = one
-    return like, made
+            packed[name] = operand
+    return like, packed
 
 
-def _meets(one: RaggedTensor, like: RaggedTensor) -> bool:
+def _meets(x: RaggedTensor, like: RaggedTensor) -> bool:
     """Whether rows of fewer dims fit those of `like` from the right, with the ragged dims on one another: (B, j, D) and (B, heads, j, D)."""
-    if _levels(one) > 1 or _levels(like) > 1 or one.partition.count != like.partition.count:
+    if _levels(x) > 1 or _levels(like) > 1 or x.partition.count != like.partition.count:
         return False
-    pairs = zip(one.shape[:0:-1], like.shape[:0:-1], strict=False)
+    pairs = zip(x.shape[:0:-1], like.shape[:0:-1], strict=False)
     kinds = [(isinstance(size, int), isinstance(other, int)) for size, other in pairs]
-    return all([mine == other for mine, other in kinds]) and (
-        one.place - one.ndim == like.place - like.ndim or not one.place
-    )
+    return all([mine == other for mine, other in kinds]) and (x.place - x.ndim == like.place - like.ndim or not x.place)
 
 
 def _levels(x: Any) -> int:
@@ -211,10 +202,10 @@ def _each_row(who: str, dense: Any, like: RaggedTensor) -> Any:
         else run("permute", dense, (0, place, *[dim for dim in range(1, len(shape)) if dim != place]))
     )
     rest = tuple(front.shape)[2:]
-    found = spread(run("view", _contiguous(front), (shape[0], *rest)), part)
+    elements = spread(run("view", _contiguous(front), (shape[0], *rest)), part)
     if place == 1:
-        return found
-    return run("permute", found, (*range(1, place), 0, *range(place, len(rest) + 1)))
+        return elements
+    return run("permute", elements, (*range(1, place), 0, *range(place, len(rest) + 1)))
 
 
 def _packed_of(dense: Any, like: RaggedTensor) -> Any:
@@ -228,7 +219,7 @@ def _packed_of(dense: Any, like: RaggedTensor) -> Any:
 
 
 def _contiguous(x: Any) -> Any:
-    return registry["contiguous"].function(x)
+    return run("contiguous", x)
 
 
 def _check_uniform(who: str, like: RaggedTensor, shape: tuple[int, ...], size: int) -> None:

@@ -18,19 +18,19 @@ __all__ = ["dims_of", "entries", "host", "in_range", "is_vector", "number", "row
 
 def entries(x: RaggedTensor, index: Any) -> list[Any]:
     """One entry for each dim that is named, Ellipsis filled in."""
-    found = list(index) if isinstance(index, tuple) else [index]
-    places = [place for place, one in enumerate(found) if one is Ellipsis]
+    listed = list(index) if isinstance(index, tuple) else [index]
+    places = [place for place, entry in enumerate(listed) if entry is Ellipsis]
     if len(places) > 1:
         raise IndexError("getitem: an index can only have a single ellipsis ('...').")
-    used = sum([dims_of(one) for one in found])
+    used = sum([dims_of(entry) for entry in listed])
     if used > x.ndim:
         raise IndexError(
             f"getitem: too many indices for a ragged tensor of {x.ndim} dims (shape {tuple(x.shape)}): {used} given."
         )
     if places:
         at = places[0]
-        found[at : at + 1] = [FULL] * (x.ndim - used)
-    return found or [FULL]
+        listed[at : at + 1] = [FULL] * (x.ndim - used)
+    return listed or [FULL]
 
 
 def dims_of(entry: Any) -> int:

@@ -15,13 +15,13 @@ from dynograd.errors import IndexRangeError, ShapeError
 from dynograd.ops.index.indices import FULL
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, Refusal, ragged_rule
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.entries import dims_of, host, in_range, is_vector, row_numbers
 from dynograd.ragged.families.entries import entries as entries_of
 from dynograd.ragged.families.entries import number as number_of
-from dynograd.ragged.families.groups import index_of
+from dynograd.ragged.families.groups import Groups, Source, index_of, joined
 from dynograd.ragged.families.pairing import paired
 from dynograd.ragged.families.selecting import gathered, row_of, rows_at, rows_between
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes, shown
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.tensor.tensor import Tensor
@@ -47,20 +47,20 @@ def basic_index(call: Call) -> Any:
 def _dense_at(call: Call, x: Any, index: Any) -> Any:
     """A dense tensor at ragged places: `table[tokens]`."""
     entries = index if isinstance(index, tuple) else (index,)
-    ragged = [one for one in entries if isinstance(one, RaggedTensor)]
+    ragged = [entry for entry in entries if isinstance(entry, RaggedTensor)]
     like = ragged[0]
-    for one in ragged[1:]:
-        like.partition.check_same("getitem", one.partition)
+    for other in ragged[1:]:
+        like.partition.check_same("getitem", other.partition)
     if like.dtype.name == "bool":
         raise call.refuse(
             "a ragged mask has no place in a dense tensor; make it ragged with ragged_from_padded(x, lengths), or use mask.to_padded(False)."
         )
-    inner = tuple([one.packed if isinstance(one, RaggedTensor) else one for one in entries])
-    found = registry["getitem"].function(x, inner)
-    lead = next(place for place, one in enumerate(entries) if isinstance(one, RaggedTensor))
+    inner = tuple([entry.packed if isinstance(entry, RaggedTensor) else entry for entry in entries])
+    elements = run("getitem", x, inner)
+    lead = next(place for place, entry in enumerate(entries) if isinstance(entry, RaggedTensor))
     if lead:
         raise call.refuse("a ragged index of a dense tensor must stand in front; use x.movedim(dim, 0)[index].")
-    return like.with_packed(found)
+    return like.with_packed(elements)
 
 
 def item(x: RaggedTensor, index: Any) -> Any:
@@ -70,22 +70,22 @@ def item(x: RaggedTensor, index: Any) -> Any:
     entries = entries_of(x, index)
     first, rest = entries[0], entries[1:]
     if first is None:
-        return registry["unsqueeze"].function(item(x, tuple(rest)), 0) if rest else registry["unsqueeze"].function(x, 0)
+        return run("unsqueeze", item(x, tuple(rest)), 0) if rest else run("unsqueeze", x, 0)
     if isinstance(first, RaggedTensor) and first.dtype.name == "bool":
-        found = masked(x, first)
-        return item(found, (FULL,) * 2 + tuple(rest)) if rest else found
+        rows = masked(x, first)
+        return item(rows, (FULL,) * 2 + tuple(rest)) if rest else rows
     number = number_of(first)
     if number is not None:
         row = row_of(x, in_range(number, x.partition.count))
         return row[tuple(rest)] if rest else row
-    if is_vector(first) and any([is_vector(one) for one in rest]):
+    if is_vector(first) and any([is_vector(entry) for entry in rest]):
         return paired(x, first, rest)
     if is_vector(first) and np.ndim(host(first)) == 2 and host(first).dtype.kind in "iu":
         return _levels_of_rows(x, host(first), rest)
     chosen = _rows(x, first)
     return (
         _within(chosen, rest)
-        if any([one is not None and one != FULL if not isinstance(one, Tensor) else True for one in rest])
+        if any([entry is not None and entry != FULL if not isinstance(entry, Tensor) else True for entry in rest])
         or None in rest
         else chosen
     )
@@ -102,8 +102,8 @@ def _rows(x: RaggedTensor, entry: Any) -> RaggedTensor:
 def _levels_of_rows(x: RaggedTensor, index: np.ndarray, rest: list[Any]) -> Any:
     """Rows by an index of two dims: (n, k) rows, of which each n is a row of rows."""
     part = Partition(np.full(index.shape[0], index.shape[1], np.int64))
-    found = make(rows_at(x, row_numbers(x.partition.count, index.reshape(-1))), part)
-    return item(found, (FULL, FULL, *rest)) if rest else found
+    levels = make(rows_at(x, row_numbers(x.partition.count, index.reshape(-1))), part)
+    return item(levels, (FULL, FULL, *rest)) if rest else levels
 
 
 def _within(x: Any, entries: list[Any]) -> Any:
@@ -111,12 +111,12 @@ def _within(x: Any, entries: list[Any]) -> Any:
     if isinstance(x.partition, Shapes):
         return _within_shapes(x, entries)
     dim, at = 1, None
-    for place, one in enumerate(entries):
-        if one is None:
+    for place, named in enumerate(entries):
+        if named is None:
             continue
         if dim == x.place:
             at = place
-        dim += dims_of(one)
+        dim += dims_of(named)
     if at is None or (isinstance(entries[at], slice) and entries[at] == FULL):
         return _beside(x, entries, at)
     entry = entries[at]
@@ -133,14 +133,16 @@ def _within(x: Any, entries: list[Any]) -> Any:
             x = _common_places(x, entry)
             dense_entries = [FULL, *entries]
             others = entries[:at] + entries[at + 1 :]
-            pairs = any([is_vector(one) for one in others])
+            pairs = any([is_vector(other) for other in others])
             dense_entries[at + 1] = np.arange(x.shape[place]) if pairs else FULL
             return (
-                x[tuple(dense_entries)] if any([one is None or is_vector(one) or one != FULL for one in others]) else x
+                x[tuple(dense_entries)]
+                if any([other is None or is_vector(other) or other != FULL for other in others])
+                else x
             )
-        found = element(x, number)
+        elements = element(x, number)
         others = [FULL, *entries[:at], *entries[at + 1 :]]
-        return found[tuple(others)] if len(others) > 1 else found
+        return elements[tuple(others)] if len(others) > 1 else elements
     entries = [*entries]
     entries[at] = FULL
     return _beside(x, entries, at)
@@ -154,14 +156,14 @@ def _beside(x: RaggedTensor, entries: list[Any], at: int | None) -> RaggedTensor
         return x.with_packed(item(x.packed, (FULL, *entries[1:])))
     if at is None:  # the ragged dim is not named: it is whole, behind all entries
         before = entries
-        entries = [*entries, *[FULL] * (x.place - 1 - sum([dims_of(one) for one in before])), FULL]
+        entries = [*entries, *[FULL] * (x.place - 1 - sum([dims_of(entry) for entry in before])), FULL]
         at = len(entries) - 1
-    found = registry["getitem"].function(x.packed, tuple(entries))
+    elements = run("getitem", x.packed, tuple(entries))
     lead, shape_lead = entries[:at], 0
-    for one in lead:
-        if one is None or isinstance(one, slice):
+    for entry in lead:
+        if entry is None or isinstance(entry, slice):
             shape_lead += 1
-        elif number_of(one) is None:
+        elif number_of(entry) is None:
             if any(
                 [
                     number_of(other) is None and other is not None and not isinstance(other, slice)
@@ -171,20 +173,20 @@ def _beside(x: RaggedTensor, entries: list[Any], at: int | None) -> RaggedTensor
                 raise Refusal(
                     "getitem: index tensors on both sides of the ragged dim; index in two steps, x[:, index][..., other]."
                 )
-            shape_lead += getattr(one, "ndim", 1) if getattr(getattr(one, "dtype", None), "name", "") != "bool" else 1
-    return x.with_packed(found, shape_lead + 1)
+            shape_lead += (
+                getattr(entry, "ndim", 1) if getattr(getattr(entry, "dtype", None), "name", "") != "bool" else 1
+            )
+    return x.with_packed(elements, shape_lead + 1)
 
 
 def _within_shapes(x: RaggedTensor, entries: list[Any]) -> Any:
     """Rows with several ragged dims: rows of equal shape together, numbers and slices within each."""
-    from dynograd.ragged.families.groups import Groups, Source, joined
-
     groups = Groups([x])
     source = Source(x, groups)
     index = (FULL, *entries)
-    found = [registry["getitem"].function(source.dense(number), index) for number in range(len(groups.rows))]
+    by_group = [run("getitem", source.dense(number), index) for number in range(len(groups.rows))]
     call = Call("getitem", registry["getitem"], {"input": x, "index": index})
-    return joined(call, [x], groups, found)
+    return joined(call, [x], groups, by_group)
 
 
 # --- the ragged dim ----------------------------------------------------------------------------------------------------------
@@ -207,20 +209,20 @@ def element(x: RaggedTensor, number: int) -> Any:
 def _picked_dense(x: RaggedTensor, places: np.ndarray, shape: tuple[int, ...]) -> Any:
     """(B, dims in front, *shape[1:], dims behind): packed elements, one or k for each row."""
     if isinstance(x.packed, RaggedTensor):
-        found = rows_at(x.packed, places)
+        picked = rows_at(x.packed, places)
         if len(shape) == 1:
-            return found
-        return make(found, Partition(np.full(shape[0], shape[1], np.int64)))
+            return picked
+        return make(picked, Partition(np.full(shape[0], shape[1], np.int64)))
     lead = x.place - 1
     index = index_of(places, x.packed)
-    found = run("index", x.packed, [index], (*(FULL,) * lead, 0))
+    picked = run("index", x.packed, [index], (*(FULL,) * lead, 0))
     if lead:
-        found = run("permute", found, (lead, *range(lead), *range(lead + 1, found.ndim)))
+        picked = run("permute", picked, (lead, *range(lead), *range(lead + 1, picked.ndim)))
     if len(shape) == 1:
-        return found
-    rest = tuple(found.shape)[1:]
-    found = registry["reshape"].function(found, (*shape, *rest))
-    return found if not lead else run("permute", found, (0, *range(2, lead + 2), 1, *range(lead + 2, found.ndim)))
+        return picked
+    rest = tuple(picked.shape)[1:]
+    picked = run("reshape", picked, (*shape, *rest))
+    return picked if not lead else run("permute", picked, (0, *range(2, lead + 2), 1, *range(lead + 2, picked.ndim)))
 
 
 def sliced(x: RaggedTensor, entry: slice) -> RaggedTensor:
@@ -242,9 +244,9 @@ def sliced(x: RaggedTensor, entry: slice) -> RaggedTensor:
     counts = -(-(last - first) // step)
     if step == 1 and part.count and np.array_equal(counts, lengths):
         return x
-    made = Partition(counts)
-    inside = np.arange(made.total, dtype=np.int64) - np.repeat(made.offsets[:-1], counts)
-    return make(gathered(x, np.repeat(part.offsets[:-1] + first, counts) + inside * step), made, x.place)
+    kept = Partition(counts)
+    inside = np.arange(kept.total, dtype=np.int64) - np.repeat(kept.offsets[:-1], counts)
+    return make(gathered(x, np.repeat(part.offsets[:-1] + first, counts) + inside * step), kept, x.place)
 
 
 def _places_of_rows(x: RaggedTensor, index: RaggedTensor) -> RaggedTensor:
@@ -309,7 +311,7 @@ def masked(x: RaggedTensor, mask: RaggedTensor) -> RaggedTensor:
     counts = np.diff(np.concatenate(([0], np.cumsum(per_token)))[x.partition.offsets])
     if mask.packed.ndim == 1:
         return make(gathered(x, np.flatnonzero(real).astype(np.int64)), Partition(counts))
-    return make(registry["getitem"].function(x.packed, mask.packed), Partition(counts))
+    return make(run("getitem", x.packed, mask.packed), Partition(counts))
 
 
 def _rows_of_rows(x: RaggedTensor, index: RaggedTensor) -> RaggedTensor:

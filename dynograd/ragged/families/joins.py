@@ -12,7 +12,8 @@ from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
 from dynograd.ragged.families.groups import grouped
 from dynograd.ragged.families.indexing import item, sliced
-from dynograd.ragged.families.selecting import rows_between
+from dynograd.ragged.families.selecting import gathered, rows_between
+from dynograd.ragged.invoking import run
 from dynograd.ragged.making import ragged_tensor
 from dynograd.ragged.partitions import Partition, RaggedSize, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
@@ -20,18 +21,18 @@ from dynograd.ragged.tensor import RaggedTensor, make
 __all__ = ["joined_rows"]
 
 
-def as_ragged(who: str, one: Any, like: RaggedTensor) -> RaggedTensor:
+def as_ragged(who: str, x: Any, like: RaggedTensor) -> RaggedTensor:
     """A dense tensor (B, L, *) as rows of one length."""
-    if isinstance(one, RaggedTensor):
-        return one
-    if one.ndim != like.ndim or isinstance(like.partition, Shapes):
+    if isinstance(x, RaggedTensor):
+        return x
+    if x.ndim != like.ndim or isinstance(like.partition, Shapes):
         raise ShapeError(
-            f"{who}: expected tensors of {like.ndim} dims like the ragged one, got shape {tuple(one.shape)}."
+            f"{who}: expected tensors of {like.ndim} dims like the ragged one, got shape {tuple(x.shape)}."
         )
     if isinstance(like.packed, RaggedTensor):
-        return ragged_tensor([list(row.unbind(0)) for row in one.unbind(0)])
+        return ragged_tensor([list(row.unbind(0)) for row in x.unbind(0)])
     place = like.place
-    front = one.movedim(place, 1)
+    front = x.movedim(place, 1)
     flat = front.reshape(front.shape[0] * front.shape[1], *front.shape[2:])
     part = Partition(np.full(front.shape[0], front.shape[1], np.int64))
     return make(flat.movedim(0, place - 1) if place > 1 else flat, part, place)
@@ -41,71 +42,69 @@ def as_ragged(who: str, one: Any, like: RaggedTensor) -> RaggedTensor:
 def cat(call: Call) -> Any:
     """Along dim 0 the rows of all; along the ragged dim each row with those of the others."""
     tensors = list(call["tensors"])
-    like = next(one for one in tensors if isinstance(one, RaggedTensor))
+    like = next(tensor for tensor in tensors if isinstance(tensor, RaggedTensor))
     dim = normalize_dim("cat", call["dim"], like.ndim)
-    tensors = [one for one in tensors if isinstance(one, RaggedTensor) or tuple(one.shape) != (0,)]
+    tensors = [tensor for tensor in tensors if isinstance(tensor, RaggedTensor) or tuple(tensor.shape) != (0,)]
     if dim and (
         isinstance(like.partition, Shapes)
-        or any([one.place != like.place for one in tensors if isinstance(one, RaggedTensor)])
+        or any([tensor.place != like.place for tensor in tensors if isinstance(tensor, RaggedTensor)])
     ):
         return grouped(call)
     if isinstance(like.partition, Shapes):
-        rows = [row for one in tensors for row in one.unbind(0)]
+        rows = [row for tensor in tensors for row in tensor.unbind(0)]
         return ragged_tensor(
             rows, ragged_dims=[place for place, size in enumerate(like.partition.fixed, 1) if size is None]
         )
-    tensors = [as_ragged("cat", one, like) for one in tensors]
+    tensors = [as_ragged("cat", tensor, like) for tensor in tensors]
     if not dim:
         return joined_rows(tensors)
     if dim != like.place:
-        for one in tensors[1:]:
-            tensors[0].partition.check_same("cat", one.partition, ("the first", "a later"))
-        return like.with_packed(call.on({"tensors": [one.packed for one in tensors], "dim": dim - 1}), like.place)
-    parts = [one.partition for one in tensors]
-    for one in parts[1:]:
-        if one.count != parts[0].count:
+        for tensor in tensors[1:]:
+            tensors[0].partition.check_same("cat", tensor.partition, ("the first", "a later"))
+        return like.with_packed(call.on({"tensors": [tensor.packed for tensor in tensors], "dim": dim - 1}), like.place)
+    parts = [tensor.partition for tensor in tensors]
+    for part in parts[1:]:
+        if part.count != parts[0].count:
             raise ShapeError(
-                f"cat: ragged tensors of {parts[0].count} and {one.count} rows along dim {dim}. Each row needs one of the other."
+                f"cat: ragged tensors of {parts[0].count} and {part.count} rows along dim {dim}. Each row needs one of the other."
             )
-    made = Partition(sum([one.lengths for one in parts]))  # type: ignore[arg-type]
-    places = np.empty(made.total, np.int64)
-    before, shift = np.zeros(made.count, np.int64), 0
-    for one in parts:
-        target = np.repeat(made.offsets[:-1] + before - one.offsets[:-1], one.lengths) + np.arange(one.total)
-        places[target] = shift + np.arange(one.total)
-        before, shift = before + one.lengths, shift + one.total
-    together = call.on({"tensors": [one.packed for one in tensors], "dim": dim - 1})
-    from dynograd.ragged.families.selecting import gathered
-
-    return make(gathered(make(together, Partition(np.array([shift], np.int64)), dim), places), made, dim)
+    whole = Partition(sum([part.lengths for part in parts]))  # type: ignore[arg-type]
+    places = np.empty(whole.total, np.int64)
+    before, shift = np.zeros(whole.count, np.int64), 0
+    for part in parts:
+        target = np.repeat(whole.offsets[:-1] + before - part.offsets[:-1], part.lengths) + np.arange(part.total)
+        places[target] = shift + np.arange(part.total)
+        before, shift = before + part.lengths, shift + part.total
+    together = call.on({"tensors": [tensor.packed for tensor in tensors], "dim": dim - 1})
+    return make(gathered(make(together, Partition(np.array([shift], np.int64)), dim), places), whole, dim)
 
 
 def joined_rows(tensors: list[RaggedTensor]) -> RaggedTensor:
     """The rows of all of them behind one another."""
     place = tensors[0].place
-    part = Partition(np.concatenate([one.partition.lengths for one in tensors]))
+    part = Partition(np.concatenate([tensor.partition.lengths for tensor in tensors]))
     if isinstance(tensors[0].packed, RaggedTensor):
-        return make(joined_rows([one.packed for one in tensors]), part, place)
-    return make(registry["cat"].function([one.packed for one in tensors], place - 1), part, place)
+        return make(joined_rows([tensor.packed for tensor in tensors]), part, place)
+    return make(run("cat", [tensor.packed for tensor in tensors], place - 1), part, place)
 
 
 @ragged_rule("stack", kind="rows")
 def stack(call: Call) -> Any:
     """A new dim: in front, one row of rows for each; elsewhere beside the ragged dim."""
     tensors = list(call["tensors"])
-    like = next(one for one in tensors if isinstance(one, RaggedTensor))
+    like = next(tensor for tensor in tensors if isinstance(tensor, RaggedTensor))
     dim = normalize_dim("stack", call["dim"], like.ndim + 1)
-    tensors = [as_ragged("stack", one, like) for one in tensors]
+    tensors = [as_ragged("stack", tensor, like) for tensor in tensors]
     if not dim:
-        counts = np.array([one.partition.count for one in tensors], np.int64)
+        counts = np.array([tensor.partition.count for tensor in tensors], np.int64)
         return make(joined_rows(tensors), Partition(counts))
-    if isinstance(like.partition, Shapes) or any([one.place != like.place for one in tensors]):
+    if isinstance(like.partition, Shapes) or any([tensor.place != like.place for tensor in tensors]):
         return grouped(call)
-    for one in tensors[1:]:
-        tensors[0].partition.check_same("stack", one.partition, ("the first", "a later"))
+    for tensor in tensors[1:]:
+        tensors[0].partition.check_same("stack", tensor.partition, ("the first", "a later"))
     if isinstance(like.packed, RaggedTensor) and dim == 1:
-        return registry["cat"].function([registry["unsqueeze"].function(one, 1) for one in tensors], 1)
-    packed = call.on({"tensors": [one.packed for one in tensors], "dim": dim - 1})
+        return run("cat", [run("unsqueeze", tensor, 1) for tensor in tensors], 1)
+    packed = call.on({"tensors": [tensor.packed for tensor in tensors], "dim": dim - 1})
     return like.with_packed(packed, like.place + (dim <= like.place))
 
 
@@ -135,8 +134,8 @@ def _pieces(call: Call, x: RaggedTensor, size: Any, dim: int) -> list[Any]:
     if dim and (isinstance(part, Shapes) or dim != x.place):
         if isinstance(part, Shapes):
             return list(grouped(call))
-        parts = registry["split"].function(x.packed, size, dim - 1)
-        return [x.with_packed(one) for one in parts]
+        parts = run("split", x.packed, size, dim - 1)
+        return [x.with_packed(part) for part in parts]
     total = part.count if not dim else part.longest
     sizes = size if isinstance(size, list) else [size] * max(-(-total // size), 1)
     if isinstance(size, list):
@@ -148,14 +147,14 @@ def _pieces(call: Call, x: RaggedTensor, size: Any, dim: int) -> list[Any]:
                 else f"row {int(np.argmax(wrong))}, which has {part.lengths[int(np.argmax(wrong))]} elements"
             )
             raise ShapeError(f"split: split_sizes {size} sum to {sum(size)} and not to {where}.")
-    made, first = [], 0
-    for one in sizes:
+    pieces, first = [], 0
+    for count in sizes:
         if dim:
-            made.append(sliced(x, slice(first, first + one)))
+            pieces.append(sliced(x, slice(first, first + count)))
         else:
-            made.append(rows_between(x, first, min(first + one, part.count)))
-        first += one
-    return made
+            pieces.append(rows_between(x, first, min(first + count, part.count)))
+        first += count
+    return pieces
 
 
 @ragged_rule("chunk", "unsafe_chunk", kind="rows")
@@ -183,24 +182,26 @@ def tensor_split(call: Call) -> Any:
     """Along the ragged dim each row for itself, into parts as equal as its length allows."""
     x = call["input"]
     dim = normalize_dim("tensor_split", call["dim"], x.ndim)
-    given = next(one for one in (call["indices_or_sections"], call["indices"], call["sections"]) if one is not None)
-    if hasattr(given, "tolist"):
-        given = given.tolist()
+    sections = next(
+        value for value in (call["indices_or_sections"], call["indices"], call["sections"]) if value is not None
+    )
+    if hasattr(sections, "tolist"):
+        sections = sections.tolist()
     part = x.partition
     if dim and (dim != x.place or isinstance(part, Shapes)):
         if isinstance(part, Shapes):
             return grouped(call)
-        return tuple([x.with_packed(one) for one in registry["tensor_split"].function(x.packed, given, dim - 1)])
+        return tuple([x.with_packed(piece) for piece in run("tensor_split", x.packed, sections, dim - 1)])
     lengths = part.lengths if dim else np.array([part.count], np.int64)
-    if isinstance(given, int):
-        if given < 1:
-            raise RuntimeError(f"tensor_split: number of sections must be larger than 0, got {given}.")
-        sizes, more = lengths // given, lengths % given
-        ends = [sizes * (number + 1) + np.minimum(number + 1, more) for number in range(given)]
+    if isinstance(sections, int):
+        if sections < 1:
+            raise RuntimeError(f"tensor_split: number of sections must be larger than 0, got {sections}.")
+        sizes, more = lengths // sections, lengths % sections
+        ends = [sizes * (number + 1) + np.minimum(number + 1, more) for number in range(sections)]
     else:
-        ends = [np.clip(np.where(number < 0, lengths + number, number), 0, lengths) for number in map(int, given)] + [
-            lengths
-        ]
+        ends = [
+            np.clip(np.where(number < 0, lengths + number, number), 0, lengths) for number in map(int, sections)
+        ] + [lengths]
     starts = [np.zeros_like(lengths), *ends[:-1]]
     if dim:
         return tuple([_of_each(x, first, np.maximum(first, last)) for first, last in zip(starts, ends, strict=True)])
@@ -216,15 +217,15 @@ def tensor_split(call: Call) -> Any:
 def even_split(call: Call) -> Any:
     """`tensor_split` along dim 0, 1 or 2, into parts that are equal in every row."""
     x, dim = call["input"], ("vsplit", "hsplit", "dsplit").index(call.name)
-    given = call["indices_or_sections"]
-    given = given[0] if len(given) == 1 else given
+    sections = call["indices_or_sections"]
+    sections = sections[0] if len(sections) == 1 else sections
     if dim >= x.ndim:
         raise ShapeError(f"{call.name}: expected a tensor of {dim + 1} dims at least, got shape {tuple(x.shape)}.")
-    if isinstance(given, int):
+    if isinstance(sections, int):
         size = x.shape[dim]
         sizes = size.partition.lengths if isinstance(size, RaggedSize) else np.array([size])
-        wrong = sizes % max(given, 1) != 0
-        if wrong.any() or given < 1:
+        wrong = sizes % max(sections, 1) != 0
+        if wrong.any() or sections < 1:
             row = int(wrong.argmax())
             where = (
                 f"row {row} has {sizes[row]} elements"
@@ -232,18 +233,16 @@ def even_split(call: Call) -> Any:
                 else f"the size is {sizes[row]}"
             )
             raise ShapeError(
-                f"{call.name}: dim {dim} is not divisible into {given} equal parts: {where}. Use tensor_split."
+                f"{call.name}: dim {dim} is not divisible into {sections} equal parts: {where}. Use tensor_split."
             )
-    return registry["tensor_split"].function(x, given, dim)
+    return run("tensor_split", x, sections, dim)
 
 
 def _of_each(x: RaggedTensor, first: np.ndarray, last: np.ndarray) -> RaggedTensor:
     """Elements `first[i]` to `last[i]` of row i, cut to what it has."""
-    from dynograd.ragged.families.selecting import gathered
-
     first, last = np.minimum(first, x.partition.lengths), np.minimum(last, x.partition.lengths)
-    made = Partition(last - first)
-    return make(gathered(x, Partition.places_from(x.partition.offsets[:-1] + first, made)), made, x.place)
+    kept = Partition(last - first)
+    return make(gathered(x, Partition.places_from(x.partition.offsets[:-1] + first, kept)), kept, x.place)
 
 
 @ragged_rule("narrow", "narrow_copy", kind="rows")
@@ -271,7 +270,7 @@ def narrow(call: Call) -> Any:
     if not dim:
         return rows_between(x, int(low[0]), int(low[0]) + length)
     if dim != x.place:
-        return x.with_packed(registry["narrow"].function(x.packed, dim - 1, start, length))
+        return x.with_packed(run("narrow", x.packed, dim - 1, start, length))
     return _of_each(x, low, low + length)
 
 

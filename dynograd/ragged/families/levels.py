@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, results
 from dynograd.ragged.families.elementwise import spread
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.tensor.tensor import Tensor
@@ -34,21 +34,21 @@ def is_deep(x: Any) -> bool:
 
 def lifted(call: Call) -> Any:
     """The op on the rows of the lower level; the level above lies over results that have one entry for each of them."""
-    deep = [one for one in call.ragged() if is_deep(one)]
-    upper, rank = deep[0].partition, max([one.ndim for one in deep])
+    deep = [x for x in call.ragged() if is_deep(x)]
+    upper, rank = deep[0].partition, max([x.ndim for x in deep])
 
     def lowered(name: str, value: Any) -> Any:
         if name in DIMS and not isinstance(value, Tensor):
             return _lower_dims(call, value, deep[0], rank)
         if type(value) in (list, tuple):
-            return type(value)([lowered("", one) for one in value])
+            return type(value)([lowered("", entry) for entry in value])
         if isinstance(value, RaggedTensor):
             return lower(call, value, upper)
         if isinstance(value, Tensor) and value.ndim and name not in SHARED:
             return _lower_dense(call, value, upper, rank)
         return value
 
-    return raised(call.on({name: lowered(name, value) for name, value in call.given.items()}), upper)
+    return raised(call.on({name: lowered(name, value) for name, value in call.arguments.items()}), upper)
 
 
 def lower(call: Call, x: RaggedTensor, upper: Partition) -> Any:
@@ -61,21 +61,21 @@ def lower(call: Call, x: RaggedTensor, upper: Partition) -> Any:
     return x.packed
 
 
-def raised(found: Any, upper: Partition) -> Any:
+def raised(result: Any, upper: Partition) -> Any:
     """Results that have one entry for each row of the lower level, under the level above."""
 
-    def change(one: Any) -> Any:
-        if isinstance(one, RaggedTensor):
-            return make(one, upper) if one.partition.count == upper.total else one
-        return make(one, upper) if isinstance(one, Tensor) and one.ndim and one.shape[0] == upper.total else one
+    def change(x: Any) -> Any:
+        if isinstance(x, RaggedTensor):
+            return make(x, upper) if x.partition.count == upper.total else x
+        return make(x, upper) if isinstance(x, Tensor) and x.ndim and x.shape[0] == upper.total else x
 
-    return results(found, change)
+    return results(result, change)
 
 
 def _lower_dims(call: Call, value: Any, like: RaggedTensor, rank: int) -> Any:
     """Dims as the lower level counts them."""
     if type(value) in (list, tuple):
-        return type(value)([_lower_dims(call, one, like, rank) for one in value])
+        return type(value)([_lower_dims(call, dim, like, rank) for dim in value])
     if not isinstance(value, int) or isinstance(value, bool):
         return value
     if value in (0, 1) or (
@@ -94,7 +94,7 @@ def _lower_dense(call: Call, value: Any, upper: Partition, rank: int) -> Any:
     """A dense argument as the lower level has it: what a row of the upper level has of its own is repeated for the rows below."""
     shape = tuple(value.shape)
     if len(shape) == rank and shape[0] in (1, upper.count) and shape[1] == 1:
-        rows = registry["reshape"].function(value, (shape[0], *shape[2:]))
+        rows = run("reshape", value, (shape[0], *shape[2:]))
         return rows if shape[0] == 1 else spread(rows, upper)
     if len(shape) == rank or (len(shape) == rank - 1 and shape[0] == upper.total and shape[0] != 1):
         raise call.refuse(
@@ -106,10 +106,10 @@ def _lower_dense(call: Call, value: Any, upper: Partition, rank: int) -> Any:
 
 def names_upper_dims(call: Call) -> bool:
     """Whether the call names dim 0 or 1, which count the rows and those of the level below."""
-    rank = max([one.ndim for one in call.ragged()])
-    for name in DIMS & call.given.keys():
+    rank = max([x.ndim for x in call.ragged()])
+    for name in DIMS & call.arguments.keys():
         value = call[name]
-        for one in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(one, int) and not isinstance(one, bool) and one in (0, 1, -rank, 1 - rank):
+        for dim in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(dim, int) and not isinstance(dim, bool) and dim in (0, 1, -rank, 1 - rank):
                 return True
     return False

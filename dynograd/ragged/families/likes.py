@@ -6,6 +6,8 @@ import inspect
 from typing import Any
 
 from dynograd.errors import ShapeError
+from dynograd.ops.layout.joins import stack
+from dynograd.ragged.families.elementwise import repeated
 from dynograd.ragged.families.selecting import row_of
 from dynograd.ragged.families.sized import arange_of_rows, made_of_sizes
 from dynograd.ragged.interception import intercept, intercept_sizes
@@ -43,14 +45,14 @@ def install() -> None:
 
 
 def _alike(own: Any, function: Any) -> None:
-    def handler(given: dict[str, Any]) -> Any:
-        x = given.pop("input")
-        if given.get("out") is not None:
+    def handler(arguments: dict[str, Any]) -> Any:
+        x = arguments.pop("input")
+        if arguments.get("out") is not None:
             raise ShapeError(f"{own.__name__}: out= has no form for ragged tensors. Leave it away.")
-        given.pop("out", None)
-        given.pop("memory_format", None)
-        positional = [given.pop(name) for name in ("fill_value", "low", "high") if name in given]
-        return x.with_packed(function(x.packed, *positional, **given))
+        arguments.pop("out", None)
+        arguments.pop("memory_format", None)
+        positional = [arguments.pop(name) for name in ("fill_value", "low", "high") if name in arguments]
+        return x.with_packed(function(x.packed, *positional, **arguments))
 
     intercept(own, handler)
 
@@ -58,31 +60,29 @@ def _alike(own: Any, function: Any) -> None:
 def _of_sizes(who: str, function: Any) -> Any:
     """`zeros(B, T, D)` with a ragged T."""
 
-    def handler(given: dict[str, Any]) -> Any:
-        sizes = given.pop("sizes", ())
-        if (size := given.pop("size", None)) is not None:
+    def handler(arguments: dict[str, Any]) -> Any:
+        sizes = arguments.pop("sizes", ())
+        if (size := arguments.pop("size", None)) is not None:
             sizes = size if isinstance(size, (tuple, list)) else (size,)
-        if given.get("out") is not None:
+        if arguments.get("out") is not None:
             raise ShapeError(f"{who}: out= has no form for ragged tensors. Leave it away.")
-        given.pop("out", None)
+        arguments.pop("out", None)
         if who == "full":
-            value = given.pop("fill_value")
-            return made_of_sizes(who, (sizes,), lambda shape: function(shape, value, **given))
-        return made_of_sizes(who, sizes, lambda shape: function(shape, **given))
+            value = arguments.pop("fill_value")
+            return made_of_sizes(who, (sizes,), lambda shape: function(shape, value, **arguments))
+        return made_of_sizes(who, sizes, lambda shape: function(shape, **arguments))
 
     return handler
 
 
-def _multinomial(given: dict[str, Any]) -> Any:
+def _multinomial(arguments: dict[str, Any]) -> Any:
     """From each row of (B, j) weights its own draws: (B, num_samples)."""
-    x = given.pop("input")
+    x = arguments.pop("input")
     if x.ndim != 2 or isinstance(x.packed, RaggedTensor):
         raise ShapeError(f"multinomial: expected ragged weights (B, j), got shape {tuple(x.shape)}.")
-    samples, replacement = given["num_samples"], given["replacement"]
-    from dynograd.ops.layout.joins import stack
-
+    samples, replacement = arguments["num_samples"], arguments["replacement"]
     rows = [
-        randomness.multinomial(row_of(x, number), samples, replacement, generator=given["generator"])
+        randomness.multinomial(row_of(x, number), samples, replacement, generator=arguments["generator"])
         for number in range(x.partition.count)
     ]
     return stack(rows) if rows else ragged_tensor([])
@@ -104,7 +104,5 @@ def _copy(self: RaggedTensor, src: Any, non_blocking: bool = False) -> RaggedTen
         self.partition.check_same("copy_", src.partition, ("the", "the copied"))
         self.packed.copy_(src.packed, non_blocking)
     else:
-        from dynograd.ragged.families.elementwise import repeated
-
         self.packed.copy_(repeated("copy_", src, self) if hasattr(src, "shape") else src)
     return self

@@ -10,13 +10,13 @@ from dynograd import arrays
 from dynograd.errors import IndexRangeError, ShapeError
 from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.ops.loss.losses import reduction_of
-from dynograd.ops.op import registry, rows_with
+from dynograd.ops.op import rows_with
 from dynograd.ragged.calls import Call, ragged_rule
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.groups import grouped, index_of
 from dynograd.ragged.families.normalizing import channels_last
 from dynograd.ragged.families.segmented import sum_rows
 from dynograd.ragged.families.views import merged_levels
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.tensor.tensor import Tensor
@@ -31,33 +31,33 @@ _NOTE = 'mean over real tokens; reduction="sequence_mean": of each row, then ove
 def on_tokens(call: Call) -> Any:
     """The loss of packed elements."""
     ragged = call.ragged()
-    if any([isinstance(one.packed, RaggedTensor) for one in ragged]):
+    if any([isinstance(x.packed, RaggedTensor) for x in ragged]):
         return _by_levels(call, ragged)
-    like = max(ragged, key=lambda one: one.ndim)
+    like = max(ragged, key=lambda x: x.ndim)
     if isinstance(like.partition, Shapes) and call.op.row["ragged"] == "tokens":
         return _of_tokens_of_shapes(call)
-    for one in ragged:
-        if one.place != like.place:
+    for x in ragged:
+        if x.place != like.place:
             return NotImplemented
-        like.partition.check_same(call.name, one.partition)
+        like.partition.check_same(call.name, x.partition)
     for name in ("input", "target", "input1", "input2", "var", "positive", "negative"):
-        one = call.get(name)
-        if isinstance(one, Tensor) and one.ndim and not isinstance(one, RaggedTensor):
+        operand = call.get(name)
+        if isinstance(operand, Tensor) and operand.ndim and not isinstance(operand, RaggedTensor):
             return NotImplemented  # a dense one beside ragged ones broadcasts
-    given = call.map_ragged(lambda one: one.packed)
-    return _reduced(call, given, like, lambda: like.partition)
+    arguments = call.map_ragged(lambda x: x.packed)
+    return _reduced(call, arguments, like, lambda: like.partition)
 
 
 def _of_tokens_of_shapes(call: Call) -> Any:
     """Losses of tokens that lie in several ragged dims: rows of equal shape together, then over all tokens."""
     how = call["reduction"]
-    found = grouped(Call(call.key, call.op, {**call.given, "reduction": "none"}))
+    losses = grouped(Call(call.key, call.op, {**call.arguments, "reduction": "none"}))
     if how == "none":
-        return found
+        return losses
     if how == SEQUENCES:
-        means = found.mean(tuple(range(1, found.ndim)))
-        return means[found.partition.tensor("lengths", means.device) > 0].mean()
-    return found.sum() if how == "sum" else found.mean()
+        means = losses.mean(tuple(range(1, losses.ndim)))
+        return means[losses.partition.tensor("lengths", means.device) > 0].mean()
+    return losses.sum() if how == "sum" else losses.mean()
 
 
 @ragged_rule("cross_entropy.public", "nll_loss.public", kind="packed", note=_NOTE)
@@ -82,16 +82,16 @@ def of_classes(call: Call) -> Any:
     elif target.place != x.place - (x.place > 1):
         return NotImplemented
     rest = tuple(scores.shape)[:-1]
-    flat = registry["reshape"].function(scores, (-1, scores.shape[-1]))
-    labels = registry["reshape"].function(labels, (-1, scores.shape[-1]) if target.ndim == x.ndim else (-1,))
+    flat = run("reshape", scores, (-1, scores.shape[-1]))
+    labels = run("reshape", labels, (-1, scores.shape[-1]) if target.ndim == x.ndim else (-1,))
     if (
         batch_invariant() and x.place == 2 and x.ndim == 3 and target.ndim == 2
     ):  # classes stand where those of a row alone do
         flat, labels = x.packed.unsqueeze(0), target.packed.unsqueeze(0)
     shape = (x.partition.total,) if x.ndim == 3 else rest
     like = RaggedTensor.with_packed(target, target.packed, 1) if x.ndim == 3 else target
-    given = {**call.given, "input": flat, "target": labels}
-    return _reduced(call, given, like, lambda: x.partition, shape)
+    arguments = {**call.arguments, "input": flat, "target": labels}
+    return _reduced(call, arguments, like, lambda: x.partition, shape)
 
 
 @ragged_rule("linear_cross_entropy", kind="packed", note=_NOTE)
@@ -105,8 +105,8 @@ def linear_cross_entropy(call: Call) -> Any:
             f"expected ragged input (B, j, D) and target (B, j), got shapes {tuple(x.shape)} and {tuple(target.shape)}."
         )
     x.partition.check_same(call.name, target.partition, ("the input", "the target"))
-    given = {**call.given, "input": x.packed, "target": target.packed}
-    return _reduced(call, given, target, lambda: x.partition)
+    arguments = {**call.arguments, "input": x.packed, "target": target.packed}
+    return _reduced(call, arguments, target, lambda: x.partition)
 
 
 def _both_ragged(call: Call) -> tuple[RaggedTensor, RaggedTensor]:
@@ -126,17 +126,15 @@ def _both_ragged(call: Call) -> tuple[RaggedTensor, RaggedTensor]:
 def _by_levels(call: Call, ragged: list[RaggedTensor]) -> Any:
     """Several levels (documents of sentences): the loss of the elements of the level below; means of sequences are those of documents."""
     like = ragged[0]
-    for one in ragged[1:]:
-        like.partition.check_same(call.name, one.partition)
-    for one in ragged:
-        if not isinstance(one.packed, RaggedTensor):
-            raise call.refuse(
-                f"operands have different levels of rows (shapes {[tuple(one.shape) for one in ragged]})."
-            )
+    for x in ragged[1:]:
+        like.partition.check_same(call.name, x.partition)
+    for x in ragged:
+        if not isinstance(x.packed, RaggedTensor):
+            raise call.refuse(f"operands have different levels of rows (shapes {[tuple(x.shape) for x in ragged]}).")
     if call["reduction"] == SEQUENCES:
         return call.on(call.map_ragged(merged_levels))
-    found = call.on(call.map_ragged(lambda one: one.packed))
-    return like.with_packed(found) if isinstance(found, RaggedTensor) else found
+    loss = call.on(call.map_ragged(lambda x: x.packed))
+    return like.with_packed(loss) if isinstance(loss, RaggedTensor) else loss
 
 
 def _of_places(call: Call, x: RaggedTensor, target: Any) -> Any:
@@ -151,18 +149,18 @@ def _of_places(call: Call, x: RaggedTensor, target: Any) -> Any:
             f"{call.name}: expected target ({x.partition.count},), a place in each row, for scores of shape {tuple(x.shape)}, got "
             f"{tuple(target.shape)}."
         )
-    given, lengths = np.asarray(arrays.to_numpy(target.array)), x.partition.lengths
-    wrong = (given != ignored) & ((given < 0) | (given >= lengths))
+    chosen, lengths = np.asarray(arrays.to_numpy(target.array)), x.partition.lengths
+    wrong = (chosen != ignored) & ((chosen < 0) | (chosen >= lengths))
     if wrong.any():
         row = int(wrong.argmax())
         raise IndexRangeError(
-            f"{call.name}: Target {given[row]} is out of bounds: row {row} has {lengths[row]} places."
+            f"{call.name}: Target {chosen[row]} is out of bounds: row {row} has {lengths[row]} places."
         )
     counted = target != ignored
-    rows = registry["nonzero"].function(counted)[:, 0]
-    mine, at = registry["getitem"].function(x, rows), target[rows]
-    scores = registry["log_softmax.public"].function(mine, 1) if call.name == "cross_entropy" else mine
-    losses = -registry["gather.public"].function(scores, 1, at[:, None])[:, 0]
+    rows = run("nonzero", counted)[:, 0]
+    mine, at = run("getitem", x, rows), target[rows]
+    scores = run("log_softmax.public", mine, 1) if call.name == "cross_entropy" else mine
+    losses = -run("gather.public", scores, 1, at[:, None])[:, 0]
     if smoothing:
         losses = losses * (1 - smoothing) - scores.mean(1) * smoothing
     named = "mean" if call["reduction"] == SEQUENCES else call["reduction"]  # a row has one loss
@@ -180,13 +178,13 @@ def _of_places_of_tokens(call: Call, x: RaggedTensor, target: RaggedTensor) -> A
         by_token = x
     else:
         part.sizes_of(2).check_same(call.name, target.partition, ("the input", "the target"))
-        by_token = registry["transpose"].function(x, 1, 2)
+        by_token = run("transpose", x, 1, 2)
     sizes = by_token.partition.sizes  # type: ignore[attr-defined]
     tokens = make(by_token.packed, Partition(np.repeat(sizes[:, 1], sizes[:, 0])))
     how = call["reduction"]
     if how not in ("none", SEQUENCES):
         return _of_places(call, tokens, target.packed)
-    alone = Call(call.key, call.op, {**call.given, "reduction": "none"})
+    alone = Call(call.key, call.op, {**call.arguments, "reduction": "none"})
     losses = target.with_packed(_of_places(alone, tokens, target.packed))
     if how == "none":
         return losses
@@ -210,9 +208,9 @@ def _of_pixels(call: Call, x: RaggedTensor, target: RaggedTensor) -> Any:
     pixels = part.kept("pixels", lambda: Shapes(part.sizes[:, 1:], part.fixed[1:]))
     places = channels_last(part)[0]
 
-    def columns(one: Any) -> Any:
-        found = run("index", one.packed, [index_of(places, one.packed)], (0,))
-        return registry["reshape"].function(found, (pixels.total, classes))
+    def columns(operand: Any) -> Any:
+        values = run("index", operand.packed, [index_of(places, operand.packed)], (0,))
+        return run("reshape", values, (pixels.total, classes))
 
     if target.ndim == x.ndim:
         part.check_same(call.name, target.partition, ("the input", "the target"))
@@ -220,8 +218,8 @@ def _of_pixels(call: Call, x: RaggedTensor, target: RaggedTensor) -> Any:
     else:
         pixels.check_same(call.name, target.partition, ("the input", "the target"))
         labels = target.packed
-    given = {**call.given, "input": columns(x), "target": labels}
-    return _reduced(call, given, make(x.packed, pixels, 0), lambda: pixels)
+    arguments = {**call.arguments, "input": columns(x), "target": labels}
+    return _reduced(call, arguments, make(x.packed, pixels, 0), lambda: pixels)
 
 
 def _classes_last(packed: Any, place: int) -> Any:
@@ -231,37 +229,37 @@ def _classes_last(packed: Any, place: int) -> Any:
     return run("permute", packed, (*range(1, packed.ndim), 0))
 
 
-def _reduced(call: Call, given: dict[str, Any], like: Any, rows: Any, shape: tuple[int, ...] | None = None) -> Any:
+def _reduced(call: Call, arguments: dict[str, Any], like: Any, rows: Any, shape: tuple[int, ...] | None = None) -> Any:
     """The loss of these packed elements, reduced as the call says."""
-    legacy = given.get("size_average") is not None or given.get("reduce") is not None
-    how = given["reduction"]
+    legacy = arguments.get("size_average") is not None or arguments.get("reduce") is not None
+    how = arguments["reduction"]
     if how == "batchmean":
-        return call.on({**given, "reduction": "sum"}) / max(rows().count, 1)
+        return call.on({**arguments, "reduction": "sum"}) / max(rows().count, 1)
     if how != SEQUENCES or legacy:
-        found = call.on(given)
-        if found.ndim:
-            found = found if shape is None else registry["reshape"].function(found, shape)
-            return like.with_packed(found)
-        return found
+        loss = call.on(arguments)
+        if loss.ndim:
+            loss = loss if shape is None else run("reshape", loss, shape)
+            return like.with_packed(loss)
+        return loss
     part = rows()
     if like.place != 1 and not isinstance(part, Shapes):
         raise call.refuse("reduction='sequence_mean' wants the ragged dim in dim 1. Use x.transpose(1, 2).")
-    losses = call.on({**given, "reduction": "none"})
-    flat = registry["reshape"].function(losses, (part.total, -1)) if part.total else losses.new_zeros(0, 1)
-    weights = _token_weights(given, flat) if "ignore_index" in given else None
+    losses = call.on({**arguments, "reduction": "none"})
+    flat = run("reshape", losses, (part.total, -1)) if part.total else losses.new_zeros(0, 1)
+    weights = _token_weights(arguments, flat) if "ignore_index" in arguments else None
     sums = run("sum", sum_rows(flat, part), (1,), False)
     if weights is None:
         counts = part.tensor("lengths", flat.device).to(flat.dtype) * flat.shape[1]
     else:
-        counts = run("sum", sum_rows(registry["reshape"].function(weights, tuple(flat.shape)), part), (1,), False)
+        counts = run("sum", sum_rows(run("reshape", weights, tuple(flat.shape)), part), (1,), False)
     there = part.tensor("lengths", flat.device) > 0
     means = sums / run("where", there, counts, 1.0)
     return means.sum() / there.sum()
 
 
-def _token_weights(given: dict[str, Any], like: Any) -> Any:
+def _token_weights(arguments: dict[str, Any], like: Any) -> Any:
     """What the mean of a row divides by, token by token; None where each token counts one."""
-    target, weight, ignored = given["target"], given.get("weight"), given["ignore_index"]
+    target, weight, ignored = arguments["target"], arguments.get("weight"), arguments["ignore_index"]
     if target.dtype.is_floating_point:
         return None  # probabilities
     counted = target != (-100 if ignored is None else ignored)
@@ -285,7 +283,7 @@ def ctc_loss(call: Call) -> Any:
         lengths = x.partition.tensor("lengths", x.device)
         if isinstance(targets, RaggedTensor) and targets.partition.count != x.partition.count:
             x.partition.check_same(call.name, targets.partition, ("the log_probs", "the targets"))
-        x = registry["transpose"].function(x.to_padded(0.0), 0, 1)
+        x = run("transpose", x.to_padded(0.0), 0, 1)
     if isinstance(targets, RaggedTensor):
         if target_lengths is not None:
             raise ValueError(

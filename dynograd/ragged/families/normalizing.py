@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.groups import index_of
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Shapes
 from dynograd.ragged.tensor import RaggedTensor
 
@@ -28,12 +27,12 @@ def batch_norm(call: Call) -> Any:
             f"dim 1 counts the channels, but of shape {tuple(x.shape)} it is ragged. Use x.transpose(1, 2), which has shape (B, C, j)."
         )
     if not isinstance(part, Shapes):
-        found = call.with_(input=registry["unsqueeze"].function(x.packed, 0))
-        return x.with_packed(registry["squeeze"].function(found, 0))
+        result = call.with_(input=run("unsqueeze", x.packed, 0))
+        return x.with_packed(run("squeeze", result, 0))
     places, back = channels_last(part)
     columns = run("index", x.packed, [index_of(places, x.packed)], (0,))
-    found = call.with_(input=registry["reshape"].function(columns, (-1, part.fixed[0])))
-    return x.with_packed(run("index", registry["reshape"].function(found, (-1,)), [index_of(back, x.packed)], (0,)))
+    result = call.with_(input=run("reshape", columns, (-1, part.fixed[0])))
+    return x.with_packed(run("index", run("reshape", result, (-1,)), [index_of(back, x.packed)], (0,)))
 
 
 def channels_last(part: Shapes) -> tuple[np.ndarray, np.ndarray]:

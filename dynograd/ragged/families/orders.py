@@ -14,9 +14,10 @@ from dynograd.ops.index.indices import FULL
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule, results
 from dynograd.ragged.families import segmented
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.groups import grouped, index_of
 from dynograd.ragged.families.reductions import across_rows, flat_rows, refuse_short
+from dynograd.ragged.families.selecting import rows_at
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.ragged.uniform import as_dense, as_ragged, lines_of
@@ -89,13 +90,13 @@ def unfold(call: Call) -> Any:
         part, place = x.partition, x.place
         if part.count:
             refuse_short(call, part, size, f"maximum size for a window at dimension {place} is that of the row")
-        made = Partition((part.lengths - size) // step + 1)
-        number = np.arange(made.total, dtype=np.int64) - np.repeat(made.offsets[:-1], made.lengths)
-        first = np.repeat(part.offsets[:-1], made.lengths) + number * step
+        windows = Partition((part.lengths - size) // step + 1)
+        number = np.arange(windows.total, dtype=np.int64) - np.repeat(windows.offsets[:-1], windows.lengths)
+        first = np.repeat(part.offsets[:-1], windows.lengths) + number * step
         index = index_of(first[:, None] + np.arange(size), x.packed)
-        found = run("index", x.packed, [index], (*(FULL,) * (place - 1), 0))
-        rest = range(found.ndim)
-        return make(run("permute", found, (*rest[:place], *rest[place + 1 :], place)), made, place)
+        elements = run("index", x.packed, [index], (*(FULL,) * (place - 1), 0))
+        rest = range(elements.ndim)
+        return make(run("permute", elements, (*rest[:place], *rest[place + 1 :], place)), windows, place)
 
     x = call["input"]
     if normalize_dim("unfold", call["dimension"], x.ndim) == x.place and not isinstance(x.packed, RaggedTensor):
@@ -107,7 +108,7 @@ def unfold(call: Call) -> Any:
 def renorm(call: Call) -> Any:
     """Slices of a dim beside the ragged one, each over all real elements."""
     x = call["input"]
-    return along(call, call["dim"], lambda one: x.with_packed(call.with_(input=x.packed, dim=x.place - 1)))
+    return along(call, call["dim"], lambda _: x.with_packed(call.with_(input=x.packed, dim=x.place - 1)))
 
 
 def along(call: Call, dim: int, of_rows: Any, name: str = "dim", keeps_rows: bool = True) -> Any:
@@ -124,7 +125,7 @@ def along(call: Call, dim: int, of_rows: Any, name: str = "dim", keeps_rows: boo
         dense = as_dense(x)
         if dense is None:
             return of_rows(x)
-        return results(call.with_(input=dense), lambda one: as_ragged(one, x) if keeps_rows else one)
+        return results(call.with_(input=dense), lambda result: as_ragged(result, x) if keeps_rows else result)
     return results(call.with_(input=x.packed, **{name: dim - 1}), x.with_packed)
 
 
@@ -134,14 +135,14 @@ def _of_rows(x: RaggedTensor, function: Any) -> RaggedTensor:
     return _back(x, part, rest, function(flat, part))
 
 
-def _back(x: RaggedTensor, part: Partition, rest: tuple[int, ...], found: Any) -> RaggedTensor:
+def _back(x: RaggedTensor, part: Partition, rest: tuple[int, ...], flat: Any) -> RaggedTensor:
     """(total, D) as the packed elements of `x`."""
     place = x.place
     if len(rest) != 1:
-        found = run("view", found, (part.total, *rest))
+        flat = run("view", flat, (part.total, *rest))
     if place > 1:
-        found = run("permute", found, (*range(1, place), 0, *range(place, len(rest) + 1)))
-    return x.with_packed(found)
+        flat = run("permute", flat, (*range(1, place), 0, *range(place, len(rest) + 1)))
+    return x.with_packed(flat)
 
 
 def reordered(x: RaggedTensor, key: Any, places: Any) -> RaggedTensor:
@@ -177,14 +178,10 @@ def flip(call: Call) -> Any:
 
 
 def _rows_reversed(x: RaggedTensor) -> RaggedTensor:
-    from dynograd.ragged.families.selecting import rows_at
-
     return rows_at(x, np.arange(x.partition.count, dtype=np.int64)[::-1])
 
 
 def _level_reversed(x: RaggedTensor) -> RaggedTensor:
-    from dynograd.ragged.families.selecting import rows_at
-
     part = x.partition
     return rows_at(x.packed, np.repeat(part.offsets[:-1] + part.offsets[1:] - 1, part.lengths) - np.arange(part.total))
 
@@ -199,8 +196,6 @@ def roll(call: Call) -> Any:
 
 
 def _rolled(call: Call, x: RaggedTensor, shift: int, dim: int) -> RaggedTensor:
-    from dynograd.ragged.families.selecting import rows_at
-
     part = x.partition
     if not dim:
         return rows_at(x, (np.arange(part.count, dtype=np.int64) - shift) % max(part.count, 1))
@@ -232,10 +227,12 @@ def topk(call: Call) -> Any:
             return grouped(call)
         flat, part, rest = flat_rows(x, [])
         places = segmented.places(flat, part, "largest" if call["largest"] else "smallest", k)
-        made = [run("view", one, (part.count, k, *rest)) for one in (segmented.picked(flat, part, places, k), places)]
+        picked = [
+            run("view", picks, (part.count, k, *rest)) for picks in (segmented.picked(flat, part, places, k), places)
+        ]
         if x.place > 1:
             order = (0, *range(2, x.place + 1), 1, *range(x.place + 1, x.ndim))
-            made = [run("permute", one, order) for one in made]
-        return named_outputs(registry["topk"])(*made)
+            picked = [run("permute", picks, order) for picks in picked]
+        return named_outputs(registry["topk"])(*picked)
 
     return along(call, call["dim"], of_rows, keeps_rows=False)

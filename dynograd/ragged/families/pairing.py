@@ -12,12 +12,11 @@ import numpy as np
 
 from dynograd.errors import IndexRangeError, ShapeError
 from dynograd.ops.index.indices import FULL
-from dynograd.ops.op import registry
 from dynograd.ragged.calls import Refusal
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.entries import host, is_vector, number, row_numbers
 from dynograd.ragged.families.groups import index_of
 from dynograd.ragged.families.selecting import row_of, rows_at
+from dynograd.ragged.invoking import run
 from dynograd.ragged.making import ragged_tensor
 from dynograd.ragged.partitions import Shapes
 from dynograd.ragged.tensor import RaggedTensor
@@ -27,37 +26,37 @@ __all__ = ["paired"]
 
 def paired(x: RaggedTensor, first: Any, rest: list[Any]) -> Any:
     """`x[first, *rest]`, where `first` and some of `rest` are vectors."""
-    if any([one is None or isinstance(one, RaggedTensor) for one in rest]):
+    if any([entry is None or isinstance(entry, RaggedTensor) for entry in rest]):
         raise Refusal("getitem: pairs of index vectors beside None or a ragged index; index in two steps.")
     numbers = _vector(first, x.partition.count)
-    vectors = [_vector(one, None) if is_vector(one) else None for one in rest]
+    vectors = [_vector(entry, None) if is_vector(entry) else None for entry in rest]
     try:
-        rows, *others = np.broadcast_arrays(numbers, *[one for one in vectors if one is not None])
+        rows, *others = np.broadcast_arrays(numbers, *[vector for vector in vectors if vector is not None])
     except ValueError:
-        shapes = [one.shape for one in (numbers, *vectors) if one is not None]
+        shapes = [vector.shape for vector in (numbers, *vectors) if vector is not None]
         raise ShapeError(f"getitem: index vectors go together pair by pair, but have shapes {shapes}.") from None
     row_list, left = row_numbers(x.partition.count, rows), iter(others)
-    entries = [one if vector is None else next(left) for one, vector in zip(rest, vectors, strict=True)]
+    entries = [entry if vector is None else next(left) for entry, vector in zip(rest, vectors, strict=True)]
     entries += [FULL] * (x.ndim - 1 - len(entries))
     if isinstance(x.partition, Shapes):
         return _one_by_one(x, row_list, entries)
     at = x.place - 1
     if isinstance(entries[at], np.ndarray):
         return _elements(x, row_list, entries, at)
-    if at and any([isinstance(one, np.ndarray) for one in entries[:at]]):
+    if at and any([isinstance(entry, np.ndarray) for entry in entries[:at]]):
         return _one_by_one(x, row_list, entries)
     return _beside(rows_at(x, row_list), entries, at)
 
 
 def _vector(entry: Any, count: int | None) -> np.ndarray:
-    found = host(entry)
-    if found.dtype.kind == "b":
-        found = row_numbers(count, found) if count is not None else np.flatnonzero(found)
-    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+    numbers = host(entry)
+    if numbers.dtype.kind == "b":
+        numbers = row_numbers(count, numbers) if count is not None else np.flatnonzero(numbers)
+    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
         raise Refusal(
-            f"getitem: index vectors of pairs must be vectors of integers, got {found.dtype} of shape {found.shape}."
+            f"getitem: index vectors of pairs must be vectors of integers, got {numbers.dtype} of shape {numbers.shape}."
         )
-    return found.astype(np.int64)
+    return numbers.astype(np.int64)
 
 
 def _elements(x: RaggedTensor, rows: np.ndarray, entries: list[Any], at: int) -> Any:
@@ -75,7 +74,7 @@ def _elements(x: RaggedTensor, rows: np.ndarray, entries: list[Any], at: int) ->
     if isinstance(x.packed, RaggedTensor):
         return _again(rows_at(x.packed, places), others)
     front = x.packed if not at else run("permute", x.packed, (at, *range(at), *range(at + 1, x.packed.ndim)))
-    return registry["getitem"].function(front, (index_of(places, front), *[_given(one, front) for one in others]))
+    return run("getitem", front, (index_of(places, front), *[_given(other, front) for other in others]))
 
 
 def _beside(x: RaggedTensor, entries: list[Any], at: int) -> Any:
@@ -83,26 +82,26 @@ def _beside(x: RaggedTensor, entries: list[Any], at: int) -> Any:
     own, later = entries[at], entries[at + 1 :]
     alone = number(own)
     if own != FULL:
-        x = registry["getitem"].function(x, (FULL, *entries[:at], own))
+        x = run("getitem", x, (FULL, *entries[:at], own))
         if alone is not None:
             return _again(x, [*[FULL] * at, *later])
     rows = x.partition.array("rows")
-    spread = [one[rows] if isinstance(one, np.ndarray) else one for one in later]
+    spread = [entry[rows] if isinstance(entry, np.ndarray) else entry for entry in later]
     if isinstance(x.packed, RaggedTensor):
         return x.with_packed(paired(x.packed, np.arange(x.partition.total), spread))
     if at:
         return _one_by_one(x, np.arange(x.partition.count), [*[FULL] * (at + 1), *later])
     every = index_of(np.arange(x.partition.total), x.packed)
-    return x.with_packed(registry["getitem"].function(x.packed, (every, *[_given(one, x.packed) for one in spread])))
+    return x.with_packed(run("getitem", x.packed, (every, *[_given(entry, x.packed) for entry in spread])))
 
 
-def _again(found: Any, entries: list[Any]) -> Any:
+def _again(x: Any, entries: list[Any]) -> Any:
     """The other entries of (n, *): vectors are paired with the n."""
-    if all([isinstance(one, slice) and one == FULL for one in entries]):
-        return found
-    if not any([isinstance(one, np.ndarray) for one in entries]):
-        return found[(FULL, *entries)]
-    return found[(np.arange(len(found)), *entries)]
+    if all([isinstance(entry, slice) and entry == FULL for entry in entries]):
+        return x
+    if not any([isinstance(entry, np.ndarray) for entry in entries]):
+        return x[(FULL, *entries)]
+    return x[(np.arange(len(x)), *entries)]
 
 
 def _given(entry: Any, like: Any) -> Any:
@@ -111,14 +110,14 @@ def _given(entry: Any, like: Any) -> Any:
 
 def _one_by_one(x: RaggedTensor, rows: np.ndarray, entries: list[Any]) -> Any:
     """Pair by pair: rows with several ragged dims, or with vectors in front of the ragged one."""
-    found = [
-        row_of(x, int(row))[tuple([int(one[pair]) if isinstance(one, np.ndarray) else one for one in entries])]
+    elements = [
+        row_of(x, int(row))[tuple([int(entry[pair]) if isinstance(entry, np.ndarray) else entry for entry in entries])]
         for pair, row in enumerate(rows)
     ]
-    if not found:
+    if not elements:
         return x.packed[:0] if not isinstance(x.packed, RaggedTensor) else x.packed.packed[:0]
     part = x.partition
     ragged = [dim for dim, size in enumerate(part.fixed) if size is None] if isinstance(part, Shapes) else [x.place - 1]
-    left = [dim for dim, one in enumerate(entries) if isinstance(one, slice)]
+    left = [dim for dim, entry in enumerate(entries) if isinstance(entry, slice)]
     dims = [left.index(dim) + 1 for dim in ragged if dim in left]
-    return ragged_tensor(found, ragged_dims=dims) if dims else registry["stack"].function(found, 0)
+    return ragged_tensor(elements, ragged_dims=dims) if dims else run("stack", elements, 0)

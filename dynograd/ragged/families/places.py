@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 
 from dynograd.base.shapes import normalize_dim
+from dynograd.errors import ShapeError
 from dynograd.ops.op import registry, rows_with
 from dynograd.ragged.calls import Call, ragged_rule
-from dynograd.ragged.families.elementwise import aligned, run
+from dynograd.ragged.families.elementwise import aligned
 from dynograd.ragged.families.groups import grouped, index_of
 from dynograd.ragged.families.indexing import masked
 from dynograd.ragged.families.reductions import across_rows, all_elements
-from dynograd.ragged.families.selecting import gathered
+from dynograd.ragged.families.selecting import gathered, rows_at
 from dynograd.ragged.families.within_rows import moved_along_rows
+from dynograd.ragged.invoking import run
+from dynograd.ragged.making import ragged_tensor
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.tensor.creation import full
@@ -45,13 +48,13 @@ def places_of_rows(call: Call) -> Any:
     simple = not isinstance(first.partition, Shapes) and isinstance(call["input"], RaggedTensor) and dim != first.place
     if simple and call.name != "diagonal_scatter":
         same = all(call[name].place == first.place and call[name].partition.same(first.partition) for name in names)
-        wanted = [name for name in ("index", "indices", "src", "source") if getattr(call.get(name), "ndim", 0) > 1]
-        if same and all(name in names for name in wanted):
+        needed = [name for name in ("index", "indices", "src", "source") if getattr(call.get(name), "ndim", 0) > 1]
+        if same and all(name in names for name in needed):
             return first.with_packed(call.with_(**{name: call[name].packed for name in names}, dim=dim - 1))
     if call.name in ("gather", "scatter", "scatter_add", "scatter_reduce", "scatter_number") and dim == first.place:
-        found = moved_along_rows(call, call["input"], call["index"])
-        if found is not None:
-            return found
+        result = moved_along_rows(call, call["input"], call["index"])
+        if result is not None:
+            return result
     return grouped(call)
 
 
@@ -75,38 +78,33 @@ def take(call: Call) -> Any:
             else {"source": all_elements(source)}
         )
         return x.with_packed(call.with_(input=x.packed, **inner))
-    found = call.with_(input=all_elements(x), index=index.packed if like is not None else index)
-    return found if like is None else like.with_packed(found)
+    elements = call.with_(input=all_elements(x), index=index.packed if like is not None else index)
+    return elements if like is None else like.with_packed(elements)
 
 
 @ragged_rule("masked_select", kind="rows")
 def masked_select(call: Call) -> Any:
     """(B, j): of each row the elements where the mask is true."""
-    found = aligned(call.name, {"input": call["input"], "mask": call["mask"]})
-    if found is None:
+    aligned_operands = aligned(call.name, {"input": call["input"], "mask": call["mask"]})
+    if aligned_operands is None:
         return grouped(call)
-    like, given = found
+    like, packed = aligned_operands
     if isinstance(like.packed, RaggedTensor):
-        return like.with_packed(registry["masked_select"].function(given["input"], given["mask"]))
+        return like.with_packed(run("masked_select", packed["input"], packed["mask"]))
     shape = (
-        tuple(registry["mul"].function(given["input"].detach(), given["mask"]).shape)
+        tuple(run("mul", packed["input"].detach(), packed["mask"]).shape)
         if not isinstance(like.partition, Shapes)
         else None
     )
     stretched = [
-        one if shape is None or tuple(one.shape) == shape else run("expand.public", one, shape)
-        for one in given.values()
+        operand if shape is None or tuple(operand.shape) == shape else run("expand.public", operand, shape)
+        for operand in packed.values()
     ]
-    x, mask = [like.with_packed(one) for one in stretched]
+    x, mask = [like.with_packed(operand) for operand in stretched]
     if like.place > 1:
         order = (0, like.place, *[dim for dim in range(1, like.ndim) if dim != like.place])
         if call["input"].ndim > 2:
-            rows = [
-                registry["masked_select"].function(one, real)
-                for one, real in zip(x.unbind(), mask.unbind(), strict=True)
-            ]
-            from dynograd.ragged.making import ragged_tensor
-
+            rows = [run("masked_select", row, real) for row, real in zip(x.unbind(), mask.unbind(), strict=True)]
             return ragged_tensor(rows, ragged_dims=1)
         x, mask = x.permute(order), mask.permute(order)  # type: ignore[assignment]
     return masked(x, mask)
@@ -115,28 +113,28 @@ def masked_select(call: Call) -> Any:
 @ragged_rule("masked_scatter", kind="packed")
 def masked_scatter(call: Call) -> Any:
     """Elements of the source in the order of the rows."""
-    found = aligned(call.name, {"input": call["input"], "mask": call["mask"]})
-    if found is None or found[0].place > 1:
+    aligned_operands = aligned(call.name, {"input": call["input"], "mask": call["mask"]})
+    if aligned_operands is None or aligned_operands[0].place > 1:
         raise call.refuse(
             "the elements of the source go in the order of the rows: the ragged dim must be dim 1. Use where(mask, a, b)."
         )
-    return found[0].with_packed(call.with_(**found[1], source=all_elements(call["source"])))
+    return aligned_operands[0].with_packed(call.with_(**aligned_operands[1], source=all_elements(call["source"])))
 
 
 @ragged_rule("nonzero", "nonzero.public", "argwhere", "nonzero_static", kind="packed")
 def nonzero(call: Call) -> Any:
     """(n, dims) dense: the row, the place in the row, and the rest."""
     x = call["input"]
-    found = _places_of(x)
+    places = _places_of(x)
     if call.name == "nonzero_static":
         size, value = call["size"], call["fill_value"]
-        found = found[:size]
-        missing = size - found.shape[0]
+        places = places[:size]
+        missing = size - places.shape[0]
         if missing > 0:
-            filler = full((missing, x.ndim), value, dtype=found.dtype, device=found.device)
-            found = registry["cat"].function([found, filler], 0)
-        return found
-    return tuple(registry["unbind"].function(found, 1)) if call.get("as_tuple") else found
+            filler = full((missing, x.ndim), value, dtype=places.dtype, device=places.device)
+            places = run("cat", [places, filler], 0)
+        return places
+    return tuple(run("unbind", places, 1)) if call.get("as_tuple") else places
 
 
 def _places_of(x: RaggedTensor) -> Any:
@@ -145,20 +143,20 @@ def _places_of(x: RaggedTensor) -> Any:
         raise_for = [place for place, size in enumerate(part.fixed, 1) if size is None]
         rows = [run("nonzero", row) for row in x.detach().unbind()]
         numbers = index_of(
-            np.repeat(np.arange(part.count, dtype=np.int64), [one.shape[0] for one in rows]), x.packed
+            np.repeat(np.arange(part.count, dtype=np.int64), [row.shape[0] for row in rows]), x.packed
         ).reshape(-1, 1)
         assert raise_for
-        return registry["cat"].function([numbers, registry["cat"].function(rows, 0)], 1)
+        return run("cat", [numbers, run("cat", rows, 0)], 1)
     inner = _places_of(x.packed) if isinstance(x.packed, RaggedTensor) else run("nonzero", x.packed)
     at = x.place - 1
     tokens = inner[:, at]
     rows = part.tensor("rows", x.device)[tokens].reshape(-1, 1)
     places = part.tensor("places", x.device)[tokens].reshape(-1, 1)
-    found = registry["cat"].function([rows, inner[:, :at], places, inner[:, at + 1 :]], 1)
+    places_of_dims = run("cat", [rows, inner[:, :at], places, inner[:, at + 1 :]], 1)
     if x.place > 1:  # rows in order
         order = run("argsort", rows.reshape(-1), 0, False)
-        found = found[order]
-    return found
+        places_of_dims = places_of_dims[order]
+    return places_of_dims
 
 
 @ragged_rule("unique", "unique.public", "unique_consecutive", "bincount", "bincount.public", kind="packed")
@@ -172,21 +170,21 @@ def distinct(call: Call) -> Any:
             "slices along a dim: rows differ in length. Use x.values() for the distinct elements of the packed dim."
         )
     changed = {"weights": all_elements(call["weights"])} if isinstance(call.get("weights"), RaggedTensor) else {}
-    found = call.with_(input=all_elements(x), **changed)
+    result = call.with_(input=all_elements(x), **changed)
     count = all_elements(x).shape[0]
-    if not call.get("return_inverse") or not isinstance(found, tuple):
-        return found
-    made = [
-        x.with_packed(one.reshape(tuple(x.packed.shape))) if number == 1 and one.shape[0] == count else one
-        for number, one in enumerate(found)
+    if not call.get("return_inverse") or not isinstance(result, tuple):
+        return result
+    shaped = [
+        x.with_packed(part.reshape(tuple(x.packed.shape))) if number == 1 and part.shape[0] == count else part
+        for number, part in enumerate(result)
     ]
-    return tuple(made)
+    return tuple(shaped)
 
 
 @ragged_rule("pad", kind="rows", note="numbers added to each row; in front of and behind the ragged dim too")
 def pad(call: Call) -> Any:
     """The ragged dim of each row grows, or shrinks where the padding is negative."""
-    x, sides = call["input"], [int(one) for one in call["pad"]]
+    x, sides = call["input"], [int(side) for side in call["pad"]]
     rank = x.ndim
     if len(sides) % 2 or len(sides) // 2 > rank:
         raise call.refuse(f"expected pairs of sides for at most {rank} dims, got {tuple(sides)}.")
@@ -208,7 +206,7 @@ def pad(call: Call) -> Any:
     for dim, pair in pairs.items():
         at = 2 * (x.packed.ndim - dim)
         flat[at : at + 2] = pair
-    return x.with_packed(registry["pad"].function(x.packed, flat, "constant", value))
+    return x.with_packed(run("pad", x.packed, flat, "constant", value))
 
 
 def padded_rows(x: RaggedTensor, before: int, behind: int, value: Any) -> RaggedTensor:
@@ -217,10 +215,8 @@ def padded_rows(x: RaggedTensor, before: int, behind: int, value: Any) -> Ragged
     short = part.lengths + before + behind < 0
     if short.any():
         row = int(short.argmax())
-        from dynograd.errors import ShapeError
-
         raise ShapeError(f"pad: row {row} has {part.lengths[row]} elements, too few to take {-before - behind} away.")
-    made = Partition(part.lengths + before + behind)
+    padded = Partition(part.lengths + before + behind)
     first = max(-before, 0)
     kept = Partition(np.maximum(np.minimum(part.lengths, part.lengths + behind) - first, 0))
     if min(before, behind) < 0:
@@ -228,10 +224,10 @@ def padded_rows(x: RaggedTensor, before: int, behind: int, value: Any) -> Ragged
         if max(before, behind) <= 0:
             return x
     packed = x.packed if place == 1 else x.packed.movedim(place - 1, 0)
-    base = full((made.total, *packed.shape[1:]), value, dtype=packed.dtype, device=packed.device)
-    places = Partition.places_from(made.offsets[:-1] + max(before, 0), kept)
-    found = base.index_copy(0, index_of(places, packed), packed)
-    return make(found if place == 1 else found.movedim(0, place - 1), made, place)
+    base = full((padded.total, *packed.shape[1:]), value, dtype=packed.dtype, device=packed.device)
+    places = Partition.places_from(padded.offsets[:-1] + max(before, 0), kept)
+    filled = base.index_copy(0, index_of(places, packed), packed)
+    return make(filled if place == 1 else filled.movedim(0, place - 1), padded, place)
 
 
 @ragged_rule("repeat", "repeat.public", "tile", kind="rows")
@@ -247,7 +243,7 @@ def repeat(call: Call) -> Any:
     )
     if len(counts) == 1 and isinstance(counts[0], (tuple, list)):
         counts = counts[0]
-    counts = tuple([int(one) for one in counts])
+    counts = tuple([int(count) for count in counts])
     if call.name == "tile":
         counts = (1,) * (x.ndim - len(counts)) + counts
     if len(counts) != x.ndim:
@@ -288,8 +284,6 @@ def repeat_interleave(call: Call) -> Any:
     counts = np.broadcast_to(counts, (size,))
     numbers = np.repeat(np.arange(size, dtype=np.int64), counts)
     if not dim:
-        from dynograd.ragged.families.selecting import rows_at
-
         return rows_at(x, numbers)
     lengths = np.diff(np.concatenate(([0], np.cumsum(counts)))[part.offsets])
     return make(gathered(x, numbers), Partition(lengths), x.place)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
-from dynograd.ragged.families.elementwise import run, spread
+from dynograd.ragged.families.each import each
+from dynograd.ragged.families.elementwise import spread
 from dynograd.ragged.families.groups import grouped
 from dynograd.ragged.families.levels import is_deep, lifted, lower, raised
 from dynograd.ragged.families.row_products import multiplied
 from dynograd.ragged.families.subscripts import spelled
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Shapes
 from dynograd.ragged.tensor import RaggedTensor
 
@@ -24,57 +25,57 @@ __all__ = ["matmul"]
 )
 def matmul(call: Call) -> Any:
     """A matrix that all rows share multiplies the packed elements; matrices of each row multiply that row."""
-    one, two = call["input"], call["other"]
-    if isinstance(one, RaggedTensor) and not isinstance(two, RaggedTensor):
-        simple = not isinstance(one.partition, Shapes) and one.place < one.ndim - 1
-        if simple and (two.ndim <= 2 or all(size == 1 for size in tuple(two.shape)[:-2])):
-            matrix = two if two.ndim <= 2 else registry["reshape"].function(two, tuple(two.shape)[-2:])
-            return one.with_packed(run("matmul", one.packed, matrix))
-    elif isinstance(two, RaggedTensor) and not isinstance(one, RaggedTensor):
-        simple = not isinstance(two.partition, Shapes) and two.place == two.ndim - 1 and two.ndim > 2
-        if simple and one.ndim == 2 and not isinstance(two.packed, RaggedTensor):
-            return two.with_packed(run("matmul", one, two.packed))
-    for x in (one, two):
+    a, b = call["input"], call["other"]
+    if isinstance(a, RaggedTensor) and not isinstance(b, RaggedTensor):
+        simple = not isinstance(a.partition, Shapes) and a.place < a.ndim - 1
+        if simple and (b.ndim <= 2 or all(size == 1 for size in tuple(b.shape)[:-2])):
+            matrix = b if b.ndim <= 2 else run("reshape", b, tuple(b.shape)[-2:])
+            return a.with_packed(run("matmul", a.packed, matrix))
+    elif isinstance(b, RaggedTensor) and not isinstance(a, RaggedTensor):
+        simple = not isinstance(b.partition, Shapes) and b.place == b.ndim - 1 and b.ndim > 2
+        if simple and a.ndim == 2 and not isinstance(b.packed, RaggedTensor):
+            return b.with_packed(run("matmul", a, b.packed))
+    for x in (a, b):
         if is_deep(x):
             return lifted(call)
-    if one.ndim == 2 and isinstance(one, RaggedTensor) and isinstance(two, RaggedTensor) and two.ndim == 2:
+    if a.ndim == 2 and isinstance(a, RaggedTensor) and isinstance(b, RaggedTensor) and b.ndim == 2:
         raise call.refuse(
             "the product of two ragged matrices (B, j) would sum over elements of different rows. Use (x * y).sum(1), or unsqueeze."
         )
-    if isinstance(one, RaggedTensor) and one.ndim == 2 and isinstance(two, RaggedTensor):
-        return _of_rows(call, one.unsqueeze(1), two).squeeze(1)
-    if isinstance(two, RaggedTensor) and two.ndim == 2:
-        return _of_rows(call, one, two.unsqueeze(2)).squeeze(-1)
-    return _of_rows(call, one, two)
+    if isinstance(a, RaggedTensor) and a.ndim == 2 and isinstance(b, RaggedTensor):
+        return _of_rows(call, a.unsqueeze(1), b).squeeze(1)
+    if isinstance(b, RaggedTensor) and b.ndim == 2:
+        return _of_rows(call, a, b.unsqueeze(2)).squeeze(-1)
+    return _of_rows(call, a, b)
 
 
-def _of_rows(call: Call, one: Any, two: Any) -> Any:
+def _of_rows(call: Call, a: Any, b: Any) -> Any:
     """Each row's matrices with its own: side by side in memory where the ragged dim lies in front of them, else by a plan."""
-    ragged = isinstance(one, RaggedTensor) and isinstance(two, RaggedTensor)
-    if ragged and one.ndim == two.ndim and one.place == two.place < one.ndim - 2 and one.place and not is_deep(one):
-        one.partition.check_same("matmul", two.partition)
-        return one.with_packed(run("matmul", one.packed, two.packed))
-    found = multiplied(one, two)
-    return grouped(Call(call.key, call.op, {"input": one, "other": two})) if found is None else found
+    ragged = isinstance(a, RaggedTensor) and isinstance(b, RaggedTensor)
+    if ragged and a.ndim == b.ndim and a.place == b.place < a.ndim - 2 and a.place and not is_deep(a):
+        a.partition.check_same("matmul", b.partition)
+        return a.with_packed(run("matmul", a.packed, b.packed))
+    product = multiplied(a, b)
+    return grouped(Call(call.key, call.op, {"input": a, "other": b})) if product is None else product
 
 
 @ragged_rule("mm", "bmm", "mv", "linalg_matmul", kind="packed")
 def as_matmul(call: Call) -> Any:
     """As `matmul`."""
-    first, second = list(call.given.values())[:2]
-    return registry["matmul"].function(first, second)
+    first, second = list(call.arguments.values())[:2]
+    return run("matmul", first, second)
 
 
 @ragged_rule("addbmm", kind="packed")
 def addbmm(call: Call) -> Any:
     """The sum over rows and their elements: one product of packed elements."""
-    one, two = call["batch1"], call["batch2"]
-    if not (isinstance(one, RaggedTensor) and isinstance(two, RaggedTensor) and one.place == 2 and two.place == 1):
+    a, b = call["batch1"], call["batch2"]
+    if not (isinstance(a, RaggedTensor) and isinstance(b, RaggedTensor) and a.place == 2 and b.place == 1):
         raise call.refuse(
             "the sum over rows needs batch1 (B, n, j) and batch2 (B, j, m), ragged in the dim that is summed. Use bmm(...).sum(0)."
         )
-    one.partition.check_same("addbmm", two.partition, ("batch1's", "batch2's"))
-    product = run("matmul", one.packed, two.packed)
+    a.partition.check_same("addbmm", b.partition, ("batch1's", "batch2's"))
+    product = run("matmul", a.packed, b.packed)
     product = product if call["alpha"] == 1 else product * call["alpha"]
     return product if call["beta"] == 0 else call["input"] * call["beta"] + product
 
@@ -92,22 +93,22 @@ def einsum(call: Call) -> Any:
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
     letters, output = spelled(equation, operands)
-    ragged = [number for number, one in enumerate(operands) if isinstance(one, RaggedTensor)]
+    ragged = [number for number, operand in enumerate(operands) if isinstance(operand, RaggedTensor)]
     heads = {letters[number][0] for number in ragged}
     if len(heads) != 1:
         raise call.refuse(f"ragged operands must share the letter of their rows in front, got {equation!r}.")
     head = heads.pop()
-    if any([is_deep(one) for one in operands]):
+    if any([is_deep(operand) for operand in operands]):
         return _einsum_levels(call, head, letters, output, operands)
     whole = output if head in output else head + output
     if whole[0] != head:
         raise call.refuse(f"the letter of the rows ({head!r}) must come first in the output, got {equation!r}.")
-    found = _einsum_packed(head, letters, whole, operands, ragged)
-    if found is None and len(operands) == 2 and head in output:
-        found = _einsum_product(head, letters, whole, operands)
-    if found is None:
-        found = _einsum_rows(call, head, letters, whole, operands)
-    return found if head in output else found.sum(0)
+    result = _einsum_packed(head, letters, whole, operands, ragged)
+    if result is None and len(operands) == 2 and head in output:
+        result = _einsum_product(head, letters, whole, operands)
+    if result is None:
+        result = _einsum_rows(call, head, letters, whole, operands)
+    return result if head in output else result.sum(0)
 
 
 def _einsum_packed(head: str, letters: list[str], output: str, operands: tuple, ragged: list[int]) -> Any:
@@ -116,69 +117,73 @@ def _einsum_packed(head: str, letters: list[str], output: str, operands: tuple, 
     if isinstance(first.partition, Shapes) or isinstance(first.packed, RaggedTensor):
         return None
     own = letters[ragged[0]][first.place]
-    for number, (text, one) in enumerate(zip(letters, operands, strict=True)):
+    for number, (text, operand) in enumerate(zip(letters, operands, strict=True)):
         if number in ragged:
             same = (
-                not isinstance(one.partition, Shapes)
-                and one.partition.same(first.partition)
-                and not isinstance(one.packed, RaggedTensor)
+                not isinstance(operand.partition, Shapes)
+                and operand.partition.same(first.partition)
+                and not isinstance(operand.packed, RaggedTensor)
             )
-            if not same or text[one.place] != own or text.count(head) > 1 or text.count(own) > 1:
+            if not same or text[operand.place] != own or text.count(head) > 1 or text.count(own) > 1:
                 return None
         elif head in text or own in text:
             return None
     if own not in output:
         return None
     texts = [text[1:] if number in ragged else text for number, text in enumerate(letters)]
-    packed = [one.packed if number in ragged else one for number, one in enumerate(operands)]
-    made = registry["einsum"].function(f"{','.join(texts)}->{output[1:]}", *packed)
-    return first.with_packed(made, output.index(own))
+    packed = [operand.packed if number in ragged else operand for number, operand in enumerate(operands)]
+    product = run("einsum", f"{','.join(texts)}->{output[1:]}", *packed)
+    return first.with_packed(product, output.index(own))
 
 
 def _einsum_levels(call: Call, head: str, letters: list[str], output: str, operands: tuple) -> Any:
     """With several levels of rows: the letter of the rows goes, and the next one counts the rows of the lower level."""
-    deep = next(number for number, one in enumerate(operands) if is_deep(one))
+    deep = next(number for number, operand in enumerate(operands) if is_deep(operand))
     upper, below = operands[deep].partition, letters[deep][1]
-    texts, made = [], []
-    for text, one in zip(letters, operands, strict=True):
-        if isinstance(one, RaggedTensor):
+    texts, lowered = [], []
+    for text, operand in zip(letters, operands, strict=True):
+        if isinstance(operand, RaggedTensor):
             if text[1] != below:
                 raise call.refuse(f"ragged operands must share the letters of their levels, got {call['equation']!r}.")
-            text, one = text[1:], lower(call, one, upper)
+            text, operand = text[1:], lower(call, operand, upper)
         elif head in text:
             at = text.index(head)
             if below in text:
                 raise call.refuse(
                     f"a dense operand ({text!r}) has no size for the letter of the lower level ({below!r})."
                 )
-            one = spread(one.movedim(at, 0), upper)
+            operand = spread(operand.movedim(at, 0), upper)
             text = below + text.replace(head, "")
         texts.append(text)
-        made.append(one)
+        lowered.append(operand)
     kept = [letter for letter in output if letter != head]
     result = "".join([below, *[letter for letter in kept if letter != below]])
     if head not in output:
         if below in output:
             raise call.refuse(f"the rows of the lower level ({below!r}) are kept without those above ({head!r}).")
-        return call.on({**call.given, "equation": f"{','.join(texts)}->{''.join(kept)}", "operands": tuple(made)})
+        return call.on(
+            {**call.arguments, "equation": f"{','.join(texts)}->{''.join(kept)}", "operands": tuple(lowered)}
+        )
     if below in kept and kept[0] != below:
         raise call.refuse(
             f"the letters of the levels ({head + below!r}) must come first in the output, got {output!r}."
         )
-    found = raised(call.on({**call.given, "equation": f"{','.join(texts)}->{result}", "operands": tuple(made)}), upper)
-    return found if below in kept else found.sum(1)
+    total = raised(
+        call.on({**call.arguments, "equation": f"{','.join(texts)}->{result}", "operands": tuple(lowered)}), upper
+    )
+    return total if below in kept else total.sum(1)
 
 
 def _einsum_product(head: str, letters: list[str], output: str, operands: tuple) -> Any:
     """Two operands as one matrix product for each row; None where letters stand for a diagonal or a sum of one operand alone."""
-    one, two = letters
-    if head not in one or head not in two or any([len(set(text)) < len(text) for text in (one, two, output)]):
+    first, second = letters
+    if head not in first or head not in second or any([len(set(text)) < len(text) for text in (first, second, output)]):
         return None
-    if (set(one) ^ set(two)) - set(output) or set(output) - set(one) - set(two):
+    if (set(first) ^ set(second)) - set(output) or set(output) - set(first) - set(second):
         return None
-    beside = [letter for letter in one if letter in two and letter in output and letter != head]
-    summed = [letter for letter in one if letter in two and letter not in output]
-    own = [[letter for letter in text if letter not in other] for text, other in ((one, two), (two, one))]
+    beside = [letter for letter in first if letter in second and letter in output and letter != head]
+    summed = [letter for letter in first if letter in second and letter not in output]
+    own = [[letter for letter in text if letter not in other] for text, other in ((first, second), (second, first))]
     if max(len(summed), len(own[0]), len(own[1])) > 1 or not summed:
         return None
     if any(
@@ -193,14 +198,14 @@ def _einsum_product(head: str, letters: list[str], output: str, operands: tuple)
         x = ordered(x, text, [head, *beside, *last])
         return x if len(last) == 2 else x.unsqueeze(at)
 
-    left = arranged(operands[0], one, [*own[0], *summed], -2)
-    right = arranged(operands[1], two, [*summed, *own[1]], -1)
-    found = registry["matmul"].function(left, right)
+    left = arranged(operands[0], first, [*own[0], *summed], -2)
+    right = arranged(operands[1], second, [*summed, *own[1]], -1)
+    product = run("matmul", left, right)
     if not own[0]:
-        found = found.squeeze(found.ndim - 2)
+        product = product.squeeze(product.ndim - 2)
     if not own[1]:
-        found = found.squeeze(found.ndim - 1)
-    return ordered(found, [head, *beside, *own[0], *own[1]], list(output))
+        product = product.squeeze(product.ndim - 1)
+    return ordered(product, [head, *beside, *own[0], *own[1]], list(output))
 
 
 def _is_beside(x: RaggedTensor, text: str, beside: list[str]) -> bool:
@@ -212,15 +217,15 @@ def _is_beside(x: RaggedTensor, text: str, beside: list[str]) -> bool:
 
 def _einsum_rows(call: Call, head: str, letters: list[str], output: str, operands: tuple) -> Any:
     dense = []
-    for text, one in zip(letters, operands, strict=True):
-        if not isinstance(one, RaggedTensor) and head in text and text[0] != head:
-            one = one.movedim(text.index(head), 0)
+    for text, operand in zip(letters, operands, strict=True):
+        if not isinstance(operand, RaggedTensor) and head in text and text[0] != head:
+            operand = operand.movedim(text.index(head), 0)
             text = head + text.replace(head, "")
-        dense.append((text, one))
+        dense.append((text, operand))
     equation = f"{','.join([text for text, _ in dense])}->{output}"
-    given = {"equation": equation, "operands": tuple([one for _, one in dense])}
+    arguments = {"equation": equation, "operands": tuple([operand for _, operand in dense])}
     own = [text[0] == head for text, _ in dense]
-    return grouped(Call(call.key, call.op, given), lambda name, number: name == "operands" and own[number])
+    return grouped(Call(call.key, call.op, arguments), lambda name, number: name == "operands" and own[number])
 
 
 @ragged_rule("tensordot", kind="packed")
@@ -232,7 +237,7 @@ def tensordot(call: Call) -> Any:
     if isinstance(dims, int):
         mine, other = list(range(a.ndim - dims, a.ndim)), list(range(dims))
     else:
-        mine, other = [[one] if isinstance(one, int) else list(one) for one in dims]
+        mine, other = [[dim] if isinstance(dim, int) else list(dim) for dim in dims]
     mine = [dim % a.ndim for dim in mine]
     if 0 in mine or a.place in mine:
         raise call.refuse(
@@ -247,12 +252,10 @@ def tensordot(call: Call) -> Any:
 @ragged_rule("inner", kind="packed")
 def inner(call: Call) -> Any:
     """Over the last dim: with a dense tensor on packed elements; of two ragged tensors (B, j), each row with its own."""
-    one, two = call["input"], call["other"]
-    if isinstance(one, RaggedTensor) and not isinstance(two, RaggedTensor):
-        if isinstance(one.partition, Shapes):
+    a, b = call["input"], call["other"]
+    if isinstance(a, RaggedTensor) and not isinstance(b, RaggedTensor):
+        if isinstance(a.partition, Shapes):
             return grouped(call)
-        if one.place < one.ndim - 1:
-            return one.with_packed(call.with_(input=one.packed))
-    from dynograd.ragged.families.each import each
-
+        if a.place < a.ndim - 1:
+            return a.with_packed(call.with_(input=a.packed))
     return each(call)

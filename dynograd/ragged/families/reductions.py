@@ -20,10 +20,10 @@ from dynograd.ops.op import registry
 from dynograd.ops.reduce.deviations import arguments_of_deviations
 from dynograd.ragged.calls import Call, Refusal, ragged_rule
 from dynograd.ragged.families import segmented
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.groups import grouped
 from dynograd.ragged.families.shaped_views import of_sizes
 from dynograd.ragged.families.views import merged_levels
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.ragged.uniform import as_dense, lines_of
@@ -136,7 +136,7 @@ def _norm(call: Call, x: Any, part: Partition) -> Any:
         nothing = total == 0
         return run("where", nothing, 0.0, run("sqrt", run("where", nothing, 1.0, total)))
     if p == 1:
-        return segmented.sum_rows(registry["abs.public"].function(x), part)
+        return segmented.sum_rows(run("abs.public", x), part)
     return NotImplemented
 
 
@@ -147,9 +147,9 @@ def _var(call: Call, x: Any, part: Partition) -> Any:
 
 @_over_rows("std")
 def _std(call: Call, x: Any, part: Partition) -> Any:
-    found = _var(call, x, part)
-    nothing = found == 0
-    return run("where", nothing, 0.0, run("sqrt", run("where", nothing, 1.0, found)))
+    variance = _var(call, x, part)
+    nothing = variance == 0
+    return run("where", nothing, 0.0, run("sqrt", run("where", nothing, 1.0, variance)))
 
 
 @ragged_rule(*SEGMENTS, kind="segments", note="over the ragged dim by segments; over other dims on packed elements")
@@ -168,7 +168,7 @@ def kthvalue(call: Call) -> Any:
     if dim != x.place or isinstance(x.packed, RaggedTensor) or isinstance(x.partition, Shapes) or x.dtype.is_complex:
         return NotImplemented
     refuse_short(call, x.partition, k, f"selected number k out of range for dimension {dim}", 1)
-    return registry["kthvalue"].function(x, k, dim, bool(call["keepdim"]))
+    return run("kthvalue", x, k, dim, bool(call["keepdim"]))
 
 
 def refuse_short(call: Call, part: Partition, k: int, what: str, least: int = 0) -> None:
@@ -187,19 +187,19 @@ def refuse_short(call: Call, part: Partition, k: int, what: str, least: int = 0)
 )  # fmt: skip
 def deviations(call: Call) -> Any:
     """Over the ragged dim each row by its own length; a row of no more elements than the correction gives NaN or inf."""
-    x, options = call["input"], {name: value for name, value in call.given.items() if name != "input"}
+    x, options = call["input"], {name: value for name, value in call.arguments.items() if name != "input"}
     part = x.partition
     if isinstance(x.packed, RaggedTensor) or isinstance(part, Shapes):
         return NotImplemented
     one_dim = isinstance(options["dim"], int) and not isinstance(options["dim"], bool)
     length = int(part.lengths.min(initial=part.longest)) if one_dim else part.total
     shape = [length if dim == x.place else size for dim, size in enumerate(x.shape)]
-    given = arguments_of_deviations(
+    arguments = arguments_of_deviations(
         call.name, SimpleNamespace(shape=tuple(shape), array=x.array, dtype=x.dtype), **options
     )
-    dims, _, keepdim = given
-    found = registry[call.name.removesuffix("_mean")].function(x, *given)
-    return (found, registry["mean"].function(x, dims, keepdim)) if call.name.endswith("_mean") else found
+    dims, _, keepdim = arguments
+    deviations = registry[call.name.removesuffix("_mean")].function(x, *arguments)
+    return (deviations, run("mean", x, dims, keepdim)) if call.name.endswith("_mean") else deviations
 
 
 @ragged_rule("mode", "hash_tensor", kind="groups", note="over the ragged dim, rows of equal length together")
@@ -218,7 +218,7 @@ def all_elements(x: Any) -> Any:
     """(n,) every element of all rows."""
     while isinstance(x, RaggedTensor):
         x = x.packed
-    return registry["reshape"].function(x, (-1,)) if x.ndim != 1 else x
+    return run("reshape", x, (-1,)) if x.ndim != 1 else x
 
 
 def across_rows(call: Call, x: RaggedTensor, dim: Any = 0) -> Refusal:
@@ -235,65 +235,65 @@ def reduced(call: Call, of_rows: Callable[[Call, Any, Partition], Any]) -> Any:
     dims = normalize_dims(call.name, asked, rank)
     part, place, packed = x.partition, x.place, x.packed
     if len(dims) == rank:
-        found = call.with_(
+        result = call.with_(
             input=all_elements(x), dim=None if asked is None or isinstance(asked, tuple) else 0, **_keep(call, False)
         )
-        return _map(call, found, lambda one: run("view", one, (1,) * rank)) if keepdim else found
+        return _map(call, result, lambda total: run("view", total, (1,) * rank)) if keepdim else result
     if 0 in dims:
         return _over_tokens(call, x, dims, keepdim)
     one_dim = not isinstance(asked, tuple)
     if isinstance(part, Shapes):
         if dims != (rank - 1,) or batch_invariant():
             return grouped(call)
-        found = call.with_(input=lines_of(x), dim=1 if one_dim else (1,), **_keep(call, False))
+        result = call.with_(input=lines_of(x), dim=1 if one_dim else (1,), **_keep(call, False))
         sizes, fixed = part.sizes[:, :-1], part.fixed[:-1]
         if keepdim:
             sizes, fixed = np.concatenate([sizes, np.ones_like(sizes[:, :1])], 1), (*fixed, 1)
-        return _map(call, found, lambda one: of_sizes(one, Shapes(sizes, fixed)))
+        return _map(call, result, lambda flat: of_sizes(flat, Shapes(sizes, fixed)))
     if place not in dims:
         inner = tuple([dim - 1 for dim in dims])
-        found = call.with_(input=packed, dim=inner[0] if one_dim else inner)
+        result = call.with_(input=packed, dim=inner[0] if one_dim else inner)
         after = place if keepdim else place - sum([dim < place for dim in dims])
-        return _map(call, found, lambda one: x.with_packed(one, after))
+        return _map(call, result, lambda elements: x.with_packed(elements, after))
     if isinstance(packed, RaggedTensor):
         below = packed.place + 1
         if below not in dims:
             raise across_rows(call, x, 1)
         merged = merged_levels(x)
         rest = tuple(sorted({dim - (dim > 1) for dim in dims}))
-        found = call.with_(input=merged, dim=rest)
-        return _map(call, found, lambda one: one.unsqueeze(2)) if keepdim else found
+        result = call.with_(input=merged, dim=rest)
+        return _map(call, result, lambda rows: rows.unsqueeze(2)) if keepdim else result
     dense = as_dense(x)
     if dense is not None:
         return call.with_(input=dense)
     if batch_invariant() and call.name not in EXACT:  # the bits of the row alone are those of the dense kernels
         return grouped(call)
     flat, wider, rest = flat_rows(x, [dim for dim in dims if dim != place])
-    found = of_rows(call, flat, wider)
-    if found is NotImplemented:
+    result = of_rows(call, flat, wider)
+    if result is NotImplemented:
         return grouped(call)
 
-    def shaped(one: Any) -> Any:
+    def shaped(flat_result: Any) -> Any:
         sizes = list(rest)
         if not keepdim and len(sizes) == 1:
-            return one
+            return flat_result
         if keepdim:
             for dim in sorted(dims):
                 sizes.insert(dim - 1, 1)
-        return run("view", one, (part.count, *sizes))
+        return run("view", flat_result, (part.count, *sizes))
 
-    return _map(call, found, shaped)
+    return _map(call, result, shaped)
 
 
 def _keep(call: Call, keepdim: bool) -> dict[str, Any]:
-    return {"keepdim": keepdim} if "keepdim" in call.given else {}
+    return {"keepdim": keepdim} if "keepdim" in call.arguments else {}
 
 
-def _map(call: Call, found: Any, change: Callable[[Any], Any]) -> Any:
-    if not isinstance(found, tuple):
-        return change(found)
-    made = [change(one) for one in found]
-    return type(found)(*made) if hasattr(found, "_fields") else named_outputs(call.op)(*made)
+def _map(call: Call, result: Any, change: Callable[[Any], Any]) -> Any:
+    if not isinstance(result, tuple):
+        return change(result)
+    changed = [change(part) for part in result]
+    return type(result)(*changed) if hasattr(result, "_fields") else named_outputs(call.op)(*changed)
 
 
 def flat_rows(x: RaggedTensor, others: list[int]) -> tuple[Any, Partition, tuple[int, ...]]:
@@ -307,7 +307,7 @@ def flat_rows(x: RaggedTensor, others: list[int]) -> tuple[Any, Partition, tuple
     order = (place - 1, *merged, *kept)
     front = packed if order == tuple(range(len(shape))) else run("permute", packed, order)
     factor, rest = prod([shape[dim] for dim in merged]), tuple([shape[dim] for dim in kept])
-    flat = registry["reshape"].function(front, (x.partition.total * factor, prod(rest)))
+    flat = run("reshape", front, (x.partition.total * factor, prod(rest)))
     return flat, x.partition.times(factor), rest
 
 
@@ -316,5 +316,5 @@ def _over_tokens(call: Call, x: RaggedTensor, dims: tuple[int, ...], keepdim: bo
     if isinstance(x.partition, Shapes) or x.place not in dims:
         raise across_rows(call, x)
     inner = tuple(sorted({dim - 1 for dim in dims if dim}))
-    found = call.with_(input=x.packed, dim=inner, **_keep(call, keepdim))
-    return _map(call, found, lambda one: one.unsqueeze(0)) if keepdim else found
+    result = call.with_(input=x.packed, dim=inner, **_keep(call, keepdim))
+    return _map(call, result, lambda part: part.unsqueeze(0)) if keepdim else result

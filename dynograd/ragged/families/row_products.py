@@ -13,7 +13,7 @@ import numpy as np
 from dynograd.base import dtypes
 from dynograd.errors import ShapeError
 from dynograd.kernels.matmul.product_plans import ProductPlan
-from dynograd.ops.op import registry
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.tensor.tensor import Tensor
@@ -22,10 +22,6 @@ __all__ = ["multiplied"]
 
 
 _KEPT = 16  # plans of rows with others
-
-
-def run(name: str, *args: Any) -> Any:
-    return registry[name].function(*args)
 
 
 class _Matrices(NamedTuple):
@@ -62,29 +58,29 @@ class _Matrices(NamedTuple):
         return (at, *(stored[::-1] if self.turned else stored))
 
 
-def multiplied(one: Any, two: Any) -> Any:
-    """`one @ two`, both (B, *lead, ., .), at least one of them ragged in a dim of its matrices; None where there is no plan for it."""
-    kind = one.dtype
-    if kind != two.dtype or not kind.is_floating_point or one.ndim != two.ndim or one.ndim < 3:
+def multiplied(a: Any, b: Any) -> Any:
+    """`a @ b`, both (B, *lead, ., .), at least one of them ragged in a dim of its matrices; None where there is no plan for it."""
+    kind = a.dtype
+    if kind != b.dtype or not kind.is_floating_point or a.ndim != b.ndim or a.ndim < 3:
         return None
     if kind not in (dtypes.float32, dtypes.float64):
-        found = multiplied(run("to_copy", one, dtypes.float32), run("to_copy", two, dtypes.float32))
-        return None if found is None else run("to_copy", found, kind)
-    count = (one if isinstance(one, RaggedTensor) else two).partition.count
-    left, right = _matrices(one, count), _matrices(two, count)
+        product = multiplied(run("to_copy", a, dtypes.float32), run("to_copy", b, dtypes.float32))
+        return None if product is None else run("to_copy", product, kind)
+    count = (a if isinstance(a, RaggedTensor) else b).partition.count
+    left, right = _matrices(a, count), _matrices(b, count)
     if left is None or right is None or left.lead != right.lead:
         return None
     down, across = left.shape[0], right.shape[1]
     if isinstance(across, Partition) and not isinstance(down, Partition):
-        found = _product(
+        product = _product(
             _transposed(right), _transposed(left), count
         )  # whose ragged dim is the one that rows lie behind one another in
-        return run("transpose", found, -2, -1)
+        return run("transpose", product, -2, -1)
     return _product(left, right, count)
 
 
-def _transposed(given: _Matrices) -> _Matrices:
-    return given._replace(turned=not given.turned)
+def _transposed(matrices: _Matrices) -> _Matrices:
+    return matrices._replace(turned=not matrices.turned)
 
 
 def _matrices(x: Any, count: int) -> _Matrices | None:
@@ -113,7 +109,7 @@ def _matrices(x: Any, count: int) -> _Matrices | None:
 
 
 def _flat(x: Any) -> Any:
-    return registry["reshape"].function(x, (prod(x.shape),))
+    return run("reshape", x, (prod(x.shape),))
 
 
 def _product(left: _Matrices, right: _Matrices, count: int) -> Any:
@@ -127,10 +123,10 @@ def _product(left: _Matrices, right: _Matrices, count: int) -> Any:
             plans.clear()
         planned = plans[key] = _planned(left, right, count)
     plan, shape, part, place, _ = planned
-    found = run("grouped_products", left.flat, right.flat, plan, left.turned, right.turned)
+    product = run("grouped_products", left.flat, right.flat, plan, left.turned, right.turned)
     if part is None or place:
-        found = run("view", found, shape)
-    return found if part is None else make(found, part, place)
+        product = run("view", product, shape)
+    return product if part is None else make(product, part, place)
 
 
 def _planned(left: _Matrices, right: _Matrices, count: int) -> tuple[Any, ...]:
@@ -160,7 +156,7 @@ def _planned(left: _Matrices, right: _Matrices, count: int) -> tuple[Any, ...]:
             prod(shape),
         )
     table = np.empty((count, len(number), 6), np.int64)
-    for column, one in enumerate((left_at, right_at, at, ms[:, None], ns[:, None], ks[:, None])):
-        table[:, :, column] = one
+    for column, numbers in enumerate((left_at, right_at, at, ms[:, None], ns[:, None], ks[:, None])):
+        table[:, :, column] = numbers
     plan = ProductPlan(table, (left.flat.shape[0], right.flat.shape[0], size))
     return plan, shape, part, place, (left.part, right.part)

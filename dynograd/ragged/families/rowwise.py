@@ -7,6 +7,7 @@ from typing import Any
 from dynograd.ragged.calls import Call, ragged_rule, results
 from dynograd.ragged.families.elementwise import aligned
 from dynograd.ragged.families.groups import grouped
+from dynograd.ragged.families.reductions import all_elements
 from dynograd.ragged.partitions import Shapes
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor.creation import ones
@@ -21,30 +22,30 @@ def on_last_dims(call: Call, behind: int, operands: tuple[str, ...] = ()) -> Any
     `operands` are arguments of the same dims as the ragged one, which may be dense and are then repeated for the elements of each row.
     """
     ragged = call.ragged()
-    like = max(ragged, key=lambda one: one.ndim)
+    like = max(ragged, key=lambda x: x.ndim)
     if isinstance(like.partition, Shapes) and behind:
         return grouped(call)
     named = {name: call[name] for name in operands if isinstance(call.get(name), (RaggedTensor, Tensor))}
-    found = aligned(call.name, named or {"like": like})
-    if found is None:
+    aligned_operands = aligned(call.name, named or {"like": like})
+    if aligned_operands is None:
         return grouped(call)
-    like, made = found
+    like, packed = aligned_operands
     if like.place and like.ndim - 1 - like.place < behind:
         return grouped(call)
-    changed = made if named else call.map_ragged(lambda one: one.packed)
-    return _with_rows(call.on({**call.given, **changed}), like)
+    changed = packed if named else call.map_ragged(lambda x: x.packed)
+    return _with_rows(call.on({**call.arguments, **changed}), like)
 
 
-def _with_rows(found: Any, like: RaggedTensor) -> Any:
+def _with_rows(outcome: Any, like: RaggedTensor) -> Any:
     """Results that still have the elements of the rows are ragged."""
 
-    def change(one: Any) -> Any:
+    def change(result: Any) -> Any:
         at = max(like.place, 1) - 1
-        if isinstance(one, Tensor) and one.ndim > at and one.shape[at] == like.packed.shape[at]:
-            return like.with_packed(one)
-        return one
+        if isinstance(result, Tensor) and result.ndim > at and result.shape[at] == like.packed.shape[at]:
+            return like.with_packed(result)
+        return result
 
-    return results(found, change)
+    return results(outcome, change)
 
 
 @ragged_rule(
@@ -98,11 +99,11 @@ def cells(call: Call) -> Any:
 def public_cells(call: Call) -> Any:
     """A step for each element: input (B, j, I), states (B, j, H)."""
     ragged = call.ragged()
-    for one in ragged:
-        if one.ndim != 3 + _depth(one) or one.place != 1:
-            raise call.refuse(f"expected input (B, j, I) and states (B, j, H), got shape {tuple(one.shape)}.")
-        ragged[0].partition.check_same(call.name, one.partition)
-    return results(call.on(call.map_ragged(lambda one: one.packed)), ragged[0].with_packed)
+    for x in ragged:
+        if x.ndim != 3 + _depth(x) or x.place != 1:
+            raise call.refuse(f"expected input (B, j, I) and states (B, j, H), got shape {tuple(x.shape)}.")
+        ragged[0].partition.check_same(call.name, x.partition)
+    return results(call.on(call.map_ragged(lambda x: x.packed)), ragged[0].with_packed)
 
 
 def _depth(x: RaggedTensor) -> int:
@@ -116,8 +117,8 @@ def affine_grid(call: Call) -> Any:
     theta, size = call["theta"], list(call["size"])
     if not isinstance(theta, RaggedTensor) or theta.place != 1 or isinstance(theta.partition, Shapes):
         return NotImplemented
-    found = call.with_(theta=theta.packed, size=(len(theta.packed), *size[1:]))
-    return theta.with_packed(found)
+    grids = call.with_(theta=theta.packed, size=(len(theta.packed), *size[1:]))
+    return theta.with_packed(grids)
 
 
 @ragged_rule("bias_activation", kind="packed")
@@ -135,7 +136,7 @@ def pairs(call: Call) -> Any:
 @ragged_rule("complex.public", "polar", "swiglu.public", "bias_gelu", "bias_relu", "bias_silu", kind="packed")
 def public_pairs(call: Call) -> Any:
     """Operands of one shape, on packed elements."""
-    return on_last_dims(call, 0, tuple(name for name in call.given if isinstance(call[name], Tensor)))
+    return on_last_dims(call, 0, tuple(name for name in call.arguments if isinstance(call[name], Tensor)))
 
 
 @ragged_rule(*[
@@ -143,12 +144,12 @@ def public_pairs(call: Call) -> Any:
 ], kind="packed")  # fmt: skip
 def losses(call: Call) -> Any:
     """Over all real elements."""
-    found = aligned(call.name, {"input": call["input"], "target": call["target"]})
-    if found is None:
+    aligned_operands = aligned(call.name, {"input": call["input"], "target": call["target"]})
+    if aligned_operands is None:
         raise call.refuse("input and target are ragged in different dims.")
-    like, given = found
-    made = call.on({**call.given, **given})
-    return like.with_packed(made) if call["reduction"] == "none" else made
+    like, packed = aligned_operands
+    loss = call.on({**call.arguments, **packed})
+    return like.with_packed(loss) if call["reduction"] == "none" else loss
 
 
 @ragged_rule(
@@ -157,17 +158,17 @@ def losses(call: Call) -> Any:
 def dropout(call: Call) -> Any:
     """Each real element for itself."""
     x = call["input"]
-    found = call.with_(input=x.packed)
-    return x if found is x.packed else x.with_packed(found)
+    packed = call.with_(input=x.packed)
+    return x if packed is x.packed else x.with_packed(packed)
 
 
 @ragged_rule("dropout_add.public", kind="packed")
 def dropout_add(call: Call) -> Any:
     """Each real element for itself."""
-    found = aligned(call.name, {"input": call["input"], "residual": call["residual"]})
-    if found is None:
+    aligned_operands = aligned(call.name, {"input": call["input"], "residual": call["residual"]})
+    if aligned_operands is None:
         raise call.refuse("input and residual are ragged in different dims.")
-    return found[0].with_packed(call.with_(**found[1]))
+    return aligned_operands[0].with_packed(call.with_(**aligned_operands[1]))
 
 
 @ragged_rule("dropout", "dropout_again", kind="packed")
@@ -182,11 +183,11 @@ def masked(call: Call) -> Any:
 @ragged_rule("one_hot", "one_hot.public", kind="packed")
 def one_hot(call: Call) -> Any:
     """One more dim behind each element."""
-    name = "tensor" if "tensor" in call.given else "input"
+    name = "tensor" if "tensor" in call.arguments else "input"
     x = call[name]
     if isinstance(x.partition, Shapes):
         if call["num_classes"] < 0:
-            call = Call(call.key, call.op, {**call.given, "num_classes": int(x.packed.max().item()) + 1})
+            call = Call(call.key, call.op, {**call.arguments, "num_classes": int(x.packed.max().item()) + 1})
         return grouped(call)
     return x.with_packed(call.with_(**{name: x.packed}))
 
@@ -195,10 +196,8 @@ def one_hot(call: Call) -> Any:
 def searches(call: Call) -> Any:
     """Each element in a dense sorted sequence; in a ragged one, each row in its own."""
     names = [name for name in ("input", "elements") if isinstance(call.get(name), RaggedTensor)]
-    others = [name for name, value in call.given.items() if isinstance(value, RaggedTensor) and name not in names]
+    others = [name for name, value in call.arguments.items() if isinstance(value, RaggedTensor) and name not in names]
     if call.name == "isin" and others:
-        from dynograd.ragged.families.reductions import all_elements
-
         return call.with_(**{name: all_elements(call[name]) for name in others})
     if others or (call.name == "searchsorted" and getattr(call["sorted_sequence"], "ndim", 1) > 1):
         return grouped(call)

@@ -8,8 +8,7 @@ from typing import Any
 
 from dynograd.base import dtypes
 from dynograd.errors import IndexRangeError
-from dynograd.ops.op import registry
-from dynograd.ragged.families.elementwise import run
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition
 from dynograd.tensor.creation import zeros
 
@@ -45,7 +44,7 @@ def sum_rows(x: Any, part: Partition) -> Any:
         return run("segment_sum", x, *bounds(part, x))
     if kind.is_complex:
         pairs = run("view_as_real", x)
-        flat = registry["reshape"].function(pairs, (x.shape[0], 2 * x.shape[1]))
+        flat = run("reshape", pairs, (x.shape[0], 2 * x.shape[1]))
         return run("view_as_complex", run("view", sum_rows(flat, part), (part.count, x.shape[1], 2)))
     if kind.is_floating_point:
         return run("to_copy", sum_rows(run("to_copy", x, dtypes.float32), part), kind)
@@ -80,7 +79,7 @@ def extreme(x: Any, part: Partition, which: str) -> Any:
         return extreme(run("to_copy", x, dtypes.float32), part, which) > 0
     base = zeros(part.count, x.shape[1], dtype=kind, device=x.device)
     index = part.tensor("rows", x.device).unsqueeze(1).expand(tuple(x.shape))
-    return registry["scatter_reduce.public"].function(base, 0, index, x, f"a{which}", include_self=False)
+    return run("scatter_reduce.public", base, 0, index, x, f"a{which}", include_self=False)
 
 
 def all_true(x: Any, part: Partition) -> Any:
@@ -169,7 +168,7 @@ def squares(x: Any, part: Partition) -> Any:
         return run("segment_squares", x, *bounds(part, x), False)
     if x.dtype.is_floating_point:
         return run("to_copy", squares(run("to_copy", x, dtypes.float32), part), x.dtype)
-    return sum_rows(registry["real"].function(x * x.conj()) if x.dtype.is_complex else x * x, part)
+    return sum_rows(run("real", x * x.conj()) if x.dtype.is_complex else x * x, part)
 
 
 def variance(x: Any, part: Partition, correction: float) -> Any:
@@ -179,7 +178,7 @@ def variance(x: Any, part: Partition, correction: float) -> Any:
         return run("to_copy", variance(run("to_copy", x, dtypes.float32), part, correction), kind)
     if kind.is_complex:
         centered = x - spread_flat(mean_rows(x, part), part)
-        total = registry["real"].function(sum_rows(centered * centered.conj(), part))
+        total = run("real", sum_rows(centered * centered.conj(), part))
     else:
         total = run("segment_squares", x, *bounds(part, x), True)
     return total / (lengths_column(part, total) - correction).clamp(min=0.0)

@@ -7,16 +7,23 @@ from typing import Any
 import numpy as np
 
 from dynograd.ops.index.indices import FULL
-from dynograd.ops.op import registry
 from dynograd.ragged.families.groups import index_of
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes
-from dynograd.ragged.tensor import RaggedTensor, make, row_of
+from dynograd.ragged.tensor import RaggedTensor, make
 
 __all__ = ["gathered", "row_of", "rows_at", "rows_between"]
 
 
-def run(name: str, *args: Any, **kwargs: Any) -> Any:
-    return registry[name].function(*args, **kwargs)
+def row_of(x: RaggedTensor, number: int) -> Any:
+    """Row `number` (from 0): a view."""
+    part = x.partition
+    first, last = int(part.offsets[number]), int(part.offsets[number + 1])
+    if isinstance(part, Shapes):
+        return run("view", run("basic_index", x.packed, (slice(first, last),)), tuple(part.sizes[number].tolist()))
+    if isinstance(x.packed, RaggedTensor):
+        return rows_between(x.packed, first, last)
+    return run("basic_index", x.packed, (slice(None),) * (x.place - 1) + (slice(first, last),))
 
 
 def rows_between(x: RaggedTensor, first: int, last: int) -> RaggedTensor:
@@ -24,10 +31,10 @@ def rows_between(x: RaggedTensor, first: int, last: int) -> RaggedTensor:
     part = x.partition
     begin, end = int(part.offsets[first]), int(part.offsets[last])
     if isinstance(part, Shapes):
-        made: Partition = Shapes(part.sizes[first:last], part.fixed)
+        rows: Partition = Shapes(part.sizes[first:last], part.fixed)
     else:
-        made = Partition(part.lengths[first:last], part.offsets[first : last + 1] - begin)
-    return make(elements_between(x, begin, end), made, x.place)
+        rows = Partition(part.lengths[first:last], part.offsets[first : last + 1] - begin)
+    return make(elements_between(x, begin, end), rows, x.place)
 
 
 def elements_between(x: RaggedTensor, begin: int, end: int) -> Any:

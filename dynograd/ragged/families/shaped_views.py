@@ -9,8 +9,8 @@ import numpy as np
 
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.groups import grouped, index_of
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, RaggedSize, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
 
@@ -30,21 +30,21 @@ def viewed_shapes(x: RaggedTensor, sizes: tuple[Any, ...]) -> Any:
     named = [size for size in sizes[1:] if isinstance(size, RaggedSize)]
     if any([size.partition.count != part.count for size in named]):
         return None
-    wanted = np.ones((part.count, len(sizes) - 1), np.int64)
+    target = np.ones((part.count, len(sizes) - 1), np.int64)
     for dim, size in enumerate(sizes[1:]):
-        wanted[:, dim] = size.partition.lengths if isinstance(size, RaggedSize) else size
+        target[:, dim] = size.partition.lengths if isinstance(size, RaggedSize) else size
     open_ = [dim for dim, size in enumerate(sizes[1:]) if isinstance(size, int) and size == -1]
     fixed = [None if isinstance(size, RaggedSize) else size for size in sizes[1:]]
     for dim in open_:
-        known = np.delete(wanted, dim, 1).prod(1)
-        wanted[:, dim] = part.lengths // np.maximum(known, 1)
+        known = np.delete(target, dim, 1).prod(1)
+        target[:, dim] = part.lengths // np.maximum(known, 1)
         # where all ragged sizes are named, what is left is the same in every row
         own = sum([size is None for size in part.fixed])
-        same = len(named) == own and part.count and (wanted[:, dim] == wanted[0, dim]).all()
-        fixed[dim] = int(wanted[0, dim]) if same else None
-    if (wanted.prod(1) != part.lengths).any() or (wanted < 0).any():
+        same = len(named) == own and part.count and (target[:, dim] == target[0, dim]).all()
+        fixed[dim] = int(target[0, dim]) if same else None
+    if (target.prod(1) != part.lengths).any() or (target < 0).any():
         return None
-    return of_sizes(x.packed, Shapes(wanted, tuple(fixed)))
+    return of_sizes(x.packed, Shapes(target, tuple(fixed)))
 
 
 def of_sizes(packed: Any, part: Shapes) -> Any:
@@ -72,7 +72,7 @@ def as_shapes(x: RaggedTensor) -> RaggedTensor:
     sizes = np.ones((lengths.count, x.packed.ndim), np.int64) * np.array([*lead, 1, *rest])
     sizes[:, dim] = lengths.lengths
     part = Shapes(sizes, (*lead, None, *rest))
-    packed = registry["reshape"].function(x.packed, (-1,) if x.packed.numel() else (0,))
+    packed = run("reshape", x.packed, (-1,) if x.packed.numel() else (0,))
     if prod(lead) != 1:
         places = np.empty(part.total, np.int64)
         places[_side_by_side(part, lengths, prod(lead), prod(rest))] = np.arange(part.total)

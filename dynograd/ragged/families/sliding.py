@@ -13,10 +13,9 @@ import numpy as np
 from dynograd.errors import ShapeError
 from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.ops.index.indices import FULL
-from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule, results
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.groups import index_of
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes, shown
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.ragged.uniform import as_dense, as_ragged
@@ -29,9 +28,9 @@ _NOTE = "along one ragged dim, such as that of (B, C, j), within each row; image
 @ragged_rule("conv1d", "conv2d", "conv3d", kind="rows", note=_NOTE)
 def convolution(call: Call) -> Any:
     x, padding, rank = call["input"], call["padding"], int(call.name[4])
-    found = _rectangle(call, x, rank)
-    if found is not None:
-        return found
+    result = _rectangle(call, x, rank)
+    if result is not None:
+        return result
     at = _ragged_dim(x, rank)
     if at is None or padding == "valid":
         return call.with_(padding=0) if padding == "valid" else NotImplemented
@@ -49,9 +48,9 @@ def convolution(call: Call) -> Any:
 @ragged_rule("max_pool1d", "max_pool2d", "max_pool3d", kind="rows", note=_NOTE)
 def max_pool(call: Call) -> Any:
     x, rank = call["input"], int(call.name[8])
-    found = _rectangle(call, x, rank)
-    if found is not None:
-        return found
+    result = _rectangle(call, x, rank)
+    if result is not None:
+        return result
     at = _ragged_dim(x, rank)
     if at is None or call["ceil_mode"] or call["return_indices"]:
         return NotImplemented
@@ -66,9 +65,9 @@ def max_pool(call: Call) -> Any:
 @ragged_rule("avg_pool1d", "avg_pool2d", "avg_pool3d", kind="rows", note=_NOTE)
 def avg_pool(call: Call) -> Any:
     x, rank = call["input"], int(call.name[8])
-    found = _rectangle(call, x, rank)
-    if found is not None:
-        return found
+    result = _rectangle(call, x, rank)
+    if result is not None:
+        return result
     at, pads = _ragged_dim(x, rank), _each(call["padding"], rank)
     if at is None or call["ceil_mode"] or (not call["count_include_pad"] and pads[at]):
         return NotImplemented
@@ -83,8 +82,8 @@ def adaptive(call: Call) -> Any:
     if _ragged_dim(x, 1) is None or _each(call["output_size"], 1) != (1,) or call.get("return_indices"):
         return NotImplemented
     if call.key == "adaptive_avg_pool1d":
-        return registry["mean"].function(x, 2, True)
-    return registry["amax"].function(x, 2, True)
+        return run("mean", x, 2, True)
+    return run("amax", x, 2, True)
 
 
 def _rectangle(call: Call, x: Any, rank: int) -> Any:
@@ -92,7 +91,7 @@ def _rectangle(call: Call, x: Any, rank: int) -> Any:
     if not isinstance(x, RaggedTensor) or x.ndim != rank + 2 or x.place < 2:
         return None
     dense = as_dense(x)
-    return None if dense is None else results(call.with_(input=dense), lambda one: as_ragged(one, x))
+    return None if dense is None else results(call.with_(input=dense), lambda result: as_ragged(result, x))
 
 
 def _ragged_dim(x: Any, rank: int) -> int | None:
@@ -108,8 +107,8 @@ def _ragged_dim(x: Any, rank: int) -> int | None:
 
 
 def _each(value: Any, rank: int) -> tuple[int, ...]:
-    given = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    return tuple([int(one) for one in (given * rank if len(given) == 1 else given)])
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    return tuple([int(number) for number in (values * rank if len(values) == 1 else values)])
 
 
 class _Lines:
@@ -150,10 +149,10 @@ def _slide(
     if filling and lines.length > part.total:
         holes = np.ones((lines.length, *(1,) * (packed.ndim - at - 2)), bool)
         holes[lines.places] = False
-        line = registry["masked_fill"].function(line, index_of(holes, packed), filling)
+        line = run("masked_fill", line, index_of(holes, packed), filling)
     changed: dict[str, Any] = {
-        "input": registry["unsqueeze"].function(line, 0),
+        "input": run("unsqueeze", line, 0),
         "padding": tuple([0 if dim == at else pad for dim, pad in enumerate(pads)]),
     }
-    found = registry["squeeze"].function(call.with_(**changed), 0)
-    return make(run("index", found, [index_of(lines.picked, found)], template), lines.part, at + 2)
+    result = run("squeeze", call.with_(**changed), 0)
+    return make(run("index", result, [index_of(lines.picked, result)], template), lines.part, at + 2)

@@ -23,13 +23,15 @@ def spelled(equation: str, operands: tuple[Any, ...]) -> tuple[list[str], str]:
             f"einsum: {equation!r} has subscripts for {len(texts)} operands, but {len(operands)} were given."
         )
     free = [letter for letter in ascii_letters[26:] + ascii_letters[:26] if letter not in equation]
-    hidden = [one.ndim - len(text) + 3 if "..." in text else 0 for text, one in zip(texts, operands, strict=True)]
+    hidden = [
+        operand.ndim - len(text) + 3 if "..." in text else 0 for text, operand in zip(texts, operands, strict=True)
+    ]
     longest = max(hidden)
-    for text, one, count in zip(texts, operands, hidden, strict=True):
-        if count < 0 or ("..." not in text and len(text) != one.ndim):
+    for text, operand, count in zip(texts, operands, hidden, strict=True):
+        if count < 0 or ("..." not in text and len(text) != operand.ndim):
             raise ShapeError(
-                f"einsum: the subscripts {text!r} name {len(text.replace('...', ''))} dims, but the operand of shape {tuple(one.shape)} "
-                f"has {one.ndim}."
+                f"einsum: the subscripts {text!r} name {len(text.replace('...', ''))} dims, but the operand of shape {tuple(operand.shape)} "
+                f"has {operand.ndim}."
             )
     shared = "".join(free[:longest])
     letters = [text.replace("...", shared[longest - count :]) for text, count in zip(texts, hidden, strict=True)]

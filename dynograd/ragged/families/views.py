@@ -11,10 +11,11 @@ from dynograd.base.shapes import normalize_dim
 from dynograd.errors import ShapeError
 from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call, ragged_rule
-from dynograd.ragged.families.elementwise import run
+from dynograd.ragged.families.elementwise import repeated
 from dynograd.ragged.families.groups import grouped
 from dynograd.ragged.families.levels import is_deep
 from dynograd.ragged.families.shaped_views import as_shapes, expanded_shapes, of_sizes, viewed_shapes
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, RaggedSize, Shapes, shown
 from dynograd.ragged.tensor import RaggedTensor, make
 
@@ -53,21 +54,21 @@ def like_other(call: Call) -> Any:
     return viewed(call, x, tuple(other.shape))
 
 
-def _sizes(given: Any, named: Any) -> tuple[Any, ...]:
-    sizes = given if named is None else named
+def _sizes(sizes: Any, named: Any) -> tuple[Any, ...]:
+    sizes = sizes if named is None else named
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = sizes[0]
-    return tuple([one if isinstance(one, RaggedSize) else one.__index__() for one in sizes])
+    return tuple([size if isinstance(size, RaggedSize) else size.__index__() for size in sizes])
 
 
 def viewed(call: Call, x: RaggedTensor, sizes: tuple[Any, ...]) -> Any:
     part, place = x.partition, x.place
     reshape = registry["reshape"].function
     if isinstance(part, Shapes):
-        found = viewed_shapes(x, sizes)
-        if found is None:
+        view = viewed_shapes(x, sizes)
+        if view is None:
             raise _no_view(call, x, sizes)
-        return found
+        return view
     if isinstance(x.packed, RaggedTensor):
         return _view_of_levels(call, x, sizes)
     before, behind = tuple(x.packed.shape)[: place - 1], tuple(x.packed.shape)[place:]
@@ -75,15 +76,15 @@ def viewed(call: Call, x: RaggedTensor, sizes: tuple[Any, ...]) -> Any:
     at = next((dim for dim, size in enumerate(sizes) if isinstance(size, RaggedSize)), None)
     if at is not None:
         if sum([isinstance(size, RaggedSize) for size in sizes]) > 1:  # a row of pixels as an image again
-            found = viewed_shapes(as_shapes(x), sizes)
-            if found is None:
+            view = viewed_shapes(as_shapes(x), sizes)
+            if view is None:
                 raise _no_view(call, x, sizes)
-            return found
-        wanted = sizes[at].partition
+            return view
+        target = sizes[at].partition
         lead, rest = sizes[1:at], sizes[at + 1 :]
-        if at and sizes[0] in (part.count, -1) and not any(isinstance(one, RaggedSize) for one in rest):
+        if at and sizes[0] in (part.count, -1) and not any(isinstance(size, RaggedSize) for size in rest):
             factor = _factor(lead, rest, before, behind)
-            if factor and part.times(factor).same(wanted) and (factor == 1 or place == at):
+            if factor and part.times(factor).same(target) and (factor == 1 or place == at):
                 shape = (*_filled(lead, prod(before)), part.total * factor, *_filled(rest, inner // factor))
                 return make(reshape(x.packed, shape), part.times(factor), at)
         raise _no_view(call, x, sizes)
@@ -191,17 +192,17 @@ def flatten(call: Call) -> Any:
         )
     low, high = first - 1, last - 1
     if not low <= place - 1 <= high:
-        made = reshape(x.packed, (*shape[:low], prod(shape[low : high + 1]), *shape[high + 1 :]))
-        return x.with_packed(made, place - (high - low) if place - 1 > high else place)
+        flat = reshape(x.packed, (*shape[:low], prod(shape[low : high + 1]), *shape[high + 1 :]))
+        return x.with_packed(flat, place - (high - low) if place - 1 > high else place)
     if low < place - 1:
         return grouped(call)
     factor = prod(shape[low + 1 : high + 1])
-    made = reshape(x.packed, (*shape[:low], shape[low] * factor, *shape[high + 1 :]))
-    return make(made, x.partition.times(factor), place)
+    flat = reshape(x.packed, (*shape[:low], shape[low] * factor, *shape[high + 1 :]))
+    return make(flat, x.partition.times(factor), place)
 
 
 def _flattened(x: Any, first: int, last: int) -> Any:
-    return registry["flatten"].function(x, first, last)
+    return run("flatten", x, first, last)
 
 
 @ragged_rule("unflatten", kind="rows")
@@ -222,9 +223,9 @@ def unflatten(call: Call) -> Any:
         return viewed(call, x, (*shape[:dim], *sizes, *shape[dim + 1 :]))
     if dim == x.place:
         return _divided(call, x, tuple(sizes))
-    made = call.with_(input=x.packed, dim=dim - 1)
-    more = made.ndim - x.packed.ndim
-    return x.with_packed(made, x.place + more if dim < x.place else x.place)
+    divided = call.with_(input=x.packed, dim=dim - 1)
+    more = divided.ndim - x.packed.ndim
+    return x.with_packed(divided, x.place + more if dim < x.place else x.place)
 
 
 def _divided(call: Call, x: RaggedTensor, sizes: tuple[Any, ...]) -> Any:
@@ -240,8 +241,8 @@ def _divided(call: Call, x: RaggedTensor, sizes: tuple[Any, ...]) -> Any:
     if sizes[0] != -1:
         return grouped(call)
     before, behind = tuple(x.packed.shape)[: place - 1], tuple(x.packed.shape)[place:]
-    made = registry["reshape"].function(x.packed, (*before, part.total // size, *sizes[1:], *behind))
-    return make(made, Partition(part.lengths // size), place)
+    divided = run("reshape", x.packed, (*before, part.total // size, *sizes[1:], *behind))
+    return make(divided, Partition(part.lengths // size), place)
 
 
 @ragged_rule("unsqueeze", kind="rows")
@@ -322,17 +323,15 @@ def expand_public(call: Call) -> Any:
 def broadcast_tensors(call: Call) -> Any:
     """All of them with the rows and the dims that their sum has."""
     total, *others = call["tensors"]
-    for one in others:
-        total = registry["add.public"].function(total.detach(), one.detach())
-    return tuple([registry["expand_as"].function(one, total) for one in call["tensors"]])
+    for other in others:
+        total = run("add.public", total.detach(), other.detach())
+    return tuple([run("expand_as", tensor, total) for tensor in call["tensors"]])
 
 
 def expanded(call: Call, x: Any, sizes: tuple[Any, ...], other: Any = None) -> Any:
     if isinstance(getattr(other, "partition", None), Shapes) and not isinstance(getattr(x, "partition", None), Shapes):
         return grouped(call)
     if not isinstance(x, RaggedTensor):
-        from dynograd.ragged.families.elementwise import repeated
-
         packed = repeated(call.name, x, other)
         shape = tuple(other.packed.shape)
         return other.with_packed(
@@ -342,19 +341,19 @@ def expanded(call: Call, x: Any, sizes: tuple[Any, ...], other: Any = None) -> A
         )
     part = x.partition
     if is_deep(other) and not is_deep(x) and x.place == 1 and part.same(other.partition):
-        return other.with_packed(registry["expand_as"].function(x.packed, other.packed))
+        return other.with_packed(run("expand_as", x.packed, other.packed))
     shape = tuple(x.shape)
     if is_deep(x) and part.count == 1 and sizes == tuple(x.packed.shape):
         return x.packed  # `arange(T).unsqueeze(0).expand(B, T)`: one row of all rows
     lead = len(sizes) - len(shape)
     for dim, size in enumerate(shape):
-        wanted = sizes[lead + dim] if lead >= 0 else size
-        if (not isinstance(size, int) or dim == 0) and wanted != size and wanted != -1:
+        asked = sizes[lead + dim] if lead >= 0 else size
+        if (not isinstance(size, int) or dim == 0) and asked != size and asked != -1:
             lead = -1
     if isinstance(part, Shapes):
-        found = expanded_shapes(x, sizes)
-        if found is not None:
-            return found
+        view = expanded_shapes(x, sizes)
+        if view is not None:
+            return view
         lead = -1
     if lead:
         raise call.refuse(
@@ -362,7 +361,7 @@ def expanded(call: Call, x: Any, sizes: tuple[Any, ...], other: Any = None) -> A
         )
     if isinstance(x.packed, RaggedTensor):
         return x.with_packed(expanded(call, x.packed, (-1, *sizes[2:])))
-    more = [one.partition.count for dim, one in enumerate(sizes) if isinstance(one, RaggedSize) and dim != x.place]
+    more = [size.partition.count for dim, size in enumerate(sizes) if isinstance(size, RaggedSize) and dim != x.place]
     if more and set(more) == {part.count}:  # one more ragged dim of each row
         own = {"input": x, "sizes": (-1, *sizes[1:])}
         return grouped(Call("expand.public", registry["expand.public"], own))

@@ -7,7 +7,9 @@ from typing import Any
 from dynograd.base.shapes import normalize_dim
 from dynograd.ops.op import registry, rows_with
 from dynograd.ragged.calls import Call, ragged_rule, results
-from dynograd.ragged.tensor import RaggedTensor, row_of
+from dynograd.ragged.families.selecting import row_of
+from dynograd.ragged.invoking import run
+from dynograd.ragged.tensor import RaggedTensor
 
 __all__ = ["on_packed"]
 
@@ -16,11 +18,11 @@ __all__ = ["on_packed"]
 def on_packed(call: Call) -> Any:
     """The op on the packed elements; the rows stay."""
     like = call.ragged()[0]
-    given = call.map_ragged(lambda one: one.packed)
-    if "memory_format" in given:
-        given["memory_format"] = None
-    found = call.on(given)
-    return like if found is like.packed else results(found, like.with_packed)
+    arguments = call.map_ragged(lambda x: x.packed)
+    if "memory_format" in arguments:
+        arguments["memory_format"] = None
+    result = call.on(arguments)
+    return like if result is like.packed else results(result, like.with_packed)
 
 
 @ragged_rule("to", "type_as", kind="packed")
@@ -28,8 +30,10 @@ def to(call: Call) -> Any:
     """The packed elements in another dtype or on another device; the offsets follow."""
     x = call["input"]
     if not isinstance(x, RaggedTensor):
-        return call.on(call.map_ragged(lambda one: _one_element(one)))
-    return on_packed(Call(call.key, call.op, call.map_ragged(lambda one: one if one is x else _one_element(one))))
+        return call.on(call.map_ragged(lambda x: _one_element(x)))
+    return on_packed(
+        Call(call.key, call.op, call.map_ragged(lambda other: other if other is x else _one_element(other)))
+    )
 
 
 def _one_element(x: RaggedTensor) -> Any:
@@ -51,7 +55,7 @@ def unbind(call: Call) -> Any:
             raise call.refuse(
                 f"dim {dim} is ragged: rows have different numbers of slices (lengths {x.partition.lengths.tolist()[:8]}). Use dim 0."
             )
-        return tuple([registry["select"].function(x, dim, number) for number in range(size)])
+        return tuple([run("select", x, dim, number) for number in range(size)])
     part = x.partition
     if x.place == 1 and not isinstance(x.packed, RaggedTensor) and part.count:
         return tuple(registry["split_with_sizes"].function(x.packed, tuple(part.lengths.tolist()), 0))

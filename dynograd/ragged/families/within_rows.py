@@ -8,10 +8,9 @@ import numpy as np
 
 from dynograd import arrays
 from dynograd.errors import IndexRangeError
-from dynograd.ops.op import registry
 from dynograd.ragged.calls import Call
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.groups import index_of
+from dynograd.ragged.invoking import run
 from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor
 
@@ -31,36 +30,36 @@ def moved_along_rows(call: Call, x: Any, index: Any) -> Any:
         own = Partition(np.full(part.count, index.shape[1], np.int64))
     else:
         return None
-    given: dict[str, Any] = {"input": x.packed, "dim": 0}
+    arguments: dict[str, Any] = {"input": x.packed, "dim": 0}
     for name in ("index", "src"):
-        one = call.get(name)
-        if getattr(one, "ndim", 0) < 1:
+        operand = call.get(name)
+        if getattr(operand, "ndim", 0) < 1:
             continue
-        found = _packed(one, own)
-        if found is None:
+        packed = _packed(operand, own)
+        if packed is None:
             return None
-        given[name] = found
-    given["index"] = _shifted(call.name, given["index"], part, own)
-    found = call.with_(**given)
+        arguments[name] = packed
+    arguments["index"] = _shifted(call.name, arguments["index"], part, own)
+    packed = call.with_(**arguments)
     if call.name != "gather":
-        return x.with_packed(found)
+        return x.with_packed(packed)
     if isinstance(index, RaggedTensor):
-        return index.with_packed(found)
-    return run("view", found, tuple(index.shape))
+        return index.with_packed(packed)
+    return run("view", packed, tuple(index.shape))
 
 
 def _plain(x: RaggedTensor) -> bool:
     return not isinstance(x.partition, Shapes) and not isinstance(x.packed, RaggedTensor)
 
 
-def _packed(one: Any, own: Partition) -> Any:
+def _packed(operand: Any, own: Partition) -> Any:
     """An operand in the rows of the index, as packed elements; None where it has others."""
-    if isinstance(one, RaggedTensor):
-        return one.packed if one.place == 1 and _plain(one) and one.partition.same(own) else None
-    shape = tuple(one.shape)
+    if isinstance(operand, RaggedTensor):
+        return operand.packed if operand.place == 1 and _plain(operand) and operand.partition.same(own) else None
+    shape = tuple(operand.shape)
     if len(shape) < 2 or own.uniform != shape[1] or shape[0] != own.count:
         return None
-    return registry["reshape"].function(one, (own.total, *shape[2:]))
+    return run("reshape", operand, (own.total, *shape[2:]))
 
 
 def _shifted(who: str, index: Any, part: Partition, own: Partition) -> Any:
@@ -73,14 +72,14 @@ def _shifted(who: str, index: Any, part: Partition, own: Partition) -> Any:
     column = (len(rows), *(1,) * (index.ndim - 1))
 
     def beside(numbers: np.ndarray) -> Any:
-        return registry["reshape"].function(index_of(numbers[rows], index), column)
+        return run("reshape", index_of(numbers[rows], index), column)
 
     wrong = (index < 0) | (index >= beside(part.lengths))
     if bool(wrong.any()):
         place = int(np.flatnonzero(arrays.to_numpy(wrong.array).any(tuple(range(1, index.ndim))))[0])
         row = int(rows[place])
         values = arrays.to_numpy(index.array)[place].reshape(-1)
-        value = next(int(one) for one in values if not 0 <= one < part.lengths[row])
+        value = next(int(value) for value in values if not 0 <= value < part.lengths[row])
         last = part.lengths[row] - 1
         expected = f"Expected 0 to {last}." if last >= 0 else "Give it no index, or an element."
         raise IndexRangeError(

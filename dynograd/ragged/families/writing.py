@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from dynograd.errors import ShapeError
-from dynograd.ragged.families.elementwise import run
 from dynograd.ragged.families.entries import host
 from dynograd.ragged.families.groups import index_of
 from dynograd.ragged.families.indexing import item
 from dynograd.ragged.families.reductions import all_elements
+from dynograd.ragged.invoking import run
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor.tensor import Tensor
 
@@ -40,7 +40,9 @@ def set_item(x: RaggedTensor, index: Any, value: Any) -> None:
     if target.is_contiguous():
         run("view", target, (target.numel(),))[places] = value
     else:
-        target[tuple([index_of(one, target) for one in np.unravel_index(host(places), tuple(target.shape))])] = value
+        target[
+            tuple([index_of(numbers, target) for numbers in np.unravel_index(host(places), tuple(target.shape))])
+        ] = value
 
 
 def _lowest(x: Any) -> Any:
