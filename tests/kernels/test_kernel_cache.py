@@ -155,7 +155,8 @@ def test_the_second_process_compiles_nothing(tmp_path):
 
 
 @pytest.mark.slow
-def test_another_processor_has_entries_of_its_own(tmp_path):
+def test_what_compiles_other_code_has_entries_of_its_own(tmp_path):
     run_program(tmp_path)
     assert run_program(tmp_path, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")["compiled"] > 0
+    assert run_program(tmp_path, NUMBA_BOUNDSCHECK="1")["compiled"] > 0
     assert run_program(tmp_path)["compiled"] == 0

@@ -34,7 +34,13 @@ def numbers(dtype: str, operands: int) -> list[float]:
 def operands_of(op, dtype: str) -> list[numpy.ndarray]:
     """All combinations of the numbers as float64, one array for each operand."""
     count = len(op.array_names)
-    return [numpy.array(column) for column in zip(*itertools.product(numbers(dtype, count), repeat=count), strict=True)]
+    columns = [
+        numpy.array(column) for column in zip(*itertools.product(numbers(dtype, count), repeat=count), strict=True)
+    ]
+    if "n" in op.array_names:  # a degree: so many steps for each element
+        degrees = columns[op.array_names.index("n")]
+        degrees[numpy.isfinite(degrees) & (abs(degrees) > 100)] = 100.0
+    return columns
 
 
 def results_of(library, function, op, operands, dtype: str, times: int = 1) -> dict[str, numpy.ndarray]:

@@ -234,7 +234,8 @@ class _KernelCache:
     def _name(self, signature: Any, codegen: Any) -> str:
         self._stamp = self._stamp or _stamp_of(self._function)
         parts = (self._function.__qualname__, str(signature), self._options, self._stamp, _VERSIONS)
-        return kernel_cache.digest_of(*parts, repr(codegen.magic_tuple()), blas.library_name())
+        checked = ["checks every index"] if numba.config.BOUNDSCHECK else []
+        return kernel_cache.digest_of(*parts, repr(codegen.magic_tuple()), blas.library_name(), *checked)
 
 
 def _attach(kernel: Any, noalias: bool, options: str) -> None:
