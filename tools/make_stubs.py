@@ -93,7 +93,7 @@ def _global(name: str, member: Any) -> str:
         return f"def {name}({', '.join(_parameters(member))}) -> {_result_of_function(name, member)}: ...\n"
     if inspect.ismodule(member):
         return ""
-    if inspect.isclass(member):
+    if inspect.isclass(member) and f"class {member.__name__}" in inspect.getsource(sys.modules[member.__module__]):
         return f"from {member.__module__} import {member.__qualname__} as {name}\n"
     if member is None or type(member).__module__ == "builtins":
         return f"{name}: {_type(type(member))}\n"

@@ -41,15 +41,13 @@ def make_elementwise_node(op: Op, texts: dict[str, Callable[[], str]]) -> type[N
     """The node's class; the rules are among `texts`."""
     if op.name in node_classes:
         return node_classes[op.name]
-    saves = elementwise_saves(op)
+    saves = tuple(elementwise_saves(op))
     title = "".join(part.capitalize() for part in op.name.split("_")) + "Backward0"
-    made = type(
-        title, (Node,), {"__slots__": (*saves, "adapt"), "saved_names": tuple(saves), "drops": tuple(saves), "op": op}
-    )
-    made.apply = _rule(op, f"op/{op.name}", texts, "apply", fused=backward_of(op))  # type: ignore[method-assign]
-    made.apply_graph = _rule(op, f"op/{op.name}", texts, "apply_graph")  # type: ignore[method-assign]
-    node_classes[op.name] = made
-    return made
+    body = {"__slots__": (*saves, "adapt"), "saved_names": saves, "drops": saves, "op": op}
+    body["apply"] = _rule(op, f"op/{op.name}", texts, "apply", fused=backward_of(op))
+    body["apply_graph"] = _rule(op, f"op/{op.name}", texts, "apply_graph")
+    node_classes[op.name] = node_class = type(title, (Node,), body)
+    return node_class
 
 
 def masked_rules(op: Op, masked: Any) -> tuple[Any, Any]:
@@ -161,10 +159,5 @@ def _widened(value: Any) -> Any:
 
 def _finish(parts: Any, adapt: tuple, edges: tuple) -> tuple:
     """Gradients back in the shape and dtype of the operands: broadcast dims summed, complex ones conjugated back."""
-    found = []
-    for part, wanted, edge in zip(parts, adapt, edges, strict=True):
-        if part is None or edge is None:
-            found.append(None)
-            continue
-        found.append(fit(part, *wanted))
-    return tuple(found)
+    pairs = zip(parts, adapt, edges, strict=True)
+    return tuple([None if part is None or edge is None else fit(part, *like) for part, like, edge in pairs])

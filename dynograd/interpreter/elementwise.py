@@ -257,7 +257,7 @@ def _wide_lines(
     same = " and ".join(f"{name}.dtype is {values[0]}.dtype" for name in values[1:])
     floats = _fast_dtype(op, with_complex).format(array=values[0])
     ready = {"select": f"{operands[0]}.dtype is BOOL", "integer": f"{values[0]}.dtype.kind in 'biu'"}.get(
-        op.promote, floats
+        op.promote or "", floats
     )
     lines += [
         f"    elif {' and '.join(raw.values())}:",

@@ -123,7 +123,7 @@ def large_of(op: Op, fast: Any) -> Any:
             return fast(*arguments)
         if kind is F32 or (kind is F64 and not native):
             try:
-                found = loop(operands, arguments[count:])  # type: ignore[misc]
+                found = loop(operands, arguments[count:])
             except (TypeError, ValueError):  # statics that are no numbers; shapes that do not broadcast
                 found = None
             if found is not None:

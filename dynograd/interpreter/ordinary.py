@@ -219,17 +219,15 @@ def node_class_of(op: Op) -> type[Node]:
     described = [save.replace(".", "_") for save in op.saves if "." in save and not save.startswith("output.")]
     slots = [*arrays_saved, *described] + (["outputs_like"] if op.outputs is not None else [])
     title = "".join(part.capitalize() for part in op.name.split("_")) + "Backward0"
-    made = type(
-        title,
-        (Node,),
-        {"__slots__": tuple(slots), "saved_names": tuple(arrays_saved), "drops": tuple(arrays_saved), "op": op},
-    )
-    made.apply, made.apply_graph = _apply_of(op), _apply_graph_of(op)  # type: ignore[method-assign]
+    names = tuple(arrays_saved)
+    body = {"__slots__": tuple(slots), "saved_names": names, "drops": names, "op": op}
+    body |= {"apply": _apply_of(op), "apply_graph": _apply_graph_of(op)}
+    node_class: type[Node] = type(title, (Node,), body)
     rule = op.fast_backward_rule or op.backward_rule
     if rule is not None and not op.list_name and op.outputs is None:
-        made.rule = staticmethod(rule)
-    node_classes[op.name] = made
-    return made
+        node_class.rule = staticmethod(rule)
+    node_classes[op.name] = node_class
+    return node_class
 
 
 def _apply_of(op: Op) -> Any:
@@ -244,7 +242,7 @@ def _apply_of(op: Op) -> Any:
         inner = rule
         place = op.array_names.index(op.list_name)
 
-        def rule(g: Any, node: Any, *attrs: Any) -> tuple:  # type: ignore[no-redef]
+        def rule(g: Any, node: Any, *attrs: Any) -> tuple:
             found = inner(g, node, *attrs)
             return (*found[:place], *found[place], *found[place + 1 :])
 

@@ -62,10 +62,10 @@ def _as_instance(cls: type, result: Any, args: tuple) -> Any:
                 return result
             except TypeError:  # a class with __slots__ of its own
                 pass
-        return result.as_subclass(cls)  # type: ignore[attr-defined]
+        return result.as_subclass(cls)
     if isinstance(result, (tuple, list)) and kind.__module__ != "dynograd.base.shapes":
         made = [_as_instance(cls, one, args) for one in result]
-        return kind._make(made) if hasattr(kind, "_make") else kind(made)  # type: ignore[attr-defined]
+        return kind._make(made) if hasattr(kind, "_make") else kind(made)
     return result
 
 
@@ -81,7 +81,7 @@ class OverridingTensor(Tensor):
     def __iter__(self) -> Any:
         if STATE.off or not self.array.ndim:
             return Tensor.__iter__(self)
-        return iter(dispatch(Tensor.unbind, [self], (self, 0), {}))  # type: ignore[attr-defined]
+        return iter(dispatch(Tensor.unbind, [self], (self, 0), {}))
 
 
 PLAIN_CLASSES.add(OverridingTensor)
@@ -183,7 +183,7 @@ def _make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
     Named([1.], requires_grad=True)
     """
     with paused():
-        return data.detach().as_subclass(cls).requires_grad_(require_grad)  # type: ignore[attr-defined]
+        return data.detach().as_subclass(cls).requires_grad_(require_grad)
 
 
 def install_overriding() -> None:

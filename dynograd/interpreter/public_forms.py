@@ -83,10 +83,8 @@ def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None,
     space: dict[str, Any] = {"__name__": "dynograd"}
     public = written_later(name, title, space, write, choose)
     public.__qualname__, public.__module__, public.__doc__ = name, "dynograd", function.__doc__
-    public.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        _parameters(entry, into is not None), __validate_parameters__=False
-    )
-    public.op = entry  # type: ignore[attr-defined]
+    public.__signature__ = inspect.Signature(_parameters(entry, into is not None), __validate_parameters__=False)
+    public.op = entry
     known = join(public, title, written=False)
     return public
 

@@ -110,7 +110,8 @@ class CopyBackwards(Node):
 class ViewWrite(Node):
     """The history of a base after a write into one of its views: outside the region the old base, inside the new value."""
 
-    __slots__ = ("strides",)  # of the base, where a step goes by places in memory (`as_strided`)
+    __slots__ = ("strides",)
+    strides: tuple[int, ...] | None  # of the base, where a step goes by places in memory (`as_strided`)
 
     def apply(self, g: Any) -> Any:
         g = self._laid_out(arrays.as_result(g))

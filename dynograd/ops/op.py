@@ -69,6 +69,19 @@ class Op:
     kind: str  # "op", "elementwise" or "composed"
     forward: Function
     function: Function
+    backward_rule: Function | None
+    fast_backward_rule: Function | None
+    jvp_rule: Function | None
+    decomposition: Function | None
+    formula: str | None
+    derivative: tuple[str | None, ...] | None
+    promote: str | None  # of an elementwise op, as `formula` and `derivative`
+    few: str | None
+    method: bool | str
+    inplace: bool | str
+    view: bool | str
+    linear: bool
+    differentiable: bool
     signature: inspect.Signature  # what forward, rules and readers see
     public_signature: inspect.Signature  # that of the function
     has_inplace_argument: bool
@@ -80,6 +93,7 @@ class Op:
     saves: tuple[str, ...]
     outputs: tuple[str, ...] | str | None
     extras: tuple[str, ...]
+    written: Callable[[], None] | None  # writes the public function's code, until it is written
     is_of_the_library: bool  # one of dynograd's own, and not of a program
     row: Row
 
@@ -90,7 +104,7 @@ class Op:
         self.backward_rule = self.fast_backward_rule = self.jvp_rule = self.decomposition = None
         self.formula = self.derivative = self.promote = self.outputs = self.few = None
         self.saves = self.extras = ()
-        self.written: Any = None  # writes the public function's code, until it is written
+        self.written = None
         self.method = self.inplace = self.linear = self.view = False
         self.differentiable = True
         for field, value in fields.items():

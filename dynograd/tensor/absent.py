@@ -102,7 +102,7 @@ def absent_module(name: str) -> str | None:
 
 def dequantize(self: Tensor) -> Tensor:
     """The tensor in float32; none is quantized here."""
-    return self.float()  # type: ignore[attr-defined]
+    return self.float()
 
 
 def _names(self: Tensor) -> tuple[None, ...]:

@@ -86,7 +86,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """
     kind = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(data, Tensor):
-        return data.to(device=device, dtype=kind)  # type: ignore[attr-defined]
+        return data.to(device=device, dtype=kind)
     if arrays.is_array(data) and len(data.shape):
         dtypes.of_array(data)
         made = data if kind is None else arrays.cast(data, kind)
@@ -112,7 +112,7 @@ def asarray(
     source = obj.array if isinstance(obj, Tensor) else obj
     shares = made.array is source or (arrays.is_array(source) and arrays.may_overlap(made.array, source))
     if copy and shares:
-        made = made.clone() if isinstance(obj, Tensor) else wrap(arrays.copy(made.array))  # type: ignore[attr-defined]
+        made = made.clone() if isinstance(obj, Tensor) else wrap(arrays.copy(made.array))
     if copy is False and not shares:
         raise ValueError(
             f"asarray: can't alias {type(obj).__name__} with dtype={dtype}; a copy is needed. Pass copy=None."
@@ -171,7 +171,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         )
     if copy and place == made.device:
         made = wrap(arrays.copy(made.array))
-    return made.to(place)  # type: ignore[attr-defined]
+    return made.to(place)
 
 
 def to_dlpack(tensor: Tensor) -> Any:

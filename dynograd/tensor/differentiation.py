@@ -313,5 +313,5 @@ def _seed(who: str, tensor: Tensor, seed: Any, create_graph: bool) -> Any:
             f"{seed.dtype} and the output {tensor.dtype}. Convert it, e.g. gradient.to(y.dtype)."
         )
     if create_graph:
-        return seed if seed.array.dtype == array.dtype else seed.to(tensor.dtype)  # type: ignore[attr-defined]
+        return seed if seed.array.dtype == array.dtype else seed.to(tensor.dtype)
     return arrays.cast(seed.array, tensor.dtype)

@@ -26,8 +26,8 @@ def foreach_functions() -> dict[str, Any]:
         made[f"_foreach_{name}"] = _over(f"_foreach_{name}", ops[name])
         method = getattr(Tensor, f"{name}_")
         made[f"_foreach_{name}_"] = _over(f"_foreach_{name}_", method, in_place=True)
-    made["_foreach_copy_"] = _over("_foreach_copy_", Tensor.copy_, in_place=True)  # type: ignore[attr-defined]
-    made["_foreach_zero_"] = _over("_foreach_zero_", Tensor.zero_, in_place=True)  # type: ignore[attr-defined]
+    made["_foreach_copy_"] = _over("_foreach_copy_", Tensor.copy_, in_place=True)
+    made["_foreach_zero_"] = _over("_foreach_zero_", Tensor.zero_, in_place=True)
     made["_foreach_norm"] = _over("_foreach_norm", lambda one, ord=2: ops["norm"](one, ord))
     return made
 

@@ -87,7 +87,7 @@ def _make_honest(node: Node) -> None:
     made = _classes.get(plain)
     if made is None:
         made = _classes[plain] = _honest_class(plain)
-    node.__class__ = made  # type: ignore[assignment]
+    node.__class__ = made
 
 
 def _honest_class(plain: type[Node]) -> type[Node]:
@@ -178,12 +178,12 @@ def _cleared(rule: Any) -> Any:
                 if _all_zero(g):
                     found[place] = _run("where", _run("isfinite", part), part, 0.0)
                 continue
-            first, second = one[place], other[place]  # type: ignore[index]
+            first, second = one[place], other[place]
             untouched = _run("logical_and", _run("eq", first, 0), _run("eq", second, 0))
-            same = _run("logical_and", _run("eq", first, second), _run("isfinite", clean[place]))  # type: ignore[index]
+            same = _run("logical_and", _run("eq", first, second), _run("isfinite", clean[place]))
             part = _run(
                 "where", _run("logical_or", _run("isfinite", part), _run("logical_not", same)), part, clean[place]
-            )  # type: ignore[index]
+            )
             found[place] = _run(
                 "where", _run("logical_or", _run("isfinite", part), _run("logical_not", untouched)), part, 0.0
             )

@@ -46,7 +46,7 @@ def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:
         refuse_repeats(who, target.array)
     if result.array.shape != target.array.shape:
         if result.array.size == 1 and target.array.ndim == 0:
-            result = result.reshape(())  # type: ignore[attr-defined]
+            result = result.reshape(())
         else:
             raise ShapeError(
                 f"{who}: output with shape {tuple(target.array.shape)} doesn't match the broadcast shape "
@@ -171,7 +171,7 @@ def _assign(target: Tensor, source: Tensor, who: str) -> Tensor:
                 f"shape {tuple(shape)}. Reshape the value."
             )
         if extra > 0:
-            source = source.reshape(source.array.shape[extra:])  # type: ignore[attr-defined]
+            source = source.reshape(source.array.shape[extra:])
         source = stretch(source, shape)
     if source.array.dtype != target.array.dtype:
         source = convert(source, target.dtype)

@@ -11,37 +11,37 @@ from typing import Any
 from dynograd.tensor.tensor import Tensor
 
 ALL: Any
-from dynograd.tensor.typed_storages import BFloat16Storage as BFloat16Storage
-from dynograd.tensor.legacy import BFloat16Tensor as BFloat16Tensor
-from dynograd.tensor.typed_storages import BoolStorage as BoolStorage
-from dynograd.tensor.legacy import BoolTensor as BoolTensor
-from dynograd.tensor.typed_storages import ByteStorage as ByteStorage
-from dynograd.tensor.legacy import ByteTensor as ByteTensor
-from dynograd.tensor.typed_storages import CharStorage as CharStorage
-from dynograd.tensor.legacy import CharTensor as CharTensor
-from dynograd.tensor.typed_storages import ComplexDoubleStorage as ComplexDoubleStorage
-from dynograd.tensor.typed_storages import ComplexFloatStorage as ComplexFloatStorage
-from dynograd.interpreter.overriding import DisableTorchFunction as DisableTorchFunction
-from dynograd.interpreter.overriding import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
-from dynograd.tensor.typed_storages import DoubleStorage as DoubleStorage
-from dynograd.tensor.legacy import DoubleTensor as DoubleTensor
+BFloat16Storage: Any
+BFloat16Tensor: Any
+BoolStorage: Any
+BoolTensor: Any
+ByteStorage: Any
+ByteTensor: Any
+CharStorage: Any
+CharTensor: Any
+ComplexDoubleStorage: Any
+ComplexFloatStorage: Any
+from dynograd.interpreter.override_protocol import DisableTorchFunction as DisableTorchFunction
+from dynograd.interpreter.override_protocol import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+DoubleStorage: Any
+DoubleTensor: Any
 from dynograd.compat.accelerator import Event as Event
-from dynograd.tensor.typed_storages import FloatStorage as FloatStorage
-from dynograd.tensor.legacy import FloatTensor as FloatTensor
+FloatStorage: Any
+FloatTensor: Any
 from dynograd.compat.futures import Future as Future
 from dynograd.base.random_streams import Generator as Generator
 from dynograd.amp.grad_scaler import GradScaler as GradScaler
-from dynograd.tensor.typed_storages import HalfStorage as HalfStorage
-from dynograd.tensor.legacy import HalfTensor as HalfTensor
-from dynograd.tensor.typed_storages import IntStorage as IntStorage
-from dynograd.tensor.legacy import IntTensor as IntTensor
-from dynograd.tensor.typed_storages import LongStorage as LongStorage
-from dynograd.tensor.legacy import LongTensor as LongTensor
+HalfStorage: Any
+HalfTensor: Any
+IntStorage: Any
+IntTensor: Any
+LongStorage: Any
+LongTensor: Any
 from dynograd.errors import OutOfMemoryError as OutOfMemoryError
 from dynograd.ragged.tensor import RaggedTensor as RaggedTensor
 from dynograd.runs.run import Run as Run
-from dynograd.tensor.typed_storages import ShortStorage as ShortStorage
-from dynograd.tensor.legacy import ShortTensor as ShortTensor
+ShortStorage: Any
+ShortTensor: Any
 from dynograd.base.shapes import Size as Size
 from dynograd.compat.accelerator import Stream as Stream
 from dynograd.tensor.storages import TypedStorage as TypedStorage

@@ -69,12 +69,12 @@ def resize_as_(self: Tensor, the_template: Tensor, memory_format: Any = None) ->
 
 def resize(self: Tensor, *sizes: Any) -> Tensor:
     """The tensor in another shape of as many elements (old; use `reshape`)."""
-    return self.reshape(*sizes)  # type: ignore[attr-defined]
+    return self.reshape(*sizes)
 
 
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
     """The tensor in the shape of another one of as many elements (old; use `reshape`)."""
-    return self.reshape(tensor.shape)  # type: ignore[attr-defined]
+    return self.reshape(tensor.shape)
 
 
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
@@ -546,7 +546,7 @@ def _elementwise(who: str, self: Tensor, function: Any, *others: Tensor) -> Tens
     operands = [self.array.reshape(-1).tolist()]
     operands += [arrays.broadcast_to(one.array, shape).reshape(-1).tolist() for one in others]
     made = [function(*values) for values in zip(*operands)]
-    return self.copy_(wrap(arrays.from_python(made, self.dtype).reshape(shape)))  # type: ignore[attr-defined]
+    return self.copy_(wrap(arrays.from_python(made, self.dtype).reshape(shape)))
 
 
 def _base(self: Tensor) -> Tensor | None:

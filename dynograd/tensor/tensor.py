@@ -183,7 +183,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
 
     def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
         """The tensor with all its elements, in `dtype`; itself unless it is sparse."""
-        return self if dtype is None else self.to(dtype)  # type: ignore[attr-defined]
+        return self if dtype is None else self.to(dtype)
 
     def sparse_dim(self) -> int:
         """How many dims are sparse: none."""
@@ -596,7 +596,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         return iter(registry["unbind"].function(self, 0))
 
     def __contains__(self, element: Any) -> bool:
-        return bool((self == element).any().item())  # type: ignore[attr-defined]
+        return bool((self == element).any().item())
 
     __hash__ = object.__hash__
 
@@ -680,7 +680,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         """The tensor in host memory; itself when it lies there."""
         if type(self) is Tensor and type(self.array) is ndarray and memory_format is None:
             return self
-        return self.to("cpu")  # type: ignore[attr-defined]
+        return self.to("cpu")
 
     def cuda(self, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
         """The tensor in a GPU's memory: of the current device unless `device` names one.
@@ -688,7 +688,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         Raises:
             DeviceError: there is no such device here.
         """
-        return self.to("cuda" if device is None else device, non_blocking=non_blocking)  # type: ignore[attr-defined]
+        return self.to("cuda" if device is None else device, non_blocking=non_blocking)
 
     def pin_memory(self, device: Any = None) -> Tensor:
         """A copy in pinned host memory, from which `to("cuda", non_blocking=True)` does not wait; itself when it lies there.

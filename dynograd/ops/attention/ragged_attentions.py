@@ -130,7 +130,7 @@ def attended_with_logarithms(
     given = (query, key, value, offsets_q, offsets_k, mask, window, ends, scale, 0.0, (0, 0), longest)
     output, rows = kernel("attentions", "ragged_attention_forward", query)(*given)
     by_head = kernel("attentions", "logarithms_by_head", query)
-    return (output, by_head(rows, offsets_q, query.shape[1])), rows  # type: ignore[return-value]
+    return (output, by_head(rows, offsets_q, query.shape[1])), rows
 
 
 @attended_with_logarithms.fast_backward

@@ -86,7 +86,7 @@ def _two_parts(who: str, one: Any, two: Any) -> tuple[Any, Any]:
             f"them."
         )
     shape = broadcast_shapes(who, tuple(one.shape), tuple(two.shape))
-    return tuple([part if tuple(part.shape) == shape else stretch(part, shape) for part in (one, two)])  # type: ignore[return-value]
+    return tuple([part if tuple(part.shape) == shape else stretch(part, shape) for part in (one, two)])
 
 
 def _quick_polar(compute: Any, abs: Any, angle: Any) -> object:

@@ -212,13 +212,13 @@ def matrix_power(input: Any, n: int) -> Any:
         input, n = registry["inverse"].function(input), -n
     if n == 0:
         return choose(abs(input) < 0, input, identity_like(input))  # a gradient of 0
-    found = None
+    product: Any = None  # of the powers that n has had so far
     while True:
         if n & 1:
-            found = input if found is None else matmul(found, input)
+            product = input if product is None else matmul(product, input)
         n >>= 1
         if not n:
-            return found if found is not input else input * 1
+            return product if product is not input else input * 1
         input = matmul(input, input)
 
 
