@@ -14,16 +14,18 @@ import inspect
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, TypeAlias, Unpack
 
+from dynograd.arrays import Array
 from dynograd.base.generated_sources import run_written, written_later
 from dynograd.ops.readers import is_aside, join
 from dynograd.ops.row import Row, complete
 
-__all__ = ["Op", "composed", "elementwise", "op", "registry", "rows_with"]
+__all__ = ["Gradients", "Op", "composed", "elementwise", "op", "registry", "rows_with"]
 
 Function = Callable[..., Any]
-
+Gradients: TypeAlias = tuple[Array | None, ...]
+"""What a backward rule returns: for each operand its gradient, or None where it has none."""
 
 _WRAPPER_NAMES = {"adapt", "forward", "kind", "mode", "node", "op", "out", "result", "wants"}
 

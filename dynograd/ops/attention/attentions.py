@@ -22,7 +22,7 @@ from dynograd.ops.layout.rearrangements import repeat_interleave
 from dynograd.ops.layout.views import permuted
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.norm.softmaxes import softmax_over
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.row import Row
 
 __all__ = ["scaled_dot_product_attention"]
@@ -54,7 +54,7 @@ def attended(
 
 
 @attended.fast_backward
-def attended_fast_backward(g: Any, saved: Any, causal: Any, scale: Any, p: Any, place: Any) -> Any:
+def attended_fast_backward(g: Any, saved: Any, causal: Any, scale: Any, p: Any, place: Any) -> Gradients:
     given = (saved.query, saved.key, saved.value, saved.output, saved.logarithms, saved.mask)
     found = kernel("attentions", "attention_backward", g)(g, *given, causal, scale, p, place)
     return (*found, None)

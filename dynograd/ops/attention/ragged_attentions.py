@@ -25,7 +25,7 @@ from dynograd.ops.layout.joins import joined
 from dynograd.ops.layout.views import permuted, reshaped
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.norm.softmaxes import softmax_over
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import widened
 from dynograd.ops.reduce.reductions import logsumexp_dims, sum_dims
 from dynograd.ops.segment.offsets import checked_offsets
@@ -63,7 +63,7 @@ def attended_ragged(
 @attended_ragged.fast_backward
 def attended_ragged_fast_backward(
     g: Any, saved: Any, window: Any, ends: Any, scale: Any, p: Any, place: Any, longest: Any
-) -> Any:
+) -> Gradients:
     kept = (
         saved.query,
         saved.key,
@@ -134,7 +134,9 @@ def attended_with_logarithms(
 
 
 @attended_with_logarithms.fast_backward
-def attended_with_logarithms_fast_backward(g: Any, saved: Any, window: Any, ends: Any, scale: Any, longest: Any) -> Any:
+def attended_with_logarithms_fast_backward(
+    g: Any, saved: Any, window: Any, ends: Any, scale: Any, longest: Any
+) -> Gradients:
     # The kernel's gradient of a score is weight * (g . value - g . output). With one feature more, 0 in the values and -1 in the output,
     # whose gradient is that of the logarithm, it is weight * (g . value - g . output + g of the logarithm).
     g_output, output = g[0], saved.output[0]

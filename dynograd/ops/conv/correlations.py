@@ -14,7 +14,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.index.indexing import get_basic
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.matmul.matmuls import conjugated
-from dynograd.ops.op import op
+from dynograd.ops.op import Gradients, op
 from dynograd.ops.reduce.reductions import sum_dims
 from dynograd.ops.row import Row
 
@@ -38,7 +38,7 @@ def correlate(
 
 
 @correlate.backward
-def correlate_backward(g: Any, saved: Any, *window: Any) -> Any:
+def correlate_backward(g: Any, saved: Any, *window: Any) -> Gradients:
     x, w = conjugated(saved.input), conjugated(saved.weight)
     return (
         correlate_back(g, w, None, tuple(x.shape), *window) if saved.needs(0) else None,
@@ -73,7 +73,7 @@ def correlate_back(
 
 
 @correlate_back.backward
-def correlate_back_backward(outer: Any, saved: Any, shape: Any, *window: Any) -> Any:
+def correlate_back_backward(outer: Any, saved: Any, shape: Any, *window: Any) -> Gradients:
     g, w = conjugated(saved.g), conjugated(saved.weight)
     return (
         _cut(correlate(outer, w, None, *window), tuple(g.shape)) if saved.needs(0) else None,
@@ -107,7 +107,7 @@ def correlate_weight(
 
 
 @correlate_weight.backward
-def correlate_weight_backward(outer: Any, saved: Any, shape: Any, *window: Any) -> Any:
+def correlate_weight_backward(outer: Any, saved: Any, shape: Any, *window: Any) -> Gradients:
     x, g = conjugated(saved.input), conjugated(saved.g)
     return (
         correlate_back(g, outer, None, tuple(x.shape), *window) if saved.needs(0) else None,

@@ -10,7 +10,7 @@ from dynograd.errors import DtypeError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.choices import where
 from dynograd.ops.layout.broadcasting import convert
-from dynograd.ops.op import composed, elementwise, op
+from dynograd.ops.op import Gradients, composed, elementwise, op
 
 __all__ = ["add", "div", "mul", "neg", "pow", "sub"]
 
@@ -317,7 +317,7 @@ def modulus(input: Array) -> Array:
 
 
 @modulus.backward
-def modulus_backward(g: Any, saved: Any) -> Any:
+def modulus_backward(g: Any, saved: Any) -> Gradients:
     return (g * (saved.input / (saved.output + (saved.output == 0))),)
 
 

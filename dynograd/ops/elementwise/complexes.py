@@ -20,7 +20,7 @@ from dynograd.ops.elementwise.choices import where
 from dynograd.ops.elementwise.trigonometrics import cos, sin
 from dynograd.ops.index.indexing import get_basic
 from dynograd.ops.layout.broadcasting import convert, stretch
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 
 __all__ = ["angle", "complex", "imag", "is_complex_array", "polar", "real", "view_as_complex", "view_as_real"]
 
@@ -40,7 +40,7 @@ def from_parts(real: Array, imag: Array) -> Array:
 
 
 @from_parts.backward
-def from_parts_backward(g: Any, saved: Any) -> Any:
+def from_parts_backward(g: Any, saved: Any) -> Gradients:
     if not is_complex_array(g):
         return g, g * 0
     return real(g), imag(g)
@@ -124,7 +124,7 @@ def pairs_of(input: Array) -> Array:
 
 
 @pairs_of.backward
-def pairs_of_backward(g: Any, saved: Any) -> Any:
+def pairs_of_backward(g: Any, saved: Any) -> Gradients:
     return (numbers_of(g),)
 
 
@@ -135,7 +135,7 @@ def numbers_of(input: Array) -> Array:
 
 
 @numbers_of.backward
-def numbers_of_backward(g: Any, saved: Any) -> Any:
+def numbers_of_backward(g: Any, saved: Any) -> Gradients:
     return (pairs_of(g),)
 
 
@@ -241,7 +241,7 @@ def turns(input: Array) -> Array:
 
 
 @turns.backward
-def turns_backward(g: Any, saved: Any) -> Any:
+def turns_backward(g: Any, saved: Any) -> Gradients:
     x, y = real(saved.input), imag(saved.input)
     squares = x * x + y * y
     zero = squares == 0

@@ -18,7 +18,7 @@ from dynograd.base.shapes import check_tensor
 from dynograd.base.values import differs_by_example
 from dynograd.errors import ShapeError, user_level
 from dynograd.kernels import kernel
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.row import Row
 
 __all__ = [
@@ -47,12 +47,12 @@ def masked(input: Array, mask_shape: tuple[int, ...], p: float, key: tuple[int, 
 
 
 @masked.backward
-def masked_backward(g: Any, saved: Any, mask_shape: Any, p: Any, key: Any) -> Any:
+def masked_backward(g: Any, saved: Any, mask_shape: Any, p: Any, key: Any) -> Gradients:
     return (masked_again(g, mask_shape, p, key),)
 
 
 @masked.fast_backward
-def masked_fast_backward(g: Any, saved: Any, mask_shape: Any, p: Any, key: Any) -> Any:
+def masked_fast_backward(g: Any, saved: Any, mask_shape: Any, p: Any, key: Any) -> Gradients:
     if saved.mask.dtype.char == "B":  # which elements stay, not what they are multiplied with
         return (kernel("dropouts", "dropout_backward", g)(g, saved.mask, p),)
     return (kernel("elementwise", "mul", g)(g, saved.mask),)
@@ -66,7 +66,7 @@ def masked_again(input: Array, mask_shape: tuple[int, ...], p: float, key: tuple
 
 
 @masked_again.backward
-def masked_again_backward(g: Any, saved: Any, mask_shape: Any, p: Any, key: Any) -> Any:
+def masked_again_backward(g: Any, saved: Any, mask_shape: Any, p: Any, key: Any) -> Gradients:
     return (masked_again(g, mask_shape, p, key),)
 
 
@@ -77,7 +77,7 @@ def masked_sum(input: Array, residual: Array, p: float, key: tuple[int, int]) ->
 
 
 @masked_sum.fast_backward
-def masked_sum_fast_backward(g: Any, saved: Any, p: Any, key: Any) -> Any:
+def masked_sum_fast_backward(g: Any, saved: Any, p: Any, key: Any) -> Gradients:
     return (kernel("dropouts", "dropout_backward", g)(g, saved.mask, p), g)
 
 

@@ -14,7 +14,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.elementwise.activations import gelu, relu, silu
 from dynograd.ops.norm.normalizations import _check_normalized as check_normalized
 from dynograd.ops.norm.normalizations import layer_norm
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.row import Row
 
 __all__ = ["add_layer_norm", "bias_gelu", "bias_relu", "bias_silu", "swiglu"]
@@ -39,7 +39,7 @@ def biased_activation(input: Array, bias: Array, name: str) -> Array:
 
 
 @biased_activation.fast_backward
-def biased_activation_fast_backward(g: Any, saved: Any, name: Any) -> Any:
+def biased_activation_fast_backward(g: Any, saved: Any, name: Any) -> Gradients:
     return kernel("fused_activations", "bias_activation_backward", g)(name, g, saved.input, saved.bias)
 
 
@@ -110,7 +110,7 @@ def gated(gate: Array, input: Array) -> Array:
 
 
 @gated.fast_backward
-def gated_fast_backward(g: Any, saved: Any) -> Any:
+def gated_fast_backward(g: Any, saved: Any) -> Gradients:
     return kernel("fused_activations", "swiglu_backward", g)(g, saved.gate, saved.input)
 
 
@@ -148,7 +148,7 @@ def summed_normalized(
 
 
 @summed_normalized.fast_backward
-def summed_normalized_fast_backward(g: Any, saved: Any, rank: Any, eps: Any) -> Any:
+def summed_normalized_fast_backward(g: Any, saved: Any, rank: Any, eps: Any) -> Gradients:
     backward = kernel("fused_activations", "add_layer_norm_backward", g[0])
     gx, gw, gb = backward(g[0], g[1], saved.sums, saved.mean, saved.rstd, saved.weight, rank)
     return gx, gx, gw, gb

@@ -20,7 +20,7 @@ from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.paddings import pad_constant
 from dynograd.ops.layout.rearrangements import rolled
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 
 __all__: list[str] = []
 
@@ -39,7 +39,7 @@ def complex_transform(input: Array, dims: tuple[int, ...], norm: str, inverse: b
 
 
 @complex_transform.backward
-def complex_transform_backward(g: Any, saved: Any, dims: Any, norm: Any, inverse: Any) -> Any:
+def complex_transform_backward(g: Any, saved: Any, dims: Any, norm: Any, inverse: Any) -> Gradients:
     found = complex_transform(g, dims, _OTHER[norm], not inverse)
     return (found if saved.input_dtype.kind == "c" else real(found),)
 
@@ -51,7 +51,7 @@ def half_transform(input: Array, dims: tuple[int, ...], norm: str) -> Array:
 
 
 @half_transform.backward
-def half_transform_backward(g: Any, saved: Any, dims: Any, norm: Any) -> Any:
+def half_transform_backward(g: Any, saved: Any, dims: Any, norm: Any) -> Gradients:
     last = dims[-1]
     whole = _resized(g, (last,), (saved.input_shape[last],))
     return (real(complex_transform(whole, dims, _OTHER[norm], True)),)
@@ -64,7 +64,7 @@ def from_half(input: Array, n: int, dims: tuple[int, ...], norm: str) -> Array:
 
 
 @from_half.backward
-def from_half_backward(g: Any, saved: Any, n: Any, dims: Any, norm: Any) -> Any:
+def from_half_backward(g: Any, saved: Any, n: Any, dims: Any, norm: Any) -> Gradients:
     last, shape = dims[-1], saved.input_shape
     raw = getattr(g, "array", g)
     weights = kernel("ffts", "half_weights", arrays.place_of(raw))(shape[last], n, raw.dtype)

@@ -16,7 +16,7 @@ from dynograd.ops.elementwise.choices import clamp
 from dynograd.ops.elementwise.roundings import floor
 from dynograd.ops.image.poolings import adaptive_average
 from dynograd.ops.layout.broadcasting import convert
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.row import Row
 
 __all__ = ["interpolate", "upsample"]
@@ -50,7 +50,7 @@ def _along(run: Callable[..., Array], x: Array, dim: int, *options: Any) -> Arra
 
 
 @resample.backward
-def resample_backward(g: Any, saved: Any, dim: Any, count: Any, rule: Any, align_corners: Any, scale: Any) -> Any:
+def resample_backward(g: Any, saved: Any, dim: Any, count: Any, rule: Any, align_corners: Any, scale: Any) -> Gradients:
     return (resample_back(g, dim, saved.input_shape[dim], rule, align_corners, scale),)
 
 
@@ -61,7 +61,9 @@ def resample_back(g: Array, dim: int, size: int, rule: str, align_corners: bool,
 
 
 @resample_back.backward
-def resample_back_backward(g: Any, saved: Any, dim: Any, size: Any, rule: Any, align_corners: Any, scale: Any) -> Any:
+def resample_back_backward(
+    g: Any, saved: Any, dim: Any, size: Any, rule: Any, align_corners: Any, scale: Any
+) -> Gradients:
     return (resample(g, dim, saved.g_shape[dim], rule, align_corners, scale),)
 
 

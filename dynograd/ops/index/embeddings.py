@@ -18,7 +18,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.index.indexing import get_advanced
 from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.reduce.deferred_sums import deferred
 from dynograd.ops.row import Row
 
@@ -40,7 +40,7 @@ def lookup(weight: Array, indices: Array, padding_idx: int | None, by_frequency:
 
 
 @lookup.backward
-def lookup_backward(g: Any, saved: Any, padding_idx: Any, by_frequency: Any) -> Any:
+def lookup_backward(g: Any, saved: Any, padding_idx: Any, by_frequency: Any) -> Gradients:
     indices, rows = saved.indices, saved.weight_shape[0]
     if by_frequency:
         array = getattr(indices, "array", indices)
@@ -73,7 +73,7 @@ def collect(g: Array, indices: Array, rows: int, padding_idx: int | None) -> Arr
 
 
 @collect.backward
-def collect_backward(g: Any, saved: Any, rows: Any, padding_idx: Any) -> Any:
+def collect_backward(g: Any, saved: Any, rows: Any, padding_idx: Any) -> Gradients:
     indices = saved.indices
     picked = lookup(g, indices, None, False)
     if padding_idx is not None:

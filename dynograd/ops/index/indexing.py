@@ -20,7 +20,7 @@ from dynograd.ops.index.indices import FULL, check_range, parse
 from dynograd.ops.layout.broadcasting import sum_to
 from dynograd.ops.layout.conversions import laid_out
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.row import Row
 
 __all__ = ["index_put"]
@@ -41,7 +41,7 @@ def get_basic(input: Array, index: tuple) -> Array:
 
 
 @get_basic.backward
-def get_basic_backward(g: Any, saved: Any, index: Any) -> Any:
+def get_basic_backward(g: Any, saved: Any, index: Any) -> Gradients:
     return (fill_basic(g, saved.input_shape, index),)
 
 
@@ -52,7 +52,7 @@ def fill_basic(g: Array, shape: tuple[int, ...], index: tuple) -> Array:
 
 
 @fill_basic.backward
-def fill_basic_backward(g: Any, saved: Any, shape: Any, index: Any) -> Any:
+def fill_basic_backward(g: Any, saved: Any, shape: Any, index: Any) -> Gradients:
     return (get_basic(g, index),)
 
 
@@ -63,7 +63,7 @@ def put_basic(input: Array, value: Array | None, index: tuple) -> Array:
 
 
 @put_basic.backward
-def put_basic_backward(g: Any, saved: Any, index: Any) -> Any:
+def put_basic_backward(g: Any, saved: Any, index: Any) -> Gradients:
     return (
         put_basic(g, None, index) if saved.needs(0) else None,
         sum_to(get_basic(g, index), saved.value_shape) if saved.needs(1) else None,
@@ -88,7 +88,7 @@ def get_advanced(input: Array, indices: IndexArrays, template: tuple) -> Array:
 
 
 @get_advanced.backward
-def get_advanced_backward(g: Any, saved: Any, template: Any) -> Any:
+def get_advanced_backward(g: Any, saved: Any, template: Any) -> Gradients:
     indices = saved.indices
     return (add_advanced(g, indices, template, saved.input_shape), [None] * len(indices))
 
@@ -100,7 +100,7 @@ def add_advanced(g: Array, indices: IndexArrays, template: tuple, shape: tuple[i
 
 
 @add_advanced.backward
-def add_advanced_backward(g: Any, saved: Any, template: Any, shape: Any) -> Any:
+def add_advanced_backward(g: Any, saved: Any, template: Any, shape: Any) -> Gradients:
     indices = saved.indices
     return (get_advanced(g, indices, template), [None] * len(indices))
 
@@ -124,7 +124,7 @@ def put_advanced(input: Array, values: Array | None, indices: IndexArrays, templ
 
 
 @put_advanced.backward
-def put_advanced_backward(g: Any, saved: Any, template: Any, accumulate: Any) -> Any:
+def put_advanced_backward(g: Any, saved: Any, template: Any, accumulate: Any) -> Gradients:
     indices = saved.indices
     g_input = g_values = None
     if saved.needs(0):

@@ -17,7 +17,7 @@ from dynograd.ops.index.indexing import get_advanced
 from dynograd.ops.layout.paddings import pad_constant
 from dynograd.ops.layout.splits import unbind
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 
 __all__ = [
     "argwhere",
@@ -137,7 +137,7 @@ def counted(input: Array, weights: Array | None, minlength: int) -> Array:
 
 
 @counted.backward
-def counted_backward(g: Any, saved: Any, minlength: Any) -> Any:
+def counted_backward(g: Any, saved: Any, minlength: Any) -> Gradients:
     return None, get_advanced(g, [saved.input], (0,)) if saved.needs(1) else None
 
 

@@ -17,7 +17,7 @@ from dynograd.ops.index.indices import check_range
 from dynograd.ops.layout.broadcasting import stretch
 from dynograd.ops.layout.conversions import clone
 from dynograd.ops.layout.views import ravel, reshaped
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 
 __all__ = ["gather", "scatter", "scatter_add", "scatter_reduce", "take_along_dim"]
 
@@ -32,7 +32,7 @@ def gathered(input: Array, dim: int, index: Array) -> Array:
 
 
 @gathered.backward
-def gathered_backward(g: Any, saved: Any, dim: Any) -> Any:
+def gathered_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (spread(g, dim, saved.index, saved.input_shape), None)
 
 
@@ -43,7 +43,7 @@ def spread(g: Array, dim: int, index: Array, shape: tuple[int, ...]) -> Array:
 
 
 @spread.backward
-def spread_backward(g: Any, saved: Any, dim: Any, shape: Any) -> Any:
+def spread_backward(g: Any, saved: Any, dim: Any, shape: Any) -> Gradients:
     return (gathered(g, dim, saved.index), None)
 
 
@@ -171,7 +171,7 @@ def written(input: Array, dim: int, index: Array, src: Array | None) -> Array:
 
 
 @written.backward
-def written_backward(g: Any, saved: Any, dim: Any) -> Any:
+def written_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (
         written(g, dim, saved.index, None) if saved.needs(0) else None,
         None,
@@ -186,7 +186,7 @@ def added(input: Array, dim: int, index: Array, src: Array) -> Array:
 
 
 @added.backward
-def added_backward(g: Any, saved: Any, dim: Any) -> Any:
+def added_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (g, None, gathered(g, dim, saved.index) if saved.needs(2) else None)
 
 
@@ -197,7 +197,7 @@ def write_number(input: Array, dim: int, index: Array, value: float) -> Array:
 
 
 @write_number.backward
-def write_number_backward(g: Any, saved: Any, dim: Any, value: Any) -> Any:
+def write_number_backward(g: Any, saved: Any, dim: Any, value: Any) -> Gradients:
     return written(g, dim, saved.index, None), None
 
 
@@ -337,7 +337,7 @@ def reduced(input: Array, dim: int, index: Array, src: Array, reduce: str, inclu
 
 
 @reduced.backward
-def reduced_backward(g: Any, saved: Any, dim: Any, reduce: Any, include_self: Any) -> Any:
+def reduced_backward(g: Any, saved: Any, dim: Any, reduce: Any, include_self: Any) -> Gradients:
     x, index, src = saved.input, saved.index, saved.src
     alone = written(ones_of(x), dim, index, None)  # 1 where nothing is scattered
     if reduce == "prod":

@@ -11,7 +11,7 @@ from dynograd.base.shapes import normalize_dim, whole_number
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.index.scatters import gathered, spread
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.reduce.extremes import picked, put_back
 
 __all__ = ["argsort", "kthvalue", "msort", "sort", "topk"]
@@ -28,7 +28,7 @@ def sort_along(input: Array, dim: int, descending: bool) -> Any:
 
 
 @sort_along.backward
-def sort_backward(g: Any, saved: Any, dim: Any, descending: Any) -> Any:
+def sort_backward(g: Any, saved: Any, dim: Any, descending: Any) -> Gradients:
     return (_scattered(g[0], saved, dim),)
 
 
@@ -111,7 +111,7 @@ def topk_along(input: Array, k: int, dim: int, largest: bool, sorted: bool) -> A
 
 
 @topk_along.backward
-def topk_backward(g: Any, saved: Any, k: Any, dim: Any, largest: Any, sorted: Any) -> Any:
+def topk_backward(g: Any, saved: Any, k: Any, dim: Any, largest: Any, sorted: Any) -> Gradients:
     return (_scattered(g[0], saved, dim),)
 
 
@@ -167,7 +167,7 @@ def kthvalue_along(input: Array, k: int, dim: int, keepdim: bool) -> Any:
 
 
 @kthvalue_along.backward
-def kthvalue_backward(g: Any, saved: Any, k: Any, dim: Any, keepdim: Any) -> Any:
+def kthvalue_backward(g: Any, saved: Any, k: Any, dim: Any, keepdim: Any) -> Gradients:
     return (put_back(g[0], saved.output[1], saved.input_shape, dim, keepdim),)
 
 

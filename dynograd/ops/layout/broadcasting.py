@@ -9,7 +9,7 @@ from dynograd.arrays import Array, ndarray
 from dynograd.base import dtypes
 from dynograd.base.shapes import as_shape, broadcast_error, broadcast_shapes, check_sizes
 from dynograd.kernels import kernel
-from dynograd.ops.op import composed, keep, op, shortcut
+from dynograd.ops.op import Gradients, composed, keep, op, shortcut
 from dynograd.ops.row import Row
 
 __all__ = ["broadcast_tensors", "broadcast_to", "expand", "expand_as"]
@@ -27,7 +27,7 @@ sum_to.op.saves = ("input.shape",)
 
 
 @sum_to.backward
-def sum_to_backward(g: Any, saved: Any, shape: Any) -> Any:
+def sum_to_backward(g: Any, saved: Any, shape: Any) -> Gradients:
     return (stretch(g, saved.input_shape),)
 
 
@@ -39,7 +39,7 @@ def stretch(input: Array, shape: tuple[int, ...]) -> Array:
 
 
 @stretch.backward
-def stretch_backward(g: Any, saved: Any, shape: Any) -> Any:
+def stretch_backward(g: Any, saved: Any, shape: Any) -> Gradients:
     return (sum_to(g, saved.input_shape),)
 
 
@@ -57,7 +57,7 @@ def convert(input: Array, dtype: Any) -> Array:
 
 
 @convert.backward
-def convert_backward(g: Any, saved: Any, dtype: Any) -> Any:
+def convert_backward(g: Any, saved: Any, dtype: Any) -> Gradients:
     return (convert(g, dtypes.BY_NUM[saved.input_dtype.num]),)
 
 

@@ -17,7 +17,7 @@ from dynograd.base.memory_formats import (
 )
 from dynograd.kernels import kernel
 from dynograd.ops.layout.broadcasting import convert
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.row import Row
 
 __all__ = ["clone"]
@@ -34,7 +34,7 @@ def copied(input: Array, order: tuple[int, ...] | None = None) -> Array:
 
 
 @copied.backward
-def copied_backward(g: Any, saved: Any, order: Any) -> Any:
+def copied_backward(g: Any, saved: Any, order: Any) -> Gradients:
     return (g,)
 
 
@@ -45,7 +45,7 @@ def moved(input: Array, device: Any, non_blocking: bool = False) -> Array:
 
 
 @moved.backward
-def moved_backward(g: Any, saved: Any, device: Any, non_blocking: bool) -> Any:
+def moved_backward(g: Any, saved: Any, device: Any, non_blocking: bool) -> Gradients:
     return (moved(g, devices.as_device(saved.input_device)),)
 
 

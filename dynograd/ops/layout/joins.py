@@ -16,7 +16,7 @@ from dynograd.ops.index.indexing import get_advanced, get_basic, put_basic
 from dynograd.ops.index.indices import FULL
 from dynograd.ops.layout.broadcasting import convert, stretch
 from dynograd.ops.layout.views import atleast_1d, atleast_2d, atleast_3d, ravel, reshaped
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 
 __all__ = ["block_diag", "cartesian_prod", "cat", "combinations", "dstack", "hstack", "meshgrid", "stack", "vstack"]
 
@@ -39,7 +39,7 @@ def joined(tensors: Arrays, dim: int) -> Any:
 
 
 @joined.backward
-def joined_backward(g: Any, saved: Any, dim: Any) -> Any:
+def joined_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     shapes, kinds = saved.tensors_shape, saved.tensors_dtype
     place = normalize_dim("cat", dim, len(g.shape))
     lead = (FULL,) * place
@@ -164,7 +164,7 @@ def stacked(tensors: Arrays, dim: int) -> Any:
 
 
 @stacked.backward
-def stacked_backward(g: Any, saved: Any, dim: Any) -> Any:
+def stacked_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     lead = (FULL,) * normalize_dim("stack", dim, len(g.shape))
     kinds = saved.tensors_dtype
     return (

@@ -11,7 +11,7 @@ from dynograd.arrays import Array, literals
 from dynograd.base import dtypes
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.row import Row
 
 __all__ = ["constant_pad_nd", "pad"]
@@ -37,7 +37,7 @@ def _padded(run: Callable[..., Array], input: Array, sides: tuple[tuple[int, int
 
 
 @pad_constant.backward
-def pad_constant_backward(g: Any, saved: Any, sides: Any, value: Any) -> Any:
+def pad_constant_backward(g: Any, saved: Any, sides: Any, value: Any) -> Gradients:
     return (pad_constant(g, tuple([(-before, -after) for before, after in sides]), 0.0),)
 
 
@@ -63,7 +63,7 @@ def pad_mirrored(input: Array, sides: tuple[tuple[int, int], ...], border: str) 
 
 
 @pad_mirrored.backward
-def pad_mirrored_backward(g: Any, saved: Any, sides: Any, border: Any) -> Any:
+def pad_mirrored_backward(g: Any, saved: Any, sides: Any, border: Any) -> Gradients:
     return (fold_mirrored(g, sides, border),)
 
 
@@ -74,7 +74,7 @@ def fold_mirrored(g: Array, sides: tuple[tuple[int, int], ...], border: str) -> 
 
 
 @fold_mirrored.backward
-def fold_mirrored_backward(g: Any, saved: Any, sides: Any, border: Any) -> Any:
+def fold_mirrored_backward(g: Any, saved: Any, sides: Any, border: Any) -> Gradients:
     return (pad_mirrored(g, sides, border),)
 
 

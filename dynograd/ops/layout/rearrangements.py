@@ -12,7 +12,7 @@ from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.layout.conversions import copied
 from dynograd.ops.layout.views import ravel, reshaped, transpose
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.row import Row
 
 __all__ = ["flip", "fliplr", "flipud", "repeat_interleave", "roll", "rot90", "tile"]
@@ -27,7 +27,7 @@ def flipped(input: Array, dims: tuple[int, ...]) -> Array:
 
 
 @flipped.backward
-def flipped_backward(g: Any, saved: Any, dims: Any) -> Any:
+def flipped_backward(g: Any, saved: Any, dims: Any) -> Gradients:
     return (flipped(g, dims),)
 
 
@@ -80,7 +80,7 @@ def rolled(input: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Arra
 
 
 @rolled.backward
-def rolled_backward(g: Any, saved: Any, shifts: Any, dims: Any) -> Any:
+def rolled_backward(g: Any, saved: Any, shifts: Any, dims: Any) -> Gradients:
     return (rolled(g, tuple([-shift for shift in shifts]), dims),)
 
 
@@ -146,7 +146,7 @@ def repeated(input: Array, repeats: tuple[int, ...]) -> Array:
 
 
 @repeated.backward
-def repeated_backward(g: Any, saved: Any, repeats: Any) -> Any:
+def repeated_backward(g: Any, saved: Any, repeats: Any) -> Gradients:
     return (sum_repeats(g, saved.input_shape, repeats),)
 
 
@@ -157,7 +157,7 @@ def sum_repeats(g: Array, shape: tuple[int, ...], repeats: tuple[int, ...]) -> A
 
 
 @sum_repeats.backward
-def sum_repeats_backward(g: Any, saved: Any, shape: Any, repeats: Any) -> Any:
+def sum_repeats_backward(g: Any, saved: Any, shape: Any, repeats: Any) -> Gradients:
     return (repeated(g, repeats),)
 
 
@@ -204,7 +204,7 @@ def interleaved(input: Array, repeats: int, dim: int) -> Array:
 
 
 @interleaved.backward
-def interleaved_backward(g: Any, saved: Any, repeats: Any, dim: Any) -> Any:
+def interleaved_backward(g: Any, saved: Any, repeats: Any, dim: Any) -> Gradients:
     return (sum_interleaved(g, repeats, dim, saved.input_shape[dim]),)
 
 
@@ -215,7 +215,7 @@ def sum_interleaved(g: Array, repeats: int, dim: int, size: int) -> Array:
 
 
 @sum_interleaved.backward
-def sum_interleaved_backward(g: Any, saved: Any, repeats: Any, dim: Any, size: Any) -> Any:
+def sum_interleaved_backward(g: Any, saved: Any, repeats: Any, dim: Any, size: Any) -> Gradients:
     return (interleaved(g, repeats, dim),)
 
 
@@ -226,7 +226,7 @@ def repeated_rows(input: Array, repeats: Array, dim: int) -> Array:
 
 
 @repeated_rows.backward
-def repeated_rows_backward(g: Any, saved: Any, dim: Any) -> Any:
+def repeated_rows_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (sum_runs(g, saved.repeats, dim), None)
 
 
@@ -237,7 +237,7 @@ def sum_runs(g: Array, repeats: Array, dim: int) -> Array:
 
 
 @sum_runs.backward
-def sum_runs_backward(g: Any, saved: Any, dim: Any) -> Any:
+def sum_runs_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (repeated_rows(g, saved.repeats, dim), None)
 
 

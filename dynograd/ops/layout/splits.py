@@ -14,7 +14,7 @@ from dynograd.errors import IndexRangeError, ShapeError
 from dynograd.ops.index.indexing import get_basic, put_basic
 from dynograd.ops.index.indices import FULL
 from dynograd.ops.layout.joins import joined, stacked
-from dynograd.ops.op import composed, keep, op, shortcut
+from dynograd.ops.op import Gradients, composed, keep, op, shortcut
 from dynograd.ops.row import Row
 
 __all__ = ["chunk", "narrow", "select", "select_scatter", "slice_scatter", "split", "tensor_split", "unbind"]
@@ -43,7 +43,7 @@ def _others(place: int, rank: int) -> tuple[int, ...]:
 
 
 @unbound.backward
-def unbound_backward(g: Any, saved: Any, dim: Any) -> Any:
+def unbound_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (stacked(list(g), dim),)
 
 
@@ -115,7 +115,7 @@ def _parts_of(place: int, split_sizes: tuple[int, ...]) -> tuple[int, list[tuple
 
 
 @split_with_sizes.backward
-def split_with_sizes_backward(g: Any, saved: Any, split_sizes: Any, dim: Any) -> Any:
+def split_with_sizes_backward(g: Any, saved: Any, split_sizes: Any, dim: Any) -> Gradients:
     return (joined(list(g), dim),)
 
 

@@ -13,7 +13,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.index.indexing import add_advanced, get_advanced, put_advanced
 from dynograd.ops.layout.conversions import laid_out
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, keep, op, shortcut
+from dynograd.ops.op import Gradients, composed, keep, op, shortcut
 from dynograd.ops.row import Row
 
 __all__ = ["as_strided", "as_strided_scatter", "diagonal", "diagonal_scatter"]
@@ -28,7 +28,7 @@ def diagonal_view(input: Array, offset: int, dim1: int, dim2: int) -> Array:
 
 
 @diagonal_view.backward
-def diagonal_view_backward(g: Any, saved: Any, offset: Any, dim1: Any, dim2: Any) -> Any:
+def diagonal_view_backward(g: Any, saved: Any, offset: Any, dim1: Any, dim2: Any) -> Gradients:
     return (fill_diagonal_of(g, saved.input_shape, offset, dim1, dim2),)
 
 
@@ -39,7 +39,7 @@ def fill_diagonal_of(g: Array, shape: tuple[int, ...], offset: int, dim1: int, d
 
 
 @fill_diagonal_of.backward
-def fill_diagonal_of_backward(g: Any, saved: Any, shape: Any, offset: Any, dim1: Any, dim2: Any) -> Any:
+def fill_diagonal_of_backward(g: Any, saved: Any, shape: Any, offset: Any, dim1: Any, dim2: Any) -> Gradients:
     return (diagonal_view(g, offset, dim1, dim2),)
 
 
@@ -98,7 +98,7 @@ def put_diagonal(input: Array, src: Array | None, offset: int, dim1: int, dim2: 
 
 
 @put_diagonal.backward
-def put_diagonal_backward(g: Any, saved: Any, offset: Any, dim1: Any, dim2: Any) -> Any:
+def put_diagonal_backward(g: Any, saved: Any, offset: Any, dim1: Any, dim2: Any) -> Gradients:
     return (
         put_diagonal(g, None, offset, dim1, dim2) if saved.needs(0) else None,
         diagonal_view(g, offset, dim1, dim2) if saved.needs(1) else None,
@@ -121,7 +121,7 @@ def windows(input: Array, dimension: int, size: int, step: int) -> Array:
 
 
 @windows.backward
-def windows_backward(g: Any, saved: Any, dimension: Any, size: Any, step: Any) -> Any:
+def windows_backward(g: Any, saved: Any, dimension: Any, size: Any, step: Any) -> Gradients:
     shape = saved.input_shape
     if not shape:
         return (reshaped(g, ()) if size else g * 0,)
@@ -135,7 +135,7 @@ def sum_windows(g: Array, shape: tuple[int, ...], dimension: int, size: int, ste
 
 
 @sum_windows.backward
-def sum_windows_backward(g: Any, saved: Any, shape: Any, dimension: Any, size: Any, step: Any) -> Any:
+def sum_windows_backward(g: Any, saved: Any, shape: Any, dimension: Any, size: Any, step: Any) -> Gradients:
     return (windows(g, dimension, size, step),)
 
 
@@ -203,7 +203,7 @@ def _check_reach(who: str, input: Array, size: tuple[int, ...], stride: tuple[in
 
 
 @strided_view.backward
-def strided_view_backward(g: Any, saved: Any, size: Any, stride: Any, offset: Any) -> Any:
+def strided_view_backward(g: Any, saved: Any, size: Any, stride: Any, offset: Any) -> Gradients:
     item = saved.input_dtype.itemsize
     shape, steps = saved.input_shape, tuple([step // item for step in saved.input_strides])
     raw = getattr(g, "array", g)

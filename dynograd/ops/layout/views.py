@@ -12,7 +12,7 @@ from dynograd.base import dtypes
 from dynograd.base.shapes import as_shape, infer_size, normalize_dim, normalize_dims
 from dynograd.errors import ShapeError, refusal
 from dynograd.kernels import kernel
-from dynograd.ops.op import composed, keep, op, shortcut
+from dynograd.ops.op import Gradients, composed, keep, op, shortcut
 from dynograd.ops.row import Row
 
 __all__ = ["flatten", "permute", "reshape", "squeeze", "transpose", "unflatten", "unsqueeze", "view"]
@@ -45,7 +45,7 @@ def reshaped(input: Array, shape: tuple[int, ...]) -> Array:
 
 
 @reshaped.backward
-def reshaped_backward(g: Any, saved: Any, shape: Any) -> Any:
+def reshaped_backward(g: Any, saved: Any, shape: Any) -> Gradients:
     return (reshaped(g, saved.input_shape),)
 
 
@@ -371,7 +371,7 @@ def permuted(input: Array, dims: tuple[int, ...]) -> Array:
 
 
 @permuted.backward
-def permuted_backward(g: Any, saved: Any, dims: Any) -> Any:
+def permuted_backward(g: Any, saved: Any, dims: Any) -> Gradients:
     back = [0] * len(dims)
     for place, dim in enumerate(dims):
         back[dim] = place

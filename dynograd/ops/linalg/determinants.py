@@ -15,7 +15,7 @@ from dynograd.ops.layout.joins import cat
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.linalg.linear_systems import check_matrices, inverses
 from dynograd.ops.matmul.matmuls import _adjoint as adjoint_of
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.row import Row
 
 __all__ = ["linalg_det"]
@@ -30,7 +30,7 @@ def determinants(A: Array) -> Array:
 
 
 @determinants.backward
-def determinants_backward(g: Any, saved: Any) -> Any:
+def determinants_backward(g: Any, saved: Any) -> Gradients:
     raw = getattr(saved.output, "array", saved.output)
     if arrays.is_array(raw) and (raw == 0).any():
         return (_weighted(g, adjoint_of(_adjugate(saved.A))),)
@@ -93,7 +93,7 @@ def signs_and_logarithms(A: Array) -> Any:
 
 
 @signs_and_logarithms.backward
-def signs_and_logarithms_backward(g: Any, saved: Any) -> Any:
+def signs_and_logarithms_backward(g: Any, saved: Any) -> Gradients:
     weight = g[1]
     if is_complex_array(saved.A):
         weight = weight - imag(conj(g[0]) * saved.output[0]) * 1j

@@ -22,7 +22,7 @@ from dynograd.ops.linalg.linear_systems import adjoint_of, check_matrices, solut
 from dynograd.ops.linalg.triangles import tril
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.matmul.matrix_products import identity_like
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.row import Row
 
 __all__: list[str] = []
@@ -64,7 +64,7 @@ def orthogonal_factors(input: Array, complete: bool) -> Any:
 
 
 @orthogonal_factors.backward
-def orthogonal_factors_backward(g: Any, saved: Any, complete: Any) -> Any:
+def orthogonal_factors_backward(g: Any, saved: Any, complete: Any) -> Gradients:
     q, r = saved.output
     g_q, g_r = g
     rows, columns = r.shape[-2:]
@@ -170,7 +170,7 @@ def singular_triples(input: Array, full: bool) -> Any:
 
 
 @singular_triples.backward
-def singular_triples_backward(g: Any, saved: Any, full: Any) -> Any:
+def singular_triples_backward(g: Any, saved: Any, full: Any) -> Gradients:
     u, s, vh = saved.output
     g_u, g_s, g_vh = g
     count = s.shape[-1]
@@ -229,7 +229,7 @@ def singular_values(A: Array) -> Array:
 
 
 @singular_values.backward
-def singular_values_backward(g: Any, saved: Any) -> Any:
+def singular_values_backward(g: Any, saved: Any) -> Gradients:
     u, _, vh = singular_triples(saved.A, False)
     return (matmul(u * _as_row(g), vh),)
 
@@ -273,7 +273,7 @@ def hermitian_pairs(input: Array, upper: bool) -> Any:
 
 
 @hermitian_pairs.backward
-def hermitian_pairs_backward(g: Any, saved: Any, upper: Any) -> Any:
+def hermitian_pairs_backward(g: Any, saved: Any, upper: Any) -> Gradients:
     values, vectors = saved.output
     row, column = _as_row(values), _as_column(values)
     one = identity_like(row * column)
@@ -331,7 +331,7 @@ def pairs(input: Array) -> Any:
 
 
 @pairs.backward
-def pairs_backward(g: Any, saved: Any) -> Any:
+def pairs_backward(g: Any, saved: Any) -> Gradients:
     values, vectors = saved.output
     turned = adjoint_of(vectors)
     row, column = _as_row(values), _as_column(values)

@@ -21,7 +21,7 @@ from dynograd.ops.layout.views import reshaped
 from dynograd.ops.linalg.factorizations import linalg_svdvals
 from dynograd.ops.linalg.linear_systems import adjoint_of, check_matrices, check_one_dtype
 from dynograd.ops.matmul.matmuls import matmul
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.reduce.reductions import sum
 from dynograd.ops.row import Row
 
@@ -44,7 +44,7 @@ def pseudoinverse(input: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
 
 
 @pseudoinverse.backward
-def pseudoinverse_backward(g: Any, saved: Any, atol: Any, rtol: Any, hermitian: Any) -> Any:
+def pseudoinverse_backward(g: Any, saved: Any, atol: Any, rtol: Any, hermitian: Any) -> Gradients:
     # Golub and Pereyra, The differentiation of pseudo-inverses, 1973
     a, p = saved.input, saved.output
     ph, gh = adjoint_of(p), adjoint_of(g)

@@ -19,7 +19,7 @@ from dynograd.ops.linalg.triangles import tril, triu
 from dynograd.ops.matmul.matmuls import _adjoint as adjoint_of
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.matmul.matrix_products import identity_like
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.row import Row
 
 __all__ = ["adjoint_of", "check_matrices", "check_one_dtype", "exchanged", "with_state"]
@@ -89,7 +89,7 @@ def inverses(A: Array, check: bool) -> Any:
 
 
 @inverses.backward
-def inverses_backward(g: Any, saved: Any, check: Any) -> Any:
+def inverses_backward(g: Any, saved: Any, check: Any) -> Gradients:
     turned = adjoint_of(saved.output[0])
     return (-matmul(matmul(turned, g[0]), turned),)
 
@@ -140,7 +140,7 @@ def solutions(A: Array, B: Array, check: bool) -> Any:
 
 
 @solutions.backward
-def solutions_backward(g: Any, saved: Any, check: Any) -> Any:
+def solutions_backward(g: Any, saved: Any, check: Any) -> Gradients:
     g_b = solutions(adjoint_of(saved.A), g[0], False)[0]
     return -matmul(g_b, adjoint_of(saved.output[0])) if saved.needs(0) else None, g_b
 
@@ -217,7 +217,7 @@ def triangular_solutions(A: Array, B: Array, upper: bool, unitriangular: bool) -
 
 
 @triangular_solutions.backward
-def triangular_solutions_backward(g: Any, saved: Any, upper: Any, unitriangular: Any) -> Any:
+def triangular_solutions_backward(g: Any, saved: Any, upper: Any, unitriangular: Any) -> Gradients:
     g_b = triangular_solutions(adjoint_of(saved.A), g, not upper, unitriangular)
     if not saved.needs(0):
         return None, g_b
@@ -290,7 +290,7 @@ def lower_roots(A: Array, check: bool) -> Any:
 
 
 @lower_roots.backward
-def lower_roots_backward(g: Any, saved: Any, check: Any) -> Any:
+def lower_roots_backward(g: Any, saved: Any, check: Any) -> Gradients:
     turned = adjoint_of(saved.output[0])
     inner = tril(matmul(turned, g[0]))
     diagonal = inner - tril(inner, -1)  # of a Hermitian matrix: real, and counted once

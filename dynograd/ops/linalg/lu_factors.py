@@ -25,7 +25,7 @@ from dynograd.ops.linalg.triangles import tril, triu
 from dynograd.ops.matmul.matmuls import _adjoint as adjoint_of
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.matmul.matrix_products import identity_like
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.row import Row
 
 __all__ = ["lu_factors"]
@@ -45,7 +45,7 @@ def lu_factors(A: Array, check: bool) -> Any:
 
 
 @lu_factors.backward
-def lu_factors_backward(g: Any, saved: Any, check: Any) -> Any:
+def lu_factors_backward(g: Any, saved: Any, check: Any) -> Gradients:
     packed, pivots, _ = saved.output
     rows, columns = packed.shape[-2:]
     count = min(rows, columns)

@@ -18,7 +18,7 @@ from dynograd.ops.linalg.linear_systems import adjoint_of, check_matrices, linal
 from dynograd.ops.linalg.triangles import tril, triu
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.matmul.matrix_products import chain_matmul, cross, matrix_power
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import narrowed, widened
 from dynograd.ops.reduce.scans import cumprod
 from dynograd.ops.row import Row
@@ -38,7 +38,7 @@ def exponentials(input: Array) -> Array:
 
 
 @exponentials.backward
-def exponentials_backward(g: Any, saved: Any) -> Any:
+def exponentials_backward(g: Any, saved: Any) -> Gradients:
     # the derivative stands beside the exponential of a matrix of twice the size: Mathias, 1996
     turned = adjoint_of(saved.input)
     size = turned.shape[-1]

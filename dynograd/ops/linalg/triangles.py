@@ -13,7 +13,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.layout.conversions import copied
 from dynograd.ops.layout.strides import diagonal, fill_diagonal_of
 from dynograd.ops.layout.views import ravel
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.row import Row
 
 __all__ = ["diag", "diag_embed", "diagflat", "tril", "tril_indices", "triu", "triu_indices"]
@@ -29,7 +29,7 @@ def lower_part(input: Array, diagonal: int = 0) -> Array:
 
 
 @lower_part.backward
-def lower_part_backward(g: Any, saved: Any, diagonal: Any) -> Any:
+def lower_part_backward(g: Any, saved: Any, diagonal: Any) -> Gradients:
     return (lower_part(g, diagonal),)
 
 
@@ -62,7 +62,7 @@ def upper_part(input: Array, diagonal: int = 0) -> Array:
 
 
 @upper_part.backward
-def upper_part_backward(g: Any, saved: Any, diagonal: Any) -> Any:
+def upper_part_backward(g: Any, saved: Any, diagonal: Any) -> Gradients:
     return (upper_part(g, diagonal),)
 
 

@@ -20,7 +20,7 @@ from dynograd.ops.layout.broadcasting import stretch
 from dynograd.ops.layout.joins import stack
 from dynograd.ops.layout.paddings import pad_constant
 from dynograd.ops.layout.views import permuted, reshaped
-from dynograd.ops.op import op
+from dynograd.ops.op import Gradients, op
 from dynograd.ops.recurrent.recurrences import _alive
 from dynograd.ops.reduce.extremes import max_along
 from dynograd.ops.reduce.reductions import exp_difference, logsumexp_dims, sum_dims
@@ -54,7 +54,7 @@ def chain_likelihoods(
 
 
 @chain_likelihoods.fast_backward
-def chain_likelihoods_fast_backward(g: Any, saved: Any, step: Any) -> Any:
+def chain_likelihoods_fast_backward(g: Any, saved: Any, step: Any) -> Gradients:
     given = saved.emissions, saved.transitions, saved.first, saved.last, saved.tags, saved.starts, saved.lengths
     found = kernel("chains", "chain_gradients", saved.emissions)(g, *given, step, saved.levels, saved.sums)
     return (*found, None, None, None)

@@ -24,7 +24,7 @@ from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.loss.losses import in_one_pass, reduced, reduction_of
 from dynograd.ops.norm.softmaxes import log_softmax_over
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import narrowed, widened
 from dynograd.ops.reduce.reductions import sum_dims
 from dynograd.ops.row import Row
@@ -59,7 +59,7 @@ def class_entropy(
 @class_entropy.fast_backward
 def class_entropy_fast_backward(
     g: Any, saved: Any, ignore_index: Any, label_smoothing: Any, reduction: Any, with_gradient: Any
-) -> Any:
+) -> Gradients:
     backward = kernel("losses", "cross_entropy_backward", saved.input)
     options = saved.weight, ignore_index, label_smoothing, reduction
     gradient, saved.gradient = saved.gradient, None  # the first backward's own; a second one computes it again
@@ -87,7 +87,7 @@ def class_likelihood(input: Array, target: Array, weight: Array | None, ignore_i
 
 
 @class_likelihood.fast_backward
-def class_likelihood_fast_backward(g: Any, saved: Any, ignore_index: Any, reduction: Any) -> Any:
+def class_likelihood_fast_backward(g: Any, saved: Any, ignore_index: Any, reduction: Any) -> Gradients:
     backward = kernel("losses", "nll_loss_backward", saved.input)
     return (backward(g, saved.input, saved.target, saved.total, saved.weight, ignore_index, reduction), None, None)
 
@@ -248,7 +248,7 @@ def distribution_entropies(input: Array, target: Array, weight: Array | None) ->
 
 
 @distribution_entropies.fast_backward
-def distribution_entropies_fast_backward(g: Any, saved: Any) -> Any:
+def distribution_entropies_fast_backward(g: Any, saved: Any) -> Gradients:
     backward = kernel("losses", "distribution_entropy_backward", saved.input)
     return (backward(g, saved.input, saved.target, saved.weight, saved.top, saved.total), None, None)
 
@@ -334,7 +334,7 @@ def yes_no_entropy(input: Array, target: Array) -> Array:
 
 
 @yes_no_entropy.backward
-def yes_no_entropy_backward(g: Any, saved: Any) -> Any:
+def yes_no_entropy_backward(g: Any, saved: Any) -> Gradients:
     x, y = saved.input, saved.target
     return (
         g * ((x - y) / maximum(x - x * x, 1e-12)) if saved.needs(0) else None,

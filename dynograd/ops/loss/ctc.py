@@ -22,7 +22,7 @@ from dynograd.ops.layout.broadcasting import convert, stretch
 from dynograd.ops.layout.paddings import pad_constant
 from dynograd.ops.layout.views import permuted, reshaped
 from dynograd.ops.loss.losses import reduced, reduction_of
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import check_floating, narrowed, widened
 from dynograd.ops.recurrent.recurrences import _alive
 from dynograd.ops.reduce.reductions import sum_dims
@@ -52,7 +52,7 @@ def ctc_losses(
 
 
 @ctc_losses.fast_backward
-def ctc_fast_backward(g: Any, saved: Any, blank: Any, zero_infinity: Any) -> Any:
+def ctc_fast_backward(g: Any, saved: Any, blank: Any, zero_infinity: Any) -> Gradients:
     given = saved.log_probs, saved.targets, saved.input_lengths, saved.target_lengths
     backward = kernel("ctc", "ctc_backward", saved.log_probs)
     found = backward(g, *given, saved.alphas, saved.shifts, saved.exact, blank, zero_infinity)

@@ -23,7 +23,7 @@ from dynograd.ops.layout.views import permuted, reshaped
 from dynograd.ops.loss.class_losses import _checked_labels, class_entropy_decomposition, cross_entropy
 from dynograd.ops.loss.losses import reduction_of
 from dynograd.ops.matmul.matmuls import linear, matmul
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import narrowed, widened
 from dynograd.ops.reduce.reductions import sum_dims
 
@@ -86,7 +86,7 @@ def chunked_entropy(
 @chunked_entropy.fast_backward
 def chunked_entropy_fast_backward(
     g: Any, saved: Any, ignore_index: Any, label_smoothing: Any, reduction: Any, chunk: Any, with_gradients: Any
-) -> Any:
+) -> Gradients:
     slopes: tuple[Any, ...] = saved.input_slope, saved.weight_slope, saved.bias_slope
     if with_gradients:
         slopes = tuple([None if one is None else narrowed(one * g, one) for one in slopes])

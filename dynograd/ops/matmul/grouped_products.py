@@ -6,7 +6,7 @@ from typing import Any
 
 from dynograd.arrays import Array
 from dynograd.kernels import kernel
-from dynograd.ops.op import op
+from dynograd.ops.op import Gradients, op
 
 __all__: list[str] = []
 
@@ -21,7 +21,7 @@ def grouped_products(a: Array, b: Array, plan: Any, transposed_a: bool = False, 
 
 
 @grouped_products.backward
-def grouped_products_backward(g: Any, saved: Any, plan: Any, transposed_a: Any, transposed_b: Any) -> Any:
+def grouped_products_backward(g: Any, saved: Any, plan: Any, transposed_a: Any, transposed_b: Any) -> Gradients:
     return (
         _gradient_a(g, saved.b, plan, transposed_a, transposed_b) if saved.needs(0) else None,
         _gradient_b(g, saved.a, plan, transposed_a, transposed_b) if saved.needs(1) else None,

@@ -13,7 +13,7 @@ from dynograd.kernels import KernelOfType, kernel
 from dynograd.ops.elementwise.arithmetic import conj
 from dynograd.ops.layout.broadcasting import convert, sum_to
 from dynograd.ops.layout.views import permuted, reshaped
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.reduce.deferred_sums import deferred
 
 __all__ = ["bmm", "linear", "matmul", "mm"]
@@ -81,7 +81,7 @@ def _text(array: Any) -> str:
 
 
 @matmul.backward
-def matmul_backward(g: Any, saved: Any) -> Any:
+def matmul_backward(g: Any, saved: Any) -> Gradients:
     x, y = saved.input, saved.other
     if len(x.shape) == 2 and len(y.shape) == 2:
         return (
@@ -115,7 +115,7 @@ _PRODUCT = KernelOfType("matmuls", "matmul_forward")
 
 
 @matmul.fast_backward
-def matmul_fast_backward(g: Any, saved: Any) -> Any:
+def matmul_fast_backward(g: Any, saved: Any) -> Gradients:
     x, y = saved.input, saved.other
     if x.ndim != 2 or y.ndim != 2 or g.dtype.kind == "c":
         return matmul_backward(g, saved)
@@ -253,7 +253,7 @@ def _outer(g: Any, x: Any) -> Any:
 
 
 @linear.backward
-def linear_backward(g: Any, saved: Any) -> Any:
+def linear_backward(g: Any, saved: Any) -> Gradients:
     x, w, whole = saved.input, saved.weight, g
     if len(w.shape) == 1:
         g = reshaped(g, (*g.shape, 1))

@@ -16,7 +16,7 @@ from dynograd.ops.layout.broadcasting import stretch
 from dynograd.ops.layout.strides import diagonal
 from dynograd.ops.layout.views import permuted, reshaped
 from dynograd.ops.matmul.matmuls import bmm, matmul, mm, mv, of_out_dtype
-from dynograd.ops.op import composed, op, registry
+from dynograd.ops.op import Gradients, composed, op, registry
 from dynograd.ops.reduce.reductions import sum
 
 __all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm", "chain_matmul", "cross", "matrix_power", "trace"]
@@ -59,7 +59,7 @@ def scaled(input: Array, factor: float) -> Array:
 
 
 @scaled.backward
-def scaled_backward(g: Any, saved: Any, factor: Any) -> Any:
+def scaled_backward(g: Any, saved: Any, factor: Any) -> Gradients:
     return (scaled(g, factor.conjugate()),)
 
 
@@ -246,7 +246,7 @@ def cross_along(input: Array, other: Array, dim: int) -> Array:
 
 
 @cross_along.backward
-def cross_backward(g: Any, saved: Any, dim: Any) -> Any:
+def cross_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     x, y = saved.input, saved.other
     if getattr(x, "array", x).dtype.kind == "c":
         x, y = conj(x), conj(y)

@@ -13,7 +13,7 @@ from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.arithmetic import conj
-from dynograd.ops.op import op
+from dynograd.ops.op import Gradients, op
 from dynograd.ops.row import Row
 
 __all__ = ["sparse_product", "sparse_sampled", "sparse_transposed_product"]
@@ -54,7 +54,7 @@ def sparse_product(values: Array, crow: Array, col: Array, dense: Array) -> Arra
 
 
 @sparse_product.backward
-def sparse_product_backward(g: Any, saved: Any) -> Any:
+def sparse_product_backward(g: Any, saved: Any) -> Gradients:
     values, crow, col, dense = saved.values, saved.crow, saved.col, saved.dense
     return (
         sparse_sampled(g, _conjugate(dense), crow, col) if saved.needs(0) else None,
@@ -89,7 +89,7 @@ def sparse_transposed_product(values: Array, crow: Array, col: Array, dense: Arr
 
 
 @sparse_transposed_product.backward
-def sparse_transposed_product_backward(g: Any, saved: Any, columns: Any) -> Any:
+def sparse_transposed_product_backward(g: Any, saved: Any, columns: Any) -> Gradients:
     values, crow, col, dense = saved.values, saved.crow, saved.col, saved.dense
     return (
         sparse_sampled(_conjugate(dense), g, crow, col) if saved.needs(0) else None,
@@ -130,7 +130,7 @@ def sparse_sampled(input: Array, other: Array, crow: Array, col: Array) -> Array
 
 
 @sparse_sampled.backward
-def sparse_sampled_backward(g: Any, saved: Any) -> Any:
+def sparse_sampled_backward(g: Any, saved: Any) -> Gradients:
     input, other, crow, col = saved.input, saved.other, saved.crow, saved.col
     return (
         sparse_product(g, crow, col, _conjugate(other)) if saved.needs(0) else None,

@@ -15,7 +15,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.elementwise.exponentials import sqrt
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.norm.normalizations import by_channel, check_channels, group_normalized, scaled
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import check_floating, narrowed, widened
 from dynograd.ops.reduce.reductions import mean_dims
 from dynograd.ops.row import Row
@@ -49,7 +49,7 @@ def batch_normalized(
 
 
 @batch_normalized.fast_backward
-def batch_normalized_fast_backward(g: Any, saved: Any, training: Any, eps: Any) -> Any:
+def batch_normalized_fast_backward(g: Any, saved: Any, training: Any, eps: Any) -> Gradients:
     backward = kernel("normalizations", "batch_norm_backward", g[0])
     found = backward(g[0], saved.input, saved.weight, saved.batch_mean, saved.rstd, training)
     return (*found, None, None)

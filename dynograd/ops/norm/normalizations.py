@@ -18,7 +18,7 @@ from dynograd.ops.elementwise.exponentials import sqrt
 from dynograd.ops.image.poolings import average
 from dynograd.ops.layout.paddings import pad_constant
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import check_floating, narrowed, widened
 from dynograd.ops.reduce.reductions import mean_dims
 from dynograd.ops.row import Row
@@ -39,7 +39,7 @@ def layer_normalized(input: Array, weight: Array | None, bias: Array | None, ran
 
 
 @layer_normalized.fast_backward
-def layer_normalized_fast_backward(g: Any, saved: Any, rank: Any, eps: Any) -> Any:
+def layer_normalized_fast_backward(g: Any, saved: Any, rank: Any, eps: Any) -> Gradients:
     backward = kernel("normalizations", "layer_norm_backward", g)
     return backward(g, saved.input, saved.mean, saved.rstd, saved.weight, rank)
 
@@ -89,7 +89,7 @@ def root_normalized(input: Array, weight: Array | None, rank: int, eps: float) -
 
 
 @root_normalized.fast_backward
-def root_normalized_fast_backward(g: Any, saved: Any, rank: Any, eps: Any) -> Any:
+def root_normalized_fast_backward(g: Any, saved: Any, rank: Any, eps: Any) -> Gradients:
     return kernel("rms_norms", "rms_norm_backward", g)(g, saved.input, saved.weight, saved.scale, rank)
 
 
@@ -160,7 +160,7 @@ def group_normalized(input: Array, weight: Array | None, bias: Array | None, gro
 
 
 @group_normalized.fast_backward
-def group_normalized_fast_backward(g: Any, saved: Any, groups: Any, eps: Any) -> Any:
+def group_normalized_fast_backward(g: Any, saved: Any, groups: Any, eps: Any) -> Gradients:
     backward = kernel("normalizations", "group_norm_backward", g)
     return backward(g, saved.input, saved.mean, saved.rstd, saved.weight, groups)
 

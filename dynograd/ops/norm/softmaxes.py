@@ -13,7 +13,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.elementwise.exponentials import exp
 from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.reduce.reductions import sum_dims
 from dynograd.ops.row import Row
 
@@ -31,13 +31,13 @@ def softmax_over(input: Array, dim: int) -> Array:
 
 
 @softmax_over.backward
-def softmax_backward(g: Any, saved: Any, dim: Any) -> Any:
+def softmax_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     y = saved.output
     return (y * (g - sum_dims(y * g, (dim,), True)),)
 
 
 @softmax_over.fast_backward
-def softmax_fast_backward(g: Any, saved: Any, dim: Any) -> Any:
+def softmax_fast_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (kernel("softmaxes", "softmax_backward", g)(g, saved.output, dim),)
 
 
@@ -56,12 +56,12 @@ def log_softmax_over(input: Array, dim: int) -> Array:
 
 
 @log_softmax_over.backward
-def log_softmax_backward(g: Any, saved: Any, dim: Any) -> Any:
+def log_softmax_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (g - exp(saved.output) * sum_dims(g, (dim,), True),)
 
 
 @log_softmax_over.fast_backward
-def log_softmax_fast_backward(g: Any, saved: Any, dim: Any) -> Any:
+def log_softmax_fast_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (kernel("softmaxes", "log_softmax_backward", g)(g, saved.output, dim),)
 
 

@@ -15,7 +15,7 @@ from dynograd.ops.elementwise.exponentials import sigmoid, tanh
 from dynograd.ops.index.indexing import get_basic
 from dynograd.ops.layout.joins import joined
 from dynograd.ops.matmul.matmuls import linear
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.row import Row
 
 __all__ = ["gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"]
@@ -36,7 +36,7 @@ def lstm_step(input: Array, cell: Array) -> Array:
 
 
 @lstm_step.backward
-def lstm_step_backward(g: Any, saved: Any) -> Any:
+def lstm_step_backward(g: Any, saved: Any) -> Gradients:
     cell = saved.cell
     i, f, u, o = _blocks(saved.input, 4)
     i, f, u, o = sigmoid(i), sigmoid(f), tanh(u), sigmoid(o)
@@ -53,7 +53,7 @@ def lstm_step_backward(g: Any, saved: Any) -> Any:
 
 
 @lstm_step.fast_backward
-def lstm_step_fast_backward(g: Any, saved: Any) -> Any:
+def lstm_step_fast_backward(g: Any, saved: Any) -> Gradients:
     return kernel("cells", "lstm_step_backward", saved.cell)(*g, saved.active, saved.cell, saved.new_cell)
 
 
@@ -69,7 +69,7 @@ def gru_step(input: Array, other: Array, hidden: Array) -> Array:
 
 
 @gru_step.backward
-def gru_step_backward(g: Any, saved: Any) -> Any:
+def gru_step_backward(g: Any, saved: Any) -> Gradients:
     hidden = saved.hidden
     x_r, x_z, x_n = _blocks(saved.input, 3)
     h_r, h_z, h_n = _blocks(saved.other, 3)
@@ -83,7 +83,7 @@ def gru_step_backward(g: Any, saved: Any) -> Any:
 
 
 @gru_step.fast_backward
-def gru_step_fast_backward(g: Any, saved: Any) -> Any:
+def gru_step_fast_backward(g: Any, saved: Any) -> Gradients:
     return kernel("cells", "gru_step_backward", saved.hidden)(g, saved.active, saved.other, saved.hidden)
 
 

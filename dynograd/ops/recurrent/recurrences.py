@@ -20,7 +20,7 @@ from dynograd.ops.index.indexing import get_advanced, get_basic
 from dynograd.ops.layout.joins import joined, stack
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.matmul.matmuls import linear
-from dynograd.ops.op import op
+from dynograd.ops.op import Gradients, op
 from dynograd.ops.recurrent.cells import gru_step, lstm_step
 from dynograd.ops.row import Row
 
@@ -83,7 +83,7 @@ def lstm_layer(
 
 
 @lstm_layer.fast_backward
-def lstm_fast_backward(g: Any, saved: Any, reverse: Any, ragged: Any) -> Any:
+def lstm_fast_backward(g: Any, saved: Any, reverse: Any, ragged: Any) -> Gradients:
     arrays = saved.input, saved.h_0, saved.c_0, saved.weight_ih, saved.weight_hh
     found = kernel("recurrent", "lstm_backward", saved.input)(*g, *arrays, saved.reserve, saved.needs(0))
     return (*found, None)
@@ -173,7 +173,7 @@ def gru_layer(
 
 
 @gru_layer.fast_backward
-def gru_fast_backward(g: Any, saved: Any, reverse: Any, ragged: Any) -> Any:
+def gru_fast_backward(g: Any, saved: Any, reverse: Any, ragged: Any) -> Gradients:
     arrays = saved.input, saved.h_0, saved.weight_ih, saved.weight_hh
     return (*kernel("recurrent", "gru_backward", saved.input)(*g, *arrays, saved.reserve, saved.needs(0)), None)
 
@@ -240,7 +240,7 @@ def rnn_layer(
 
 
 @rnn_layer.fast_backward
-def rnn_fast_backward(g: Any, saved: Any, nonlinearity: Any, reverse: Any, ragged: Any) -> Any:
+def rnn_fast_backward(g: Any, saved: Any, nonlinearity: Any, reverse: Any, ragged: Any) -> Gradients:
     arrays = saved.input, saved.h_0, saved.weight_ih, saved.weight_hh
     return (*kernel("recurrent", "rnn_backward", saved.input)(*g, *arrays, saved.reserve, saved.needs(0)), None)
 

@@ -9,7 +9,7 @@ from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.errors import DtypeError, user_level
 from dynograd.kernels import kernel
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.reduce.norms import absolute_power
 from dynograd.ops.reduce.reductions import count_of, kept, mean_dims, reduced_dims
 
@@ -33,17 +33,17 @@ def std_dims(input: Array, dim: Any, correction: float, keepdim: bool) -> Array:
 
 
 @var_dims.backward
-def var_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) -> Any:
+def var_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) -> Gradients:
     return (_through_distance(g + g, saved.input, dim, correction, keepdim),)
 
 
 @std_dims.backward
-def std_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) -> Any:
+def std_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) -> Gradients:
     return (_through_distance(g * absolute_power(saved.output, -1), saved.input, dim, correction, keepdim),)
 
 
 @var_dims.fast_backward
-def var_fast_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) -> Any:
+def var_fast_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) -> Gradients:
     x = saved.input
     freedom = count_of(x.shape, dim) - correction
     if freedom > 0:
@@ -54,7 +54,7 @@ def var_fast_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: An
 
 
 @std_dims.fast_backward
-def std_fast_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) -> Any:
+def std_fast_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) -> Gradients:
     x = saved.input
     scaled = g * absolute_power(saved.output, -1)
     freedom = count_of(x.shape, dim) - correction

@@ -17,7 +17,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.elementwise.arithmetic import maximum, minimum
 from dynograd.ops.index.scatters import gathered, spread
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.reduce.reductions import kept, reduced_dims
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
@@ -40,7 +40,7 @@ def amin_dims(input: Array, dim: Any, keepdim: bool) -> Array:
 
 @amax_dims.backward
 @amin_dims.backward
-def amax_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def amax_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     x = saved.input
     return (kept(g, tuple(x.shape), dim, keepdim) * tie_shares(x, saved.output, dim, keepdim),)
 
@@ -161,7 +161,7 @@ def min_along(input: Array, dim: int, keepdim: bool) -> Any:
 
 @max_along.backward
 @min_along.backward
-def max_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def max_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     return (put_back(g[0], saved.output[1], saved.input_shape, dim, keepdim),)
 
 

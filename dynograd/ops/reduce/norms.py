@@ -16,7 +16,7 @@ from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.views import permuted, reshaped
 from dynograd.ops.linalg.triangles import triu_indices
 from dynograd.ops.matmul.matmuls import matmul
-from dynograd.ops.op import composed, op, registry, shortcut
+from dynograd.ops.op import Gradients, composed, op, registry, shortcut
 from dynograd.ops.reduce.extremes import tie_shares
 from dynograd.ops.reduce.reductions import kept, reduced_dims, sum_dims
 
@@ -30,7 +30,7 @@ def norm_dims(input: Array, p: float, dim: Any, keepdim: bool) -> Array:
 
 
 @norm_dims.backward
-def norm_backward(g: Any, saved: Any, p: Any, dim: Any, keepdim: Any) -> Any:
+def norm_backward(g: Any, saved: Any, p: Any, dim: Any, keepdim: Any) -> Gradients:
     x, y = saved.input, saved.output
     shape = tuple(x.shape)
     if p == 0:
@@ -50,7 +50,7 @@ def absolute_power(input: Array, exponent: float) -> Array:
 
 
 @absolute_power.backward
-def absolute_power_backward(g: Any, saved: Any, exponent: Any) -> Any:
+def absolute_power_backward(g: Any, saved: Any, exponent: Any) -> Gradients:
     return (g * exponent * signed_power(saved.input, exponent - 1),)
 
 
@@ -61,7 +61,7 @@ def signed_power(input: Array, exponent: float) -> Array:
 
 
 @signed_power.backward
-def signed_power_backward(g: Any, saved: Any, exponent: Any) -> Any:
+def signed_power_backward(g: Any, saved: Any, exponent: Any) -> Gradients:
     x = saved.input
     if getattr(x, "array", x).dtype.kind != "c":
         return (g * exponent * absolute_power(x, exponent - 1),)

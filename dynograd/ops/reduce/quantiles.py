@@ -16,7 +16,7 @@ from dynograd.ops.index.sorting import sort
 from dynograd.ops.layout.broadcasting import stretch
 from dynograd.ops.layout.transposes import movedim
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.reduce.extremes import picked, put_back, tie_shares
 from dynograd.ops.reduce.reductions import not_nan, sum_dims
 
@@ -33,7 +33,7 @@ def median_along(input: Array, dim: int, keepdim: bool, ignore_nan: bool) -> Any
 
 
 @median_along.backward
-def median_backward(g: Any, saved: Any, dim: Any, keepdim: Any, ignore_nan: Any) -> Any:
+def median_backward(g: Any, saved: Any, dim: Any, keepdim: Any, ignore_nan: Any) -> Gradients:
     return (put_back(g[0], saved.output[1], saved.input_shape, dim, keepdim),)
 
 
@@ -49,7 +49,7 @@ def median_of_all(input: Array, ignore_nan: bool) -> Array:
 
 
 @median_of_all.backward
-def median_of_all_backward(g: Any, saved: Any, ignore_nan: Any) -> Any:
+def median_of_all_backward(g: Any, saved: Any, ignore_nan: Any) -> Gradients:
     return (g * tie_shares(saved.input, saved.output, None, False),)
 
 
@@ -112,7 +112,7 @@ def mode_along(input: Array, dim: int, keepdim: bool) -> Any:
 
 
 @mode_along.backward
-def mode_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def mode_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     return (put_back(g[0], saved.output[1], saved.input_shape, dim, keepdim),)
 
 

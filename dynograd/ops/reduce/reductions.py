@@ -19,7 +19,7 @@ from dynograd.ops.index.indices import FULL
 from dynograd.ops.layout.broadcasting import convert, stretch, sum_to
 from dynograd.ops.layout.joins import joined
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op, registry, shortcut
+from dynograd.ops.op import Gradients, composed, op, registry, shortcut
 
 __all__ = ["all", "any", "count_nonzero", "logsumexp", "mean", "nanmean", "nansum", "prod", "sum"]
 
@@ -56,7 +56,7 @@ def sum_dims(input: Array, dim: Any, keepdim: bool) -> Array:
 
 
 @sum_dims.backward
-def sum_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def sum_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     shape = saved.input_shape
     return (stretch(kept(g, shape, dim, keepdim), shape),)
 
@@ -65,7 +65,7 @@ _SPREAD = KernelOfType("reductions", "spread")
 
 
 @sum_dims.fast_backward
-def sum_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def sum_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     return (_SPREAD[type(g)](g, saved.input_shape, dim, keepdim),)
 
 
@@ -122,13 +122,13 @@ def mean_dims(input: Array, dim: Any, keepdim: bool) -> Array:
 
 
 @mean_dims.backward
-def mean_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def mean_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     shape = saved.input_shape
     return (stretch(kept(g / (count_of(shape, dim) or 1), shape, dim, keepdim), shape),)
 
 
 @mean_dims.fast_backward
-def mean_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def mean_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     shape = saved.input_shape
     return (kernel("reductions", "spread", g)(g / (count_of(shape, dim) or 1), shape, dim, keepdim),)
 
@@ -198,7 +198,7 @@ def zero_nan(input: Array) -> Array:
 
 
 @zero_nan.backward
-def zero_nan_backward(g: Any, saved: Any) -> Any:
+def zero_nan_backward(g: Any, saved: Any) -> Gradients:
     return (g * not_nan(saved.input),)
 
 
@@ -280,7 +280,7 @@ def prod_dims(input: Array, dim: Any, keepdim: bool) -> Array:
 
 
 @prod_dims.fast_backward
-def prod_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def prod_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     return (kernel("reductions", "prod_backward", saved.input)(g, saved.input, saved.output, dim, keepdim),)
 
 
@@ -407,14 +407,14 @@ def logsumexp_dims(input: Array, dim: Any, keepdim: bool) -> Array:
 
 
 @logsumexp_dims.backward
-def logsumexp_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def logsumexp_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     x = saved.input
     shape = tuple(x.shape)
     return (kept(g, shape, dim, keepdim) * exp_difference(x, kept(saved.output, shape, dim, keepdim)),)
 
 
 @logsumexp_dims.fast_backward
-def logsumexp_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def logsumexp_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     return (kernel("softmaxes", "logsumexp_backward", saved.input)(g, saved.input, saved.output, dim, keepdim),)
 
 
@@ -425,7 +425,7 @@ def exp_difference(input: Array, level: Array) -> Array:
 
 
 @exp_difference.backward
-def exp_difference_backward(g: Any, saved: Any) -> Any:
+def exp_difference_backward(g: Any, saved: Any) -> Gradients:
     part = g * saved.output
     return part, sum_to(-part, saved.level_shape) if saved.needs(1) else None
 

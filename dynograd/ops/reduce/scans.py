@@ -17,7 +17,7 @@ from dynograd.ops.index.scatters import gathered, spread
 from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.joins import cat
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.reduce.reductions import exp_difference, floating, sum_dims
 
 __all__ = [
@@ -58,7 +58,7 @@ def sum_so_far(input: Array, dim: int, reverse: bool) -> Array:
 
 
 @sum_so_far.backward
-def sum_so_far_backward(g: Any, saved: Any, dim: Any, reverse: Any) -> Any:
+def sum_so_far_backward(g: Any, saved: Any, dim: Any, reverse: Any) -> Gradients:
     return (sum_so_far(g, dim, not reverse),)
 
 
@@ -111,12 +111,12 @@ def product_so_far(input: Array, dim: int) -> Array:
 
 
 @product_so_far.fast_backward
-def product_so_far_fast_backward(g: Any, saved: Any, dim: Any) -> Any:
+def product_so_far_fast_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (kernel("scans", "cumprod_backward", g)(g, saved.input, saved.output, dim),)
 
 
 @product_so_far.backward
-def product_so_far_backward(g: Any, saved: Any, dim: Any) -> Any:
+def product_so_far_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     """Element k: the product before it, times r[k] = g[k] + x[k + 1] r[k + 1]. Right with any number of zeros."""
     x = saved.input
     if not len(x.shape):
@@ -131,7 +131,7 @@ def behind_one(input: Array, dim: int) -> Array:
 
 
 @behind_one.backward
-def behind_one_backward(g: Any, saved: Any, dim: Any) -> Any:
+def behind_one_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (_moved(g, dim, -1),)
 
 
@@ -142,7 +142,7 @@ def recurrence(input: Array, decay: Array, dim: int) -> Array:
 
 
 @recurrence.backward
-def recurrence_backward(g: Any, saved: Any, dim: Any) -> Any:
+def recurrence_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     # The transpose runs the other way: s[k] = g[k] + decay[k - 1] * s[k - 1].
     back = reversed_along(
         recurrence(reversed_along(g, dim), conj(reversed_along(_moved(saved.decay, dim, 1), dim)), dim), dim
@@ -157,7 +157,7 @@ def reversed_along(input: Array, dim: int) -> Array:
 
 
 @reversed_along.backward
-def reversed_along_backward(g: Any, saved: Any, dim: Any) -> Any:
+def reversed_along_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (reversed_along(g, dim),)
 
 
@@ -190,7 +190,7 @@ def min_so_far(input: Array, dim: int) -> Any:
 
 @max_so_far.backward
 @min_so_far.backward
-def max_so_far_backward(g: Any, saved: Any, dim: Any) -> Any:
+def max_so_far_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     shape = saved.input_shape
     return (spread(g[0], dim, saved.output[1], shape) if shape else g[0],)
 
@@ -233,7 +233,7 @@ def logsumexp_so_far(input: Array, dim: int) -> Array:
 
 
 @logsumexp_so_far.backward
-def logsumexp_so_far_backward(g: Any, saved: Any, dim: Any) -> Any:
+def logsumexp_so_far_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     """exp(x[k] - y[k]) r[k] with r[k] = g[k] + exp(y[k] - y[k + 1]) r[k + 1]: no exponent is above 0."""
     x, y = saved.input, saved.output
     shape = tuple(x.shape)

@@ -21,7 +21,7 @@ from dynograd.ops.index.scatters import ties
 from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.paddings import pad_constant
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import check_floating, narrowed, widened
 from dynograd.ops.reduce.reductions import exp_difference, sum_dims
 from dynograd.ops.reduce.scans import cumsum
@@ -38,7 +38,7 @@ def segment_sum(values: Array, starts: Array, ends: Array) -> Array:
 
 
 @segment_sum.backward
-def segment_sum_backward(g: Any, saved: Any) -> Any:
+def segment_sum_backward(g: Any, saved: Any) -> Gradients:
     return (segment_spread(g, saved.starts, saved.ends, saved.values_shape[0]), None, None)
 
 
@@ -49,7 +49,7 @@ def segment_spread(g: Array, starts: Array, ends: Array, rows: int) -> Array:
 
 
 @segment_spread.backward
-def segment_spread_backward(g: Any, saved: Any, rows: Any) -> Any:
+def segment_spread_backward(g: Any, saved: Any, rows: Any) -> Gradients:
     return (segment_sum(g, saved.starts, saved.ends), None, None)
 
 
@@ -60,7 +60,7 @@ def segment_extreme(values: Array, starts: Array, ends: Array, which: str) -> Ar
 
 
 @segment_extreme.backward
-def segment_extreme_backward(g: Any, saved: Any, which: Any) -> Any:
+def segment_extreme_backward(g: Any, saved: Any, which: Any) -> Gradients:
     x, starts, ends = saved.values, saved.starts, saved.ends
     mine = choose(
         x == x, ties(x, segment_spread(saved.output, starts, ends, x.shape[0])), 1.0
@@ -71,7 +71,7 @@ def segment_extreme_backward(g: Any, saved: Any, which: Any) -> Any:
 
 
 @segment_extreme.fast_backward
-def segment_extreme_fast_backward(g: Any, saved: Any, which: Any) -> Any:
+def segment_extreme_fast_backward(g: Any, saved: Any, which: Any) -> Gradients:
     run = kernel("segments", "segment_gradients", saved.values)
     return (run(g, saved.values, saved.output, saved.starts, saved.ends, which), None, None)
 
@@ -83,7 +83,7 @@ def segment_product(values: Array, starts: Array, ends: Array) -> Array:
 
 
 @segment_product.fast_backward
-def segment_product_fast_backward(g: Any, saved: Any) -> Any:
+def segment_product_fast_backward(g: Any, saved: Any) -> Gradients:
     run = kernel("segments", "segment_gradients", saved.values)
     return (run(g, saved.values, None, saved.starts, saved.ends, "prod"), None, None)
 
@@ -113,12 +113,12 @@ def segment_softmax(values: Array, starts: Array, ends: Array) -> Array:
 
 
 @segment_softmax.backward
-def segment_softmax_backward(g: Any, saved: Any) -> Any:
+def segment_softmax_backward(g: Any, saved: Any) -> Gradients:
     return (_without_mean(g, saved), None, None)
 
 
 @segment_softmax.fast_backward
-def segment_softmax_fast_backward(g: Any, saved: Any) -> Any:
+def segment_softmax_fast_backward(g: Any, saved: Any) -> Gradients:
     run = kernel("segments", "softmax_gradients", saved.output)
     return (run(g, saved.output, saved.starts, saved.ends), None, None)
 
@@ -145,7 +145,7 @@ def segment_combine(values: Array, g: Array, starts: Array, ends: Array, how: st
 
 
 @segment_combine.backward
-def segment_combine_backward(grad: Any, saved: Any, how: Any) -> Any:
+def segment_combine_backward(grad: Any, saved: Any, how: Any) -> Gradients:
     g, starts, ends = saved.g, saved.starts, saved.ends
     own = each = None
     if saved.needs(0):
@@ -166,7 +166,7 @@ def segment_squares(values: Array, starts: Array, ends: Array, centered: bool = 
 
 
 @segment_squares.backward
-def segment_squares_backward(g: Any, saved: Any, centered: Any) -> Any:
+def segment_squares_backward(g: Any, saved: Any, centered: Any) -> Gradients:
     return (
         _distances(saved, centered) * segment_spread(2 * g, saved.starts, saved.ends, saved.values.shape[0]),
         None,
@@ -195,12 +195,12 @@ def segment_logsumexp(values: Array, starts: Array, ends: Array) -> Array:
 
 
 @segment_logsumexp.backward
-def segment_logsumexp_backward(g: Any, saved: Any) -> Any:
+def segment_logsumexp_backward(g: Any, saved: Any) -> Gradients:
     return (_shares(saved) * segment_spread(g, saved.starts, saved.ends, saved.values.shape[0]), None, None)
 
 
 @segment_logsumexp.fast_backward
-def segment_logsumexp_fast_backward(g: Any, saved: Any) -> Any:
+def segment_logsumexp_fast_backward(g: Any, saved: Any) -> Gradients:
     run = kernel("segments", "log_sum_gradients", saved.values)
     return (run(g, saved.values, saved.output, saved.starts, saved.ends), None, None)
 
