@@ -101,9 +101,9 @@ def _global(name: str, member: Any) -> str:
 
 
 def _result_of_function(name: str, function: Callable[..., Any]) -> str:
-    """As the method of the same name, where there is one; out= changes nothing about it."""
+    """As the method of the same name, where there is one and both return one tensor; out= changes nothing about it."""
     method = vars(dynograd.Tensor).get(name)
-    if inspect.isfunction(method):
+    if inspect.isfunction(method) and name not in _SEVERAL:
         return _result(name, method)
     if name.endswith("_") and not name.endswith("__"):
         return "Any"

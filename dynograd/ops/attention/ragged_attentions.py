@@ -92,7 +92,7 @@ def attended_ragged_decomposition(
     p: float,
     place: tuple[int, int],
     longest: tuple[int, int],
-) -> Any:
+) -> Array:
     spans = _spans(offsets_q, offsets_k)
     heads = query.shape[1]
     factors = _factors(query, sum([(b - a) * (d - c) for a, b, c, d in spans]) * heads, p, place) if p else None
@@ -206,7 +206,7 @@ def _scores(
             allowed = kernel("masks", "window_mask", array)(rows, keys, shift, *window, array)
         if mask is not None:
             own = _tokens(mask, first_k, last_k)
-            numbers = getattr(own, "array", own)
+            numbers: Array = getattr(own, "array", own)
             if numbers.dtype.kind != "b":
                 scores = scores + own
                 numbers = kernel("masks", "above_minus_infinity", numbers)(numbers)
@@ -324,7 +324,7 @@ def _scale(scale: float | None, query: Any) -> float:
 def attended_over(
     query: Any, key: Any, value: Any, offsets_q: Any, offsets_k: Any, mask: Any, window: tuple[int, int], ends: bool, scale: float,
     p: float, weights: int, longest: tuple[int, int],
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """`varlen_attention` of arguments that were checked; `weights`: how many there are in all heads; `longest` sequences, of q and of k."""
     place = default_generator.key(kernel("random", "blocks_needed", 0)("dropout_mask", weights)) if p else (0, 0)
     given = (query, key, value, offsets_q, offsets_k, mask, window, bool(ends), float(scale), float(p), place, longest)
@@ -352,11 +352,11 @@ def _taken(query: Any, width: int, window: tuple[int, int], ends: bool, mask: An
     return kernel("attentions", "attends_ragged", array)(array, width, window, ends)
 
 
-def _tokens(x: Any, start: int, stop: int) -> Any:
+def _tokens(x: Any, start: int, stop: int) -> Array:
     return get_basic(x, (slice(start, stop),))
 
 
-def _factors(query: Any, count: int, p: float, place: tuple[int, int]) -> Any:
+def _factors(query: Any, count: int, p: float, place: tuple[int, int]) -> Array:
     array = getattr(query, "array", query)
     return kernel("random", "dropout_mask", arrays.device_of(array))(*place, (count,), p, array.dtype)
 

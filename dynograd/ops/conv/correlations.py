@@ -48,7 +48,7 @@ def correlate_backward(g: Any, saved: Any, *window: Any) -> Gradients:
 
 
 @correlate.jvp
-def correlate_jvp(tangents: Any, saved: Any, *window: Any) -> Any:
+def correlate_jvp(tangents: Any, saved: Any, *window: Any) -> Array:
     x_way, w_way, b_way = tangents
     return _total(
         None if x_way is None else correlate(x_way, saved.weight, None, *window),
@@ -83,7 +83,7 @@ def correlate_back_backward(outer: Any, saved: Any, shape: Any, *window: Any) ->
 
 
 @correlate_back.jvp
-def correlate_back_jvp(tangents: Any, saved: Any, shape: Any, *window: Any) -> Any:
+def correlate_back_jvp(tangents: Any, saved: Any, shape: Any, *window: Any) -> Array:
     g_way, w_way, b_way = tangents
     return _total(
         None if g_way is None else correlate_back(g_way, saved.weight, None, shape, *window),
@@ -124,15 +124,15 @@ def correlate_weight_jvp(tangents: Any, saved: Any, *window: Any) -> Any:
     )
 
 
-def _per_channel(bias: Any, rank: int) -> Any:
+def _per_channel(bias: Any, rank: int) -> Array:
     return reshaped(bias, (-1, *(1,) * (rank - 2)))
 
 
-def _bias_gradient(g: Any) -> Any:
+def _bias_gradient(g: Any) -> Array:
     return sum_dims(g, (0, *range(2, len(g.shape))), False)
 
 
-def _total(*parts: Any) -> Any:
+def _total(*parts: Any) -> Array:
     total = None
     for part in parts:
         if part is not None:
@@ -140,7 +140,7 @@ def _total(*parts: Any) -> Any:
     return total
 
 
-def _cut(array: Any, shape: tuple[int, ...]) -> Any:
+def _cut(array: Any, shape: tuple[int, ...]) -> Array:
     """Without the last windows, which start in what output_padding added."""
     if tuple(array.shape) == shape:
         return array

@@ -40,7 +40,7 @@ def patches_of_backward(g: Any, saved: Any, sizes: Any, window: Any) -> Gradient
 
 
 @composed()
-def im2col(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+def im2col(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Array:
     """The windows of a batch of images as columns; `nn.functional.unfold`.
 
     Args:
@@ -73,7 +73,7 @@ def im2col(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
 
 
 @composed(functional=True)
-def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Array:
     """Columns added back into the images whose windows they are; where windows overlap, values add up.
 
     Args:

@@ -192,7 +192,7 @@ def logical_not(input: Array) -> Array:
 
 
 @composed(method=True, out=None)
-def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Array:
     """Where `abs(input - other) <= atol + rtol * abs(other)`; infinities are close when they are equal.
 
     Args:

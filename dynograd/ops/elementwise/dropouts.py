@@ -82,12 +82,12 @@ def masked_sum_fast_backward(g: Any, saved: Any, p: Any, key: Any) -> Gradients:
 
 
 @masked_sum.decomposition
-def masked_sum_decomposition(input: Any, residual: Any, p: float, key: tuple[int, int]) -> Any:
+def masked_sum_decomposition(input: Any, residual: Any, p: float, key: tuple[int, int]) -> Array:
     return residual + masked(input, tuple(input.shape), p, key)
 
 
 @composed(covers="dropout")
-def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Array:
     """Zeroes elements with probability `p` and scales the others by 1 / (1 - p), so that the mean stays.
 
     Args:
@@ -134,7 +134,7 @@ def dropout_add(input: Any, residual: Any, p: float = 0.5, training: bool = True
 
 
 @composed()
-def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Array:
     """Zeroes whole channels of (N, C, L) or (C, L) with probability `p` and scales the others by 1 / (1 - p).
 
     Raises:
@@ -154,7 +154,7 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 
 @composed()
-def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Array:
     """Zeroes whole channels of (N, C, H, W) with probability `p` and scales the others by 1 / (1 - p).
 
     The first two dims are always taken for batch and channel, as in PyTorch: (N, C, L) works too, and (C, H, W) does not.
@@ -170,7 +170,7 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 
 @composed()
-def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Array:
     """Zeroes whole channels of (N, C, D, H, W) or (C, D, H, W) with probability `p` and scales the others by 1 / (1 - p).
 
     >>> dynograd.nn.functional.dropout3d(dynograd.ones(2, 1, 1, 2), 1.0).sum()
@@ -182,7 +182,7 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 
 @composed()
-def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Array:
     """Dropout for SELU networks: dropped elements become SELU's floor, and the result keeps mean 0 and variance 1.
 
     Source: Klambauer et al., Self-normalizing neural networks, 2017 (arXiv:1706.02515).
@@ -195,7 +195,7 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
 
 
 @composed()
-def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Array:
     """`alpha_dropout` of whole channels of (N, C, ...).
 
     >>> dynograd.nn.functional.feature_alpha_dropout(tensor([[1.0], [2.0]]), 1.0, training=True)
@@ -213,7 +213,7 @@ def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, in
     return _alpha_dropped(input, _channels(input, True), p, training, inplace)
 
 
-def _dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: bool, inplace: bool) -> Any:
+def _dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: bool, inplace: bool) -> Array:
     if p == 0 or not training or 0 in mask_shape:
         return input
     drop = _drop_inplace if inplace else _drop
@@ -222,7 +222,7 @@ def _dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: bool, 
     return drop(input, mask_shape, p)
 
 
-def _drop(input: Any, mask_shape: tuple[int, ...], p: float) -> Any:
+def _drop(input: Any, mask_shape: tuple[int, ...], p: float) -> Array:
     return masked(input, mask_shape, p, _key("dropout_mask", mask_shape))
 
 
@@ -237,7 +237,7 @@ def _drop_inplace(input: Any, mask_shape: tuple[int, ...], p: float) -> Any:
 _drop.__name__, _drop_inplace.__name__ = "dropout", "dropout_"
 
 
-def _alpha_dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: bool, inplace: bool) -> Any:
+def _alpha_dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: bool, inplace: bool) -> Array:
     if p == 0 or not training or 0 in mask_shape:
         return input
     if p == 1:
@@ -248,12 +248,12 @@ def _alpha_dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: 
     return drop(input, mask_shape, p)
 
 
-def _alpha_drop(input: Any, mask_shape: tuple[int, ...], p: float) -> Any:
+def _alpha_drop(input: Any, mask_shape: tuple[int, ...], p: float) -> Array:
     factor, summand = _alpha_parts(input, mask_shape, p)
     return input * factor + summand
 
 
-def _alpha_drop_inplace(input: Any, mask_shape: tuple[int, ...], p: float) -> Any:
+def _alpha_drop_inplace(input: Any, mask_shape: tuple[int, ...], p: float) -> Array:
     factor, summand = _alpha_parts(input, mask_shape, p)
     return input.mul_(factor).add_(summand)
 

@@ -44,12 +44,12 @@ def biased_activation_fast_backward(g: Any, saved: Any, name: Any) -> Gradients:
 
 
 @biased_activation.decomposition
-def biased_activation_decomposition(input: Any, bias: Any, name: str) -> Any:
+def biased_activation_decomposition(input: Any, bias: Any, name: str) -> Array:
     return _ACTIVATIONS[name](input + bias)
 
 
 @composed()
-def bias_gelu(input: Any, bias: Any, approximate: str = "none") -> Any:
+def bias_gelu(input: Any, bias: Any, approximate: str = "none") -> Array:
     """`gelu(input + bias)` in one pass.
 
     Args:
@@ -68,7 +68,7 @@ def bias_gelu(input: Any, bias: Any, approximate: str = "none") -> Any:
 
 
 @composed()
-def bias_relu(input: Any, bias: Any) -> Any:
+def bias_relu(input: Any, bias: Any) -> Array:
     """`relu(input + bias)` in one pass; `bias` (C,) runs along the last dim.
 
     >>> dynograd.nn.functional.bias_relu(tensor([[-1.0, 1.0]]), tensor([0.0, 1.0]))
@@ -78,7 +78,7 @@ def bias_relu(input: Any, bias: Any) -> Any:
 
 
 @composed()
-def bias_silu(input: Any, bias: Any) -> Any:
+def bias_silu(input: Any, bias: Any) -> Array:
     """`silu(input + bias)` in one pass; `bias` (C,) runs along the last dim.
 
     >>> dynograd.nn.functional.bias_silu(tensor([[-1.0, 1.0]]), tensor([0.0, 1.0]))
@@ -87,7 +87,7 @@ def bias_silu(input: Any, bias: Any) -> Any:
     return _biased("bias_silu", "silu", input, bias)
 
 
-def _biased(who: str, name: str, input: Any, bias: Any) -> Any:
+def _biased(who: str, name: str, input: Any, bias: Any) -> Array:
     shape, own = tuple(input.shape), tuple(bias.shape)
     if len(own) != 1 or not shape or own[0] != shape[-1]:
         raise ShapeError(
@@ -115,12 +115,12 @@ def gated_fast_backward(g: Any, saved: Any) -> Gradients:
 
 
 @gated.decomposition
-def gated_decomposition(gate: Any, input: Any) -> Any:
+def gated_decomposition(gate: Any, input: Any) -> Array:
     return silu(gate) * input
 
 
 @composed(covers="swiglu")
-def swiglu(gate: Any, input: Any) -> Any:
+def swiglu(gate: Any, input: Any) -> Array:
     """`silu(gate) * input` in one pass: the gated unit of transformers' feed-forward layers.
 
     Source: Shazeer, GLU variants improve transformer, 2020 (arXiv:2002.05202), equation 6.

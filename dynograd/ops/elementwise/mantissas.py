@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
+from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.ops.elementwise.arithmetic import abs, mul
 from dynograd.ops.elementwise.choices import clamp, where
@@ -62,7 +63,7 @@ def ldexp(input: Any, other: Any) -> Any:
     return mantissa * exp2(ordinary) * exp2(clamp(exponent - ordinary, -1074, 1023))  # 0 times infinity would be NaN
 
 
-def _scaled(value: Any, exponent: Any) -> Any:
+def _scaled(value: Any, exponent: Any) -> Array:
     """`value * 2 ** exponent` in two steps: the power of a subnormal number's exponent is no number."""
     half = floor(exponent / 2)
     return value * exp2(half) * exp2(exponent - half)

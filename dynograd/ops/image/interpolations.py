@@ -76,7 +76,7 @@ def interpolate(
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
-) -> Any:
+) -> Array:
     """`input` resized in its last dims, to `size` or by `scale_factor`.
 
     Args:
@@ -116,7 +116,7 @@ def interpolate(
     return out * 1 if out is input else out
 
 
-def resampled(input: Any, sizes: Any, rule: str, align_corners: bool, scales: Any) -> Any:
+def resampled(input: Any, sizes: Any, rule: str, align_corners: bool, scales: Any) -> Array:
     """`input` with its last dims resampled one after the other. Bytes begin with the last dim, and are rounded after each."""
     own, bytewise = input.shape[2:], "nearest" not in rule and getattr(input, "array", input).dtype.char == "B"
     order = range(len(sizes))
@@ -131,7 +131,7 @@ def resampled(input: Any, sizes: Any, rule: str, align_corners: bool, scales: An
 @composed(functional=True)
 def upsample(
     input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
-) -> Any:
+) -> Array:
     """The old name of `interpolate`."""
     warnings.warn(
         "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.",
@@ -142,7 +142,7 @@ def upsample(
 
 
 @composed(functional=True)
-def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Array:
     """The old name of `interpolate` with mode "nearest"."""
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
@@ -153,7 +153,7 @@ def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> 
 
 
 @composed(functional=True)
-def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Array:
     """The old name of `interpolate` with mode "bilinear" and corners aligned."""
     warnings.warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",

@@ -62,7 +62,7 @@ def lookup_backward(g: Any, saved: Any, padding_idx: Any, by_frequency: Any) -> 
 
 
 @lookup.jvp
-def lookup_jvp(tangents: Any, saved: Any, padding_idx: Any, by_frequency: Any) -> Any:
+def lookup_jvp(tangents: Any, saved: Any, padding_idx: Any, by_frequency: Any) -> Array:
     return lookup(tangents[0], saved.indices, None, False)
 
 
@@ -83,7 +83,7 @@ def collect_backward(g: Any, saved: Any, rows: Any, padding_idx: Any) -> Gradien
 
 
 @collect.jvp
-def collect_jvp(tangents: Any, saved: Any, rows: Any, padding_idx: Any) -> Any:
+def collect_jvp(tangents: Any, saved: Any, rows: Any, padding_idx: Any) -> Array:
     return collect(tangents[0], saved.indices, rows, padding_idx)
 
 
@@ -159,7 +159,7 @@ def embedding_bag(
     per_sample_weights: Any = None,
     include_last_offset: bool = False,
     padding_idx: int | None = None,
-) -> Any:
+) -> Array:
     """The sum, mean or maximum of the embeddings of each bag of indices. An empty bag gives 0.
 
     Args:
@@ -191,7 +191,7 @@ def embedding_bag(
         padding_idx = _checked_padding(who, padding_idx, weight)
     if max_norm is not None:
         _shrink(weight, indices, float(max_norm), float(norm_type))
-    index = getattr(indices, "array", indices)
+    index: Array = getattr(indices, "array", indices)
     bags, count = _bags(who, index, offsets, include_last_offset)
     index = index.reshape((-1,))
     if per_sample_weights is not None:
@@ -264,7 +264,7 @@ def _check_factors(who: str, factors: Any, input: Any, weight: Any, mode: str) -
         )
 
 
-def _checked_indices(who: str, input: Any, weight: Any) -> Any:
+def _checked_indices(who: str, input: Any, weight: Any) -> Array:
     """`input` as int64 whose values are rows of `weight`."""
     array = getattr(input, "array", input)
     if array.dtype.kind not in "iu":

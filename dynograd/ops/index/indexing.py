@@ -432,7 +432,7 @@ def normalize_index(shape: tuple[int, ...], index: Any) -> tuple[bool, Any]:
     return False, Advanced(basic, [getattr(one, "array", one) for one in indices], template)
 
 
-def put_at(input: Any, values: Any, ready: Advanced) -> Any:
+def put_at(input: Any, values: Any, ready: Advanced) -> Array:
     """A copy of `input` with `values` (broadcast) at an advanced index from `normalize_index`."""
     target = input if ready.basic is None else get_basic(input, ready.basic)
     written = put_advanced(target, values, ready.indices, ready.template, False)

@@ -70,7 +70,7 @@ def _quick_argwhere(compute: Any, input: Any) -> object:
 
 @composed(method=True, out=None)
 @shortcut(None, _quick_argwhere, compute="lookups.nonzero_few", beside="input")
-def argwhere(input: Any) -> Any:
+def argwhere(input: Any) -> Array:
     """The positions of the nonzero elements: (N, ndim) int64."""
     return positions(input)
 
@@ -87,7 +87,7 @@ def _quick_one_hot(compute: Any, tensor: Any, num_classes: Any) -> object:
 
 @composed(covers="one_hot")
 @shortcut(None, _quick_one_hot, compute="lookups.one_hot_few", beside="tensor")
-def one_hot(tensor: Any, num_classes: int = -1) -> Any:
+def one_hot(tensor: Any, num_classes: int = -1) -> Array:
     """int64 with a new last dim, 1 at the class that `tensor` names and 0 elsewhere.
 
     Args:
@@ -156,7 +156,7 @@ def _quick_bincount(compute: Any, input: Any, weights: Any, minlength: Any) -> o
 
 @composed(covers="bincount", method=True)
 @shortcut(None, _quick_bincount, compute="lookups.bincount", misses=(ValueError,), beside="input")
-def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
+def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Array:
     """How often each of 0, 1, 2, ... occurs in a vector, or the sum of its `weights` (through which gradients flow).
 
     Args:
@@ -186,7 +186,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
 
 @composed(method=True)
 @read_values
-def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
+def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Array:
     """The first `size` rows of `nonzero(input)`, filled up with rows of `fill_value`: a shape known in advance.
 
     >>> dynograd.nonzero_static(tensor([0, 1, 0, 1]), size=3)
@@ -314,7 +314,7 @@ def searchsorted(
     right: bool = False,
     side: str | None = None,
     sorter: Any = None,
-) -> Any:
+) -> Array:
     """Where in the last dim of `sorted_sequence` each value would be inserted to keep it sorted.
 
     Args:
@@ -382,7 +382,7 @@ def found_in(elements: Array, test_elements: Array, invert: bool) -> Array:
 
 
 @composed(covers="isin", method=True)
-def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Array:
     """bool: whether each element occurs among `test_elements`; either may be a number, not both.
 
     >>> dynograd.isin(tensor([1, 2, 3]), tensor([1, 3]))

@@ -396,7 +396,7 @@ def _quick_scatter_reduce_by_added(
 @composed(covers="scatter_reduce", method=True, ragged="places")
 @shortcut(reduced, _quick_scatter_reduce_by_reduced, compute="writes.scatter_reduced", misses=(IndexError,))
 @shortcut(added, _quick_scatter_reduce_by_added, compute="writes.scatter_reduced", misses=(IndexError,))
-def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
+def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Array:
     """A copy of `input` in which each place named by `index` holds the reduction of the elements of `src` that go there.
 
     A maximum or minimum shared by several elements shares its gradient equally. Second derivatives of `prod` are exact where no

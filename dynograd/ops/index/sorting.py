@@ -44,7 +44,7 @@ def _scattered(g: Any, saved: Any, dim: int) -> Any:
     return spread(g, dim, saved.output[1], shape)
 
 
-def _gathered(tangent: Any, saved: Any, dim: int) -> Any:
+def _gathered(tangent: Any, saved: Any, dim: int) -> Array:
     return gathered(tangent, dim, saved.output[1]) if saved.input_shape else tangent
 
 
@@ -83,7 +83,7 @@ def argsort_along(input: Array, dim: int, descending: bool) -> Array:
 
 @composed(covers="argsort", method=True)
 @shortcut(argsort_along, _quick_sort, compute="sorting.argsort")
-def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Array:
     """The indices that sort `input` along `dim`; equals keep their order.
 
     >>> dynograd.argsort(tensor([3.0, 1.0, 2.0]), descending=True)

@@ -61,7 +61,7 @@ def convert_backward(g: Any, saved: Any, dtype: Any) -> Gradients:
     return (convert(g, dtypes.BY_NUM[saved.input_dtype.num]),)
 
 
-def fit(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def fit(value: Any, shape: tuple[int, ...], dtype: Any) -> Array:
     """A gradient, brought to the shape and dtype of the operand that it belongs to."""
     conjugate = getattr(value, "array", value).dtype.kind == "c"
     if conjugate:
@@ -90,7 +90,7 @@ def _quick_expand(input: Any, sizes: Any, size: Any) -> tuple | None:
 
 @composed(covers="expand", method=True)
 @shortcut(stretch, _quick_expand, misses=(KeyError, TypeError))
-def expand(input: Any, *sizes: Any, size: Any = None, implicit: bool = False) -> Any:
+def expand(input: Any, *sizes: Any, size: Any = None, implicit: bool = False) -> Array:
     """A view of `input` with dims of size 1 stretched to `sizes`; -1 keeps a size, new dims may be added in front.
 
     Raises:
@@ -158,7 +158,7 @@ def _quick_expand_as(input: Any, other: Any) -> tuple | None:
 
 @composed(method=True)
 @shortcut(stretch, _quick_expand_as, misses=(KeyError, TypeError))
-def expand_as(input: Any, other: Any) -> Any:
+def expand_as(input: Any, other: Any) -> Array:
     """`input` expanded to the shape of `other`."""
     return expand(input, tuple(other.shape))
 
@@ -172,7 +172,7 @@ def _quick_broadcast_to(input: Any, size: Any) -> tuple | None:
 
 @composed()
 @shortcut(stretch, _quick_broadcast_to, misses=(KeyError, TypeError))
-def broadcast_to(input: Any, size: Any) -> Any:
+def broadcast_to(input: Any, size: Any) -> Array:
     """A view of `input` stretched to the sizes `size`, as `expand` makes it; the method is `expand` itself, and takes several numbers too.
 
     >>> dynograd.broadcast_to(tensor([1, 2]), (2, 2))

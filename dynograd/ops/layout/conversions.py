@@ -68,7 +68,7 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
     return copied(input, kept_order(array) if format is preserve_format else _channels_last(format))
 
 
-def laid_out(result: Any, like: Any) -> Any:
+def laid_out(result: Any, like: Any) -> Array:
     """`result`, row-major, in memory as `like` of the same shape: for ops that PyTorch makes of a copy that keeps the order."""
     order = kept_order(getattr(like, "array", like))
     return result if order is None else copied(result, order)
@@ -126,7 +126,7 @@ def contiguous(input: Any, memory_format: Any = None) -> Any:
 
 
 @composed(method=True)
-def to(input: Any, *args: Any, **kwargs: Any) -> Any:
+def to(input: Any, *args: Any, **kwargs: Any) -> Array:
     """The tensor with another dtype or device: `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`.
 
     The same tensor comes back when nothing changes (unless `copy=True`).
@@ -232,6 +232,6 @@ for _name, _dtype in {
 
 
 @composed(method=True)
-def type_as(input: Any, other: Any) -> Any:
+def type_as(input: Any, other: Any) -> Array:
     """`input` in the dtype of `other`."""
     return input if input.dtype is other.dtype else to(input, other.dtype)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from dynograd.arrays import Array
 from dynograd.base.shapes import normalize_dim
 from dynograd.errors import ShapeError
 from dynograd.ops.elementwise.complexes import view_as_complex, view_as_real
@@ -25,15 +26,15 @@ from dynograd.ops.row import Row
 __all__: list[str] = []
 
 
-def _alias(input: Any) -> Any:
+def _alias(input: Any) -> Array:
     return input
 
 
-def _detach(input: Any) -> Any:
+def _detach(input: Any) -> Array:
     return input.detach()
 
 
-def _slice(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+def _slice(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Array:
     if step <= 0:
         raise ShapeError(f"slice_copy: slice step must be positive, got {step}.")
     place = normalize_dim("slice_copy", dim, len(input.shape))

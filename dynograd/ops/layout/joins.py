@@ -7,7 +7,7 @@ from itertools import combinations_with_replacement as _combinations_with_replac
 from typing import Any
 
 from dynograd import arrays
-from dynograd.arrays import Arrays
+from dynograd.arrays import Array, Arrays
 from dynograd.base import dtypes
 from dynograd.base.shapes import normalize_dim
 from dynograd.errors import DtypeError, ShapeError
@@ -22,7 +22,7 @@ __all__ = ["block_diag", "cartesian_prod", "cat", "combinations", "dstack", "hst
 
 
 @op(name="cat", linear=True, saves="tensors.shape tensors.dtype", out="apart", cast="widest", uneven=True)
-def joined(tensors: Arrays, dim: int) -> Any:
+def joined(tensors: Arrays, dim: int) -> Array:
     """The tensors one after the other along `dim`."""
     if dim is None:  # to NumPy: flattened
         normalize_dim("cat", dim, 1)
@@ -58,7 +58,7 @@ def joined_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (parts,)
 
 
-def _as(part: Any, kind: Any) -> Any:
+def _as(part: Any, kind: Any) -> Array:
     """A gradient in the dtype of the operand that it belongs to."""
     return part if getattr(part, "array", part).dtype == kind else convert(part, dtypes.BY_NUM[kind.num])
 
@@ -68,7 +68,7 @@ def _promoted(tensors: Any) -> list[Any]:
     return [arrays.cast(array, kind) for array in tensors]
 
 
-def _cat_carefully(tensors: Any, dim: int) -> Any:
+def _cat_carefully(tensors: Any, dim: int) -> Array:
     """`cat` where NumPy refused: empty 1-d tensors are skipped, as in PyTorch; everything else is a mistake to explain."""
     if not tensors:
         raise ValueError("cat: expected a non-empty list of Tensors, got an empty one.")
@@ -119,7 +119,7 @@ _at_once = shortcut(
 
 @composed(covers="cat")
 @_at_once
-def cat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
+def cat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Array:
     """The tensors one after the other along `dim`; their other sizes agree. Mixed dtypes are promoted.
 
     Raises:
@@ -133,20 +133,20 @@ def cat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
 
 @composed(out="apart")
 @_at_once
-def concat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
+def concat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Array:
     """Another name of `cat`."""
     return cat(tensors, dim, axis=axis)
 
 
 @composed(out="apart")
 @_at_once
-def concatenate(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
+def concatenate(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Array:
     """Another name of `cat`."""
     return cat(tensors, dim, axis=axis)
 
 
 @op(name="stack", linear=True, saves="tensors.dtype", cast="widest", uneven=True)
-def stacked(tensors: Arrays, dim: int) -> Any:
+def stacked(tensors: Arrays, dim: int) -> Array:
     """The tensors beside each other along a new dim."""
     if not tensors:
         raise ShapeError("stack: stack expects a non-empty TensorList, got an empty one.")
@@ -190,7 +190,7 @@ def _quick_stack(compute: Any, tensors: Any, dim: Any) -> tuple | None:
     at_once="joins.stacked_few(tensors, fields, dim, tensors[0].array)",
     at_once_when="type(dim) is int",
 )
-def stack(tensors: Any, dim: int = 0) -> Any:
+def stack(tensors: Any, dim: int = 0) -> Array:
     """Tensors of one shape beside each other along a new dim.
 
     Raises:
@@ -259,7 +259,7 @@ def _quick_hstack(compute: Any, tensors: Any) -> tuple | None:
     misses=_MISSES,
     at_once="joins.joined_few(tensors, fields, 0 if (first := tensors[0].array).ndim == 1 else 1, first)",
 )
-def hstack(tensors: Any) -> Any:
+def hstack(tensors: Any) -> Array:
     """Joined side by side: along the second dim, or the first for 1-d tensors.
 
     >>> dynograd.hstack([tensor([1, 2]), tensor([3])])
@@ -271,7 +271,7 @@ def hstack(tensors: Any) -> Any:
 
 @composed()
 @_joined_at(_quick_vstack, 0, 1)
-def vstack(tensors: Any) -> Any:
+def vstack(tensors: Any) -> Array:
     """Joined on top of each other: along the first dim; 1-d tensors are rows.
 
     >>> dynograd.vstack([tensor([1, 2]), tensor([3, 4])])
@@ -282,21 +282,21 @@ def vstack(tensors: Any) -> Any:
 
 
 @composed()
-def row_stack(tensors: Any) -> Any:
+def row_stack(tensors: Any) -> Array:
     """Another name of `vstack`."""
     return vstack(tensors)
 
 
 @composed(ragged="levels")
 @_joined_at(_quick_dstack, 2, 2)
-def dstack(tensors: Any) -> Any:
+def dstack(tensors: Any) -> Array:
     """Joined along the third dim, which 1-d and 2-d tensors get first."""
     return joined(_grown("dstack", tensors, atleast_3d), 2)
 
 
 @composed(ragged="levels")
 @_joined_at(_quick_column_stack, 1, 1)
-def column_stack(tensors: Any) -> Any:
+def column_stack(tensors: Any) -> Array:
     """Joined side by side, with 0-d and 1-d tensors as columns.
 
     >>> dynograd.column_stack([tensor([1, 2]), tensor([3, 4])])
@@ -313,7 +313,7 @@ def _grown(who: str, tensors: Any, grow: Any) -> list[Any]:
 
 
 @composed(out=None, ragged="each")
-def block_diag(*tensors: Any) -> Any:
+def block_diag(*tensors: Any) -> Array:
     """A matrix with the given ones along its diagonal and zeros elsewhere; 0-d and 1-d tensors are rows.
 
     Raises:
@@ -383,7 +383,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
 
 
 @composed(out=None, ragged="each")
-def cartesian_prod(*tensors: Any) -> Any:
+def cartesian_prod(*tensors: Any) -> Array:
     """Every combination of one element from each vector, as rows; a single vector comes back as it is.
 
     >>> dynograd.cartesian_prod(tensor([1, 2]), tensor([3, 4]))

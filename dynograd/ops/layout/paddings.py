@@ -42,12 +42,12 @@ def pad_constant_backward(g: Any, saved: Any, sides: Any, value: Any) -> Gradien
 
 
 @pad_constant.jvp
-def pad_constant_jvp(tangents: Any, saved: Any, sides: Any, value: Any) -> Any:
+def pad_constant_jvp(tangents: Any, saved: Any, sides: Any, value: Any) -> Array:
     return pad_constant(tangents[0], sides, 0.0)
 
 
 @composed(covers="constant_pad_nd")
-def constant_pad_nd(input: Any, pad: Any, value: float = 0) -> Any:
+def constant_pad_nd(input: Any, pad: Any, value: float = 0) -> Array:
     """`nn.functional.pad` with mode "constant".
 
     >>> dynograd.constant_pad_nd(tensor([1, 2, 3]), (1, 0), 7)
@@ -79,7 +79,7 @@ def fold_mirrored_backward(g: Any, saved: Any, sides: Any, border: Any) -> Gradi
 
 
 @composed(functional=True)
-def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
+def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Array:
     """`input` with a border around its last dims.
 
     Args:
@@ -139,7 +139,7 @@ def _sides(shape: tuple[int, ...], widths: tuple[int, ...], mode: str) -> tuple[
     return sides
 
 
-def _mirrored(input: Any, shape: tuple[int, ...], sides: tuple, mode: str) -> Any:
+def _mirrored(input: Any, shape: tuple[int, ...], sides: tuple, mode: str) -> Array:
     if mode == "replicate":
         sides = tuple([_with_an_edge(size, *pair) for size, pair in zip(shape, sides, strict=True)])
     if min([min(pair) for pair in sides], default=0) < 0:

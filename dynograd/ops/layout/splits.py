@@ -323,7 +323,7 @@ def _even_split(who: str, input: Any, given: tuple, dim: int, rank: int) -> Any:
 
 
 @composed(method=True)
-def narrow(input: Any, dim: Any = None, start: Any = None, length: Any = None, *, axis: Any = None) -> Any:
+def narrow(input: Any, dim: Any = None, start: Any = None, length: Any = None, *, axis: Any = None) -> Array:
     """The view `start:start + length` along `dim`; a negative `start` counts from the end.
 
     Raises:
@@ -366,7 +366,7 @@ def _quick_select(input: Any, dim: Any, index: Any, axis: Any) -> tuple | None:
 
 @composed(method=True)
 @shortcut(get_basic, _quick_select, misses=(LookupError, TypeError))
-def select(input: Any, dim: Any = None, index: Any = None, *, axis: Any = None) -> Any:
+def select(input: Any, dim: Any = None, index: Any = None, *, axis: Any = None) -> Array:
     """The view at `index` along `dim`, with that dim removed.
 
     >>> dynograd.select(tensor([[1, 2], [3, 4]]), 1, 0)

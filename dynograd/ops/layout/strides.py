@@ -51,7 +51,7 @@ def _quick_diagonal(input: Any, offset: Any, dim1: Any, dim2: Any) -> tuple | No
 
 @composed(covers="diagonal", method=True)
 @shortcut(diagonal_view, _quick_diagonal, misses=(ValueError,))
-def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     """A view of the diagonal of two dims, which becomes the last dim.
 
     Args:
@@ -152,7 +152,7 @@ def _quick_unfold(input: Any, dimension: Any, size: Any, step: Any) -> tuple | N
 
 @composed(covers="unfold", method=True)
 @shortcut(windows, _quick_unfold, misses=(KeyError, TypeError))
-def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
+def unfold(input: Any, dimension: int, size: int, step: int) -> Array:
     """A view of the windows of `size` elements along `dimension`, `step` apart; the elements of a window are a new last dim.
 
     Raises:
@@ -226,7 +226,7 @@ def _quick_as_strided(input: Any, size: Any, stride: Any, storage_offset: Any) -
 
 @composed(covers="as_strided", method=True)
 @shortcut(strided_view, _quick_as_strided, misses=(KeyError, TypeError))
-def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Array:
     """A view of `input`'s memory with the given size and strides (both in elements), whatever `input`'s own shape is.
 
     Elements may appear several times; their gradients add up. Meant for reading.

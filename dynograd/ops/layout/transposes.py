@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from dynograd.arrays import Array
 from dynograd.base.shapes import normalize_dim
 from dynograd.errors import ShapeError, user_level
 from dynograd.ops.elementwise.arithmetic import conj
@@ -127,7 +128,7 @@ def _quick_matrix_transpose(input: Any) -> tuple | None:
 
 
 @shortcut(permuted, _quick_matrix_transpose, misses=(KeyError,))
-def _matrix_transpose(input: Any) -> Any:
+def _matrix_transpose(input: Any) -> Array:
     """The tensor with its last two dims exchanged."""
     _check_matrix("mT", input)
     return transpose(input, -2, -1)
@@ -157,13 +158,13 @@ def _quick_matrix_adjoint(input: Any) -> tuple | None:
 
 
 @shortcut(permuted, _quick_matrix_adjoint, misses=(KeyError,))
-def _matrix_adjoint(input: Any) -> Any:
+def _matrix_adjoint(input: Any) -> Array:
     """The tensor with its last two dims exchanged, conjugated."""
     _check_matrix("mH", input)
     return _conjugated(transpose(input, -2, -1))
 
 
-def _conjugated(input: Any) -> Any:
+def _conjugated(input: Any) -> Array:
     """The conjugate; real tensors as they are."""
     return conj(input) if getattr(input, "array", input).dtype.kind == "c" else input
 

@@ -72,7 +72,7 @@ def _quick_reshape(input: Any, sizes: Any, shape: Any) -> tuple | None:
 
 @composed(method=True)
 @shortcut(reshaped, _quick_reshape, misses=(TypeError, ValueError))
-def reshape(input: Any, *sizes: Any, shape: Any = None) -> Any:
+def reshape(input: Any, *sizes: Any, shape: Any = None) -> Array:
     """The same elements in row-major order under another shape; one size may be -1. A view where memory allows.
 
     Raises:
@@ -255,7 +255,7 @@ def _quick_ravel(input: Any) -> tuple | None:
 
 @composed(method=True)
 @shortcut(reshaped, _quick_ravel)
-def ravel(input: Any) -> Any:
+def ravel(input: Any) -> Array:
     """All elements in row-major order, as one dim."""
     return reshaped(input, (prod(getattr(input, "array", input).shape),))
 
@@ -349,7 +349,7 @@ def _quick_unsqueeze(input: Any, dim: Any) -> tuple | None:
 
 @composed(method=True, inplace_view=True)
 @shortcut(reshaped, _quick_unsqueeze, misses=(LookupError,))
-def unsqueeze(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
+def unsqueeze(input: Any, dim: Any = None, *, axis: Any = None) -> Array:
     """A view with a new dim of size 1 at `dim`.
 
     >>> dynograd.unsqueeze(tensor([1, 2]), 1).shape
@@ -389,7 +389,7 @@ def _quick_permute(input: Any, order: Any, dims: Any) -> tuple | None:
 
 @composed(covers="permute", method=True, ragged="levels")
 @shortcut(permuted, _quick_permute, misses=(KeyError, TypeError))
-def permute(input: Any, *order: Any, dims: Any = None) -> Any:
+def permute(input: Any, *order: Any, dims: Any = None) -> Array:
     """A view with the dims in another order; every dim is named once.
 
     Raises:
@@ -423,7 +423,7 @@ def _quick_transpose(input: Any, dim0: Any, dim1: Any) -> tuple | None:
 
 @composed(method=True, inplace_view=True)
 @shortcut(permuted, _quick_transpose, misses=(KeyError,))
-def transpose(input: Any, dim0: int, dim1: int) -> Any:
+def transpose(input: Any, dim0: int, dim1: int) -> Array:
     """A view with two dims exchanged.
 
     >>> dynograd.transpose(tensor([[1, 2, 3]]), 0, 1)
@@ -445,7 +445,7 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
 
 
 @composed()
-def atleast_1d(*tensors: Any) -> Any:
+def atleast_1d(*tensors: Any) -> Array:
     """The tensors with at least one dim: one tensor, or a tuple for several.
 
     >>> dynograd.atleast_1d(tensor(3))
@@ -455,13 +455,13 @@ def atleast_1d(*tensors: Any) -> Any:
 
 
 @composed()
-def atleast_2d(*tensors: Any) -> Any:
+def atleast_2d(*tensors: Any) -> Array:
     """The tensors with at least two dims, new ones in front."""
     return _at_least(tensors, lambda x: reshaped(x, (*(1,) * (2 - x.ndim), *x.shape)) if x.ndim < 2 else x)
 
 
 @composed()
-def atleast_3d(*tensors: Any) -> Any:
+def atleast_3d(*tensors: Any) -> Array:
     """The tensors with at least three dims: (N,) becomes (1, N, 1), (M, N) becomes (M, N, 1)."""
     shapes = {0: lambda x: (1, 1, 1), 1: lambda x: (1, *x.shape, 1), 2: lambda x: (*x.shape, 1)}
     return _at_least(tensors, lambda x: reshaped(x, shapes[x.ndim](x)) if x.ndim < 3 else x)

@@ -38,11 +38,11 @@ def determinants_backward(g: Any, saved: Any) -> Gradients:
     return (_weighted(g * conj(saved.output), turned),)
 
 
-def _weighted(number: Any, matrices: Any) -> Any:
+def _weighted(number: Any, matrices: Any) -> Array:
     return reshaped(number, (*number.shape, 1, 1)) * matrices
 
 
-def _adjugate(A: Any) -> Any:
+def _adjugate(A: Any) -> Array:
     """det(A) times the inverse of A, also of singular matrices: minors, one after the other."""
     size = A.shape[-1]
     rows = []
@@ -56,7 +56,7 @@ def _adjugate(A: Any) -> Any:
     return cat(rows, -1)
 
 
-def _without(A: Any, place: int, dim: int) -> Any:
+def _without(A: Any, place: int, dim: int) -> Array:
     before: tuple = (Ellipsis, slice(0, place)) if dim == -1 else (Ellipsis, slice(0, place), slice(None))
     after: tuple = (Ellipsis, slice(place + 1, None)) if dim == -1 else (Ellipsis, slice(place + 1, None), slice(None))
     return cat([get_basic(A, before), get_basic(A, after)], dim)
@@ -70,7 +70,7 @@ def _quick_linalg_det(compute: Any, A: Any) -> tuple | None:
 
 @composed(covers="linalg_det")
 @shortcut(determinants, _quick_linalg_det, compute="linear_algebra.determinant")
-def linalg_det(A: Any) -> Any:
+def linalg_det(A: Any) -> Array:
     """The determinant of each matrix; singular ones have their gradient, too.
 
     >>> dynograd.linalg.det(tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -81,7 +81,7 @@ def linalg_det(A: Any) -> Any:
 
 
 @composed(method=True, out=None)
-def det(input: Any) -> Any:
+def det(input: Any) -> Array:
     """Another name of `linalg.det`."""
     return linalg_det(input)
 
@@ -118,7 +118,7 @@ def slogdet(input: Any) -> Any:
 
 
 @composed(method=True, out=None)
-def logdet(input: Any) -> Any:
+def logdet(input: Any) -> Array:
     """The logarithm of the determinant of each matrix: -inf where it is 0, NaN where it is negative.
 
     >>> dynograd.logdet(tensor([[1.0, 0.0], [0.0, 1.0]]))

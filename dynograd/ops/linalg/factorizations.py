@@ -30,23 +30,23 @@ __all__: list[str] = []
 FAMILY = Row(ragged="groups")
 
 
-def _columns(input: Any, start: int | None, stop: int | None) -> Any:
+def _columns(input: Any, start: int | None, stop: int | None) -> Array:
     return get_basic(input, (Ellipsis, slice(start, stop)))
 
 
-def _rows(input: Any, start: int | None, stop: int | None) -> Any:
+def _rows(input: Any, start: int | None, stop: int | None) -> Array:
     return get_basic(input, (Ellipsis, slice(start, stop), slice(None)))
 
 
-def _as_row(values: Any) -> Any:
+def _as_row(values: Any) -> Array:
     return reshaped(values, (*values.shape[:-1], 1, values.shape[-1]))
 
 
-def _as_column(values: Any) -> Any:
+def _as_column(values: Any) -> Array:
     return reshaped(values, (*values.shape, 1))
 
 
-def _diagonal(input: Any) -> Any:
+def _diagonal(input: Any) -> Array:
     return diagonal(input, 0, -2, -1)
 
 
@@ -81,7 +81,7 @@ def orthogonal_factors_backward(g: Any, saved: Any, complete: Any) -> Gradients:
     return (cat([first, matmul(q, g_beside)], -1),)
 
 
-def _square_qr_backward(q: Any, r: Any, g_q: Any, g_r: Any) -> Any:
+def _square_qr_backward(q: Any, r: Any, g_q: Any, g_r: Any) -> Array:
     both = matmul(r, adjoint_of(g_r)) - matmul(adjoint_of(g_q), q)
     lower = tril(both, -1)
     middle = tril(both) - lower
@@ -235,7 +235,7 @@ def singular_values_backward(g: Any, saved: Any) -> Gradients:
 
 
 @composed(covers="linalg_svdvals")
-def linalg_svdvals(A: Any, *, driver: Any = None) -> Any:
+def linalg_svdvals(A: Any, *, driver: Any = None) -> Array:
     """The singular values of each matrix, in descending order.
 
     >>> dynograd.linalg.svdvals(tensor([[0.0, 2.0], [3.0, 0.0]]))
@@ -312,7 +312,7 @@ def linalg_eigh(A: Any, UPLO: str = "L") -> Any:
 
 
 @composed()
-def linalg_eigvalsh(A: Any, UPLO: str = "L") -> Any:
+def linalg_eigvalsh(A: Any, UPLO: str = "L") -> Array:
     """The eigenvalues of Hermitian matrices, in ascending order.
 
     >>> dynograd.linalg.eigvalsh(tensor([[2.0, 1.0], [1.0, 2.0]]))
@@ -355,7 +355,7 @@ def linalg_eig(A: Any) -> Any:
 
 
 @composed()
-def linalg_eigvals(A: Any) -> Any:
+def linalg_eigvals(A: Any) -> Array:
     """The eigenvalues of each matrix, complex, in no order.
 
     >>> dynograd.linalg.eigvals(tensor([[0.0, 1.0], [-1.0, 0.0]]))

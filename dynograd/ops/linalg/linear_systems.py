@@ -56,7 +56,7 @@ def check_one_dtype(who: str, one: Any, two: Any) -> None:
         )
 
 
-def exchanged(input: Any) -> Any:
+def exchanged(input: Any) -> Array:
     """The last two dims exchanged (a view)."""
     rank = len(input.shape)
     return permuted(input, (*range(rank - 2), rank - 1, rank - 2))
@@ -113,7 +113,7 @@ def _quick_linalg_inv(compute: Any, A: Any) -> object:
 
 @composed()
 @shortcut(None, _quick_linalg_inv, compute="linear_algebra.inverse_at_once", beside="A")
-def linalg_inv(A: Any) -> Any:
+def linalg_inv(A: Any) -> Array:
     """The inverse of each matrix.
 
     Raises:
@@ -127,7 +127,7 @@ def linalg_inv(A: Any) -> Any:
 
 
 @composed(method=True)
-def inverse(input: Any) -> Any:
+def inverse(input: Any) -> Array:
     """Another name of `linalg.inv`."""
     return linalg_inv(input)
 
@@ -174,7 +174,7 @@ def linalg_solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = F
     return solve_result(exchanged(found) if not vector and not left else found, info)
 
 
-def _batched(input: Any, batch: tuple[int, ...]) -> Any:
+def _batched(input: Any, batch: tuple[int, ...]) -> Array:
     shape = (*batch, *input.shape[-2:])
     return input if tuple(input.shape) == shape else stretch(input, shape)
 
@@ -195,7 +195,7 @@ def _quick_linalg_solve(compute: Any, A: Any, B: Any, left: Any) -> object:
 
 @composed()
 @shortcut(None, _quick_linalg_solve, compute="linear_algebra.solve_at_once", beside="A B")
-def linalg_solve(A: Any, B: Any, *, left: bool = True) -> Any:
+def linalg_solve(A: Any, B: Any, *, left: bool = True) -> Array:
     """X with `A @ X = B` (`X @ A = B` unless `left`); batches broadcast.
 
     Args:
@@ -227,7 +227,7 @@ def triangular_solutions_backward(g: Any, saved: Any, upper: Any, unitriangular:
 
 
 @composed(covers="linalg_solve_triangular")
-def linalg_solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
+def linalg_solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Array:
     """X with `A @ X = B` (`X @ A = B` unless `left`), where only one triangle of A counts; batches broadcast.
 
     A zero on the diagonal gives inf or NaN.
@@ -319,7 +319,7 @@ def _quick_linalg_cholesky(compute: Any, A: Any, upper: Any) -> object:
 
 @composed()
 @shortcut(None, _quick_linalg_cholesky, compute="linear_algebra.factor_at_once", beside="A")
-def linalg_cholesky(A: Any, *, upper: bool = False) -> Any:
+def linalg_cholesky(A: Any, *, upper: bool = False) -> Array:
     """The lower triangle L with `L @ L.mH = A` (or the upper one), of Hermitian positive definite matrices.
 
     Only one triangle of A is read; its gradient is Hermitian.
@@ -335,13 +335,13 @@ def linalg_cholesky(A: Any, *, upper: bool = False) -> Any:
 
 
 @composed(method=True)
-def cholesky(input: Any, upper: bool = False) -> Any:
+def cholesky(input: Any, upper: bool = False) -> Array:
     """The older name of `linalg.cholesky`."""
     return linalg_cholesky(input, upper=upper)
 
 
 @composed(method=True)
-def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
+def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Array:
     """X with `A @ X = input`, where `input2` is the Cholesky factor of A.
 
     >>> dynograd.cholesky_solve(tensor([[8.0]]), tensor([[2.0]]))
@@ -353,7 +353,7 @@ def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
 
 
 @composed(method=True)
-def cholesky_inverse(input: Any, upper: bool = False) -> Any:
+def cholesky_inverse(input: Any, upper: bool = False) -> Array:
     """The inverse of the matrix whose Cholesky factor is `input`.
 
     >>> dynograd.cholesky_inverse(tensor([[2.0]]))

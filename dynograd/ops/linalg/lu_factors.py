@@ -70,7 +70,7 @@ def lu_factors_backward(g: Any, saved: Any, check: Any) -> Gradients:
     return (matmul(permutation_of(pivots, rows, packed.dtype), found),)
 
 
-def _block(input: Any, top: int, bottom: int, left: int, right: int) -> Any:
+def _block(input: Any, top: int, bottom: int, left: int, right: int) -> Array:
     return get_basic(input, (Ellipsis, slice(top, bottom), slice(left, right)))
 
 
@@ -156,14 +156,14 @@ def _check_pivots(who: str, pivots: Any, rows: int) -> None:
         )
 
 
-def _wide_identity(input: Any) -> Any:
+def _wide_identity(input: Any) -> Array:
     """Ones on the main diagonal, for matrices of any shape, as a constant."""
     raw = getattr(input, "array", input)
     return tril(triu(arrays.ones_like(raw)))
 
 
 @composed()
-def linalg_lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
+def linalg_lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Array:
     """X with `A @ X = B` for what `lu_factor(A)` gave (`X @ A = B` unless `left`; with A's adjoint if `adjoint`).
 
     >>> dynograd.linalg.lu_solve(*dynograd.linalg.lu_factor(tensor([[2.0]])), tensor([[4.0]]))
@@ -194,7 +194,7 @@ def linalg_lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint:
 
 
 @composed(method=True)
-def lu_solve(input: Any, LU_data: Any, LU_pivots: Any) -> Any:
+def lu_solve(input: Any, LU_data: Any, LU_pivots: Any) -> Array:
     """The older form of `linalg.lu_solve`, with its arguments in another order."""
     return linalg_lu_solve(LU_data, LU_pivots, input)
 

@@ -39,7 +39,7 @@ def _quick_tril(compute: Any, input: Any, diagonal: Any) -> tuple | None:
 
 @composed(covers="tril", method=True)
 @shortcut(lower_part, _quick_tril, compute="triangles.tril_few")
-def tril(input: Any, diagonal: int = 0) -> Any:
+def tril(input: Any, diagonal: int = 0) -> Array:
     """The lower triangle of the last two dims, zeros elsewhere.
 
     Args:
@@ -68,7 +68,7 @@ def upper_part_backward(g: Any, saved: Any, diagonal: Any) -> Gradients:
 
 @composed(covers="triu", method=True)
 @shortcut(upper_part, _quick_tril, compute="triangles.triu_few")
-def triu(input: Any, diagonal: int = 0) -> Any:
+def triu(input: Any, diagonal: int = 0) -> Array:
     """The upper triangle of the last two dims, zeros elsewhere.
 
     Args:
@@ -112,7 +112,7 @@ _diagonal = diagonal
 
 
 @composed(method=True, out=None)
-def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
     """Matrices of zeros with the last dim of `input` on a diagonal; they lie in the new dims `dim1` and `dim2`.
 
     >>> dynograd.diag_embed(tensor([1, 2]), offset=1)

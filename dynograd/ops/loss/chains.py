@@ -63,7 +63,7 @@ def chain_likelihoods_fast_backward(g: Any, saved: Any, step: Any) -> Gradients:
 @chain_likelihoods.decomposition
 def chain_likelihoods_step_by_step(
     emissions: Any, transitions: Any, first: Any, last: Any, tags: Any, starts: Any, lengths: Any, step: int
-) -> Any:
+) -> Array:
     x, alive, rows = _by_steps(emissions, starts, lengths, step)
     running = reshaped(lengths, (-1,)) > 0
     level = _forward(x, alive, transitions, first)[-1]
@@ -97,7 +97,7 @@ def chain_marginals(
 @chain_marginals.decomposition
 def chain_marginals_step_by_step(
     emissions: Any, transitions: Any, first: Any, last: Any, starts: Any, lengths: Any, step: int
-) -> Any:
+) -> Array:
     x, alive, rows = _by_steps(emissions, starts, lengths, step)
     levels = _forward(x, alive, transitions, first)
     behind = stretch(reshaped(last, (1, -1)), tuple(levels[0].shape))
@@ -164,7 +164,7 @@ def _by_steps(emissions: Any, starts: Any, lengths: Any, step: int) -> tuple[Any
     return x, alive, rows
 
 
-def _of_step(alive: Any, time: int) -> Any:
+def _of_step(alive: Any, time: int) -> Array:
     return get_basic(alive, (time,))
 
 

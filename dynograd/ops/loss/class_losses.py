@@ -75,7 +75,7 @@ def class_entropy_decomposition(
     label_smoothing: float,
     reduction: str,
     with_gradient: bool = False,
-) -> Any:
+) -> Array:
     logarithms = log_softmax_over(widened(input), min(1, len(input.shape) - 1))
     return narrowed(_picked_loss(logarithms, target, weight, ignore_index, label_smoothing, reduction), input)
 
@@ -93,7 +93,7 @@ def class_likelihood_fast_backward(g: Any, saved: Any, ignore_index: Any, reduct
 
 
 @class_likelihood.decomposition
-def class_likelihood_decomposition(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
+def class_likelihood_decomposition(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Array:
     return narrowed(_picked_loss(widened(input), target, weight, ignore_index, 0.0, reduction), input)
 
 
@@ -142,7 +142,7 @@ def cross_entropy(
     reduce: Any = None,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
-) -> Any:
+) -> Array:
     """-log softmax(input)[target], averaged.
 
     Args:
@@ -190,7 +190,7 @@ def nll_loss(
     ignore_index: int = -100,
     reduce: Any = None,
     reduction: str = "mean",
-) -> Any:
+) -> Array:
     """-input[target], averaged: the negative log-likelihood of the targets.
 
     Args:
@@ -218,7 +218,7 @@ def nll_loss(
 
 def _distribution_entropy(
     input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float
-) -> Any:
+) -> Array:
     """Cross-entropy of target probabilities; the mean divides by the number of targets, whatever the weights."""
     if ignore_index >= 0:
         raise RuntimeError(
@@ -254,7 +254,7 @@ def distribution_entropies_fast_backward(g: Any, saved: Any) -> Gradients:
 
 
 @distribution_entropies.decomposition
-def distribution_entropies_decomposition(input: Any, target: Any, weight: Any) -> Any:
+def distribution_entropies_decomposition(input: Any, target: Any, weight: Any) -> Array:
     dim = min(1, len(input.shape) - 1)
     products = log_softmax_over(widened(input), dim) * target
     if weight is not None:
@@ -280,7 +280,7 @@ def _check_scores(who: str, scores: Any, weight: Any, ignore_index: int) -> None
             )
 
 
-def _checked_labels(who: str, scores: Any, target: Any, labels: Any, ignore_index: int) -> Any:
+def _checked_labels(who: str, scores: Any, target: Any, labels: Any, ignore_index: int) -> Array:
     """`target`, whose array is `labels`, as int64, when it fits the scores and every number in it is a class."""
     shape = scores.shape
     wanted = (shape[0], *shape[2:]) if len(shape) > 1 else ()
@@ -320,7 +320,7 @@ def _target_shape_error(who: str, shape: tuple, own: tuple, wanted: tuple) -> Sh
     )
 
 
-def _along(vector: Any, dim: int, rank: int) -> Any:
+def _along(vector: Any, dim: int, rank: int) -> Array:
     return reshaped(vector, (-1, *(1,) * (rank - dim - 1)))
 
 
@@ -345,7 +345,7 @@ def yes_no_entropy_backward(g: Any, saved: Any) -> Gradients:
 @composed(covers="binary_cross_entropy", ragged="elements")
 def binary_cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
-) -> Any:
+) -> Array:
     """-(target * log(input) + (1 - target) * log(1 - input)), averaged.
 
     Logarithms count as at least -100, so a certain prediction that is wrong costs 100, not inf.
@@ -376,7 +376,7 @@ def binary_cross_entropy(
     return reduced(_yes_no_losses(input, target) * weight, reduction)
 
 
-def _yes_no_losses(input: Any, target: Any, _: float = 0.0) -> Any:
+def _yes_no_losses(input: Any, target: Any, _: float = 0.0) -> Array:
     return narrowed(yes_no_entropy(widened(input), widened(target)), input)
 
 
@@ -417,7 +417,7 @@ def binary_cross_entropy_with_logits(
     reduce: Any = None,
     reduction: str = "mean",
     pos_weight: Any = None,
-) -> Any:
+) -> Array:
     """`binary_cross_entropy` of sigmoid(input), computed without overflow.
 
     Args:

@@ -108,7 +108,7 @@ def chunked_entropy_decomposition(
     reduction: str,
     chunk: int,
     with_gradients: bool,
-) -> Any:
+) -> Array:
     bias = None if linear_bias is None else widened(linear_bias)
     scores = linear(widened(input), widened(linear_weight), bias)
     loss = class_entropy_decomposition(scores, target, weight, ignore_index, label_smoothing, reduction)
@@ -146,7 +146,7 @@ def _through_chunks(
     return losses, (joined(input_slopes, 0), weight_slope, bias_slope)
 
 
-def _sum_of(total: Any, part: Any) -> Any:
+def _sum_of(total: Any, part: Any) -> Array:
     """Half types add up in float32."""
     part = widened(part)
     return part if total is None else total + part
@@ -164,7 +164,7 @@ def linear_cross_entropy(
     ignore_index: int | None = None,
     label_smoothing: float = 0.0,
     options: LinearCrossEntropyOptions | None = None,
-) -> Any:
+) -> Array:
     """`cross_entropy(linear(input, linear_weight, linear_bias), target)` without holding the scores of all rows at once.
 
     Args:
@@ -249,7 +249,7 @@ def linear_cross_entropy(
     return narrowed(loss, linear_weight if sizes[1] > sizes[0] else input)
 
 
-def _counted(labels: Any, weight: Any, ignored: int) -> Any:
+def _counted(labels: Any, weight: Any, ignored: int) -> Array:
     """The sum of the weights of the labels that count."""
     counts = labels != ignored
     if weight is None:

@@ -39,7 +39,7 @@ def in_one_pass(name: str, losses: Any, summary: str) -> Any:
         run = kernel("paired_losses", "loss_backward", saved.input)
         return (run(name, g, saved.input, saved.target, parameter, reduction), None)
 
-    def decomposition(input: Any, target: Any, parameter: float, reduction: str) -> Any:
+    def decomposition(input: Any, target: Any, parameter: float, reduction: str) -> Array:
         return reduced(losses(input, target, parameter), reduction)
 
     forward.__doc__ = summary
@@ -48,7 +48,7 @@ def in_one_pass(name: str, losses: Any, summary: str) -> Any:
     made.fast_backward(backward)
     made.decomposition(decomposition)
 
-    def loss(input: Any, target: Any, parameter: float, reduction: str) -> Any:
+    def loss(input: Any, target: Any, parameter: float, reduction: str) -> Array:
         """The reduced losses, in one pass where that is possible."""
         if reduction != "none" and not getattr(target, "requires_grad", False):
             x, t = getattr(input, "array", input), getattr(target, "array", target)
@@ -59,12 +59,12 @@ def in_one_pass(name: str, losses: Any, summary: str) -> Any:
     return loss
 
 
-def _near_or_far(input: Any, target: Any, beta: float) -> Any:
+def _near_or_far(input: Any, target: Any, beta: float) -> Array:
     distance = abs(input - target)
     return choose(distance < beta, distance * distance * (0.5 / beta), distance - 0.5 * beta)
 
 
-def _huber(input: Any, target: Any, delta: float) -> Any:
+def _huber(input: Any, target: Any, delta: float) -> Array:
     distance = abs(input - target)
     return choose(distance < delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta)
 
@@ -78,7 +78,7 @@ _huber_losses = in_one_pass("huber", _huber, "The reduced squares, distances bey
 @composed(functional=True, cast="wide", ragged="elements")
 def mse_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", weight: Any = None
-) -> Any:
+) -> Array:
     """(input - target)^2, averaged.
 
     Args:
@@ -99,7 +99,7 @@ def mse_loss(
 @composed(functional=True, cast="wide", ragged="elements")
 def l1_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", weight: Any = None
-) -> Any:
+) -> Array:
     """|input - target|, averaged. Gradient 0 where they are equal.
 
     Args:
@@ -119,7 +119,7 @@ def l1_loss(
 @composed(functional=True, cast="wide", ragged="elements")
 def smooth_l1_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", beta: float = 1.0
-) -> Any:
+) -> Array:
     """d^2 / (2 beta) below beta, d - beta / 2 above, of d = |input - target|, averaged.
 
     Args:
@@ -143,7 +143,7 @@ def smooth_l1_loss(
 
 
 @composed(functional=True, cast="wide", ragged="elements")
-def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Any:
+def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Array:
     """d^2 / 2 below delta, delta (d - delta / 2) above, of d = |input - target|, averaged.
 
     Args:
@@ -176,7 +176,7 @@ def kl_div(
     reduce: Any = None,
     reduction: str = "mean",
     log_target: bool = False,
-) -> Any:
+) -> Array:
     """target * (log(target) - input): the Kullback-Leibler divergence of `target` from exp(input). 0 where target is 0.
 
     Args:
@@ -207,11 +207,11 @@ def kl_div(
     return _reduced_divergence(input, target, log_target, reduction)
 
 
-def _reduced_divergence(input: Any, target: Any, log_target: bool, reduction: str) -> Any:
+def _reduced_divergence(input: Any, target: Any, log_target: bool, reduction: str) -> Array:
     return (_divergence_of_logarithms if log_target else _divergence)(input, target, 0.0, reduction)
 
 
-def _entropy(target: Any) -> Any:
+def _entropy(target: Any) -> Array:
     """target * log(target), 0 at 0, NaN below."""
     zero = target == 0
     return choose(zero, target * 0, target * log(choose(zero, 1.0, target)))
@@ -237,7 +237,7 @@ def poisson_nll_loss(
     eps: float = 1e-8,
     reduce: Any = None,
     reduction: str = "mean",
-) -> Any:
+) -> Array:
     """The negative log-likelihood of counts under Poisson distributions: exp(input) - target * input, averaged.
 
     Args:
@@ -263,7 +263,7 @@ def poisson_nll_loss(
 @composed(functional=True, ragged="elements")
 def gaussian_nll_loss(
     input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
-) -> Any:
+) -> Array:
     """The negative log-likelihood under normal distributions: (log(var) + (input - target)^2 / var) / 2, averaged.
 
     Args:
@@ -304,7 +304,7 @@ def gaussian_nll_loss(
     return reduced(loss, reduction)
 
 
-def _spread_variance(input: Any, var: Any) -> Any:
+def _spread_variance(input: Any, var: Any) -> Array:
     shape, own = tuple(input.shape), tuple(var.shape)
     if own == shape:
         return var
@@ -325,7 +325,7 @@ def _spread_variance(input: Any, var: Any) -> Any:
 # --- what all losses share ---------------------------------------------------------------------------------------------------
 
 
-def reduced(loss: Any, reduction: str) -> Any:
+def reduced(loss: Any, reduction: str) -> Array:
     """The mean, the sum, or the losses themselves."""
     if reduction == "mean":
         return mean_dims(loss, None, False)

@@ -92,7 +92,7 @@ def batch_norm(
     training: bool = False,
     momentum: float = 0.1,
     eps: float = 1e-5,
-) -> Any:
+) -> Array:
     """Each channel with mean 0 and variance 1, times `weight` plus `bias`.
 
     Args:
@@ -153,7 +153,7 @@ def instance_norm(
     use_input_stats: bool = True,
     momentum: float = 0.1,
     eps: float = 1e-5,
-) -> Any:
+) -> Array:
     """Each channel of each example with mean 0 and variance 1, times `weight` plus `bias`.
 
     Args:
@@ -206,7 +206,7 @@ def _check_running(who: str, mean: Any, var: Any) -> None:
         )
 
 
-def _by_running(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, eps: float) -> Any:
+def _by_running(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, eps: float) -> Array:
     """Normalised by given statistics; through other ops where somebody wants their gradient."""
     wanted = getattr(running_mean, "requires_grad", False) or getattr(running_var, "requires_grad", False)
     normalize = batch_normalized_decomposition if wanted else batch_normalized

@@ -45,7 +45,7 @@ def layer_normalized_fast_backward(g: Any, saved: Any, rank: Any, eps: Any) -> G
 
 
 @layer_normalized.decomposition
-def layer_normalized_decomposition(input: Any, weight: Any, bias: Any, rank: int, eps: float) -> Any:
+def layer_normalized_decomposition(input: Any, weight: Any, bias: Any, rank: int, eps: float) -> Array:
     dims = tuple(range(len(input.shape) - rank, len(input.shape)))
     wide = widened(input)
     centered = wide - mean_dims(wide, dims, True)
@@ -61,7 +61,7 @@ def layer_norm(
     bias: Any = None,
     eps: float = 1e-5,
     cudnn_enable: bool = True,
-) -> Any:
+) -> Array:
     """`input` with mean 0 and variance 1 over its last dims, times `weight` plus `bias`.
 
     (input - mean) / sqrt(variance + eps), with the biased variance.
@@ -94,7 +94,7 @@ def root_normalized_fast_backward(g: Any, saved: Any, rank: Any, eps: Any) -> Gr
 
 
 @root_normalized.decomposition
-def root_normalized_decomposition(input: Any, weight: Any, rank: int, eps: float) -> Any:
+def root_normalized_decomposition(input: Any, weight: Any, rank: int, eps: float) -> Array:
     dims = tuple(range(len(input.shape) - rank, len(input.shape)))
     wide = widened(input)
     out = wide / sqrt(mean_dims(wide * wide, dims, True) + eps)
@@ -102,7 +102,7 @@ def root_normalized_decomposition(input: Any, weight: Any, rank: int, eps: float
 
 
 @composed(covers="rms_norm")
-def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Array:
     """`input` divided by the root of its mean square over its last dims, times `weight`.
 
     Args:
@@ -166,7 +166,7 @@ def group_normalized_fast_backward(g: Any, saved: Any, groups: Any, eps: Any) ->
 
 
 @group_normalized.decomposition
-def group_normalized_decomposition(input: Any, weight: Any, bias: Any, groups: int, eps: float) -> Any:
+def group_normalized_decomposition(input: Any, weight: Any, bias: Any, groups: int, eps: float) -> Array:
     shape = tuple(input.shape)
     rows = reshaped(input, (shape[0] * groups, prod(shape[1:]) // groups))
     out = layer_normalized_decomposition(rows, None, None, 1, eps)
@@ -249,13 +249,13 @@ def check_channels(who: str, shape: tuple[int, ...], **parameters: Any) -> None:
             )
 
 
-def scaled(out: Any, weight: Any, bias: Any) -> Any:
+def scaled(out: Any, weight: Any, bias: Any) -> Array:
     if weight is not None:
         out = out * weight
     return out if bias is None else out + bias
 
 
-def by_channel(out: Any, weight: Any, bias: Any) -> Any:
+def by_channel(out: Any, weight: Any, bias: Any) -> Array:
     """`out` (N, C, *) times and plus a number for each channel."""
     shape = (-1, *(1,) * (len(out.shape) - 2))
     weight = None if weight is None else reshaped(weight, shape)

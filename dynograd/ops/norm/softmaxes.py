@@ -42,7 +42,7 @@ def softmax_fast_backward(g: Any, saved: Any, dim: Any) -> Gradients:
 
 
 @softmax_over.jvp
-def softmax_jvp(tangents: Any, saved: Any, dim: Any) -> Any:
+def softmax_jvp(tangents: Any, saved: Any, dim: Any) -> Array:
     y, way = saved.output, tangents[0]
     return y * (way - sum_dims(y * way, (dim,), True))
 
@@ -66,7 +66,7 @@ def log_softmax_fast_backward(g: Any, saved: Any, dim: Any) -> Gradients:
 
 
 @log_softmax_over.jvp
-def log_softmax_jvp(tangents: Any, saved: Any, dim: Any) -> Any:
+def log_softmax_jvp(tangents: Any, saved: Any, dim: Any) -> Array:
     way = tangents[0]
     return way - sum_dims(exp(saved.output) * way, (dim,), True)
 
@@ -86,7 +86,7 @@ def _quick_softmax(compute: Any, input: Any, dim: Any, _stacklevel: Any, dtype: 
 
 @composed(covers="softmax", method=True)
 @shortcut(softmax_over, _quick_softmax, compute="softmaxes.softmax_forward")
-def softmax(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None) -> Any:
+def softmax(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None) -> Array:
     """`exp(input)`, scaled to sum to 1 along `dim`.
 
     A slice that is -inf throughout gives NaN, as in PyTorch.
@@ -108,7 +108,7 @@ def softmax(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None
 
 @composed(covers="log_softmax", method=True)
 @shortcut(log_softmax_over, _quick_softmax, compute="softmaxes.log_softmax_forward")
-def log_softmax(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None) -> Any:
+def log_softmax(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None) -> Array:
     """The logarithm of `softmax`, computed without overflow.
 
     Args:

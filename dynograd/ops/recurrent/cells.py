@@ -115,7 +115,7 @@ def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh:
 
 
 @composed(cast="lower")
-def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Array:
     """One step of a GRU: h' (B, H) from `input` (B, I) and `hx` (B, H); see `gru_layer`.
 
     >>> dynograd.gru_cell(dynograd.ones(1, 3), dynograd.ones(1, 2), dynograd.zeros(6, 3), dynograd.zeros(6, 2))
@@ -126,7 +126,7 @@ def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: 
 
 
 @composed(cast="lower")
-def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Array:
     """One step of an Elman network: tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh).
 
     >>> dynograd.rnn_tanh_cell(dynograd.ones(1, 1), dynograd.zeros(1, 1), dynograd.ones(1, 1), dynograd.ones(1, 1))
@@ -137,7 +137,7 @@ def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b
 
 
 @composed(cast="lower")
-def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Array:
     """One step of an Elman network with relu: relu(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh).
 
     >>> dynograd.rnn_relu_cell(dynograd.ones(1, 1), dynograd.zeros(1, 1), dynograd.ones(1, 1), dynograd.ones(1, 1))

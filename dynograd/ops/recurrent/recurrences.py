@@ -269,14 +269,14 @@ def rnn_decomposition(
 # --- the layers, step by step ------------------------------------------------------------------------------------------------
 
 
-def _projected(input: Any, weight: Any, bias: Any, lengths: Any) -> Any:
+def _projected(input: Any, weight: Any, bias: Any, lengths: Any) -> Array:
     """All inputs through `weight`; what lies beyond a row's length counts as 0, whatever it is."""
     if lengths is not None and input.ndim == 3:
         input = choose(_alive(lengths, input.shape[0]), input, 0.0)
     return linear(input, weight, bias)
 
 
-def _alive(lengths: Any, steps: int) -> Any:
+def _alive(lengths: Any, steps: int) -> Array:
     """(T, B, 1): whether a row still runs in a step."""
     array = getattr(lengths, "array", lengths)
     if not has_values(lengths):
@@ -311,7 +311,7 @@ def _unrolled_ragged(step: Any, gates: Any, states: tuple, lengths: Any, reverse
     array = getattr(lengths, "array", lengths)
     order, back, tokens, tokens_back, longest_first = kernel("recurrent_packing", "ragged_places", array)(array)
 
-    def taken(x: Any, places: Any) -> Any:
+    def taken(x: Any, places: Any) -> Array:
         return get_advanced(x, [places], (0,))
 
     sorted_states = tuple([taken(one, order) for one in states])
@@ -343,11 +343,11 @@ def _unrolled_packed(step: Any, gates: Any, states: tuple, lengths: Any, reverse
     return (output, *finals)
 
 
-def _rows(x: Any, start: int, stop: int) -> Any:
+def _rows(x: Any, start: int, stop: int) -> Array:
     return get_basic(x, (slice(start, stop),))
 
 
-def _joined_rows(parts: list[Any]) -> Any:
+def _joined_rows(parts: list[Any]) -> Array:
     return joined(parts, 0)
 
 

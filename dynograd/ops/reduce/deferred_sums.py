@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dynograd.arrays import ndarray
+from dynograd.arrays import Array, ndarray
 from dynograd.kernels import kernel
 
 __all__ = ["DeferredSum", "deferred"]
@@ -47,12 +47,12 @@ class DeferredSum:
         kernel("gradients", "add_into", held)(held, other)
         return held
 
-    def so_far(self) -> Any:
+    def so_far(self) -> Array:
         """The sum as it is now; what it was made of may change from here on."""
         self._settle()
         return self.total
 
-    def dense(self) -> Any:
+    def dense(self) -> Array:
         """The sum as an array that nobody else has; the object is empty then."""
         self._settle()
         made, self.total = self.total, None

@@ -65,7 +65,7 @@ def std_fast_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: An
     return (_through_distance(scaled, x, dim, correction, keepdim),)
 
 
-def _through_distance(g: Any, x: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+def _through_distance(g: Any, x: Any, dim: Any, correction: float, keepdim: bool) -> Array:
     """g times the distance of x from its mean, over the degrees of freedom."""
     shape = tuple(x.shape)
     freedom = count_of(shape, dim) - correction
@@ -106,7 +106,7 @@ def var(
     correction: float | None = None,
     axis: Any = None,
     keepdims: bool | None = None,
-) -> Any:
+) -> Array:
     """The variance over `dim`: squared distances from the mean, summed, over (number of elements - correction).
 
     Args:
@@ -133,7 +133,7 @@ def std(
     correction: float | None = None,
     axis: Any = None,
     keepdims: bool | None = None,
-) -> Any:
+) -> Array:
     """The standard deviation over `dim`, the root of `var`, with its arguments. Where it is 0, so is the gradient.
 
     >>> dynograd.std(tensor([[1.0, 3.0], [2.0, 2.0]]), dim=1)

@@ -68,7 +68,7 @@ def _quick_amax(compute: Any, input: Any, dim: Any, keepdim: Any, axis: Any, kee
 
 @composed(covers="amax", method=True)
 @shortcut(amax_dims, _quick_amax, compute="extremes.amax")
-def amax(input: Any, dim: Any = (), keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
+def amax(input: Any, dim: Any = (), keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Array:
     """The largest element over `dim` (an int or several; () for all). Elements that tie share the gradient evenly.
 
     Raises:
@@ -83,7 +83,7 @@ def amax(input: Any, dim: Any = (), keepdim: bool = False, *, axis: Any = None, 
 
 @composed(covers="amin", method=True)
 @shortcut(amin_dims, _quick_amax, compute="extremes.amin")
-def amin(input: Any, dim: Any = (), keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
+def amin(input: Any, dim: Any = (), keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Array:
     """The smallest element over `dim` (an int or several; () for all). Elements that tie share the gradient evenly.
 
     Raises:
@@ -132,7 +132,7 @@ def _nonempty_dims(who: str, input: Any, dim: Any) -> Any:
 # --- over one dim, with the index ----------------------------------------------------------------------------------------
 
 
-def picked(input: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bool) -> Any:
+def picked(input: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bool) -> Array:
     """The element of each row along `dim` at `index`, which a reduction over `dim` of `shape` gave."""
     if not shape:
         return input * 1
@@ -140,7 +140,7 @@ def picked(input: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bo
     return found if keepdim else reshaped(found, (*shape[:dim], *shape[dim + 1 :]))
 
 
-def put_back(g: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bool) -> Any:
+def put_back(g: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bool) -> Array:
     """The transpose of `picked`: the gradient of each result at the element that it came from."""
     if not shape:
         return g
@@ -317,7 +317,7 @@ def _quick_argmax(compute: Any, input: Any, dim: Any, keepdim: Any, axis: Any, k
 @shortcut(argmax_along, _quick_argmax, compute="extremes.argmax")
 def argmax(
     input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None
-) -> Any:
+) -> Array:
     """The index of the largest element along `dim`, or in the flattened tensor; of several equals the first, NaN before all.
 
     >>> dynograd.argmax(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
@@ -331,7 +331,7 @@ def argmax(
 @shortcut(argmin_along, _quick_argmax, compute="extremes.argmin")
 def argmin(
     input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None
-) -> Any:
+) -> Array:
     """The index of the smallest element along `dim`, or in the flattened tensor; of several equals the first, NaN before all.
 
     >>> dynograd.argmin(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)

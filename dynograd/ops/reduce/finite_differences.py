@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.shapes import normalize_dim
 from dynograd.errors import ShapeError
@@ -64,10 +65,10 @@ def _is_coordinates(spacing: Any) -> bool:
     return hasattr(spacing, "shape") and len(spacing.shape) > 0
 
 
-def _derivative(values: Any, dim: int, spacing: Any, edge_order: int) -> Any:
+def _derivative(values: Any, dim: int, spacing: Any, edge_order: int) -> Array:
     count = values.shape[dim]
 
-    def at(start: int, length: int) -> Any:
+    def at(start: int, length: int) -> Array:
         return narrow(values, dim, start, length)
 
     if _is_coordinates(spacing):

@@ -137,7 +137,7 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
 @composed(method=True, cast={"cpu": "wide"})
 def quantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
-) -> Any:
+) -> Array:
     """The `q`-quantiles along `dim`, or of all elements; NaN where there is one.
 
     Args:
@@ -158,7 +158,7 @@ def quantile(
 @composed(method=True, cast={"cpu": "wide"})
 def nanquantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
-) -> Any:
+) -> Array:
     """The `q`-quantiles of the elements that are not NaN; NaN where there are none. Otherwise as `quantile`.
 
     >>> dynograd.nanquantile(tensor([0.0, float("nan"), 2.0]), 0.5)
@@ -170,7 +170,7 @@ def nanquantile(
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
-def _quantile(who: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, ignore_nan: bool) -> Any:
+def _quantile(who: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, ignore_nan: bool) -> Array:
     shape = tuple(input.shape)
     rank = len(shape)
     _check_quantile(who, input, q, interpolation)
@@ -198,7 +198,7 @@ def _quantile(who: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolati
     return reshaped(movedim(found, -1, 0), (q.shape[0], *reduced))
 
 
-def _between(ordered: Any, rank_of: Any, last: int, interpolation: str) -> Any:
+def _between(ordered: Any, rank_of: Any, last: int, interpolation: str) -> Array:
     """What stands at the (broken) places `rank_of` of the ordered rows."""
     rank_of = stretch(rank_of, (*ordered.shape[:-1], rank_of.shape[-1]))
     if interpolation in ("lower", "higher", "nearest"):

@@ -39,7 +39,7 @@ def kept(reduced: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
     return reshaped(reduced, tuple([1 if place in dims else size for place, size in enumerate(shape)]))
 
 
-def floating(input: Any) -> Any:
+def floating(input: Any) -> Array:
     """`input`, integers as the default float dtype."""
     return convert(input, dtypes.get_default_dtype()) if getattr(input, "array", input).dtype.kind in "iub" else input
 
@@ -93,7 +93,7 @@ def sum(
     dtype: Any = None,
     axis: Any = None,
     keepdims: bool | None = None,
-) -> Any:
+) -> Array:
     """The sum of all elements, or over `dim` (an int or several). Booleans and integers sum in int64.
 
     >>> dynograd.sum(tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
@@ -166,7 +166,7 @@ def mean(
     dtype: Any = None,
     axis: Any = None,
     keepdims: bool | None = None,
-) -> Any:
+) -> Array:
     """The mean of all elements, or over `dim`; NaN where there are none.
 
     Raises:
@@ -209,7 +209,7 @@ def not_nan(input: Array) -> Array:
 
 
 @composed(method=True)
-def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
     """The sum, over `dim` or of everything, with NaN counted as 0.
 
     >>> dynograd.nansum(tensor([1.0, float("nan"), 2.0]))
@@ -221,7 +221,7 @@ def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
 
 
 @composed(method=True)
-def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
     """The mean of the elements that are not NaN; NaN where there are none.
 
     >>> dynograd.nanmean(tensor([1.0, float("nan"), 2.0]))
@@ -235,7 +235,7 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
 
 
 @composed(method=True, out=None)
-def sum_to_size(input: Any, *sizes: Any, size: Any = None) -> Any:
+def sum_to_size(input: Any, *sizes: Any, size: Any = None) -> Array:
     """`input` summed over the dims that broadcasting from `size` would have stretched.
 
     Raises:
@@ -371,7 +371,7 @@ def _quick_any(compute: Any, input: Any, dim: Any, keepdim: Any, axis: Any, keep
 
 @composed(covers="any", method=True)
 @shortcut(any_dims, _quick_any, compute="reductions.any")
-def any(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
+def any(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Array:
     """Whether any element, of all or over `dim`, is not zero (NaN is not); False where there are none. uint8 stays uint8.
 
     With `dim=()` nothing is reduced: that each element is not zero.
@@ -385,7 +385,7 @@ def any(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None,
 
 @composed(covers="all", method=True)
 @shortcut(all_dims, _quick_any, compute="reductions.all")
-def all(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
+def all(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Array:
     """Whether all elements, or all over `dim`, are not zero (NaN is not); True where there are none. uint8 stays uint8.
 
     >>> dynograd.all(tensor([[True, True], [False, True]]), dim=1)
@@ -431,7 +431,7 @@ def exp_difference_backward(g: Any, saved: Any) -> Gradients:
 
 
 @composed(covers="logsumexp", method=True)
-def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
+def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Array:
     """log(sum(exp(input))) over `dim` (an int or several), without overflow.
 
     A row that is all -inf gives -inf, and its gradient is 0.

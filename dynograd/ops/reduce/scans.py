@@ -33,12 +33,12 @@ __all__ = [
 ]
 
 
-def _part(input: Any, dim: int, start: int | None, stop: int | None) -> Any:
+def _part(input: Any, dim: int, start: int | None, stop: int | None) -> Array:
     """A slice along `dim`."""
     return get_basic(input, (*(FULL,) * dim, slice(start, stop)))
 
 
-def _moved(input: Any, dim: int, step: int) -> Any:
+def _moved(input: Any, dim: int, step: int) -> Array:
     """`input` moved by one place along `dim` (towards the end for step 1, the front for -1), with 0 where nothing arrives."""
     shape = tuple(input.shape)
     if step == 1:
@@ -77,7 +77,7 @@ def _quick_cumsum(compute: Any, input: Any, dim: Any, dtype: Any, axis: Any) -> 
 
 @composed(covers="cumsum", method=True, inplace=True)
 @shortcut(sum_so_far, _quick_cumsum, compute="scans.cumsum")
-def cumsum(input: Any, dim: Any = None, *, dtype: Any = None, axis: Any = None) -> Any:
+def cumsum(input: Any, dim: Any = None, *, dtype: Any = None, axis: Any = None) -> Array:
     """The sum of the elements up to and with each place of `dim`. Booleans and integers sum in int64.
 
     >>> dynograd.cumsum(tensor([1, 2, 3]), 0)
@@ -162,7 +162,7 @@ def reversed_along_backward(g: Any, saved: Any, dim: Any) -> Gradients:
 
 
 @composed(covers="cumprod", method=True, inplace=True)
-def cumprod(input: Any, dim: Any = None, *, dtype: Any = None, axis: Any = None) -> Any:
+def cumprod(input: Any, dim: Any = None, *, dtype: Any = None, axis: Any = None) -> Array:
     """The product of the elements up to and with each place of `dim`. Booleans and integers multiply in int64.
 
     The gradient is right with any number of zeros.
