@@ -190,7 +190,7 @@ def op(
     function itself is to compute.
     """
 
-    def register(forward: Function) -> Any:
+    def register(forward: Function) -> Function:
         made = Op(
             name or forward.__name__,
             "op",
@@ -229,7 +229,7 @@ def elementwise(
     (the first operand is a condition, the others are promoted).
     """
 
-    def register(forward: Function) -> Any:
+    def register(forward: Function) -> Function:
         texts = (derivative,) if isinstance(derivative, str) else derivative
         made = Op(
             name or forward.__name__,
@@ -253,7 +253,7 @@ def composed(
 ) -> Callable[[Function], Any]:
     """Registers a function made of other ops. `covers` names the op of which it is the public face (PyTorch's arguments)."""
 
-    def register(function: Function) -> Any:
+    def register(function: Function) -> Function:
         covered = None if covers is None else registry[covers]
         made = Op(covers or function.__name__, "composed", function, row, covered, method=method, inplace=inplace)
         made.function = function
@@ -318,7 +318,7 @@ def shortcut(
     op = None if op_function is None else op_function.op
     cut = Shortcut(op, way, misses, beside, compute, at_once, at_once_when, raw, renamed)
 
-    def shorten(function: Any) -> Any:
+    def shorten(function: Any) -> Function:
         owner, general, others = getattr(function, "shortcuts", (None, function, ()))
         if owner is not function:  # copied from what it wraps
             general, others = function, ()
@@ -397,7 +397,7 @@ def _check_new(key: str, function: Function) -> None:
         raise AssertionError(f"op {key!r} is registered twice: in {held.forward.__module__} and {function.__module__}")
 
 
-def _publish(made: Op) -> Any:
+def _publish(made: Op) -> Function:
     """Makes the public function of an op: a stub that turns into the interpreter's code when it is first called."""
     _check_new(made.name, made.forward)
     registry[made.name] = made

@@ -166,7 +166,7 @@ def attended_with_logarithms_decomposition(
     ends: bool,
     scale: float,
     longest: tuple[int, int],
-) -> Any:
+) -> tuple[Array, Array]:
     parts, sums = [], []
     for scores, allowed, v in _scores(query, key, value, _spans(offsets_q, offsets_k), mask, window, ends, scale):
         if allowed is not None:
@@ -214,7 +214,7 @@ def _scores(
         yield scores, allowed, v
 
 
-def _of_no_sequences(query: Any, value: Any) -> Any:
+def _of_no_sequences(query: Any, value: Any) -> Array:
     heads = permuted(query, (1, 0, 2))
     return permuted(_shared_heads("varlen_attention", heads, permuted(value, (1, 0, 2))), (1, 0, 2))
 
@@ -234,7 +234,7 @@ def varlen_attention(
     window: tuple[int, int] | None = None,
     ends: bool = False,
     return_lse: bool = False,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """`scaled_dot_product_attention` of each sequence with itself, or with another; tokens of all sequences lie behind one another.
 
     A query without keys, or that sees none, gives 0. Work and memory go with the real tokens; in batch-invariant mode a sequence's rows
@@ -336,7 +336,7 @@ def attended_over(
 def _attended_with_logarithms(
     query: Any, key: Any, value: Any, offsets_q: Any, offsets_k: Any, mask: Any, window: tuple[int, int], ends: bool, scale: float,
     longest: tuple[int, int],
-) -> Any:  # fmt: skip
+) -> tuple[Array, ...]:  # fmt: skip
     given = (query, key, value, offsets_q, offsets_k, mask, window, bool(ends), float(scale), longest)
     # the gradient has values of one feature more
     if _in_a_batch(query, key, value, mask) or _taken(query, value.shape[2] + 1, window, ends, mask):

@@ -116,7 +116,7 @@ def correlate_weight_backward(outer: Any, saved: Any, shape: Any, *window: Any) 
 
 
 @correlate_weight.jvp
-def correlate_weight_jvp(tangents: Any, saved: Any, *window: Any) -> Any:
+def correlate_weight_jvp(tangents: Any, saved: Any, *window: Any) -> Array:
     x_way, g_way = tangents
     return _total(
         None if x_way is None else correlate_weight(x_way, saved.g, *window),

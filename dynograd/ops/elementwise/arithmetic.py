@@ -272,7 +272,7 @@ def float_power(input: Any, exponent: Any) -> Array:
     return pow(_double(input), _double(exponent))
 
 
-def _double(value: Any) -> Any:
+def _double(value: Any) -> Array | float:
     if not hasattr(value, "shape"):
         return value if isinstance(value, complex) else float(value)
     return convert(value, dtypes.complex128 if value.dtype.is_complex else dtypes.float64)

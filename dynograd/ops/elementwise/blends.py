@@ -78,7 +78,7 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, tensor3: Any = None, *, valu
     return add_quotient(input, tensor1, tensor2, value)
 
 
-def _dtype_of(value: Any) -> Any:
+def _dtype_of(value: Any) -> dtypes.dtype | str:
     return dtypes.of_array(getattr(value, "array", value)) if hasattr(value, "shape") else type(value).__name__
 
 

@@ -28,7 +28,7 @@ def choose(condition: Array, input: Array, other: Array) -> Array:
 
 
 @composed(covers="where")
-def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+def where(condition: Any, input: Any = None, other: Any = None) -> Array | tuple[Array, ...]:
     """`input` where `condition` is true, `other` elsewhere; all three broadcast. Without them, the indices of the true elements.
 
     The gradient is exactly 0 on the side that was not chosen, even where that side is infinite or NaN.
@@ -126,7 +126,7 @@ def fill(input: Any, value: Any) -> Array:
     return _filled(input, arrays.to_device(arrays.from_python(True, dtypes.bool), arrays.place_of(raw)), value)
 
 
-def _fitting(value: Any, kind: dtypes.dtype) -> Any:
+def _fitting(value: Any, kind: dtypes.dtype) -> int | float | complex:
     """The number as one that does not change the dtype `kind` of what it is put into."""
     if kind.category == dtypes.COMPLEX:
         return value
@@ -208,7 +208,7 @@ def clamp_between(input: Array, min: Array, max: Array) -> Array:
 
 
 @composed(covers="clamp", method=True, direct=True)
-def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
+def clamp(input: Any, min: Any = None, max: Any = None) -> Array:
     """`input` with everything below `min` raised to it and everything above `max` lowered to it; NaN stays NaN.
 
     Where `min > max` the result is `max`. The gradient passes where `min <= input <= max`.

@@ -107,7 +107,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
 
 
 @composed(covers="dropout_add")
-def dropout_add(input: Any, residual: Any, p: float = 0.5, training: bool = True) -> Any:
+def dropout_add(input: Any, residual: Any, p: float = 0.5, training: bool = True) -> Array:
     """`residual + dropout(input, p, training)` in one pass over memory, with the same mask.
 
     Args:
@@ -226,7 +226,7 @@ def _drop(input: Any, mask_shape: tuple[int, ...], p: float) -> Array:
     return masked(input, mask_shape, p, _key("dropout_mask", mask_shape))
 
 
-def _drop_inplace(input: Any, mask_shape: tuple[int, ...], p: float) -> Any:
+def _drop_inplace(input: Any, mask_shape: tuple[int, ...], p: float) -> Array:
     key = _key("dropout_mask", mask_shape)
     if _is_batch(input):
         return input.copy_(masked(input, mask_shape, p, key))

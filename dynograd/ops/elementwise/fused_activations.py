@@ -155,7 +155,9 @@ def summed_normalized_fast_backward(g: Any, saved: Any, rank: Any, eps: Any) -> 
 
 
 @summed_normalized.decomposition
-def summed_normalized_decomposition(input: Any, residual: Any, weight: Any, bias: Any, rank: int, eps: float) -> Any:
+def summed_normalized_decomposition(
+    input: Any, residual: Any, weight: Any, bias: Any, rank: int, eps: float
+) -> tuple[Array, Array]:
     total = input + residual
     return layer_norm(total, tuple(total.shape[len(total.shape) - rank :]), weight, bias, eps), total
 
@@ -163,7 +165,7 @@ def summed_normalized_decomposition(input: Any, residual: Any, weight: Any, bias
 @composed(covers="add_layer_norm")
 def add_layer_norm(
     input: Any, residual: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
-) -> Any:
+) -> tuple[Array, ...]:
     """(`layer_norm(input + residual)`, `input + residual`) in one pass: what stands between the parts of a transformer layer.
 
     Args:

@@ -22,7 +22,7 @@ frexp_result = namedtuple("frexp", "mantissa exponent")  # type: ignore[name-mat
 
 
 @composed(method=True)
-def frexp(input: Any) -> Any:
+def frexp(input: Any) -> frexp_result:
     """(mantissa, exponent) with `input = mantissa * 2 ** exponent` and 0.5 <= |mantissa| < 1; the exponent is int32.
 
     Zeros, infinities and NaN are their own mantissa, with exponent 0.
@@ -43,7 +43,7 @@ def frexp(input: Any) -> Any:
 
 
 @composed(method=True, inplace="function", tensors="input other")
-def ldexp(input: Any, other: Any) -> Any:
+def ldexp(input: Any, other: Any) -> Array:
     """`input * 2 ** other`; with whole `other` in the dtype of a floating `input`, rounded once, and finite wherever the product is.
 
     >>> dynograd.ldexp(tensor([1.0, 1e-30]), tensor([2, 200]))

@@ -136,7 +136,7 @@ def _cubic_taps(place: Any) -> list[Any]:
     return [(low + shift, weight) for shift, weight in zip((-1, 0, 1, 2), weights)]
 
 
-def _inside(place: Any, size: int, padding_mode: str, align: bool) -> Any:
+def _inside(place: Any, size: int, padding_mode: str, align: bool) -> Array:
     """Places brought into the image as the padding says; without gradient where they were held at the border."""
     if padding_mode == "zeros":
         return place

@@ -43,7 +43,7 @@ def largest_fast_backward(g: Any, saved: Any, window: Any) -> Gradients:
 
 
 @largest.decomposition
-def largest_decomposition(input: Any, window: Any) -> Any:
+def largest_decomposition(input: Any, window: Any) -> tuple[Array, Array]:
     indices = largest_places(input, window)
     return picked(input, indices, len(window[0])), indices
 
@@ -62,7 +62,7 @@ def largest_values_fast_backward(g: Any, saved: Any, window: Any) -> Gradients:
 
 
 @largest_values.decomposition
-def largest_values_decomposition(input: Any, window: Any) -> Any:
+def largest_values_decomposition(input: Any, window: Any) -> Array:
     return picked(input, largest_places(input, window), len(window[0]))
 
 
@@ -87,7 +87,7 @@ def adaptive_largest_fast_backward(g: Any, saved: Any, sizes: Any) -> Gradients:
 
 
 @adaptive_largest.decomposition
-def adaptive_largest_decomposition(input: Any, sizes: Any) -> Any:
+def adaptive_largest_decomposition(input: Any, sizes: Any) -> tuple[Array, Array]:
     indices = adaptive_places(input, sizes)
     return picked(input, indices, len(sizes)), indices
 
@@ -98,7 +98,7 @@ def adaptive_places(input: Array, sizes: tuple[int, ...]) -> Array:
     return kernel("poolings", "adaptive_max_pool_forward", input)(input, sizes)[1]
 
 
-def picked(input: Any, indices: Any, rank: int) -> Any:
+def picked(input: Any, indices: Any, rank: int) -> Array:
     """The elements of `input` at `indices` into its last `rank` dims."""
     lead = tuple(input.shape[: len(input.shape) - rank])
     flat = reshaped(input, (*lead, prod(input.shape[len(lead) :])))

@@ -111,7 +111,7 @@ def embedding(
     norm_type: float = 2.0,
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
-) -> Any:
+) -> Array:
     """The rows of `weight` named by the integers in `input`.
 
     Args:
@@ -213,7 +213,7 @@ def embedding_bag(
     return total
 
 
-def _largest(picked: Any, bags: Any, count: int) -> Any:
+def _largest(picked: Any, bags: Any, count: int) -> Array:
     """The largest entry of each column of each bag; 0 for an empty bag."""
     array = getattr(picked, "array", picked)
     if not len(array):

@@ -47,7 +47,7 @@ def _quick_nonzero(compute: Any, input: Any, as_tuple: Any) -> object:
 
 @composed(covers="nonzero", method=True)
 @shortcut(None, _quick_nonzero, compute="lookups.nonzero_few", beside="input")
-def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+def nonzero(input: Any, *, as_tuple: bool = False) -> Array | tuple[Array, ...]:
     """The positions of the nonzero elements, in row-major order: (N, ndim) int64, or with `as_tuple` one vector per dim.
 
     >>> dynograd.nonzero(tensor([0, 5, 0, 7]))
@@ -201,7 +201,7 @@ def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Array:
 
 
 @composed(out=None)
-def unravel_index(indices: Any, shape: Any) -> Any:
+def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
     """The coordinates, one tensor for each dim, of flat row-major indices into `shape`.
 
     >>> dynograd.unravel_index(tensor([4, 0]), (2, 3))
@@ -224,7 +224,7 @@ def unravel_index(indices: Any, shape: Any) -> Any:
 @op(name="unique", outputs="list", differentiable=False, out=None, at_once="the shape of its result depends on values")
 def distinct(
     input: Array, dim: int | None, consecutive: bool, wants_inverse: bool = True, wants_counts: bool = True
-) -> Any:
+) -> tuple[Array, ...]:
     """(values, inverse, counts); what is not wanted of the last two may be empty."""
     if consecutive:
         return kernel("lookups", "unique_consecutive", input)(input, dim, wants_inverse, wants_counts)
@@ -241,7 +241,7 @@ def _quick_unique(compute: Any, input: Any, return_inverse: Any, return_counts: 
 @shortcut(None, _quick_unique, compute="few.distinct", beside="input")
 def unique(
     input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """The distinct elements in ascending order, or the distinct slices along `dim`.
 
     Args:
@@ -260,7 +260,7 @@ def unique(
 @composed(method=True, out=None, at_once="the shape of its result depends on values")
 def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """The elements (or slices along `dim`) without those equal to the one before.
 
     >>> dynograd.unique_consecutive(tensor([1, 1, 2, 1]))
@@ -282,7 +282,7 @@ def _dim(who: str, input: Any, dim: int | None) -> int | None:
     return place
 
 
-def _chosen(found: Any, inverse: bool, counts: bool) -> Any:
+def _chosen(found: Any, inverse: bool, counts: bool) -> Array | tuple[Array, ...]:
     values = [found[0], *([found[1]] if inverse else []), *([found[2]] if counts else [])]
     return tuple(values) if len(values) > 1 else values[0]
 
@@ -361,7 +361,7 @@ def _quick_bucketize(compute: Any, input: Any, boundaries: Any, out_int32: Any, 
 
 @composed()
 @shortcut(None, _quick_bucketize, compute="lookups.searchsorted", beside="input boundaries")
-def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Array:
     """The number of the bucket between ascending `boundaries` that each value falls into.
 
     Args:

@@ -84,7 +84,7 @@ def _vector(index: Any) -> Array:
     return index if index.ndim else reshaped(index, (1,))
 
 
-def _put(who: str, input: Any, dim: int, index: Any, source: Any, accumulate: bool, negative: bool = False) -> Any:
+def _put(who: str, input: Any, dim: int, index: Any, source: Any, accumulate: bool, negative: bool = False) -> Array:
     """A copy of `input` with `source` (one slice per index, or a 0-d value) written or added."""
     place = _checked(who, input, dim, index, negative)
     if source.ndim or not negative:
@@ -296,7 +296,7 @@ def _quick_take(compute: Any, input: Any, index: Any) -> object:
 
 @composed(method=True, out="apart")
 @shortcut(None, _quick_take, compute="indexing.index_forward", misses=(IndexError,), beside="input index")
-def take(input: Any, index: Any) -> Any:
+def take(input: Any, index: Any) -> Array:
     """The elements of `input`, seen as flat, at `index`, in the shape of `index`; negative ones count from the end.
 
     Raises:

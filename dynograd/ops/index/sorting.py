@@ -18,7 +18,7 @@ __all__ = ["argsort", "kthvalue", "msort", "sort", "topk"]
 
 
 @op(name="sort", outputs="values indices", saves="input.shape output.indices")
-def sort_along(input: Array, dim: int, descending: bool) -> Any:
+def sort_along(input: Array, dim: int, descending: bool) -> tuple[Array, Array]:
     """The elements in order along `dim`, and where they were."""
     order = arrays.order_of(input)
     if order is None:
@@ -33,11 +33,11 @@ def sort_backward(g: Any, saved: Any, dim: Any, descending: Any) -> Gradients:
 
 
 @sort_along.jvp
-def sort_jvp(tangents: Any, saved: Any, dim: Any, descending: Any) -> Any:
+def sort_jvp(tangents: Any, saved: Any, dim: Any, descending: Any) -> tuple[Array, None]:
     return _gathered(tangents[0], saved, dim), None
 
 
-def _scattered(g: Any, saved: Any, dim: int) -> Any:
+def _scattered(g: Any, saved: Any, dim: int) -> Array:
     shape = saved.input_shape
     if not shape:
         return g
@@ -57,7 +57,7 @@ def _quick_sort(compute: Any, input: Any, dim: Any, descending: Any) -> tuple | 
 
 @composed(covers="sort", method=True)
 @shortcut(sort_along, _quick_sort, compute="sorting.sort")
-def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> tuple[Array, Array]:
     """The elements in order along `dim`, as (values, indices).
 
     Args:
@@ -94,7 +94,7 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = 
 
 
 @composed(method=True)
-def msort(input: Any) -> Any:
+def msort(input: Any) -> Array:
     """The elements in order along the first dim.
 
     >>> dynograd.msort(tensor([[3, 1], [2, 5]]))
@@ -105,7 +105,7 @@ def msort(input: Any) -> Any:
 
 
 @op(name="topk", outputs="values indices", saves="input.shape output.indices")
-def topk_along(input: Array, k: int, dim: int, largest: bool, sorted: bool) -> Any:
+def topk_along(input: Array, k: int, dim: int, largest: bool, sorted: bool) -> tuple[Array, Array]:
     """The k largest or smallest along `dim`, and where they are."""
     return kernel("sorting", "topk", input)(input, k, dim, largest, sorted)
 
@@ -116,7 +116,7 @@ def topk_backward(g: Any, saved: Any, k: Any, dim: Any, largest: Any, sorted: An
 
 
 @topk_along.jvp
-def topk_jvp(tangents: Any, saved: Any, k: Any, dim: Any, largest: Any, sorted: Any) -> Any:
+def topk_jvp(tangents: Any, saved: Any, k: Any, dim: Any, largest: Any, sorted: Any) -> tuple[Array, None]:
     return _gathered(tangents[0], saved, dim), None
 
 
@@ -136,7 +136,7 @@ def _quick_topk(compute: Any, input: Any, k: Any, dim: Any, largest: Any, sorted
 
 @composed(covers="topk", method=True)
 @shortcut(topk_along, _quick_topk, compute="sorting.topk")
-def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Array, Array]:
     """The `k` largest elements along `dim`, as (values, indices). Of equals those with the lowest index are taken.
 
     Args:
@@ -161,7 +161,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
 
 
 @op(name="kthvalue", outputs="values indices", saves="input.shape output.indices", out="apart")
-def kthvalue_along(input: Array, k: int, dim: int, keepdim: bool) -> Any:
+def kthvalue_along(input: Array, k: int, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The k-th smallest along `dim`, and where it is."""
     return kernel("sorting", "kthvalue", input)(input, k, dim, keepdim)
 
@@ -172,12 +172,12 @@ def kthvalue_backward(g: Any, saved: Any, k: Any, dim: Any, keepdim: Any) -> Gra
 
 
 @kthvalue_along.jvp
-def kthvalue_jvp(tangents: Any, saved: Any, k: Any, dim: Any, keepdim: Any) -> Any:
+def kthvalue_jvp(tangents: Any, saved: Any, k: Any, dim: Any, keepdim: Any) -> tuple[Array, None]:
     return picked(tangents[0], saved.output[1], saved.input_shape, dim, keepdim), None
 
 
 @composed(covers="kthvalue", method=True)
-def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
     """The `k`-th smallest element along `dim` (1 is the smallest), as (values, indices); of equals the first.
 
     Raises:

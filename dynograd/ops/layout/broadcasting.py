@@ -183,7 +183,7 @@ def broadcast_to(input: Any, size: Any) -> Array:
 
 
 @composed()
-def broadcast_tensors(*tensors: Any) -> Any:
+def broadcast_tensors(*tensors: Any) -> tuple[Array, ...]:
     """Views of all `tensors`, stretched to their common shape."""
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tuple(tensors[0])

@@ -50,7 +50,7 @@ def moved_backward(g: Any, saved: Any, device: Any, non_blocking: bool) -> Gradi
 
 
 @composed(covers="clone", method=True, ragged="packed")
-def clone(input: Any, *, memory_format: Any = None) -> Any:
+def clone(input: Any, *, memory_format: Any = None) -> Array:
     """A copy in new memory that stays part of the graph.
 
     >>> x = tensor([1.0, 2.0])
@@ -84,7 +84,7 @@ def image_like(made: Array, like: Array) -> Array:
     )
 
 
-def image_copy(input: Any) -> Any:
+def image_copy(input: Any) -> Array:
     """A copy, row-major or with its channels side by side as the input's are."""
     array = getattr(input, "array", input)
     return copied(input, arrays.image_order(array) if type(array) in arrays.array_types else None)
@@ -100,7 +100,7 @@ def _channels_last(format: memory_format) -> tuple[int, ...] | None:
 
 
 @composed(method=True, ragged="packed")
-def contiguous(input: Any, memory_format: Any = None) -> Any:
+def contiguous(input: Any, memory_format: Any = None) -> Array:
     """The tensor itself when its memory is in that order (row-major unless given), a copy in that order otherwise.
 
     >>> x = dynograd.zeros(2, 3, 4, 5).contiguous(memory_format=dynograd.channels_last)
@@ -201,7 +201,7 @@ def _is_like(array: Any, wanted: Any) -> bool:
 
 
 def _conversion(name: str, dtype: dtypes.dtype) -> None:
-    def method(input: Any, memory_format: Any = None) -> Any:
+    def method(input: Any, memory_format: Any = None) -> Array:
         if memory_format is not None:
             return to(input, dtype, memory_format=memory_format)
         array = getattr(input, "array", input)

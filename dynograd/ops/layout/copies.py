@@ -6,6 +6,7 @@ A copy takes the arguments of its view and gives as many tensors.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from dynograd.arrays import Array
@@ -73,8 +74,8 @@ _ROWS = {
 }
 
 
-def _copying(name: str, function: Any, row: Row) -> Any:
-    def copying(*args: Any, **kwargs: Any) -> Any:
+def _copying(name: str, function: Any, row: Row) -> Callable[..., Any]:
+    def copying(*args: Any, **kwargs: Any) -> Array | tuple[Array, ...]:
         shown = function(*args, **kwargs)
         return tuple([copied(one) for one in shown]) if isinstance(shown, (tuple, list)) else copied(shown)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations as _combinations
 from itertools import combinations_with_replacement as _combinations_with_replacement
 from typing import Any
@@ -226,7 +227,7 @@ def _quick_dstack(compute: Any, tensors: Any) -> tuple | None:
     return None
 
 
-def _joined_at(way: Any, place: int, rank: int) -> Any:
+def _joined_at(way: Any, place: int, rank: int) -> Callable[..., Any]:
     """The shortcuts of joining along `place` what has more than `rank` dims, and beside each other, as `stack` does, what has `rank`."""
     joining = shortcut(
         joined,
@@ -346,7 +347,7 @@ def block_diag(*tensors: Any) -> Array:
 
 
 @composed(out=None, ragged="each")
-def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Array, ...]:
     """For N vectors the N coordinate grids, each of shape (len(first), len(second), ...); `indexing="xy"` swaps the first two dims.
 
     Raises:
@@ -401,7 +402,7 @@ def cartesian_prod(*tensors: Any) -> Array:
 
 
 @composed(out=None, ragged="each")
-def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
+def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Array:
     """Every choice of `r` elements of a vector in order, as rows, like `itertools.combinations`.
 
     >>> dynograd.combinations(tensor([1, 2, 3]))

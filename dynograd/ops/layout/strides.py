@@ -76,7 +76,7 @@ def _two_dims(who: str, dim1: int, dim2: int, rank: int) -> tuple[int, int]:
 
 
 @composed(method=True, ragged="places")
-def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     """A copy of `input` with `src` on a diagonal.
 
     >>> dynograd.diagonal_scatter(dynograd.zeros(2, 2), dynograd.ones(2))
@@ -269,7 +269,7 @@ def _placed(who: str, input: Any, size: Any, stride: Any, storage_offset: int | 
 
 
 @composed(method=True)
-def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Array:
     """A copy of `input` with `src` where `as_strided` of the same arguments would show it.
 
     Raises:

@@ -107,7 +107,7 @@ def _quick_view_by_view_as_dtype(input: Any, sizes: Any, size: Any, dtype: Any) 
 @composed(covers="view", method=True)
 @shortcut(reshaped, _quick_view_by_reshaped, misses=(AttributeError, IndexError, TypeError, ValueError))
 @shortcut(view_as_dtype, _quick_view_by_view_as_dtype, misses=(AttributeError, IndexError, TypeError, ValueError))
-def view(input: Any, *sizes: Any, size: Any = None, dtype: Any = None) -> Any:
+def view(input: Any, *sizes: Any, size: Any = None, dtype: Any = None) -> Array:
     """The same memory under another shape; one size may be -1. `view(dtype)` reads the same bytes as another dtype.
 
     Raises:
@@ -163,7 +163,7 @@ def _check_reshape(who: str, input: Any, sizes: tuple) -> None:
     infer_size(who, as_shape(who, sizes), prod(input.shape))
 
 
-def _viewed_as(input: Any, dtype: dtypes.dtype) -> Any:
+def _viewed_as(input: Any, dtype: dtypes.dtype) -> Array:
     array = getattr(input, "array", input)
     old, new = array.dtype.itemsize, dtype.numpy.itemsize
     if old != new:
@@ -187,7 +187,7 @@ def _quick_view_as(input: Any, other: Any) -> tuple | None:
 
 @composed(method=True)
 @shortcut(reshaped, _quick_view_as, misses=(AttributeError, ValueError))
-def view_as(input: Any, other: Any) -> Any:
+def view_as(input: Any, other: Any) -> Array:
     """`input.view` of the shape of `other`."""
     return view(input, tuple(other.shape))
 
@@ -201,7 +201,7 @@ def _quick_reshape_as(input: Any, other: Any) -> tuple | None:
 
 @composed(method=True)
 @shortcut(reshaped, _quick_reshape_as, misses=(AttributeError, ValueError))
-def reshape_as(input: Any, other: Any) -> Any:
+def reshape_as(input: Any, other: Any) -> Array:
     """`input` reshaped to the shape of `other`."""
     return reshape(input, tuple(other.shape))
 
@@ -219,7 +219,7 @@ def _quick_flatten(input: Any, start_dim: Any, end_dim: Any) -> tuple | None:
 
 @composed(method=True)
 @shortcut(reshaped, _quick_flatten, misses=(TypeError,))
-def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Array:
     """Joins the dims from `start_dim` to `end_dim` into one; a 0-d tensor gets one dim.
 
     Raises:
@@ -270,7 +270,7 @@ def _quick_unflatten(input: Any, dim: Any, sizes: Any) -> tuple | None:
 
 @composed(method=True)
 @shortcut(reshaped, _quick_unflatten, misses=(KeyError, TypeError))
-def unflatten(input: Any, dim: int, sizes: Any) -> Any:
+def unflatten(input: Any, dim: int, sizes: Any) -> Array:
     """Splits one dim into several; one of `sizes` may be -1.
 
     Raises:
@@ -315,7 +315,7 @@ def _quick_squeeze(input: Any, dim: Any, axis: Any) -> tuple | None:
 
 @composed(method=True, inplace_view=True)
 @shortcut(reshaped, _quick_squeeze, misses=(IndexError, TypeError, ValueError))
-def squeeze(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
+def squeeze(input: Any, dim: Any = None, *, axis: Any = None) -> Array:
     """A view without the dims of size 1: all of them, or those among `dim` (others stay as they are).
 
     >>> dynograd.zeros(1, 3, 1).squeeze().shape
@@ -467,7 +467,7 @@ def atleast_3d(*tensors: Any) -> Array:
     return _at_least(tensors, lambda x: reshaped(x, shapes[x.ndim](x)) if x.ndim < 3 else x)
 
 
-def _at_least(tensors: tuple, grow: Any) -> Any:
+def _at_least(tensors: tuple, grow: Any) -> Array | tuple[Array, ...]:
     if len(tensors) == 1:
         if not isinstance(tensors[0], (tuple, list)):
             return grow(tensors[0])

@@ -87,7 +87,7 @@ def det(input: Any) -> Array:
 
 
 @op(name="linalg_slogdet", outputs="sign logabsdet", saves="A output")
-def signs_and_logarithms(A: Array) -> Any:
+def signs_and_logarithms(A: Array) -> tuple[Array, Array]:
     """The sign and the logarithm of the size of the determinant of each matrix."""
     return kernel("linear_algebra", "sign_and_logarithm", A)(A)
 
@@ -101,7 +101,7 @@ def signs_and_logarithms_backward(g: Any, saved: Any) -> Gradients:
 
 
 @composed(covers="linalg_slogdet")
-def linalg_slogdet(A: Any) -> Any:
+def linalg_slogdet(A: Any) -> tuple[Array, Array]:
     """(sign, log |det|) of each matrix; 0 and -inf for singular ones.
 
     >>> dynograd.linalg.slogdet(tensor([[-1.0]]))
@@ -112,7 +112,7 @@ def linalg_slogdet(A: Any) -> Any:
 
 
 @composed(method=True)
-def slogdet(input: Any) -> Any:
+def slogdet(input: Any) -> tuple[Array, Array]:
     """Another name of `linalg.slogdet`."""
     return linalg_slogdet(input)
 

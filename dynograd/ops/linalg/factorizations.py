@@ -58,7 +58,7 @@ def _batch(shape: tuple[int, ...], place: int) -> str:
 
 
 @op(name="linalg_qr", outputs="Q R", saves="input output")
-def orthogonal_factors(input: Array, complete: bool) -> Any:
+def orthogonal_factors(input: Array, complete: bool) -> tuple[Array, Array]:
     """(Q, R): orthonormal columns, and an upper triangle."""
     return kernel("linear_algebra", "qr", input)(input, complete)
 
@@ -99,7 +99,7 @@ def _quick_linalg_qr(compute: Any, input: Any, mode: Any) -> tuple | None:
 
 @composed(covers="linalg_qr")
 @shortcut(orthogonal_factors, _quick_linalg_qr, compute="linear_algebra.qr", input="A")
-def linalg_qr(A: Any, mode: str = "reduced") -> Any:
+def linalg_qr(A: Any, mode: str = "reduced") -> tuple[Array, Array]:
     """(Q, R) with `A = Q @ R`: orthonormal columns and an upper triangle.
 
     Args:
@@ -127,19 +127,19 @@ qr_result = namedtuple("qr", "Q R")  # type: ignore[name-match]
 
 
 @composed(method=True)
-def qr(input: Any, some: bool = True) -> Any:
+def qr(input: Any, some: bool = True) -> qr_result:
     """(Q, R): the older form of `linalg.qr`; complete unless `some`."""
     return qr_result(*linalg_qr(input, "reduced" if some else "complete"))
 
 
 @op(name="geqrf", outputs="a tau", differentiable=False)
-def reflectors(input: Array) -> Any:
+def reflectors(input: Array) -> tuple[Array, Array]:
     """(R and the vectors of reflections, their factors)."""
     return kernel("linear_algebra", "reflectors", input)(input)
 
 
 @composed(covers="geqrf", method=True)
-def geqrf(input: Any) -> Any:
+def geqrf(input: Any) -> tuple[Array, Array]:
     """(a, tau): R on and above the diagonal of `a` and reflections below, of which `orgqr(a, tau)` makes Q. Not differentiable.
 
     >>> a, tau = dynograd.geqrf(tensor([[3.0], [4.0]]))
@@ -154,7 +154,7 @@ def geqrf(input: Any) -> Any:
 # --- singular values -----------------------------------------------------------------------------------------------------
 
 
-def _values_or_raise(who: str, input: Any, made: Any) -> Any:
+def _values_or_raise(who: str, input: Any, made: Any) -> Array | tuple[Array, ...]:
     if isinstance(made, int):
         raise LinAlgError(
             f"{who}: {_batch(input.shape, made)}The algorithm failed to converge because the input matrix is ill-conditioned or has "
@@ -164,7 +164,7 @@ def _values_or_raise(who: str, input: Any, made: Any) -> Any:
 
 
 @op(name="linalg_svd", outputs="U S Vh", saves="output")
-def singular_triples(input: Array, full: bool) -> Any:
+def singular_triples(input: Array, full: bool) -> tuple[Array, Array, Array]:
     """(U, S, V^H)."""
     return _values_or_raise("linalg.svd", input, kernel("linear_algebra", "svd", input)(input, full))
 
@@ -206,7 +206,7 @@ def _quick_linalg_svd(compute: Any, input: Any, full_matrices: Any) -> tuple | N
 
 @composed(covers="linalg_svd")
 @shortcut(singular_triples, _quick_linalg_svd, compute="linear_algebra.svd", input="A")
-def linalg_svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> Any:
+def linalg_svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> tuple[Array, Array, Array]:
     """(U, S, Vh) with `A = U @ diag(S) @ Vh`: orthonormal columns, singular values in descending order, orthonormal rows.
 
     Args:
@@ -249,7 +249,7 @@ svd_result = namedtuple("svd", "U S V")  # type: ignore[name-match]
 
 
 @composed(method=True)
-def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
+def svd(input: Any, some: bool = True, compute_uv: bool = True) -> svd_result:
     """(U, S, V) with `input = U @ diag(S) @ V.mH`: the older form of `linalg.svd`; without `compute_uv`, U and V are zeros.
 
     >>> dynograd.svd(tensor([[3.0, 0.0], [0.0, 2.0]])).S
@@ -267,7 +267,7 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
 
 
 @op(name="linalg_eigh", outputs="eigenvalues eigenvectors", saves="output")
-def hermitian_pairs(input: Array, upper: bool) -> Any:
+def hermitian_pairs(input: Array, upper: bool) -> tuple[Array, Array]:
     """(eigenvalues in ascending order, eigenvectors) of Hermitian matrices."""
     return kernel("linear_algebra", "eigh", input)(input, upper)
 
@@ -301,7 +301,7 @@ def _quick_linalg_eigh(compute: Any, input: Any, UPLO: Any) -> tuple | None:
 
 @composed(covers="linalg_eigh")
 @shortcut(hermitian_pairs, _quick_linalg_eigh, compute="linear_algebra.eigh", input="A")
-def linalg_eigh(A: Any, UPLO: str = "L") -> Any:
+def linalg_eigh(A: Any, UPLO: str = "L") -> tuple[Array, Array]:
     """(eigenvalues in ascending order, eigenvectors) of Hermitian matrices, of which one triangle is read.
 
     >>> dynograd.linalg.eigh(tensor([[2.0, 1.0], [1.0, 2.0]])).eigenvalues
@@ -322,7 +322,7 @@ def linalg_eigvalsh(A: Any, UPLO: str = "L") -> Array:
 
 
 @op(name="linalg_eig", outputs="eigenvalues eigenvectors", saves="input.dtype output")
-def pairs(input: Array) -> Any:
+def pairs(input: Array) -> tuple[Array, Array]:
     """(eigenvalues, eigenvectors), complex."""
     made = kernel("linear_algebra", "eig", input)(input)
     if made is None:
@@ -344,7 +344,7 @@ def pairs_backward(g: Any, saved: Any) -> Gradients:
 
 
 @composed(covers="linalg_eig")
-def linalg_eig(A: Any) -> Any:
+def linalg_eig(A: Any) -> tuple[Array, Array]:
     """(eigenvalues, eigenvectors) of each matrix, complex, in no order.
 
     >>> dynograd.linalg.eig(tensor([[2.0, 0.0], [0.0, 3.0]])).eigenvalues

@@ -116,7 +116,7 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
 @composed(covers="linalg_lstsq")
-def linalg_lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
+def linalg_lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> lstsq_result:
     """X with the least `|A @ X - B|` (the smallest of them), as (solution, residuals, rank, singular_values).
 
     Args:

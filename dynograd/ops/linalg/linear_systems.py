@@ -78,7 +78,7 @@ def with_state(check: bool, who: str, made: tuple, text: str) -> tuple:
 
 
 @op(name="linalg_inv_ex", outputs="inverse info", saves="output")
-def inverses(A: Array, check: bool) -> Any:
+def inverses(A: Array, check: bool) -> tuple[Array, Array]:
     """(inverses, 0 or where a zero stands on the diagonal of U), which raises if `check`."""
     return with_state(
         check,
@@ -95,7 +95,7 @@ def inverses_backward(g: Any, saved: Any, check: Any) -> Gradients:
 
 
 @composed(covers="linalg_inv_ex")
-def linalg_inv_ex(A: Any, *, check_errors: bool = False) -> Any:
+def linalg_inv_ex(A: Any, *, check_errors: bool = False) -> tuple[Array, Array]:
     """(inverse, info): `inv` that does not raise for singular matrices; their info is not 0, and their inverse has no meaning.
 
     >>> dynograd.linalg.inv_ex(tensor([[2.0]]))
@@ -133,7 +133,7 @@ def inverse(input: Any) -> Array:
 
 
 @op(name="linalg_solve_ex", outputs="result info", saves="A output")
-def solutions(A: Array, B: Array, check: bool) -> Any:
+def solutions(A: Array, B: Array, check: bool) -> tuple[Array, Array]:
     """(X with A @ X = B, info as of the inverse), for matrices of one batch."""
     made = kernel("linear_algebra", "solve", A)(A, B)
     return with_state(check, "linalg.solve", made, "The solver failed because the input matrix is singular.")
@@ -149,7 +149,7 @@ solve_result = namedtuple("linalg_solve_ex", "result info")  # type: ignore[name
 
 
 @composed(covers="linalg_solve_ex")
-def linalg_solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> Any:
+def linalg_solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> solve_result:
     """(result, info): `solve` that does not raise for singular matrices; their info is not 0.
 
     >>> dynograd.linalg.solve_ex(tensor([[2.0]]), tensor([4.0])).result
@@ -261,7 +261,7 @@ triangular_result = namedtuple("triangular_solve", "solution cloned_coefficient"
 @composed(method=True)
 def triangular_solve(
     input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
-) -> Any:
+) -> triangular_result:
     """(X with `A @ X = input`, A): the older form of `linalg.solve_triangular`; `transpose` solves with the transpose of A.
 
     >>> dynograd.triangular_solve(tensor([[4.0]]), tensor([[2.0]])).solution
@@ -278,7 +278,7 @@ def triangular_solve(
 
 
 @op(name="linalg_cholesky_ex", outputs="L info", saves="output")
-def lower_roots(A: Array, check: bool) -> Any:
+def lower_roots(A: Array, check: bool) -> tuple[Array, Array]:
     """(L with L @ L^H = A, 0 or the order of the first leading minor that is not positive definite)."""
     return with_state(
         check,
@@ -300,7 +300,7 @@ def lower_roots_backward(g: Any, saved: Any, check: Any) -> Gradients:
 
 
 @composed(covers="linalg_cholesky_ex")
-def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
+def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> tuple[Array, Array]:
     """(L, info): `cholesky` that does not raise; info is the order of the first minor that is not positive definite, or 0.
 
     >>> dynograd.linalg.cholesky_ex(tensor([[-1.0]])).info

@@ -34,7 +34,7 @@ FAMILY = Row(ragged="groups")
 
 
 @op(name="linalg_lu_factor_ex", outputs="LU pivots info", saves="output")
-def lu_factors(A: Array, check: bool) -> Any:
+def lu_factors(A: Array, check: bool) -> tuple[Array, Array, Array]:
     """(L below and U on and above the diagonal, pivots, 0 or where a zero stands on the diagonal of U)."""
     return with_state(
         check,
@@ -81,7 +81,7 @@ def permutation_of(pivots: Array, rows: int, dtype: Any) -> Array:
 
 
 @composed(covers="linalg_lu_factor_ex")
-def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> Any:
+def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> tuple[Array, Array, Array]:
     """(LU, pivots, info): `lu_factor` with info, the place of a zero on the diagonal of U, or 0."""
     check_matrices("linalg.lu_factor", A)
     if not pivot:
@@ -93,7 +93,7 @@ lu_factor_result = namedtuple("linalg_lu_factor", "LU pivots")  # type: ignore[n
 
 
 @composed()
-def linalg_lu_factor(A: Any, *, pivot: bool = True) -> Any:
+def linalg_lu_factor(A: Any, *, pivot: bool = True) -> lu_factor_result:
     """(L and U in one matrix, row exchanges counted from 1), for `lu_solve`.
 
     >>> dynograd.linalg.lu_factor(tensor([[1.0, 2.0], [2.0, 2.0]])).LU
@@ -108,7 +108,7 @@ lu_unpack_result = namedtuple("lu_unpack", "P L U")  # type: ignore[name-match]
 
 
 @composed()
-def linalg_lu(A: Any, *, pivot: bool = True) -> Any:
+def linalg_lu(A: Any, *, pivot: bool = True) -> lu_result:
     """(P, L, U) with `A = P @ L @ U`: a permutation, a lower triangle with ones on its diagonal, an upper triangle.
 
     >>> dynograd.linalg.lu(tensor([[1.0, 2.0], [2.0, 2.0]])).U
@@ -119,7 +119,7 @@ def linalg_lu(A: Any, *, pivot: bool = True) -> Any:
 
 
 @composed()
-def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
+def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> lu_unpack_result:
     """(P, L, U) of what `linalg.lu_factor` gave; empty tensors for what is not wanted.
 
     >>> dynograd.lu_unpack(*dynograd.linalg.lu_factor(tensor([[1.0, 2.0], [2.0, 2.0]]))).L
@@ -200,7 +200,7 @@ def lu_solve(input: Any, LU_data: Any, LU_pivots: Any) -> Array:
 
 
 @composed(method=True)
-def lu(input: Any, pivot: bool = True, get_infos: bool = False) -> Any:
+def lu(input: Any, pivot: bool = True, get_infos: bool = False) -> tuple[Array, ...]:
     """(LU, pivots), and infos if wanted: the older form of `linalg.lu_factor`."""
     found = linalg_lu_factor_ex(input, pivot=pivot)
     return tuple(found) if get_infos else tuple(found[:2])

@@ -89,7 +89,7 @@ def _check_matrix(who: str, input: Any) -> None:
 
 
 @composed(method=True, out="exact", ragged="each")
-def diag(input: Any, diagonal: int = 0) -> Any:
+def diag(input: Any, diagonal: int = 0) -> Array:
     """A vector as the diagonal of a new matrix, or the diagonal of a matrix as a vector, in memory of its own.
 
     Raises:
@@ -136,7 +136,7 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
 
 
 @composed(method=True, out=None, ragged="each")
-def diagflat(input: Any, offset: int = 0) -> Any:
+def diagflat(input: Any, offset: int = 0) -> Array:
     """A matrix with all elements of `input` on a diagonal.
 
     >>> dynograd.diagflat(tensor([[1, 2]]))
@@ -197,7 +197,7 @@ def _check_no_gradient(who: str, requires_grad: bool) -> None:
         )
 
 
-def _indices(who: str, row: int, col: int, offset: int, dtype: Any, device: Any, lower: bool) -> Any:
+def _indices(who: str, row: int, col: int, offset: int, dtype: Any, device: Any, lower: bool) -> Array:
     place = arrays.check_device(who, device)
     if not (type(row) is type(col) is type(offset) is int and 0 <= row <= 1024 and 0 <= col <= 1024):
         check_sizes(who, (row, col))

@@ -119,7 +119,7 @@ def chain_marginals_step_by_step(
 @op(differentiable=False, outputs="tags scores", inner=True)
 def chain_best_paths(
     emissions: Array, transitions: Array, first: Array, last: Array, starts: Array, lengths: Array, step: int
-) -> Any:
+) -> tuple[Array, Array]:
     """(tags (M,) of the sequences of tags with the highest scores, 0 in rows of no sequence; these scores (B,))."""
     return kernel("chains", "best_paths", emissions)(emissions, transitions, first, last, starts, lengths, step)
 
@@ -127,7 +127,7 @@ def chain_best_paths(
 @chain_best_paths.decomposition
 def chain_best_paths_step_by_step(
     emissions: Any, transitions: Any, first: Any, last: Any, starts: Any, lengths: Any, step: int
-) -> Any:
+) -> tuple[Array, Array]:
     x, alive, rows = _by_steps(emissions, starts, lengths, step)
     level = get_basic(x, (0,)) + first
     moves = reshaped(transitions, (1, *transitions.shape))

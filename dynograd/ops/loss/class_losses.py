@@ -97,7 +97,9 @@ def class_likelihood_decomposition(input: Any, target: Any, weight: Any, ignore_
     return narrowed(_picked_loss(widened(input), target, weight, ignore_index, 0.0, reduction), input)
 
 
-def _picked_loss(logarithms: Any, target: Any, weight: Any, ignore_index: int, smoothing: float, reduction: str) -> Any:
+def _picked_loss(
+    logarithms: Any, target: Any, weight: Any, ignore_index: int, smoothing: float, reduction: str
+) -> Array:
     """-logarithms[target], smoothed, weighted and reduced, in terms of other ops."""
     dim = min(1, len(logarithms.shape) - 1)
     other = not has_values(target)

@@ -180,7 +180,7 @@ def ctc_loss(
 FULL = slice(None)
 
 
-def _kind_of(x: Any) -> Any:
+def _kind_of(x: Any) -> dtypes.dtype:
     return dtypes.of_array(getattr(x, "array", x))
 
 

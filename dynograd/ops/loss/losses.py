@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from dynograd import arrays
@@ -17,7 +18,7 @@ from dynograd.ops.elementwise.arithmetic import abs, square
 from dynograd.ops.elementwise.choices import choose
 from dynograd.ops.elementwise.exponentials import exp, log
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.reduce.reductions import mean_dims, sum_dims
 from dynograd.ops.row import Row
 
@@ -29,13 +30,13 @@ FAMILY = Row(out=None)
 # --- in one pass ---------------------------------------------------------------------------------------------------------------
 
 
-def in_one_pass(name: str, losses: Any, summary: str) -> Any:
+def in_one_pass(name: str, losses: Any, summary: str) -> Callable[..., Any]:
     """An op that gives the sum or mean of a loss without an array of losses; `losses(input, target, parameter)` by other ops."""
 
     def forward(input: Array, target: Array, parameter: float, reduction: str) -> Array:
         return kernel("paired_losses", "loss_forward", input)(name, input, target, parameter, reduction)
 
-    def backward(g: Any, saved: Any, parameter: Any, reduction: Any) -> Any:
+    def backward(g: Any, saved: Any, parameter: Any, reduction: Any) -> Gradients:
         run = kernel("paired_losses", "loss_backward", saved.input)
         return (run(name, g, saved.input, saved.target, parameter, reduction), None)
 
@@ -371,7 +372,7 @@ def _check_weight(who: str, weight: Any, input: Any) -> None:
         )
 
 
-def _weighted(who: str, loss: Any, input: Any, weight: Any, reduction: str) -> Any:
+def _weighted(who: str, loss: Any, input: Any, weight: Any, reduction: str) -> Array:
     if weight is None:
         return reduced(loss, reduction)
     _check_weight(who, weight, input)

@@ -65,7 +65,7 @@ def sparse_product_backward(g: Any, saved: Any) -> Gradients:
 
 
 @sparse_product.jvp
-def sparse_product_jvp(tangents: Any, saved: Any) -> Any:
+def sparse_product_jvp(tangents: Any, saved: Any) -> Array:
     return _either(
         tangents,
         lambda moved: sparse_product(moved, saved.crow, saved.col, saved.dense),
@@ -100,7 +100,7 @@ def sparse_transposed_product_backward(g: Any, saved: Any, columns: Any) -> Grad
 
 
 @sparse_transposed_product.jvp
-def sparse_transposed_product_jvp(tangents: Any, saved: Any, columns: Any) -> Any:
+def sparse_transposed_product_jvp(tangents: Any, saved: Any, columns: Any) -> Array:
     return _either(
         tangents,
         lambda moved: sparse_transposed_product(moved, saved.crow, saved.col, saved.dense, columns),
@@ -141,7 +141,7 @@ def sparse_sampled_backward(g: Any, saved: Any) -> Gradients:
 
 
 @sparse_sampled.jvp
-def sparse_sampled_jvp(tangents: Any, saved: Any) -> Any:
+def sparse_sampled_jvp(tangents: Any, saved: Any) -> Array:
     one, two = tangents[0], tangents[1]
     parts = []
     if one is not None:
@@ -151,11 +151,11 @@ def sparse_sampled_jvp(tangents: Any, saved: Any) -> Any:
     return parts[0] if len(parts) == 1 else parts[0] + parts[1]
 
 
-def _either(tangents: Any, of_values: Any, of_dense: Any) -> Any:
+def _either(tangents: Any, of_values: Any, of_dense: Any) -> Array:
     """The sum of what moves with the values (argument 0) and with the dense matrix (argument 3)."""
     parts = [one(moved) for one, moved in ((of_values, tangents[0]), (of_dense, tangents[3])) if moved is not None]
     return parts[0] if len(parts) == 1 else parts[0] + parts[1]
 
 
-def _conjugate(input: Any) -> Any:
+def _conjugate(input: Any) -> Array:
     return conj(input) if getattr(input, "array", input).dtype.kind == "c" else input

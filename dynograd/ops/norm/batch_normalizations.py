@@ -58,7 +58,7 @@ def batch_normalized_fast_backward(g: Any, saved: Any, training: Any, eps: Any) 
 @batch_normalized.decomposition
 def batch_normalized_decomposition(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, eps: float
-) -> Any:
+) -> tuple[Array, Array, Array]:
     shape = (1, -1, *(1,) * (len(input.shape) - 2))
     wide = widened(input)
     dims = (0, *range(2, len(input.shape)))

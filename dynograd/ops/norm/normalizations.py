@@ -174,7 +174,7 @@ def group_normalized_decomposition(input: Any, weight: Any, bias: Any, groups: i
 
 
 @composed(covers="group_norm")
-def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Array:
     """Each group of channels of each example with mean 0 and variance 1, times `weight` plus `bias`.
 
     Args:
@@ -209,7 +209,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
 
 
 @composed(ragged="groups")
-def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Any:
+def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Array:
     """input / (k + alpha * mean of the squares of `size` neighbouring channels)^beta.
 
     Args:

@@ -124,7 +124,7 @@ def log_softmax(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = 
 
 
 @composed(out=None)
-def softmin(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None) -> Any:
+def softmin(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None) -> Array:
     """`softmax(-input)`: the smallest element gets most.
 
     >>> dynograd.nn.functional.softmin(tensor([0.0, 100.0]), dim=0)
@@ -133,7 +133,7 @@ def softmin(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None
     return _over_dim("softmin", softmax_over, -input, dim, _stacklevel, dtype)
 
 
-def _over_dim(who: str, over: Any, input: Any, dim: Any, stacklevel: Any, dtype: Any) -> Any:
+def _over_dim(who: str, over: Any, input: Any, dim: Any, stacklevel: Any, dtype: Any) -> Array:
     rank = len(input.shape)
     if type(stacklevel) is not int:  # dynograd.softmax(input, dim, dtype)
         dtype = stacklevel

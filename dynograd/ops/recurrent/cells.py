@@ -101,7 +101,7 @@ def _blocks(gates: Any, count: int) -> list[Any]:
 
 
 @composed(cast="lower")
-def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> tuple[Array, ...]:
     """One step of an LSTM: (h', c') from `input` (B, I) and `hx` = (h, c), each (B, H); see `lstm_layer`.
 
     >>> states = dynograd.zeros(1, 2), dynograd.ones(1, 2)

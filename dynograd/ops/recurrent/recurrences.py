@@ -101,7 +101,7 @@ def lstm_decomposition(
     lengths: Any = None,
     reverse: bool = False,
     ragged: bool = False,
-) -> Any:
+) -> tuple[Array, ...]:
     def step(gates: Any, states: tuple) -> tuple:
         return tuple(lstm_step(gates + linear(states[0], weight_hh, bias_hh), states[1]))
 
@@ -120,7 +120,7 @@ def projected_lstm(
     lengths: Any = None,
     reverse: bool = False,
     ragged: bool = False,
-) -> Any:
+) -> tuple[Array, ...]:
     """`lstm_layer` whose hidden state (B, P) is `(o * tanh(c)) @ weight_hr.T`, step by step; h_0 (B, P), weight_hh (4 H, P).
 
     Source: Sak et al., Long short-term memory based recurrent neural network architectures, 2014 (arXiv:1402.1128).
@@ -189,7 +189,7 @@ def gru_decomposition(
     lengths: Any = None,
     reverse: bool = False,
     ragged: bool = False,
-) -> Any:
+) -> tuple[Array, ...]:
     def step(gates: Any, states: tuple) -> tuple:
         return (gru_step(gates, linear(states[0], weight_hh, bias_hh), states[0]),)
 
@@ -257,7 +257,7 @@ def rnn_decomposition(
     nonlinearity: str = "tanh",
     reverse: bool = False,
     ragged: bool = False,
-) -> Any:
+) -> tuple[Array, ...]:
     bend = tanh if nonlinearity == "tanh" else relu
 
     def step(gates: Any, states: tuple) -> tuple:

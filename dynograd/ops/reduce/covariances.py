@@ -64,7 +64,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     return reshaped(found, ()) if tuple(found.shape) == (1, 1) else found
 
 
-def _weights(count: int, fweights: Any, aweights: Any) -> Any:
+def _weights(count: int, fweights: Any, aweights: Any) -> Array | None:
     """The product of the weights given, checked; None when there are none."""
     for name, one, whole in (("fweights", fweights, True), ("aweights", aweights, False)):
         if one is None:

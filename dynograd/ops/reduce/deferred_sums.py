@@ -29,7 +29,7 @@ class DeferredSum:
         self.key, self.make, self.total = key, make, None
         self.parts, self.waiting = [(rows, others)], len(rows)
 
-    def plus_gradient(self, other: Any) -> Any:
+    def plus_gradient(self, other: Any) -> DeferredSum | Array:
         if type(other) is DeferredSum:
             if other.key == self.key and other.total is None:
                 self.parts += other.parts
@@ -76,7 +76,7 @@ class DeferredSum:
 
 def deferred(
     saved: Any, place: int, rows: Any, others: Any, size: int, key: Any, make: Callable[[Any, Any], Any]
-) -> Any:
+) -> DeferredSum | None:
     """A DeferredSum, where the gradient at `place` goes to a leaf that takes it and the call has few rows; else None."""
     if type(rows) is not ndarray or type(others) is not ndarray or len(rows) > FEW or size < LEAST:
         return None

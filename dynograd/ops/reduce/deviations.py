@@ -145,7 +145,7 @@ def std(
 @composed(out=None)
 def var_mean(
     input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
-) -> Any:
+) -> tuple[Array, Array]:
     """The variance and the mean over `dim`; arguments as in `var`.
 
     >>> dynograd.var_mean(tensor([1.0, 2.0, 3.0, 4.0]))
@@ -158,7 +158,7 @@ def var_mean(
 @composed(out=None)
 def std_mean(
     input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
-) -> Any:
+) -> tuple[Array, Array]:
     """The standard deviation and the mean over `dim`; arguments as in `var`.
 
     >>> dynograd.std_mean(tensor([1.0, 2.0, 3.0, 4.0]))

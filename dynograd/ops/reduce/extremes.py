@@ -100,7 +100,7 @@ aminmax_result = namedtuple("aminmax", "min max")  # type: ignore[name-match]
 
 
 @composed(method=True, out="exact")
-def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
+def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> aminmax_result:
     """The smallest and the largest element, of all or over one `dim`, as (min, max).
 
     >>> dynograd.aminmax(tensor([3.0, 1.0, 2.0]))
@@ -110,7 +110,7 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any
     return aminmax_result(amin_dims(input, dims, keepdim), amax_dims(input, dims, keepdim))
 
 
-def _nonempty_dims(who: str, input: Any, dim: Any) -> Any:
+def _nonempty_dims(who: str, input: Any, dim: Any) -> int | tuple[int, ...] | None:
     """The dims of a reduction that has no result for an empty row: None for all of them, else an int or a tuple."""
     shape = tuple(input.shape)
     if dim is None or dim == ():
@@ -121,7 +121,7 @@ def _nonempty_dims(who: str, input: Any, dim: Any) -> Any:
             )
         return None
     dims = reduced_dims(who, dim, len(shape))
-    for place in (dims,) if type(dims) is int else dims:
+    for place in (dims,) if isinstance(dims, int) else dims:
         if shape[place] == 0:
             raise DimError(
                 f"{who}: Expected reduction dim {place} to have non-zero size, got shape {shape}. There is nothing to choose from."
@@ -148,13 +148,13 @@ def put_back(g: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bool
 
 
 @op(name="max", outputs="values indices", saves="input.shape output.indices", tensors="input", uneven=True)
-def max_along(input: Array, dim: int, keepdim: bool) -> Any:
+def max_along(input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The largest along `dim`, and where the first such is."""
     return kernel("extremes", "max_along", input)(input, dim, keepdim)
 
 
 @op(name="min", outputs="values indices", saves="input.shape output.indices", tensors="input", uneven=True)
-def min_along(input: Array, dim: int, keepdim: bool) -> Any:
+def min_along(input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The smallest along `dim`, and where the first such is."""
     return kernel("extremes", "min_along", input)(input, dim, keepdim)
 
@@ -167,7 +167,7 @@ def max_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
 
 @max_along.jvp
 @min_along.jvp
-def max_jvp(tangents: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def max_jvp(tangents: Any, saved: Any, dim: Any, keepdim: Any) -> tuple[Array, None]:
     return picked(tangents[0], saved.output[1], saved.input_shape, dim, keepdim), None
 
 
@@ -219,7 +219,7 @@ def max(
     other: Any = None,
     axis: Any = None,
     keepdims: bool | None = None,
-) -> Any:
+) -> Array | tuple[Array, Array]:
     """The largest element; with `dim`, (values, indices) along it; with a tensor `other`, the larger of each pair.
 
     NaN wins. The index is that of the first of several equals, and gets the gradient; the form over all elements shares it evenly.
@@ -248,7 +248,7 @@ def min(
     other: Any = None,
     axis: Any = None,
     keepdims: bool | None = None,
-) -> Any:
+) -> Array | tuple[Array, Array]:
     """The smallest element; with `dim`, (values, indices) along it; with a tensor `other`, the smaller of each pair.
 
     As `max`, with NaN winning too.
@@ -259,7 +259,9 @@ def min(
     return _max_or_min("min", (min_along, amin_dims, minimum), input, dim, keepdim, other, axis, keepdims)
 
 
-def _max_or_min(who: str, forms: Any, input: Any, dim: Any, keepdim: bool, other: Any, axis: Any, keepdims: Any) -> Any:
+def _max_or_min(
+    who: str, forms: Any, input: Any, dim: Any, keepdim: bool, other: Any, axis: Any, keepdims: Any
+) -> Array | tuple[Array, Array]:
     dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
     along, over_all, pairwise = forms
     if hasattr(dim, "shape") and not isinstance(dim, int):

@@ -17,7 +17,7 @@ __all__ = ["gradient"]
 
 
 @composed(out=None)
-def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> Any:
+def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Array, ...]:
     """Estimates the derivative of a sampled function along each dim by second-order differences of neighbours.
 
     Args:
@@ -79,7 +79,7 @@ def _derivative(values: Any, dim: int, spacing: Any, edge_order: int) -> Array:
     else:
         steps = None
 
-    def step(start: int, length: int) -> Any:
+    def step(start: int, length: int) -> Array | float:
         return spacing if steps is None else narrow(steps, 0, start, length)
 
     if count > 2:

@@ -85,7 +85,7 @@ def vector_norm(
     shape = tuple(input.shape)
     dims = None if dim is None else reduced_dims(who, dim, len(shape))
     if p < 0 or p == inf:
-        sizes = shape if dims is None else [shape[place] for place in ((dims,) if type(dims) is int else dims)]
+        sizes = shape if dims is None else [shape[place] for place in ((dims,) if isinstance(dims, int) else dims)]
         if 0 in sizes:
             raise ShapeError(
                 f"{who}: cannot compute the {p} norm on an empty tensor (shape {shape}, dim {dim}): it has no identity."

@@ -27,7 +27,7 @@ __all__ = ["median", "mode", "nanmedian", "nanquantile", "quantile"]
 
 
 @op(name="median", outputs="values indices", saves="input.shape output.indices")
-def median_along(input: Array, dim: int, keepdim: bool, ignore_nan: bool) -> Any:
+def median_along(input: Array, dim: int, keepdim: bool, ignore_nan: bool) -> tuple[Array, Array]:
     """The lower median along `dim`, and where the first such element is."""
     return kernel("quantiles", "median", input)(input, dim, keepdim, ignore_nan)
 
@@ -38,7 +38,7 @@ def median_backward(g: Any, saved: Any, dim: Any, keepdim: Any, ignore_nan: Any)
 
 
 @median_along.jvp
-def median_jvp(tangents: Any, saved: Any, dim: Any, keepdim: Any, ignore_nan: Any) -> Any:
+def median_jvp(tangents: Any, saved: Any, dim: Any, keepdim: Any, ignore_nan: Any) -> tuple[Array, None]:
     return picked(tangents[0], saved.output[1], saved.input_shape, dim, keepdim), None
 
 
@@ -61,7 +61,7 @@ def _quick_median(compute: Any, input: Any, dim: Any, keepdim: Any) -> tuple | N
 
 @composed(covers="median", method=True)
 @shortcut(median_of_all, _quick_median, compute="quantiles.median_of_all")
-def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Array | tuple[Array, Array]:
     """The median of all elements, or along `dim` as (values, indices). Of two in the middle, the lower; NaN wins.
 
     >>> dynograd.median(tensor([1.0, 5.0, 2.0, 4.0]))
@@ -73,7 +73,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 
 
 @composed(method=True)
-def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Array | tuple[Array, Array]:
     """The median of the elements that are not NaN; NaN where there are none. Otherwise as `median`.
 
     >>> dynograd.nanmedian(tensor([1.0, float("nan"), 3.0, 2.0]))
@@ -82,7 +82,7 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return _median("nanmedian", input, dim, keepdim, True)
 
 
-def _median(who: str, input: Any, dim: int | None, keepdim: bool, ignore_nan: bool) -> Any:
+def _median(who: str, input: Any, dim: int | None, keepdim: bool, ignore_nan: bool) -> Array | tuple[Array, Array]:
     if dim is not None:
         return median_along(input, _nonempty_dim(who, input, dim), bool(keepdim), ignore_nan)
     refuse_complex(who, getattr(input, "array", input))
@@ -106,7 +106,7 @@ def _nonempty_dim(who: str, input: Any, dim: Any) -> int:
 
 
 @op(name="mode", outputs="values indices", saves="input.shape output.indices")
-def mode_along(input: Array, dim: int, keepdim: bool) -> Any:
+def mode_along(input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The most frequent element along `dim`, and where it is."""
     return kernel("quantiles", "mode", input)(input, dim, keepdim)
 
@@ -117,12 +117,12 @@ def mode_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
 
 
 @mode_along.jvp
-def mode_jvp(tangents: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def mode_jvp(tangents: Any, saved: Any, dim: Any, keepdim: Any) -> tuple[Array, None]:
     return picked(tangents[0], saved.output[1], saved.input_shape, dim, keepdim), None
 
 
 @composed(covers="mode", method=True)
-def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
+def mode(input: Any, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
     """The most frequent element along `dim`, as (values, indices): of several the smallest, and the last place of it.
 
     >>> dynograd.mode(tensor([1, 3, 3, 2]))

@@ -24,14 +24,14 @@ from dynograd.ops.op import Gradients, composed, op, registry, shortcut
 __all__ = ["all", "any", "count_nonzero", "logsumexp", "mean", "nanmean", "nansum", "prod", "sum"]
 
 
-def reduced_dims(who: str, dim: Any, rank: int) -> Any:
+def reduced_dims(who: str, dim: Any, rank: int) -> int | tuple[int, ...]:
     """`dim` as an int or a tuple counted from the front; an int stays an int."""
     if type(dim) is int and -rank <= dim < rank:
         return dim + rank if dim < 0 else dim
     return normalize_dims(who, dim, rank)
 
 
-def kept(reduced: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
+def kept(reduced: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Array:
     """A result of a reduction over `shape` with the reduced dims put back as size 1."""
     if keepdim or dim is None:
         return reduced
@@ -285,7 +285,7 @@ def prod_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
 
 
 @prod_dims.decomposition
-def prod_by_halves(input: Any, dim: Any, keepdim: bool) -> Any:
+def prod_by_halves(input: Any, dim: Any, keepdim: bool) -> Array:
     """Halves multiplied with each other until one element is left: right at zeros, in derivatives of any order."""
     rows, place = (
         (reshaped(input, (-1,)), 0) if dim is None else (input, dim if type(dim) is int else dim[0] if dim else None)
@@ -318,7 +318,7 @@ def prod(
     dtype: Any = None,
     axis: Any = None,
     keepdims: bool | None = None,
-) -> Any:
+) -> Array:
     """The product of all elements, or over one `dim`; 1 where there are none. Booleans and integers multiply in int64.
 
     The gradient is right with any number of zeros.
@@ -445,7 +445,7 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Array:
     return logsumexp_dims(floating(input), dims, keepdim)
 
 
-def _complex_logsumexp(input: Any, dims: Any, keepdim: bool) -> Any:
+def _complex_logsumexp(input: Any, dims: Any, keepdim: bool) -> Array:
     """With the largest real part taken out first; the imaginary part of the result lies within pi of 0."""
     if 0 in tuple(input.shape):
         return sum_dims(input.exp(), dims, keepdim).log()

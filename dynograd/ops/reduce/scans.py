@@ -177,13 +177,13 @@ def cumprod(input: Any, dim: Any = None, *, dtype: Any = None, axis: Any = None)
 
 
 @op(name="cummax", outputs="values indices", saves="input.shape output.indices")
-def max_so_far(input: Array, dim: int) -> Any:
+def max_so_far(input: Array, dim: int) -> tuple[Array, Array]:
     """The largest element up to each place of `dim`, and where it is."""
     return kernel("scans", "cummax", input)(input, dim)
 
 
 @op(name="cummin", outputs="values indices", saves="input.shape output.indices")
-def min_so_far(input: Array, dim: int) -> Any:
+def min_so_far(input: Array, dim: int) -> tuple[Array, Array]:
     """The smallest element up to each place of `dim`, and where it is."""
     return kernel("scans", "cummin", input)(input, dim)
 
@@ -197,12 +197,12 @@ def max_so_far_backward(g: Any, saved: Any, dim: Any) -> Gradients:
 
 @max_so_far.jvp
 @min_so_far.jvp
-def max_so_far_jvp(tangents: Any, saved: Any, dim: Any) -> Any:
+def max_so_far_jvp(tangents: Any, saved: Any, dim: Any) -> tuple[Array, None]:
     return gathered(tangents[0], dim, saved.output[1]) if saved.input_shape else tangents[0], None
 
 
 @composed(covers="cummax", method=True)
-def cummax(input: Any, dim: int) -> Any:
+def cummax(input: Any, dim: int) -> tuple[Array, Array]:
     """The largest element up to and with each place of `dim`, as (values, indices). Of equals the last counts; NaN stays.
 
     >>> dynograd.cummax(tensor([1.0, 3.0, 2.0]), 0)
@@ -213,7 +213,7 @@ def cummax(input: Any, dim: int) -> Any:
 
 
 @composed(covers="cummin", method=True)
-def cummin(input: Any, dim: int) -> Any:
+def cummin(input: Any, dim: int) -> tuple[Array, Array]:
     """The smallest element up to and with each place of `dim`, as (values, indices). Of equals the last counts; NaN stays.
 
     >>> dynograd.cummin(tensor([2.0, 1.0, 3.0]), 0)
@@ -245,7 +245,7 @@ def logsumexp_so_far_backward(g: Any, saved: Any, dim: Any) -> Gradients:
 
 
 @composed(covers="logcumsumexp", method=True)
-def logcumsumexp(input: Any, dim: int) -> Any:
+def logcumsumexp(input: Any, dim: int) -> Array:
     """log(cumsum(exp(input), dim)), without overflow. Places up to which all is -inf give -inf, with gradient 0.
 
     >>> dynograd.logcumsumexp(tensor([0.0, 0.0, 1000.0]), 0)
@@ -257,7 +257,7 @@ def logcumsumexp(input: Any, dim: int) -> Any:
     return logsumexp_so_far(floating(input), place)
 
 
-def _doubled(function: Any, input: Any, dim: int) -> Any:
+def _doubled(function: Any, input: Any, dim: int) -> Array:
     """The running results of an associative function along `dim`, in log2(n) steps over the whole."""
     step, size = 1, input.shape[dim] if len(input.shape) else 0
     while step < size:
@@ -271,7 +271,7 @@ def _doubled(function: Any, input: Any, dim: int) -> Any:
 
 
 @composed(method=True)
-def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Array:
     """The difference of neighbours along `dim`, `n` times over. For booleans: whether they differ.
 
     Args:
@@ -297,7 +297,7 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
 
 
 @composed(out=None)
-def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
+def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Array:
     """The area below `y` along `dim` by the trapezoid rule.
 
     Args:
@@ -311,13 +311,13 @@ def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) 
 
 
 @composed(out=None)
-def trapz(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
+def trapz(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Array:
     """Another name of `trapezoid`."""
     return trapezoid(y, x, dx=dx, dim=dim)
 
 
 @composed(out=None)
-def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
+def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Array:
     """The area below `y` up to each place of `dim` but the first; arguments as in `trapezoid`.
 
     >>> dynograd.cumulative_trapezoid(tensor([1.0, 5.0, 10.0]))

@@ -24,7 +24,7 @@ FAMILY = Row(out=None, functional=True)
 
 
 @composed(cast={"cuda": "wide"})
-def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Array:
     """The cosine of the angle between vectors along `dim`: x1 . x2 / (max(|x1|, eps) * max(|x2|, eps)).
 
     Args:
@@ -69,7 +69,7 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepd
 
 
 @composed(out="cast")
-def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
+def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Array:
     """`input` divided by its p-norm along `dim`, so that vectors there have length 1; those shorter than `eps` stay short.
 
     Args:

@@ -89,7 +89,7 @@ def segment_product_fast_backward(g: Any, saved: Any) -> Gradients:
 
 
 @segment_product.decomposition
-def segment_product_by_halves(values: Any, starts: Any, ends: Any) -> Any:
+def segment_product_by_halves(values: Any, starts: Any, ends: Any) -> Array:
     """Neighbours multiplied with each other until one row of a segment is left: right at zeros, in derivatives of any order."""
     first, last = getattr(starts, "array", starts), getattr(ends, "array", ends)
     longest = 2
@@ -102,7 +102,7 @@ def segment_product_by_halves(values: Any, starts: Any, ends: Any) -> Any:
     return get_advanced(_with_a_row_of_ones(values), [alone], (0,))
 
 
-def _with_a_row_of_ones(values: Any) -> Any:
+def _with_a_row_of_ones(values: Any) -> Array:
     return pad_constant(values, ((0, 1), (0, 0)), 1.0)
 
 
@@ -124,11 +124,11 @@ def segment_softmax_fast_backward(g: Any, saved: Any) -> Gradients:
 
 
 @segment_softmax.jvp
-def segment_softmax_jvp(tangents: Any, saved: Any) -> Any:
+def segment_softmax_jvp(tangents: Any, saved: Any) -> Array:
     return _without_mean(tangents[0], saved)
 
 
-def _without_mean(g: Any, saved: Any) -> Any:
+def _without_mean(g: Any, saved: Any) -> Array:
     """What the softmax makes of a gradient, and of a tangent."""
     y, starts, ends = saved.output, saved.starts, saved.ends
     weighed = y * g
@@ -175,11 +175,11 @@ def segment_squares_backward(g: Any, saved: Any, centered: Any) -> Gradients:
 
 
 @segment_squares.jvp
-def segment_squares_jvp(tangents: Any, saved: Any, centered: Any) -> Any:
+def segment_squares_jvp(tangents: Any, saved: Any, centered: Any) -> Array:
     return segment_sum(2 * _distances(saved, centered) * tangents[0], saved.starts, saved.ends)
 
 
-def _distances(saved: Any, centered: bool) -> Any:
+def _distances(saved: Any, centered: bool) -> Array:
     x, starts, ends = saved.values, saved.starts, saved.ends
     if not centered:
         return x
@@ -206,11 +206,11 @@ def segment_logsumexp_fast_backward(g: Any, saved: Any) -> Gradients:
 
 
 @segment_logsumexp.jvp
-def segment_logsumexp_jvp(tangents: Any, saved: Any) -> Any:
+def segment_logsumexp_jvp(tangents: Any, saved: Any) -> Array:
     return segment_sum(_shares(saved) * tangents[0], saved.starts, saved.ends)
 
 
-def _shares(saved: Any) -> Any:
+def _shares(saved: Any) -> Array:
     """The softmax; 0 in segments that are -inf as a whole."""
     x = saved.values
     return exp_difference(x, segment_spread(saved.output, saved.starts, saved.ends, x.shape[0]))
@@ -227,7 +227,7 @@ def segment_reduce(
     axis: int = 0,
     unsafe: bool = False,
     initial: Any = None,
-) -> Any:
+) -> Array:
     """The sum, mean, maximum, minimum or product of each segment of `axis`; segments lie behind one another.
 
     An empty segment gives 0, NaN, -inf, inf or 1; with `initial`, that number. Elements that tie for an extreme share the gradient.
@@ -287,7 +287,7 @@ def segment_reduce(
     return narrowed(reshaped(found, (*shape[:place], count, *shape[place + 1 :])), data)
 
 
-def _reduced(rows: Any, reduce: str, starts: Any, ends: Any, initial: Any) -> Any:
+def _reduced(rows: Any, reduce: str, starts: Any, ends: Any, initial: Any) -> Array:
     if reduce in _EXTREMES:
         found = segment_extreme(rows, starts, ends, reduce)
         if initial is None:
@@ -307,7 +307,7 @@ def _reduced(rows: Any, reduce: str, starts: Any, ends: Any, initial: Any) -> An
 # --- arguments -----------------------------------------------------------------------------------------------------------------
 
 
-def _checked(who: str, name: str, given: Any, shape: tuple[int, ...], place: int) -> Any:
+def _checked(who: str, name: str, given: Any, shape: tuple[int, ...], place: int) -> Array:
     """Lengths or offsets as int64, when their shape fits."""
     array = getattr(given, "array", given)
     if not hasattr(array, "dtype"):
