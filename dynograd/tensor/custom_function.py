@@ -6,6 +6,7 @@ everything else on the tape.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dynograd import arrays
@@ -116,7 +117,7 @@ class FunctionNode(Node):
         grads = self._run(g, False)
         return [one if one is None or one.is_sparse else one.array for one in grads]
 
-    def apply_graph(self, g: Any) -> Any:
+    def apply_graph(self, g: Any) -> list[Tensor]:
         return self._run(g, True)
 
     def _run(self, g: Partial, recording: bool) -> list[Any]:
@@ -277,7 +278,7 @@ class Function:
         return found, node
 
 
-def _edge(one: Any) -> Any:
+def _edge(one: Any) -> Node | Tensor | None:
     """Where the gradient of an argument goes: to its node, to the tensor itself, or nowhere."""
     if not one._requires_grad:
         return None
@@ -336,7 +337,7 @@ def _attach(node: FunctionNode, outputs: list[Any], inputs: dict[int, Any], many
     return tuple(made) if many else made[0]
 
 
-def once_differentiable(backward: Any) -> Any:
+def once_differentiable(backward: Any) -> Callable[..., Any]:
     """Decorates a Function's backward whose result must not be differentiated again."""
     import functools
 

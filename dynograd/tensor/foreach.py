@@ -32,8 +32,8 @@ def foreach_functions() -> dict[str, Any]:
     return made
 
 
-def _over(name: str, function: Callable[..., Any], in_place: bool = False) -> Any:
-    def each(self: Any, *args: Any, **kwargs: Any) -> Any:
+def _over(name: str, function: Callable[..., Any], in_place: bool = False) -> Callable[..., Any]:
+    def each(self: Any, *args: Any, **kwargs: Any) -> tuple[Tensor, ...] | None:
         for one in args:
             if isinstance(one, (list, tuple)) and len(one) != len(self):
                 raise RuntimeError(

@@ -43,7 +43,7 @@ class _TypedMeta(type):
         return f"dynograd.{'cuda.' if cls.kind == 'cuda' else ''}{cls.__name__}"
 
 
-def _typed(name: str, dtype: dtypes.dtype) -> Any:
+def _typed(name: str, dtype: dtypes.dtype) -> _TypedMeta:
     """The type for the CPU; that of the same name for GPUs becomes a name of `dynograd.cuda`."""
     text = f"`{name}(data or sizes)`: a tensor of {dtype} (legacy)."
     setattr(cuda, name, _TypedMeta(name, (), {"dtype": dtype, "kind": "cuda", "__doc__": text}))
@@ -106,7 +106,7 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     return self.to(dtypes.as_dtype(dtype))
 
 
-def _type_named(name: str) -> Any:
+def _type_named(name: str) -> _TypedMeta | None:
     """The type that `torch.FloatTensor` or `torch.cuda.FloatTensor` names; None for others."""
     parts = name.split(".")
     found = (vars(cuda) if parts[-2:-1] == ["cuda"] else globals()).get(parts[-1])

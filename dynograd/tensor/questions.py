@@ -115,7 +115,7 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | list[Any] = False) -> tup
     return tuple(sorted(range(len(steps)), key=lambda dim: -steps[dim]))
 
 
-def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
+def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
     """The same memory and history as an instance of a subclass of Tensor.
 
     >>> class Named(dynograd.Tensor):

@@ -10,7 +10,7 @@ import copyreg
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from dynograd import arrays, interpreter
@@ -244,7 +244,8 @@ class Tensor(InstalledMethods, metaclass=TensorType):
 
     def get_device(self) -> int:
         """The index of the CUDA device, -1 for the CPU."""
-        return self.device.index if self.is_cuda else -1  # type: ignore[return-value]
+        index = self.device.index
+        return -1 if index is None else index
 
     def is_inference(self) -> bool:
         """False: what is computed in `inference_mode` is an ordinary tensor, which may meet autograd later."""
@@ -282,7 +283,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         return self.node is None
 
     @property
-    def grad_fn(self) -> Any:
+    def grad_fn(self) -> Node | None:
         """The node that computed this tensor, or None; the same one for all outputs of an op."""
         node = self.node
         return None if node is None else inspected(node.edges[0] if type(node) is OutputNode else node)
@@ -526,7 +527,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
     def tolist(self) -> Any:
         return arrays.tolist(self.array)
 
-    def numpy(self, *, force: bool = False) -> Any:
+    def numpy(self, *, force: bool = False) -> ndarray:
         """A NumPy array that shares this tensor's memory."""
         if self._requires_grad and MODES.grad and not force:
             raise RuntimeError(
@@ -541,7 +542,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             MODES.recorder.before_lending(self)
         return arrays.to_numpy(self.array)
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: Any = None, copy: Any = None) -> ndarray:
         found = self.numpy()
         if dtype is not None and found.dtype != dtype:
             if copy is False:
@@ -590,7 +591,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             raise TypeError("len() of a 0-d tensor. Use numel() for the number of elements, item() for the value.")
         return self.array.shape[0]
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Tensor]:
         if not self.array.ndim:
             raise TypeError("iteration over a 0-d tensor. Use item() for its value.")
         return iter(registry["unbind"].function(self, 0))
@@ -619,7 +620,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             return format(self.item(), spec)
         return object.__format__(self, spec) if spec else str(self)
 
-    def __dir__(self) -> Any:
+    def __dir__(self) -> list[str]:
         return sorted(set(object.__dir__(self)))
 
     # --- copies and moves -----------------------------------------------------------------------------------------------
@@ -671,7 +672,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             _set_attributes(made, copy.deepcopy(attributes, memo))
         return made
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: Any) -> tuple:
         place = str(self.device) if self.is_cuda else None
         array = self.array if self.is_meta else arrays.to_numpy(self.array)
         return _rebuild, (type(self), array, self._requires_grad, _attributes(self), place)
@@ -710,7 +711,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             arrays.record_stream(self.array, s)
 
 
-def _init(made: Any, array: Any) -> Any:
+def _init(made: Any, array: Any) -> Tensor:
     made.array = array
     made.node = made._grad = made._meta = None
     made._requires_grad = False
@@ -775,7 +776,7 @@ def _dim(who: str, dim: int, tensor: Tensor) -> int:
     return normalize_dim(who, dim, tensor.array.ndim)
 
 
-def _tensor_hook(hook: Any) -> Any:
+def _tensor_hook(hook: Any) -> Callable[..., Any]:
     """A user's hook on tensors as a hook on what the engine carries."""
 
     def run(g: Any, create_graph: bool) -> Any:
