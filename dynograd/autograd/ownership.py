@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from dynograd import arrays
+from dynograd.arrays import Array
 from dynograd.autograd import engine
 from dynograd.autograd.engine import run_backward
 from dynograd.autograd.nodes import Node
@@ -34,7 +35,7 @@ class _Probe:
 class _ProbeNode(Node):
     __slots__ = ()
 
-    def apply(self, g: Any) -> Any:
+    def apply(self, g: Any) -> tuple[Array, ...]:
         return tuple([g + 1 for _ in self.edges])
 
 
@@ -60,7 +61,7 @@ def _calibrate() -> None:
         engine._sum = real
 
 
-def _count_sum(total: Any, part: Any) -> Any:
+def _count_sum(total: Any, part: Any) -> Array:
     engine._private[0] = sys.getrefcount(total)
     return total
 

@@ -166,7 +166,9 @@ class Joining:
 
     def _rows(self, column: list, where: str) -> tuple[list, list[int], Any, tuple]:
         """The sequences as arrays, their lengths, dtype and sizes but the first."""
-        rows: list[Any] = [sample.array if type(sample) is Tensor else self._as_array(sample, where) for sample in column]
+        rows: list[Any] = [
+            sample.array if type(sample) is Tensor else self._as_array(sample, where) for sample in column
+        ]
         like = next((row for row in rows if row is not None), numpy.zeros(0, numpy.int64))
         rows = [like[:0] if row is None else row for row in rows]
         rest = like.shape[1:]

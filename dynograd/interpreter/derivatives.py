@@ -57,7 +57,7 @@ def masked_rules(op: Op, masked: Any) -> tuple[Any, Any]:
     return _rule(op, title, texts, "apply", masked=masked), _rule(op, title, texts, "apply_graph", masked=masked)
 
 
-def _rule(op: Op, title: str, texts: dict[str, Callable[[], str]], rule: str, **names: Any) -> Any:
+def _rule(op: Op, title: str, texts: dict[str, Callable[[], str]], rule: str, **names: Any) -> Callable[..., Any]:
     """A rule of the node as Python, written from the texts of the derivatives."""
     space: dict[str, Any] = {one.name: one.function for one in registry.values() if one.kind != "composed"}
     space |= dict(

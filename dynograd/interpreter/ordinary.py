@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from dynograd import arrays
-from dynograd.arrays import FLOATING_WARNINGS, as_result, ndarray
+from dynograd.arrays import FLOATING_WARNINGS, Array, as_result, ndarray
 from dynograd.arrays.cuda_arrays import HostReadError, mixed_devices
 from dynograd.autograd.nodes import Node, OutputNode, next_seq
 from dynograd.base import dtypes
@@ -230,7 +231,7 @@ def node_class_of(op: Op) -> type[Node]:
     return node_class
 
 
-def _apply_of(op: Op) -> Any:
+def _apply_of(op: Op) -> Callable[..., Any] | None:
     rule = op.fast_backward_rule or op.backward_rule
     if rule is None:
         if op.decomposition is not None:
@@ -260,13 +261,13 @@ def _apply_of(op: Op) -> Any:
     return apply
 
 
-def _zeros_beside(parts: dict[int, Any], shape: Any, kind: Any) -> Any:
+def _zeros_beside(parts: dict[int, Any], shape: Any, kind: Any) -> Array:
     """Zeros on the device of the gradients that are there."""
     like = next(iter(parts.values()))
     return arrays.zeros(shape, dtypes.BY_NUM[kind.num], arrays.device_of(getattr(like, "array", like)))
 
 
-def _apply_graph_of(op: Op) -> Any:
+def _apply_graph_of(op: Op) -> Callable[..., Any] | None:
     if op.decomposition is not None:
         return lambda node, g: through_decomposition(node, g, True)
     rule = op.backward_rule
@@ -311,7 +312,7 @@ def _all_tensors(values: Any) -> bool:
     return all([type(value) in TENSORS for value in values])
 
 
-def outputs_of(op: Op) -> Any:
+def outputs_of(op: Op) -> Callable[..., Any] | None:
     if op.outputs is None:
         return None
     pack = tuple if op.outputs == "list" else partial(tuple.__new__, named_outputs(op))

@@ -106,7 +106,7 @@ def fill_overriding() -> None:
             setattr(OverridingTensor, name, _asking_method(name, value))
 
 
-def _asking_method(name: str, function: Any) -> Any:
+def _asking_method(name: str, function: Any) -> Callable[..., Any]:
     reported = vars(Tensor).get(OPERATORS.get(name, name), function)  # of `x + y`, handlers see Tensor.add
     known_names.setdefault(reported, f"dynograd.Tensor.{name}")
     if isinstance(function, FunctionType) and function.__name__ in ("getitem", "set_item", "reflected"):
@@ -167,7 +167,7 @@ def _of_foreign_types(op: Op, given: dict[str, Any], values: list[Any]) -> Any:
     return dispatch(_method_of(op, given) or public_function[0](op), asked, args, kwargs)
 
 
-def _method_of(op: Op, given: dict[str, Any]) -> Any:
+def _method_of(op: Op, given: dict[str, Any]) -> Callable[..., Any] | None:
     """The method of Tensor that was called, if the first operand is a tensor."""
     name = op.method if isinstance(op.method, str) else op.name
     first = next(iter(given.values()), None)

@@ -199,7 +199,7 @@ def _names_of(cut: Shortcut) -> dict[str, Any]:
     return used
 
 
-def _kernel_named(text: str) -> Any:
+def _kernel_named(text: str) -> Callable[..., Any]:
     family, _, function = text.partition(".")
     return kernel(family, function, ndarray(0))
 
