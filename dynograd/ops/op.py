@@ -25,7 +25,7 @@ __all__ = ["Gradients", "Op", "composed", "elementwise", "op", "registry", "rows
 
 Function = Callable[..., Any]
 Gradients: TypeAlias = tuple[Array | None, ...]
-"""What a backward rule returns: for each operand its gradient, or None where it has none."""
+"""What a backward rule returns: for each operand its gradient (for a list of operands a list of them), or None where it has none."""
 
 _WRAPPER_NAMES = {"adapt", "forward", "kind", "mode", "node", "op", "out", "result", "wants"}
 
