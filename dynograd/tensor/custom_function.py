@@ -117,7 +117,7 @@ class FunctionNode(Node):
         grads = self._run(g, False)
         return [one if one is None or one.is_sparse else one.array for one in grads]
 
-    def apply_graph(self, g: Any) -> list[Tensor]:
+    def apply_graph(self, g: Any) -> list[Tensor | None]:
         return self._run(g, True)
 
     def _run(self, g: Partial, recording: bool) -> list[Any]:

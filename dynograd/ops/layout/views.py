@@ -445,7 +445,7 @@ def transpose(input: Any, dim0: int, dim1: int) -> Array:
 
 
 @composed()
-def atleast_1d(*tensors: Any) -> Array:
+def atleast_1d(*tensors: Any) -> Array | tuple[Array, ...]:
     """The tensors with at least one dim: one tensor, or a tuple for several.
 
     >>> dynograd.atleast_1d(tensor(3))
@@ -455,13 +455,13 @@ def atleast_1d(*tensors: Any) -> Array:
 
 
 @composed()
-def atleast_2d(*tensors: Any) -> Array:
+def atleast_2d(*tensors: Any) -> Array | tuple[Array, ...]:
     """The tensors with at least two dims, new ones in front."""
     return _at_least(tensors, lambda x: reshaped(x, (*(1,) * (2 - x.ndim), *x.shape)) if x.ndim < 2 else x)
 
 
 @composed()
-def atleast_3d(*tensors: Any) -> Array:
+def atleast_3d(*tensors: Any) -> Array | tuple[Array, ...]:
     """The tensors with at least three dims: (N,) becomes (1, N, 1), (M, N) becomes (M, N, 1)."""
     shapes = {0: lambda x: (1, 1, 1), 1: lambda x: (1, *x.shape, 1), 2: lambda x: (*x.shape, 1)}
     return _at_least(tensors, lambda x: reshaped(x, shapes[x.ndim](x)) if x.ndim < 3 else x)
