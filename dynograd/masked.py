@@ -23,6 +23,7 @@ from dynograd.interpreter.public_forms import explained
 from dynograd.ops.elementwise import choices, exponentials
 from dynograd.ops.norm import softmaxes
 from dynograd.ops.reduce import extremes, norms, quantiles, reductions, scans
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "amax",
@@ -50,7 +51,7 @@ __all__ = [
 # --- sums ----------------------------------------------------------------------------------------------------------------
 
 
-def sum(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def sum(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The sum of the elements that count, over `dim` (an int or several; None: all); 0 when there are none.
 
     >>> dynograd.masked.sum(tensor([1.0, 2.0, 4.0]), mask=tensor([True, False, True]))
@@ -60,7 +61,7 @@ def sum(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None
     return reductions.sum(_kept("sum", input, mask, 0), _dims("sum", input, dim), bool(keepdim), dtype=kind)
 
 
-def prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The product of the elements that count; 1 when there are none.
 
     >>> dynograd.masked.prod(tensor([3.0, 2.0, 4.0]), mask=tensor([True, False, True]))
@@ -72,7 +73,7 @@ def prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = Non
     return result
 
 
-def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """The sum so far, along `dim`.
 
     >>> dynograd.masked.cumsum(tensor([1.0, 2.0, 4.0]), 0, mask=tensor([True, False, True]))
@@ -82,7 +83,7 @@ def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
     return scans.cumsum(_kept("cumsum", input, mask, 0), _dim("cumsum", input, dim), dtype=kind)
 
 
-def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """The product so far, along `dim`.
 
     >>> dynograd.masked.cumprod(tensor([3.0, 2.0, 4.0]), 0, mask=tensor([True, False, True]))
@@ -95,7 +96,7 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any
 # --- extremes ------------------------------------------------------------------------------------------------------------
 
 
-def amax(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def amax(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The largest element that counts; the smallest number of the dtype when there is none.
 
     >>> dynograd.masked.amax(tensor([1.0, 9.0, 4.0]), mask=tensor([True, False, True]))
@@ -105,7 +106,7 @@ def amax(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = Non
     return largest.to(_kind(input, dtype))
 
 
-def amin(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def amin(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The smallest element that counts; the largest number of the dtype when there is none.
 
     >>> dynograd.masked.amin(tensor([1.0, 0.0, 4.0]), mask=tensor([True, False, True]))
@@ -115,7 +116,7 @@ def amin(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = Non
     return smallest.to(_kind(input, dtype))
 
 
-def argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """Where the largest element that counts stands, in the dtype of `input` (PyTorch's rule) or `dtype`.
 
     >>> dynograd.masked.argmax(tensor([1, 9, 4]), mask=tensor([True, False, True]))
@@ -124,7 +125,7 @@ def argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: 
     return _kept("argmax", input, mask, _lowest).argmax(dim, bool(keepdim)).to(_kind(input, dtype))
 
 
-def argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """Where the smallest element that counts stands, in the dtype of `input` (PyTorch's rule) or `dtype`.
 
     >>> dynograd.masked.argmin(tensor([1, 0, 4]), mask=tensor([True, False, True]))
@@ -133,7 +134,7 @@ def argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: 
     return _kept("argmin", input, mask, _highest).argmin(dim, bool(keepdim)).to(_kind(input, dtype))
 
 
-def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The median of the elements that count, along `dim` (the lower of the two middle ones).
 
     Raises:
@@ -157,7 +158,7 @@ def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = Non
 # --- means and norms -----------------------------------------------------------------------------------------------------
 
 
-def mean(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def mean(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The mean of the elements that count; NaN when there are none.
 
     Raises:
@@ -184,7 +185,7 @@ def var(
     keepdim: bool = False,
     dtype: Any = None,
     mask: Any = None,
-) -> Any:
+) -> Tensor:
     """The variance of the elements that count: squares of distances over their number less `correction` (1; 0 if not `unbiased`).
 
     >>> dynograd.masked.var(tensor([1.0, 9.0, 4.0]), mask=tensor([True, False, True]))
@@ -214,7 +215,7 @@ def std(
     keepdim: bool = False,
     dtype: Any = None,
     mask: Any = None,
-) -> Any:
+) -> Tensor:
     """The square root of `var`.
 
     >>> dynograd.masked.std(tensor([1.0, 9.0, 3.0]), correction=0, mask=tensor([True, False, True]))
@@ -225,7 +226,7 @@ def std(
 
 def norm(
     input: Any, ord: float = 2.0, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
-) -> Any:
+) -> Tensor:
     """The `ord`-norm of the elements that count; 0 when there are none (inf for the norm of order -inf).
 
     >>> dynograd.masked.norm(tensor([3.0, 9.0, 4.0]), mask=tensor([True, False, True]))
@@ -237,7 +238,7 @@ def norm(
     return norms.vector_norm(values, ord, _dims("norm", input, dim), bool(keepdim), who="masked.norm")
 
 
-def normalize(input: Any, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Any = None) -> Any:
+def normalize(input: Any, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Any = None) -> Tensor:
     """The elements that count over their `norm` along `dim` (at least `eps`), 0 elsewhere.
 
     >>> dynograd.masked.normalize(tensor([3.0, 9.0, 4.0]), 2.0, 0, mask=tensor([True, False, True]))
@@ -250,7 +251,7 @@ def normalize(input: Any, ord: float, dim: int, *, eps: float = 1e-12, dtype: An
 # --- exponentials --------------------------------------------------------------------------------------------------------
 
 
-def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """`softmax` over the elements that count, 0 elsewhere; NaN where none counts.
 
     >>> dynograd.masked.softmax(tensor([1.0, 9.0, 1.0]), 0, mask=tensor([True, False, True]))
@@ -259,7 +260,7 @@ def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any
     return softmaxes.softmax(_kept("softmax", input, mask, _lowest), _dim("softmax", input, dim), dtype=dtype)
 
 
-def log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+def log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """The logarithm of `masked.softmax`: -inf for what does not count.
 
     >>> dynograd.masked.log_softmax(tensor([1.0, 9.0, 1.0]), 0, mask=tensor([True, False, True]))
@@ -269,7 +270,7 @@ def log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) ->
     return softmaxes.log_softmax(values, _dim("log_softmax", input, dim), dtype=dtype)
 
 
-def softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
+def softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """`masked.softmax` of `-input`.
 
     >>> dynograd.masked.softmin(tensor([1.0, -9.0, 1.0]), 0, mask=tensor([True, False, True]))
@@ -278,7 +279,7 @@ def softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any
     return softmaxes.softmax(-_kept("softmin", input, mask, _highest), _dim("softmin", input, dim), dtype=dtype)
 
 
-def logsumexp(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
+def logsumexp(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The logarithm of the sum of exponentials of the elements that count; -inf when there are none.
 
     >>> dynograd.masked.logsumexp(tensor([0.0, 9.0, 0.0]), 0, mask=tensor([True, False, True]))
@@ -288,7 +289,7 @@ def logsumexp(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any 
     return reductions.logsumexp(values, _dims("logsumexp", input, dim), bool(keepdim)).to(_kind(input, dtype))
 
 
-def logaddexp(input: Any, other: Any, *, dtype: Any = None, input_mask: Any = None, other_mask: Any = None) -> Any:
+def logaddexp(input: Any, other: Any, *, dtype: Any = None, input_mask: Any = None, other_mask: Any = None) -> Tensor:
     """`log(exp(input) + exp(other))`, where each has its own mask.
 
     >>> dynograd.masked.logaddexp(tensor([1.0]), tensor([2.0]), other_mask=tensor([False]))
@@ -303,7 +304,7 @@ def logaddexp(input: Any, other: Any, *, dtype: Any = None, input_mask: Any = No
 # --- what they share -----------------------------------------------------------------------------------------------------
 
 
-def _kept(who: str, input: Any, mask: Any, neutral: float | Callable[[str, Any], float]) -> Any:
+def _kept(who: str, input: Any, mask: Any, neutral: float | Callable[[str, Any], float]) -> Tensor:
     """`input` with `neutral` in the place of what does not count."""
     if mask is None:
         return input
@@ -311,7 +312,7 @@ def _kept(who: str, input: Any, mask: Any, neutral: float | Callable[[str, Any],
     return choices.where(_spread(who, input, mask), input, value)
 
 
-def _spread(who: str, input: Any, mask: Any) -> Any:
+def _spread(who: str, input: Any, mask: Any) -> Tensor:
     own, shape = tuple(mask.shape), tuple(input.shape)
     if len(own) > len(shape):
         raise ShapeError(
@@ -350,11 +351,11 @@ def _count(who: str, input: Any, dim: Any, keepdim: bool, mask: Any) -> Any:
     return reductions.sum(_spread(who, input, mask), dims, keepdim)
 
 
-def _kind(input: Any, dtype: Any) -> Any:
+def _kind(input: Any, dtype: Any) -> dtypes.dtype:
     return input.dtype if dtype is None else dtypes.as_dtype(dtype)
 
 
-def _summed(input: Any, dtype: Any) -> Any:
+def _summed(input: Any, dtype: Any) -> dtypes.dtype:
     kind = _kind(input, dtype)
     if dtype is None and not (kind.is_floating_point or kind.is_complex):
         return dtypes.int64

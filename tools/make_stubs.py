@@ -93,7 +93,7 @@ def _global(name: str, member: Any) -> str:
         return f"def {name}({', '.join(_parameters(member))}) -> {_result_of_function(name, member)}: ...\n"
     if inspect.ismodule(member):
         return ""
-    if inspect.isclass(member):
+    if inspect.isclass(member) and f"class {member.__name__}" in inspect.getsource(sys.modules[member.__module__]):
         return f"from {member.__module__} import {member.__qualname__} as {name}\n"
     if member is None or type(member).__module__ == "builtins":
         return f"{name}: {_type(type(member))}\n"
@@ -101,9 +101,9 @@ def _global(name: str, member: Any) -> str:
 
 
 def _result_of_function(name: str, function: Callable[..., Any]) -> str:
-    """As the method of the same name, where there is one; out= changes nothing about it."""
+    """As the method of the same name, where there is one and both return one tensor; out= changes nothing about it."""
     method = vars(dynograd.Tensor).get(name)
-    if inspect.isfunction(method):
+    if inspect.isfunction(method) and name not in _SEVERAL:
         return _result(name, method)
     if name.endswith("_") and not name.endswith("__"):
         return "Any"

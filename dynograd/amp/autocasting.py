@@ -317,18 +317,18 @@ def _cast_tensor(value: Tensor, wanted: Any, device: str) -> Tensor:
         return value
     keeps = STATE.caches and wanted in _HALF and value.dtype is dtypes.float32 and value.requires_grad and value.is_leaf
     if not keeps:
-        return value.to(wanted)  # type: ignore[attr-defined]
+        return value.to(wanted)
     key = (id(value), wanted, bool(MODES.grad))
     now = version(value.array)
     found = STATE.cache.get(key)
     if found is None or found[0] is not value or found[2] != now:
-        found = STATE.cache[key] = (value, value.to(wanted), now)  # type: ignore[attr-defined]
+        found = STATE.cache[key] = (value, value.to(wanted), now)
     return found[1]
 
 
 def _back(out: Any, wanted: Any) -> Any:
     if isinstance(out, Tensor):
-        return out.to(wanted) if out.dtype is dtypes.float32 else out  # type: ignore[attr-defined]
+        return out.to(wanted) if out.dtype is dtypes.float32 else out
     if isinstance(out, tuple):
         made = [_back(one, wanted) for one in out]
         return type(out)(*made) if hasattr(out, "_fields") else tuple(made)

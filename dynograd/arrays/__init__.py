@@ -168,13 +168,13 @@ def is_pinned(array: Any) -> bool:
     return type(array) is ndarray and pinned.owner_of(array) is not None
 
 
-def empty(shape: tuple[int, ...], dtype: dtypes.dtype, device: devices.device = devices.cpu) -> Any:
+def empty(shape: tuple[int, ...], dtype: dtypes.dtype, device: devices.device = devices.cpu) -> Array:
     if device.type == "cuda":
         return cuda_arrays.empty(shape, dtype.numpy, device.index)  # type: ignore[arg-type]
     return buffers.empty(shape, dtype.numpy) if device.type == "cpu" else meta_arrays.empty(shape, dtype.numpy)
 
 
-def empty_like(array: Any) -> Any:
+def empty_like(array: Any) -> Array:
     """A new row-major array with `array`'s shape and dtype, on its device."""
     if type(array) is CudaArray:
         return cuda_arrays.empty(array.shape, array.dtype, array.device_index)
@@ -183,7 +183,7 @@ def empty_like(array: Any) -> Any:
     return buffers.empty_like(array)
 
 
-def zeros(shape: tuple[int, ...], dtype: dtypes.dtype, device: devices.device = devices.cpu) -> Any:
+def zeros(shape: tuple[int, ...], dtype: dtypes.dtype, device: devices.device = devices.cpu) -> Array:
     if device.type == "cuda":
         return full(shape, 0, dtype, device)
     return buffers.zeros(shape, dtype.numpy) if device.type == "cpu" else meta_arrays.empty(shape, dtype.numpy)
@@ -197,13 +197,13 @@ def full(shape: tuple[int, ...], value: Any, dtype: dtypes.dtype, device: device
     return filled
 
 
-def ones_like(array: Any) -> Any:
+def ones_like(array: Any) -> Array:
     filled = empty_like(array)
     filled.fill(1)
     return filled
 
 
-def zeros_like(array: Any) -> Any:
+def zeros_like(array: Any) -> Array:
     if type(array) is not ndarray:
         filled = empty_like(array)
         filled.fill(0)
@@ -214,7 +214,7 @@ def zeros_like(array: Any) -> Any:
 _INTS = {int}
 
 
-def from_python(data: Any, dtype: dtypes.dtype | None) -> Any:
+def from_python(data: Any, dtype: dtypes.dtype | None) -> Array:
     """A new array from numbers, nested lists or a NumPy array. Python floats become the default dtype."""
     if type(data) is list and (dtype is None or dtype is dtypes.int64) and {*map(type, data)} == _INTS:
         try:
@@ -230,22 +230,22 @@ def from_python(data: Any, dtype: dtypes.dtype | None) -> Any:
     return cast(array, dtype) if dtype in dtypes.FLOAT8 else array
 
 
-def from_bytes(data: Any, shape: tuple[int, ...], dtype: dtypes.dtype) -> Any:
+def from_bytes(data: Any, shape: tuple[int, ...], dtype: dtypes.dtype) -> Array:
     """A new, writable array whose elements are the given bytes, row by row."""
     return numpy.frombuffer(bytearray(data) if isinstance(data, bytes) else data, dtype.numpy).reshape(shape)
 
 
-def bytes_of(array: Any) -> Any:
+def bytes_of(array: Any) -> Array:
     """The memory of a contiguous array on the CPU, as a 1-d array of bytes."""
     return array.reshape(-1).view(numpy.uint8)
 
 
-def from_buffer(buffer: Any, dtype: dtypes.dtype, count: int, offset: int) -> Any:
+def from_buffer(buffer: Any, dtype: dtypes.dtype, count: int, offset: int) -> Array:
     """A 1-d array on the memory of a Python buffer."""
     return numpy.frombuffer(buffer, dtype.numpy, count, offset)
 
 
-def as_strided(array: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+def as_strided(array: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     """A view with the given shape and strides in elements, from the first element on."""
     steps = tuple([step * array.dtype.itemsize for step in strides])
     if type(array) is CudaArray:
@@ -281,7 +281,7 @@ def cast(array: Any, dtype: dtypes.dtype) -> Any:
     return converted
 
 
-def copy(array: Any) -> Any:
+def copy(array: Any) -> Array:
     """The same values in new, contiguous memory."""
     if type(array) is CudaArray:
         return array.copy()
@@ -338,14 +338,14 @@ def _order_of(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...]) -> t
     return None if order == tuple(range(len(shape))) or 0 in shape else order
 
 
-def in_order(make: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...], order: tuple[int, ...] | None) -> Any:
+def in_order(make: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...], order: tuple[int, ...] | None) -> Array:
     """`make(shape)`, which is row-major, with its dims in memory as `order` says."""
     if not order:
         return make(shape)
     return turned(make(tuple([shape[dim] for dim in order])), order)
 
 
-def turned(array: Any, order: tuple[int, ...]) -> Any:
+def turned(array: Any, order: tuple[int, ...]) -> Array:
     """An array whose dims come in this order, with its dims as they were before."""
     return array.transpose(tuple([order.index(dim) for dim in range(len(order))]))
 

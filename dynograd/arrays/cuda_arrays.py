@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -380,16 +381,16 @@ class CudaArray:
 def _install_operators() -> None:
     """Arithmetic as NumPy's arrays have it, by `operations.elementwise(name, *operands)`."""
 
-    def forward(name: str) -> Any:
+    def forward(name: str) -> Callable[..., Any]:
         return lambda self, other: operations.elementwise(name, self, other)
 
-    def reflected(name: str) -> Any:
+    def reflected(name: str) -> Callable[..., Any]:
         return lambda self, other: operations.elementwise(name, other, self)
 
-    def unary(name: str) -> Any:
+    def unary(name: str) -> Callable[..., Any]:
         return lambda self: operations.elementwise(name, self)
 
-    def into(name: str) -> Any:
+    def into(name: str) -> Callable[..., Any]:
         def operator(self: CudaArray, other: Any) -> CudaArray:
             operations.copy_into(self, operations.elementwise(name, self, other))
             return self

@@ -171,7 +171,7 @@ class OutputNode(Node):
     def __init__(self, parent: Node, number: int) -> None:
         self.edges, self.attrs, self.seq, self.hooks = (parent,), number, next_seq(), None
 
-    def apply(self, g: Any) -> Any:
+    def apply(self, g: Any) -> tuple[Partial]:
         return (Partial({self.attrs: g}),)
 
     apply_graph = apply

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd import arrays
+from dynograd.arrays import Array
 from dynograd.autograd.nodes import Node
 
 __all__ = ["Packed", "map_saved", "pack_node"]
@@ -23,7 +24,7 @@ class Packed:
     def __init__(self, content: Any, unpack: Callable[[Any], Any]) -> None:
         self.held, self.unpack = content, unpack
 
-    def array(self) -> Any:
+    def array(self) -> Array:
         return self.unpack(self.held)
 
 
@@ -67,7 +68,7 @@ def _packed_class(plain: type[Node]) -> type[Node]:
     if packed is not None:
         return packed
 
-    def restored(rule: Any) -> Any:
+    def restored(rule: Any) -> Callable[..., Any]:
         def run(node: Any, g: Any) -> Any:
             kept = [(name, getattr(node, name)) for name in node.saved_names]
             try:
@@ -88,5 +89,5 @@ def _packed_class(plain: type[Node]) -> type[Node]:
     return packed
 
 
-def _unpacked(value: Any) -> Any:
+def _unpacked(value: Any) -> Array | None:
     return value.array() if type(value) is Packed else value

@@ -120,7 +120,7 @@ def _line_of(write: tuple[int, Any, Any]) -> str:
     return line_text(code if reached is None else (code, reached))
 
 
-def _region_of(array: Any, owner: Any) -> Any:
+def _region_of(array: Any, owner: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
     """Which of the owner's bytes an array has: None for all."""
     if owner is array or (owner is array.base and arrays.owns_memory(array)):
         return None

@@ -10,6 +10,7 @@ from einops.layers._einmix import _EinmixMixin
 from dynograd import nn
 from dynograd.ops.matmul.contractions import einsum
 from dynograd.tensor.creation import empty
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["EinMix", "Rearrange", "Reduce"]
 
@@ -22,7 +23,7 @@ class Rearrange(RearrangeMixin, nn.Module):
     dynograd.Size([1, 4, 2, 3])
     """
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return self._apply_recipe(input)
 
 
@@ -34,7 +35,7 @@ class Reduce(ReduceMixin, nn.Module):
     tensor([[1., 1., 1.]])
     """
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return self._apply_recipe(input)
 
 
@@ -56,7 +57,7 @@ class EinMix(_EinmixMixin, nn.Module):
         self.pre_rearrange = Rearrange(before, **before_lengths) if before is not None else None
         self.post_rearrange = Rearrange(after, **after_lengths) if after is not None else None
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         if self.pre_rearrange is not None:
             input = self.pre_rearrange(input)
         result = einsum(self.einsum_pattern, input, self.weight)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 
+from dynograd.arrays import Array
 from dynograd.base.random_streams import Generator
 from dynograd.data.sampler import Sampler, batch_count, check_count
 from dynograd.data.seeding import draw_seed, mix
@@ -176,7 +177,7 @@ _POOL = 10_000
 _ANY = 1 << 40  # samples in a batch: as many as the budget allows
 
 
-def _as_lengths(who: str, lengths: Any) -> Any:
+def _as_lengths(who: str, lengths: Any) -> Array:
     numbers = numpy.asarray(lengths.array if isinstance(lengths, Tensor) else lengths)
     if numbers.ndim != 1 or numbers.size == 0 or numbers.dtype.kind not in "iuf" or not bool((numbers >= 0).all()):
         raise ValueError(

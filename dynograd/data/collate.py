@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from dynograd.arrays import buffers
+from dynograd.arrays import Array, buffers
 from dynograd.base import dtypes
 from dynograd.errors import ShapeError
 from dynograd.ops.layout.joins import stack
@@ -134,7 +134,7 @@ class MakingIn:
 _empty: list[Callable] = [buffers.empty]
 
 
-def make_empty(shape: tuple, dtype: Any) -> Any:
+def make_empty(shape: tuple, dtype: Any) -> Array:
     """An array to be written, for a batch."""
     return _empty[0](shape, dtype)
 

@@ -31,7 +31,7 @@ class _Functions:
 
     functions: dict[str, Callable]
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Callable[..., Any]:
         if name in type(self).functions:
             return functools.partial(type(self).functions[name], self)
         raise AttributeError(

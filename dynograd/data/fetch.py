@@ -46,7 +46,7 @@ def make_fetch(
     stop: Stop,
     seeder: Seeder,
     empty: Callable | None = None,
-) -> Any:
+) -> IterableFetch | MapFetch:
     """The fetch of one epoch, for either style of data set. `empty` makes the arrays of batches (see `collate.MakingIn`)."""
     if isinstance(dataset, IterableDataset):
         seed = mix(mix(seed, _STREAM), worker_id)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy
 
+from dynograd.arrays import Array
 from dynograd.data.dataset import Dataset
 from dynograd.data.memory_files import shared_descriptor
 from dynograd.tensor.tensor import Tensor, wrap
@@ -292,7 +293,7 @@ def _lists(values: list) -> _Column | None:
     return _Nested(values) if kinds or any(values) else None
 
 
-def _offsets_of(lengths: list[int]) -> Any:
+def _offsets_of(lengths: list[int]) -> Array:
     offsets = numpy.zeros(len(lengths) + 1, numpy.int64)
     numpy.cumsum(lengths, out=offsets[1:])
     return offsets

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy
 
-from dynograd.arrays import buffers
+from dynograd.arrays import Array, buffers
 from dynograd.data.memory_files import shared_descriptor
 from dynograd.errors import GradientError, user_level
 from dynograd.tensor.tensor import Tensor, wrap
@@ -388,11 +388,11 @@ def _dtype(told: str | bytes) -> Any:
     return numpy.dtype(told) if isinstance(told, str) else pickle.loads(told)
 
 
-def _view(memory: Any, offset: int, dtype: str | bytes, shape: tuple) -> Any:
+def _view(memory: Any, offset: int, dtype: str | bytes, shape: tuple) -> Array:
     return numpy.ndarray(shape, _dtype(dtype), memory, offset)
 
 
-def _copied(view: Any) -> Any:
+def _copied(view: Any) -> Array:
     copy = buffers.empty(view.shape, view.dtype)
     numpy.copyto(copy, view)
     return copy

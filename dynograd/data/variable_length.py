@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.data import collate
 from dynograd.errors import ShapeError
@@ -165,7 +166,9 @@ class Joining:
 
     def _rows(self, column: list, where: str) -> tuple[list, list[int], Any, tuple]:
         """The sequences as arrays, their lengths, dtype and sizes but the first."""
-        rows = [sample.array if type(sample) is Tensor else self._as_array(sample, where) for sample in column]
+        rows: list[Any] = [
+            sample.array if type(sample) is Tensor else self._as_array(sample, where) for sample in column
+        ]
         like = next((row for row in rows if row is not None), numpy.zeros(0, numpy.int64))
         rows = [like[:0] if row is None else row for row in rows]
         rest = like.shape[1:]
@@ -185,7 +188,7 @@ class Joining:
             kind = dtype.numpy
         return rows, [len(row) for row in rows], kind, rest
 
-    def _as_array(self, value: Any, where: str) -> Any:
+    def _as_array(self, value: Any, where: str) -> Array | None:
         """None for an empty list, which says nothing about dtype and sizes."""
         if isinstance(value, (list, tuple)) and len(value) == 0:
             return None
@@ -252,7 +255,7 @@ class Ragging(Joining):
         self.counts = (elements + len(values), places + len(values))
         return (RaggedTensor(wrap(values), offsets=offsets),)
 
-    def _whole(self, joined: tuple) -> Any:
+    def _whole(self, joined: tuple) -> Tensor:
         return joined[0]
 
     def __repr__(self) -> str:

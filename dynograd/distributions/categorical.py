@@ -67,7 +67,7 @@ class Categorical(Distribution):
         return self.__dict__["probs"] if "probs" in self.__dict__ else self.__dict__["logits"]
 
     @property
-    def param_shape(self) -> Any:
+    def param_shape(self) -> Size:
         """(*batch_shape, K)."""
         return self._given.shape
 

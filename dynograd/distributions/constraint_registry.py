@@ -39,7 +39,7 @@ class ConstraintRegistry:
     def __init__(self) -> None:
         self._registry: dict[type, Callable[[Any], Transform]] = {}
 
-    def register(self, constraint: Any, factory: Any = None) -> Any:
+    def register(self, constraint: Any, factory: Any = None) -> Callable[..., Any]:
         """Registers a function for constraints of a type (given as the type, or as one of them); also a decorator."""
         if factory is None:
             return lambda decorated: self.register(constraint, decorated)
@@ -61,8 +61,8 @@ class ConstraintRegistry:
 biject_to, transform_to = ConstraintRegistry(), ConstraintRegistry()
 
 
-def _both(*kinds: Any) -> Any:
-    def register(factory: Any) -> Any:
+def _both(*kinds: Any) -> Callable[..., Any]:
+    def register(factory: Any) -> Callable[..., Any]:
         for kind in kinds:
             biject_to.register(kind, factory)
             transform_to.register(kind, factory)

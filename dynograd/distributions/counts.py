@@ -16,6 +16,7 @@ from dynograd.ops.elementwise.activations import logsigmoid, sigmoid
 from dynograd.ops.elementwise.choices import where
 from dynograd.ops.elementwise.special_functions import lgamma
 from dynograd.tensor.creation import ones_like, zeros
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Multinomial", "NegativeBinomial"]
 
@@ -52,7 +53,7 @@ class NegativeBinomial(Distribution):
         return self._expanded(batch_shape, _instance, "total_count", "probs", "logits")
 
     @lazy_property
-    def logits(self) -> Any:
+    def logits(self) -> Tensor:
         """Log-odds of a success."""
         return probs_to_logits(self.probs, is_binary=True)
 
@@ -67,7 +68,7 @@ class NegativeBinomial(Distribution):
         return self.total_count.shape
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self.total_count * self.logits.exp()
 
     @property
@@ -75,7 +76,7 @@ class NegativeBinomial(Distribution):
         return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         return self.mean / sigmoid(-self.logits)
 
     def sample(self, sample_shape: Any = ()) -> Any:
@@ -83,7 +84,7 @@ class NegativeBinomial(Distribution):
             rate = Gamma(self.total_count, (-self.logits).exp(), validate_args=False).sample(sample_shape)
             return poisson_numbers(rate)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         count, logits = self.total_count, self.logits
@@ -124,12 +125,12 @@ class Multinomial(Distribution):
         return constraints.multinomial(self.total_count)
 
     @property
-    def logits(self) -> Any:
+    def logits(self) -> Tensor:
         """Log-probabilities of the classes."""
         return self._categorical.logits
 
     @property
-    def probs(self) -> Any:
+    def probs(self) -> Tensor:
         """Probabilities of the classes."""
         return self._categorical.probs
 
@@ -139,14 +140,14 @@ class Multinomial(Distribution):
         return self._categorical.param_shape
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self.probs * self.total_count
 
     @property
     def variance(self) -> Any:
         return self.total_count * self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: Any = ()) -> Tensor:
         shape = (sample_shape,) if isinstance(sample_shape, int) else tuple(sample_shape)
         drawn = self._categorical.sample((self.total_count, *shape))
         drawn = drawn.permute(*range(1, drawn.ndim), 0)
@@ -154,14 +155,14 @@ class Multinomial(Distribution):
         counts = zeros(self._extended_shape(shape), dtype=like.dtype, device=like.device)
         return counts.scatter_add(-1, drawn, ones_like(drawn).to(like.dtype))
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         logits = where((value == 0) & (self.logits == -float("inf")), self.logits.detach() * 0, self.logits)
         logits = where(logits != logits, logits.detach().nan_to_num(nan=0.0), logits)
         return lgamma(value.sum(-1) + 1) - lgamma(value + 1).sum(-1) + (logits * value).sum(-1)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         n = self.probs.new_full((), self.total_count)
         each = Binomial(self.total_count, probs=self.probs, validate_args=False)
         support: Any = each.enumerate_support(expand=False)[1:]

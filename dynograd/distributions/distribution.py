@@ -59,12 +59,12 @@ class Distribution:
         Distribution._validate_args = value
 
     @property
-    def batch_shape(self) -> Any:
+    def batch_shape(self) -> Size:
         """Shape of the batch of independent variables."""
         return self._batch_shape
 
     @property
-    def event_shape(self) -> Any:
+    def event_shape(self) -> Size:
         """Shape of one value."""
         return self._event_shape
 
@@ -126,7 +126,7 @@ class Distribution:
 
     # --- for the families ---------------------------------------------------------------------------------------------------
 
-    def _extended_shape(self, sample_shape: Any = ()) -> Any:
+    def _extended_shape(self, sample_shape: Any = ()) -> Size:
         shape = (sample_shape,) if isinstance(sample_shape, int) else tuple(sample_shape)
         return Size((*shape, *self._batch_shape, *self._event_shape))
 

@@ -17,13 +17,14 @@ from dynograd.ops.elementwise.choices import where
 from dynograd.ops.elementwise.special_functions import digamma, lgamma
 from dynograd.tensor.creation import full_like
 from dynograd.tensor.randomness import rand, randn
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Cauchy", "FisherSnedecor", "GeneralizedPareto", "HalfCauchy", "Pareto", "StudentT"]
 
 _NAN, _INF = float("nan"), float("inf")
 
 
-def where_or(condition: Any, value: Any, other: float) -> Any:
+def where_or(condition: Any, value: Any, other: float) -> Tensor:
     """`value` where the condition holds, elsewhere a number."""
     return where(condition, value, full_like(value.detach(), other))
 
@@ -47,7 +48,7 @@ class Cauchy(Distribution):
         return self._expanded(batch_shape, _instance, "loc", "scale")
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self.loc.detach() * 0 + _NAN
 
     @property
@@ -58,24 +59,24 @@ class Cauchy(Distribution):
     def variance(self) -> Any:
         return self.loc.detach() * 0 + _INF
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
         u = rand(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
         return self.icdf(u)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         return -math.log(math.pi) - self.scale.log() - (((value - self.loc) / self.scale) ** 2).log1p()
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Any) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         return ((value - self.loc) / self.scale).atan() / math.pi + 0.5
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Any) -> Tensor:
         return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         return math.log(4 * math.pi) + self.scale.log()
 
 
@@ -94,12 +95,12 @@ class HalfCauchy(TransformedDistribution):
         super().__init__(Cauchy(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
 
     @property
-    def scale(self) -> Any:
+    def scale(self) -> Tensor:
         """The median."""
         return self.base_dist.scale
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self.scale.detach() * 0 + _INF
 
     @property
@@ -110,20 +111,20 @@ class HalfCauchy(TransformedDistribution):
     def variance(self) -> Any:
         return self.base_dist.variance
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         return where_or(value >= 0, self.base_dist.log_prob(value) + math.log(2), -_INF)
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Any) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         return 2 * self.base_dist.cdf(value) - 1
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Any) -> Tensor:
         return self.base_dist.icdf((value + 1) / 2)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         return self.base_dist.entropy() - math.log(2)
 
 
@@ -146,7 +147,7 @@ class StudentT(Distribution):
         return self._expanded(batch_shape, _instance, "df", "loc", "scale")
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return where_or(self.df > 1, self.loc, _NAN)
 
     @property
@@ -154,18 +155,18 @@ class StudentT(Distribution):
         return self.loc
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         some = where(self.df > 2, self.df, self.df * 0 + 3)
         finite = where_or(self.df > 2, self.scale**2 * some / (some - 2), _INF)
         return where_or(self.df > 1, finite, _NAN)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         noise = randn(shape, dtype=self.df.dtype, device=self.df.device)
         squares = Chi2(self.df, validate_args=False).rsample(sample_shape)
         return self.loc + self.scale * noise * (squares / self.df).rsqrt()
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         y = (value - self.loc) / self.scale
@@ -173,7 +174,7 @@ class StudentT(Distribution):
         norm = self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi) + lgamma(0.5 * self.df) - lgamma(half)
         return -half * (y**2 / self.df).log1p() - norm
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         half = 0.5 * (self.df + 1.0)
         beta = lgamma(0.5 * self.df) + 0.5 * math.log(math.pi) - lgamma(half)
         return self.scale.log() + half * (digamma(half) - digamma(0.5 * self.df)) + 0.5 * self.df.log() + beta
@@ -198,7 +199,7 @@ class FisherSnedecor(Distribution):
         return self._expanded(batch_shape, _instance, "df1", "df2")
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         some = where_or(self.df2 > 2, self.df2, _NAN)
         return some / (some - 2)
 
@@ -207,17 +208,17 @@ class FisherSnedecor(Distribution):
         return where_or(self.df1 > 2, (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2), _NAN)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         some = where_or(self.df2 > 4, self.df2, _NAN)
         return 2 * some**2 * (self.df1 + some - 2) / (self.df1 * (some - 2) ** 2 * (some - 4))
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
         above = Gamma(0.5 * self.df1, self.df1, validate_args=False).rsample(sample_shape)
         below = Gamma(0.5 * self.df2, self.df2, validate_args=False).rsample(sample_shape)
         tiny = float(dtypes.finfo(self.df1.dtype).tiny)
         return (above / below.clamp(min=tiny)).clamp(min=tiny)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         half1, half2, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
@@ -244,7 +245,7 @@ class Pareto(TransformedDistribution):
         return Pareto(self.scale.expand(batch_shape), self.alpha.expand(batch_shape), validate_args=False)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         a = self.alpha.clamp(min=1)
         return a * self.scale / (a - 1)
 
@@ -253,7 +254,7 @@ class Pareto(TransformedDistribution):
         return self.scale
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         a = self.alpha.clamp(min=2)
         return self.scale**2 * a / ((a - 1) ** 2 * (a - 2))
 
@@ -261,7 +262,7 @@ class Pareto(TransformedDistribution):
     def support(self) -> Any:
         return constraints.greater_than_eq(self.scale)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         return (self.scale / self.alpha).log() + 1 + self.alpha.reciprocal()
 
 
@@ -288,27 +289,27 @@ class GeneralizedPareto(Distribution):
         return constraints.interval(self.loc, top)
 
     @property
-    def _flat(self) -> Any:
+    def _flat(self) -> Tensor:
         """Where the concentration is 0, as far as the formulas are concerned."""
         return self.concentration.abs() < 1e-12
 
     @property
-    def _divisor(self) -> Any:
+    def _divisor(self) -> Tensor:
         return where(self._flat, self.concentration.detach() * 0 + 1, self.concentration)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
         return self.icdf(rand(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device))
 
-    def _log_survival(self, value: Any) -> Any:
+    def _log_survival(self, value: Any) -> Tensor:
         z = (value - self.loc) / self.scale
         return where(self._flat, -z, -(self._divisor * z).log1p() / self._divisor)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         return (1 + self.concentration) * self._log_survival(value) - self.scale.log()
 
-    def log_survival_function(self, value: Any) -> Any:
+    def log_survival_function(self, value: Any) -> Tensor:
         """Logarithm of the probability of a value > `value`."""
         if self._validate_args:
             self._validate_sample(value)
@@ -318,15 +319,15 @@ class GeneralizedPareto(Distribution):
         """Logarithm of `cdf`."""
         return (-self.log_survival_function(value).exp()).log1p()
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Any) -> Tensor:
         return -self.log_survival_function(value).expm1()
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Any) -> Tensor:
         rest = -(-value).log1p()
         return self.loc + self.scale * where(self._flat, rest, (self._divisor * rest).expm1() / self._divisor)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         c = self.concentration
         return where_or(c < 1, self.loc + self.scale / (1 - where(c < 1, c, c.detach() * 0)), _INF)
 
@@ -335,10 +336,10 @@ class GeneralizedPareto(Distribution):
         return self.loc
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         c = self.concentration
         low = where(c < 0.5, c, c.detach() * 0)
         return where_or(c < 0.5, self.scale**2 / ((1 - low) ** 2 * (1 - 2 * low)), _INF)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         return self.scale.log() + self.concentration + 1

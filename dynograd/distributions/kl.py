@@ -46,7 +46,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
         if not (isinstance(type_, type) and issubclass(type_, Distribution)):
             raise TypeError(f"Expected {name} to be a Distribution subclass but got {type_}")
 
-    def register(rule: Any) -> Any:
+    def register(rule: Any) -> Callable[..., Any]:
         _rules[type_p, type_q] = rule
         return rule
 

@@ -17,6 +17,7 @@ from dynograd.distributions.utils import broadcast_all
 from dynograd.distributions.vector_transforms import StickBreakingTransform
 from dynograd.ops.elementwise.special_functions import digamma, lgamma
 from dynograd.tensor.creation import ones_like
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["HalfNormal", "InverseGamma", "Kumaraswamy", "LogisticNormal", "Weibull"]
 
@@ -38,12 +39,12 @@ class HalfNormal(TransformedDistribution):
         super().__init__(Normal(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
 
     @property
-    def scale(self) -> Any:
+    def scale(self) -> Tensor:
         """Standard deviation of x."""
         return self.base_dist.scale
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self.scale * math.sqrt(2 / math.pi)
 
     @property
@@ -51,23 +52,23 @@ class HalfNormal(TransformedDistribution):
         return self.scale.detach() * 0
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         return self.scale**2 * (1 - 2 / math.pi)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Any) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         return where_or(value >= 0, self.base_dist.log_prob(value) + math.log(2), -float("inf"))
 
-    def cdf(self, value: Any) -> Any:
+    def cdf(self, value: Any) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         return 2 * self.base_dist.cdf(value) - 1
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: Any) -> Tensor:
         return self.base_dist.icdf((value + 1) / 2)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         return self.base_dist.entropy() - math.log(2)
 
 
@@ -87,17 +88,17 @@ class InverseGamma(TransformedDistribution):
         super().__init__(base, PowerTransform(-1.0), validate_args=validate_args)
 
     @property
-    def concentration(self) -> Any:
+    def concentration(self) -> Tensor:
         """Shape of the gamma numbers."""
         return self.base_dist.concentration
 
     @property
-    def rate(self) -> Any:
+    def rate(self) -> Tensor:
         """Inverse scale of the gamma numbers."""
         return self.base_dist.rate
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return where_or(self.concentration > 1, self.rate / (self.concentration - 1), float("inf"))
 
     @property
@@ -105,11 +106,11 @@ class InverseGamma(TransformedDistribution):
         return self.rate / (self.concentration + 1)
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         a = self.concentration
         return where_or(a > 2, self.rate**2 / ((a - 1) ** 2 * (a - 2)), float("inf"))
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         a = self.concentration
         return a + self.rate.log() + lgamma(a) - (1 + a) * digamma(a)
 
@@ -134,11 +135,11 @@ class Weibull(TransformedDistribution):
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return Weibull(self.scale.expand(batch_shape), self.concentration.expand(batch_shape), validate_args=False)
 
-    def _moment(self, order: int) -> Any:
+    def _moment(self, order: int) -> Tensor:
         return self.scale**order * lgamma(1 + order * self.concentration_reciprocal).exp()
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self._moment(1)
 
     @property
@@ -146,10 +147,10 @@ class Weibull(TransformedDistribution):
         return self.scale * ((self.concentration - 1) / self.concentration) ** self.concentration_reciprocal
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         return self._moment(2) - self._moment(1) ** 2
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         return _EULER * (1 - self.concentration_reciprocal) + (self.scale * self.concentration_reciprocal).log() + 1
 
 
@@ -179,12 +180,12 @@ class Kumaraswamy(TransformedDistribution):
             self.concentration1.expand(batch_shape), self.concentration0.expand(batch_shape), validate_args=False
         )
 
-    def _moment(self, order: int) -> Any:
+    def _moment(self, order: int) -> Tensor:
         a, b = 1 + order / self.concentration1, self.concentration0
         return (b.log() + lgamma(a) + lgamma(b) - lgamma(a + b)).exp()
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> Tensor:
         return self._moment(1)
 
     @property
@@ -194,10 +195,10 @@ class Kumaraswamy(TransformedDistribution):
         return where_or((a >= 1) & (b >= 1) & (a * b > 1), inner, float("nan"))
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> Tensor:
         return self._moment(2) - self._moment(1) ** 2
 
-    def entropy(self) -> Any:
+    def entropy(self) -> Tensor:
         a, b = self.concentration1, self.concentration0
         return 1 - 1 / b + (1 - 1 / a) * (digamma(b + 1) + _EULER) - a.log() - b.log()
 

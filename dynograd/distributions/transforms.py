@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from dynograd.base.shapes import Size
 from dynograd.distributions import constraints
 from dynograd.distributions.independent import sum_rightmost
 from dynograd.ops.elementwise.activations import sigmoid, softplus
@@ -95,11 +96,11 @@ class Transform:
         """log |dy/dx| at x, of which y is the image."""
         raise NotImplementedError(f"{type(self).__name__}: log_abs_det_jacobian is not defined.")
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Any) -> Size:
         """The shape of the image of values of `shape`."""
         return shape
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Any) -> Size:
         """The shape that has an image of `shape`."""
         return shape
 
@@ -195,7 +196,7 @@ class ComposeTransform(Transform):
             x = image
         return total
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Any) -> Size:
         for part in self.parts:
             shape = part.forward_shape(shape)
         return shape

@@ -56,10 +56,10 @@ class StickBreakingTransform(Transform):
         x = x - self._offsets(x.shape[-1], x)
         return (-x + logsigmoid(x) + y[..., :-1].log()).sum(-1)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Any) -> Size:
         return Size((*shape[:-1], shape[-1] + 1))
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Any) -> Size:
         return Size((*shape[:-1], shape[-1] - 1))
 
 
@@ -124,7 +124,7 @@ class CorrCholeskyTransform(Transform):
         shares = tril_matrix_to_vec(left, diag=-2)
         return 0.5 * shares.log().sum(-1) - 2 * (x + softplus(-2 * x) - math.log(2.0)).sum(-1)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Any) -> Size:
         count = shape[-1]
         size = round((0.25 + 2 * count) ** 0.5 + 0.5)
         if size * (size - 1) // 2 != count:
@@ -133,7 +133,7 @@ class CorrCholeskyTransform(Transform):
             )
         return Size((*shape[:-1], size, size))
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Any) -> Size:
         if len(shape) < 2 or shape[-1] != shape[-2]:
             raise ValueError(f"CorrCholeskyTransform: expected square matrices, got shape {tuple(shape)}.")
         return Size((*shape[:-2], shape[-1] * (shape[-1] - 1) // 2))
@@ -163,14 +163,14 @@ class ReshapeTransform(Transform):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return x.new_zeros(tuple(x.shape[: x.ndim - len(self.in_shape)]))
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Any) -> Size:
         return self._changed(shape, self.in_shape, self.out_shape)
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Any) -> Size:
         return self._changed(shape, self.out_shape, self.in_shape)
 
     @staticmethod
-    def _changed(shape: Any, old: Any, new: Any) -> Any:
+    def _changed(shape: Any, old: Any, new: Any) -> Size:
         cut = len(shape) - len(old)
         if cut < 0 or tuple(shape[cut:]) != tuple(old):
             raise ValueError(

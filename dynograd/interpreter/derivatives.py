@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from dynograd.arrays import CudaArray, ndarray
+from dynograd.arrays import Array, CudaArray, ndarray
 from dynograd.autograd.nodes import Node
 from dynograd.base import dtypes
 from dynograd.base.generated_sources import run_written
@@ -42,15 +42,13 @@ def make_elementwise_node(op: Op, texts: dict[str, Callable[[], str]]) -> type[N
     """The node's class; the rules are among `texts`."""
     if op.name in node_classes:
         return node_classes[op.name]
-    saves = elementwise_saves(op)
+    saves = tuple(elementwise_saves(op))
     title = "".join(part.capitalize() for part in op.name.split("_")) + "Backward0"
-    made = type(
-        title, (Node,), {"__slots__": (*saves, "adapt"), "saved_names": tuple(saves), "drops": tuple(saves), "op": op}
-    )
-    made.apply = _rule(op, f"op/{op.name}", texts, "apply", fused=backward_of(op))  # type: ignore[method-assign]
-    made.apply_graph = _rule(op, f"op/{op.name}", texts, "apply_graph")  # type: ignore[method-assign]
-    node_classes[op.name] = made
-    return made
+    body = {"__slots__": (*saves, "adapt"), "saved_names": saves, "drops": saves, "op": op}
+    body["apply"] = _rule(op, f"op/{op.name}", texts, "apply", fused=backward_of(op))
+    body["apply_graph"] = _rule(op, f"op/{op.name}", texts, "apply_graph")
+    node_classes[op.name] = node_class = type(title, (Node,), body)
+    return node_class
 
 
 def masked_rules(op: Op, masked: Any) -> tuple[Any, Any]:
@@ -60,7 +58,7 @@ def masked_rules(op: Op, masked: Any) -> tuple[Any, Any]:
     return _rule(op, title, texts, "apply", masked=masked), _rule(op, title, texts, "apply_graph", masked=masked)
 
 
-def _rule(op: Op, title: str, texts: dict[str, Callable[[], str]], rule: str, **names: Any) -> Any:
+def _rule(op: Op, title: str, texts: dict[str, Callable[[], str]], rule: str, **names: Any) -> Callable[..., Any]:
     """A rule of the node as Python, written from the texts of the derivatives."""
     space: dict[str, Any] = {one.name: one.function for one in registry.values() if one.kind != "composed"}
     space |= dict(
@@ -162,16 +160,11 @@ def _widened(value: Any) -> Any:
 
 def _finish(parts: Any, adapt: tuple, edges: tuple) -> tuple:
     """Gradients back in the shape and dtype of the operands: broadcast dims summed, complex ones conjugated back."""
-    found = []
-    for part, wanted, edge in zip(parts, adapt, edges, strict=True):
-        if part is None or edge is None:
-            found.append(None)
-            continue
-        found.append(_fit(part, *wanted))
-    return tuple(found)
+    pairs = zip(parts, adapt, edges, strict=True)
+    return tuple([None if part is None or edge is None else _fit(part, *like) for part, like, edge in pairs])
 
 
-def _fit(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def _fit(value: Any, shape: tuple[int, ...], dtype: Any) -> Array:
     """A gradient, brought to the shape and dtype of the operand that it belongs to."""
     conjugate = getattr(value, "array", value).dtype.kind == "c"
     if conjugate:

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dynograd import arrays
+from dynograd.arrays import Array
 from dynograd.autograd.engine import run_backward
+from dynograd.autograd.nodes import Node
 from dynograd.base.values import TENSORS
 from dynograd.errors import GradientError
 from dynograd.interpreter.shared import tensor_class
@@ -131,7 +133,7 @@ def _batched_grad(
         )
     unused: list[int] = []
 
-    def rows(*parts: Any) -> Any:
+    def rows(*parts: Any) -> tuple[Tensor, ...]:
         found = grad(outputs, inputs, parts, True, create_graph, True, allow_unused, False, materialize_grads)
         unused[:] = [place for place, one in enumerate(found) if one is None]
         kept = [one for one in found if one is not None]
@@ -183,7 +185,7 @@ def _listed(given: Any) -> list[Any]:
     return list(given)
 
 
-def _like(one: Any) -> Any:
+def _like(one: Any) -> Tensor:
     """A tensor with the shape and dtype of a tensor or gradient edge."""
     return one.ownership_token[1] if hasattr(one, "ownership_token") else one
 
@@ -214,7 +216,7 @@ def _others(outputs: Any, seeds: Any) -> bool:
     return any(is_tensor(one) and type(one) not in TENSORS for group in groups for one in group)
 
 
-def _without_history(g: Any) -> Any:
+def _without_history(g: Any) -> Tensor:
     """A gradient that was recorded only so that a type that takes over ops could see it; one that moves keeps its tangent."""
     inner = g
     while _is_batch(inner):
@@ -226,18 +228,18 @@ def _is_batch(tensor: Any) -> bool:
     return hasattr(type(tensor), "__dynograd_in_turn__")
 
 
-def _own(g: Any) -> Any:
+def _own(g: Any) -> Array:
     """A gradient that is a stretched view or a number, as an array of its own."""
     g = arrays.as_result(g)
     return g if arrays.owns_memory(g) else _copied(g)
 
 
-def _copied(g: Any) -> Any:
+def _copied(g: Any) -> Array:
     g = arrays.as_result(g)
     return kernel("copies", "copied", g)(g)
 
 
-def _target(who: str, one: Any) -> Any:
+def _target(who: str, one: Any) -> Node | Tensor:
     if hasattr(one, "ownership_token"):
         return one.ownership_token[0]
     if not is_tensor(one):
@@ -276,7 +278,7 @@ def _roots(who: str, outputs: Any, seeds: Any, create_graph: bool) -> list[tuple
     return roots
 
 
-def _seed(who: str, tensor: Tensor, seed: Any, create_graph: bool) -> Any:
+def _seed(who: str, tensor: Tensor, seed: Any, create_graph: bool) -> Tensor | Array:
     array = tensor.array
     if seed is None:
         if array.size != 1:
@@ -308,5 +310,5 @@ def _seed(who: str, tensor: Tensor, seed: Any, create_graph: bool) -> Any:
             f"{seed.dtype} and the output {tensor.dtype}. Convert it, e.g. gradient.to(y.dtype)."
         )
     if create_graph:
-        return seed if seed.array.dtype == array.dtype else seed.to(tensor.dtype)  # type: ignore[attr-defined]
+        return seed if seed.array.dtype == array.dtype else seed.to(tensor.dtype)
     return arrays.cast(seed.array, tensor.dtype)

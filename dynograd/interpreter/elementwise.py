@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 from numpy import array as array_of_number
 
+from dynograd.arrays import Array
 from dynograd.arrays.cuda_arrays import CudaArray, HostReadError
 from dynograd.base.dtypes import get_default_dtype
 from dynograd.interpreter.derivatives import elementwise_saves, make_elementwise_node, rule_texts
@@ -139,17 +140,17 @@ def elementwise_names(op: Op) -> dict[str, Any]:
     )
 
 
-def _large_stub(op: Op, fast: Any) -> Any:
+def _large_stub(op: Op, fast: Any) -> Callable[..., Any]:
     """The op on large arrays; at its first call it takes its own place in the op's function."""
 
-    def load(*arguments: Any) -> Any:
+    def load(*arguments: Any) -> Array:
         large = op.function.__globals__["large"] = large_of(op, fast)
         return large(*arguments)
 
     return load
 
 
-def _gpu_stub(op: Op) -> Any:
+def _gpu_stub(op: Op) -> Callable[..., Any]:
     """The op's kernel on a GPU; at its first call it takes its own place in the op's function."""
 
     def load(*arguments: Any) -> Any:
@@ -257,7 +258,7 @@ def _wide_lines(
     same = " and ".join(f"{name}.dtype is {values[0]}.dtype" for name in values[1:])
     floats = _fast_dtype(op, with_complex).format(array=values[0])
     ready = {"select": f"{operands[0]}.dtype is BOOL", "integer": f"{values[0]}.dtype.kind in 'biu'"}.get(
-        op.promote, floats
+        op.promote or "", floats
     )
     lines += [
         f"    elif {' and '.join(raw.values())}:",

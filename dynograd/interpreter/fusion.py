@@ -8,6 +8,7 @@ and the text do the work.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -99,7 +100,7 @@ _KEPT = 1 << 16
 _WITHOUT_LOOP = frozenset({"zeroed", "round_decimals"})
 
 
-def large_of(op: Op, fast: Any) -> Any:
+def large_of(op: Op, fast: Any) -> Callable[..., Any]:
     """The op on large arrays, `large(operands..., statics...)`: its loop, or the kernel `fast` where no loop fits."""
     loop = _forward(op.name)
     if loop is None or not (loop.supports(F32) or loop.supports(F64)):
@@ -123,7 +124,7 @@ def large_of(op: Op, fast: Any) -> Any:
             return fast(*arguments)
         if kind is F32 or (kind is F64 and not native):
             try:
-                found = loop(operands, arguments[count:])  # type: ignore[misc]
+                found = loop(operands, arguments[count:])
             except (TypeError, ValueError):  # statics that are no numbers; shapes that do not broadcast
                 found = None
             if found is not None:
@@ -133,7 +134,7 @@ def large_of(op: Op, fast: Any) -> Any:
     return large
 
 
-def _kept(function: Any) -> Any:
+def _kept(function: Any) -> Callable[..., Any]:
     """A NumPy function that writes large results into kept memory."""
     kinds: dict[Any, Any] = {}
 
@@ -183,7 +184,7 @@ def into_of(op: Op, like: Any) -> tuple[Any, int, Any]:
     return fast if native else None, (least or sys.maxsize) if native else 0, compute
 
 
-def backward_of(op: Op) -> Any:
+def backward_of(op: Op) -> Callable[..., Any]:
     """`fused(node, g)` gives the gradients by one kernel, in the operands' common shape; None where the texts must do it."""
     texts = op.derivative or ()
     loops: dict[Any, Any] = {}

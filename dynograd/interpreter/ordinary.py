@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from dynograd import arrays
-from dynograd.arrays import FLOATING_WARNINGS, as_result, ndarray
+from dynograd.arrays import FLOATING_WARNINGS, Array, as_result, ndarray
 from dynograd.arrays.cuda_arrays import HostReadError, mixed_devices
 from dynograd.autograd.nodes import Node, OutputNode, next_seq
 from dynograd.base import dtypes
@@ -219,20 +220,18 @@ def node_class_of(op: Op) -> type[Node]:
     described = [save.replace(".", "_") for save in op.saves if "." in save and not save.startswith("output.")]
     slots = [*arrays_saved, *described] + (["outputs_like"] if op.outputs is not None else [])
     title = "".join(part.capitalize() for part in op.name.split("_")) + "Backward0"
-    made = type(
-        title,
-        (Node,),
-        {"__slots__": tuple(slots), "saved_names": tuple(arrays_saved), "drops": tuple(arrays_saved), "op": op},
-    )
-    made.apply, made.apply_graph = _apply_of(op), _apply_graph_of(op)  # type: ignore[method-assign]
+    names = tuple(arrays_saved)
+    body = {"__slots__": tuple(slots), "saved_names": names, "drops": names, "op": op}
+    body |= {"apply": _apply_of(op), "apply_graph": _apply_graph_of(op)}
+    node_class: type[Node] = type(title, (Node,), body)
     rule = op.fast_backward_rule or op.backward_rule
     if rule is not None and not op.list_name and op.outputs is None:
-        made.rule = staticmethod(rule)
-    node_classes[op.name] = made
-    return made
+        node_class.rule = staticmethod(rule)
+    node_classes[op.name] = node_class
+    return node_class
 
 
-def _apply_of(op: Op) -> Any:
+def _apply_of(op: Op) -> Callable[..., Any] | None:
     rule = op.fast_backward_rule or op.backward_rule
     if rule is None:
         if op.decomposition is not None:
@@ -244,7 +243,7 @@ def _apply_of(op: Op) -> Any:
         inner = rule
         place = op.array_names.index(op.list_name)
 
-        def rule(g: Any, node: Any, *attrs: Any) -> tuple:  # type: ignore[no-redef]
+        def rule(g: Any, node: Any, *attrs: Any) -> tuple:
             found = inner(g, node, *attrs)
             return (*found[:place], *found[place], *found[place + 1 :])
 
@@ -262,13 +261,13 @@ def _apply_of(op: Op) -> Any:
     return apply
 
 
-def _zeros_beside(parts: dict[int, Any], shape: Any, kind: Any) -> Any:
+def _zeros_beside(parts: dict[int, Any], shape: Any, kind: Any) -> Array:
     """Zeros on the device of the gradients that are there."""
     like = next(iter(parts.values()))
     return arrays.zeros(shape, dtypes.BY_NUM[kind.num], arrays.device_of(getattr(like, "array", like)))
 
 
-def _apply_graph_of(op: Op) -> Any:
+def _apply_graph_of(op: Op) -> Callable[..., Any] | None:
     if op.decomposition is not None:
         return lambda node, g: through_decomposition(node, g, True)
     rule = op.backward_rule
@@ -313,7 +312,7 @@ def _all_tensors(values: Any) -> bool:
     return all([type(value) in TENSORS for value in values])
 
 
-def outputs_of(op: Op) -> Any:
+def outputs_of(op: Op) -> Callable[..., Any] | None:
     if op.outputs is None:
         return None
     pack = tuple if op.outputs == "list" else partial(tuple.__new__, named_outputs(op))

@@ -7,6 +7,7 @@ where PyTorch's have one, as the field `out` of their rows says. `public_forms` 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from dynograd import arrays
@@ -53,7 +54,7 @@ def out_form(function: Any) -> Any:
 _forms: dict[Any, Any] = {}
 
 
-def _into_of(function: Any, entry: Op) -> Any:
+def _into_of(function: Any, entry: Op) -> Callable[..., Any]:
     """`into(out, ...)`, which writes what the function gives for the other arguments."""
     straight = straight_form(entry, entry.name)
 

@@ -62,10 +62,10 @@ def _as_instance(cls: type, result: Any, args: tuple) -> Any:
                 return result
             except TypeError:  # a class with __slots__ of its own
                 pass
-        return result.as_subclass(cls)  # type: ignore[attr-defined]
+        return result.as_subclass(cls)
     if isinstance(result, (tuple, list)) and kind.__module__ != "dynograd.base.shapes":
         made = [_as_instance(cls, one, args) for one in result]
-        return kind._make(made) if hasattr(kind, "_make") else kind(made)  # type: ignore[attr-defined]
+        return kind._make(made) if hasattr(kind, "_make") else kind(made)
     return result
 
 
@@ -81,7 +81,7 @@ class OverridingTensor(Tensor):
     def __iter__(self) -> Any:
         if STATE.off or not self.array.ndim:
             return Tensor.__iter__(self)
-        return iter(dispatch(Tensor.unbind, [self], (self, 0), {}))  # type: ignore[attr-defined]
+        return iter(dispatch(Tensor.unbind, [self], (self, 0), {}))
 
 
 PLAIN_CLASSES.add(OverridingTensor)
@@ -106,7 +106,7 @@ def fill_overriding() -> None:
             setattr(OverridingTensor, name, _asking_method(name, value))
 
 
-def _asking_method(name: str, function: Any) -> Any:
+def _asking_method(name: str, function: Any) -> Callable[..., Any]:
     reported = vars(Tensor).get(OPERATORS.get(name, name), function)  # of `x + y`, handlers see Tensor.add
     known_names.setdefault(reported, f"dynograd.Tensor.{name}")
     if isinstance(function, FunctionType) and function.__name__ in ("getitem", "set_item", "reflected"):
@@ -167,7 +167,7 @@ def _of_foreign_types(op: Op, given: dict[str, Any], values: list[Any]) -> Any:
     return dispatch(_method_of(op, given) or public_function[0](op), asked, args, kwargs)
 
 
-def _method_of(op: Op, given: dict[str, Any]) -> Any:
+def _method_of(op: Op, given: dict[str, Any]) -> Callable[..., Any] | None:
     """The method of Tensor that was called, if the first operand is a tensor."""
     name = op.method if isinstance(op.method, str) else op.name
     first = next(iter(given.values()), None)
@@ -183,7 +183,7 @@ def _make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
     Named([1.], requires_grad=True)
     """
     with paused():
-        return data.detach().as_subclass(cls).requires_grad_(require_grad)  # type: ignore[attr-defined]
+        return data.detach().as_subclass(cls).requires_grad_(require_grad)
 
 
 def install_overriding() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy
 
 from dynograd import arrays
-from dynograd.arrays import CudaArray, as_result, ndarray, quietly
+from dynograd.arrays import Array, CudaArray, as_result, ndarray, quietly
 from dynograd.base import dtypes
 from dynograd.base.shapes import broadcast_shapes, check_sizes
 from dynograd.errors import DtypeError, refusal
@@ -20,7 +21,7 @@ scalars64: dict[Any, Any] = {}
 wholes: dict[int, Any] = {}
 
 
-def scalar_of(number: Any, kind: Any) -> Any:
+def scalar_of(number: Any, kind: Any) -> Array:
     """A Python number as a 0-d float array (NumPy adds those faster than numbers); repeated numbers are remembered."""
     try:
         made = numpy.array(number, kind)
@@ -33,7 +34,7 @@ def scalar_of(number: Any, kind: Any) -> Any:
     return made
 
 
-def whole_of(number: int) -> Any:
+def whole_of(number: int) -> Array:
     """A Python int as a 0-d int64 array; repeated ones are remembered.
 
     Raises:
@@ -48,7 +49,7 @@ def whole_of(number: int) -> Any:
     return found
 
 
-def complex_of(number: Any, kind: Any) -> Any:
+def complex_of(number: Any, kind: Any) -> Array | None:
     """A Python number as a 0-d complex array beside an operand of the float or complex dtype `kind`; None for other dtypes."""
     kind = _WITH_COMPLEX.get(kind)
     return None if kind is None else numpy.array(number, kind)
@@ -57,7 +58,7 @@ def complex_of(number: Any, kind: Any) -> Any:
 _WITH_COMPLEX = {F32: C64, F64: C128, C64: C64, C128: C128}
 
 
-def number_array(number: Any, kind: Any) -> Any:
+def number_array(number: Any, kind: Any) -> Array:
     """`scalar_of`, remembered."""
     found = (scalars32 if kind is F32 else scalars64).get(number)
     return scalar_of(number, kind) if found is None else found
@@ -72,7 +73,7 @@ def broadcast_failure(op: Op, operands: tuple, error: Exception) -> Exception:
     return refusal(lambda: check_sizes(op.name, broadcast_shapes(op.name, *shapes))) or error
 
 
-def slow_of(op: Op) -> Any:
+def slow_of(op: Op) -> Callable[..., Any]:
     """Forward with promotion: mixed dtypes, integers where floats come out, half types, numbers."""
 
     def slow(operands: tuple, statics: tuple) -> Any:
@@ -165,7 +166,7 @@ def _keeps_digits(op: Op, operand: Any) -> bool:
     return op.promote != "compare" and not getattr(operand, "ndim", 0)
 
 
-def _as_condition(op: Op, condition: Any) -> Any:
+def _as_condition(op: Op, condition: Any) -> Array:
     if condition.dtype.kind == "b":
         return arrays.as_result(condition)
     if condition.dtype.num == dtypes.uint8.num:

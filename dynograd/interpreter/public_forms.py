@@ -39,7 +39,9 @@ _NUMBERS = frozenset({bool, int, float, complex})
 _NO_TENSORS = _NUMBERS | {str, bytes}
 
 
-def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None, checked: bool = True) -> Any:
+def public_form(
+    function: Any, entry: Op, into: Callable[[], Any] | None = None, checked: bool = True
+) -> Callable[..., Any]:
     """A function that calls an op's own and gets its code when it is first called, as those of ops do.
 
     Args:
@@ -75,7 +77,7 @@ def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None,
 
         known.give(run_written(title, {"function": source}, "function", space, {}, entry.is_of_the_library)[name])
 
-    def choose(kwargs: dict[str, Any]) -> Any:
+    def choose(kwargs: dict[str, Any]) -> Callable[..., Any]:
         write()
         return public
 
@@ -83,15 +85,13 @@ def public_form(function: Any, entry: Op, into: Callable[[], Any] | None = None,
     space: dict[str, Any] = {"__name__": "dynograd"}
     public = written_later(name, title, space, write, choose)
     public.__qualname__, public.__module__, public.__doc__ = name, "dynograd", function.__doc__
-    public.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        _parameters(entry, into is not None), __validate_parameters__=False
-    )
-    public.op = entry  # type: ignore[attr-defined]
+    public.__signature__ = inspect.Signature(_parameters(entry, into is not None), __validate_parameters__=False)
+    public.op = entry
     known = join(public, title, written=False)
     return public
 
 
-def method_form(entry: Op) -> Any:
+def method_form(entry: Op) -> Callable[..., Any]:
     """An op's function as a method: with NumPy's names where it names a dim. Views keep their own, which are called most."""
     family = entry.forward.__module__.rpartition(".")[2]
     of_another = entry.kind == "composed" and "other" in entry.signature.parameters and entry.name.endswith("_as")
@@ -101,7 +101,7 @@ def method_form(entry: Op) -> Any:
     return public_form(entry.function, entry, checked=False)
 
 
-def explained(function: Any) -> Any:
+def explained(function: Any) -> Callable[..., Any]:
     """A function that is no op, with errors from underneath told as those of ops are."""
     names = list(inspect.signature(function).parameters)
 

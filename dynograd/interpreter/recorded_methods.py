@@ -6,6 +6,7 @@ What a recorder knows of a module's methods lies in the module: a dict under `CE
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from dynograd.autograd.modes import MODES
@@ -73,7 +74,7 @@ class Cells(dict):
 
 def recorded_whole(method: Any) -> Any:
     """Decorates a method, such as `forward`, that does the same ops for all inputs of the same shapes: see `dynograd.cell`."""
-    found = standing_before(
+    found: Any = standing_before(
         method, _LINES, dict(own_modes=MODES, own_state=CALLS, own_method=method, own_not_quick=NOT_QUICK)
     )
     if found is not None:
@@ -88,7 +89,7 @@ def recorded_whole(method: Any) -> Any:
     return call
 
 
-def recorded_as(op: str, *parameters: str, through: Any, attributes: tuple[str, ...] = ()) -> Any:
+def recorded_as(op: str, *parameters: str, through: Any, attributes: tuple[str, ...] = ()) -> Callable[..., Any]:
     """Decorates a `forward(self, input)` that is `through.op(input, *its parameters of these names)`, and nothing else.
 
     Args:

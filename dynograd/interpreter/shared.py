@@ -103,7 +103,7 @@ def edge_text(name: str) -> str:
 @cache
 def named_outputs(op: Op) -> Any:
     """The class of the tuples that the op gives."""
-    return namedtuple(op.name, op.outputs)  # type: ignore[misc,arg-type]
+    return namedtuple(op.name, op.outputs)  # type: ignore[arg-type]
 
 
 def plain_of(op: Op) -> Any:

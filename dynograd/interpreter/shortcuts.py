@@ -22,7 +22,7 @@ __all__ = ["parameters_of", "write_shortcut"]
 
 def write_shortcut(face: Callable[..., Any], cuts: tuple[Shortcut, ...]) -> Writing:
     """What gives the source of `face`, and its names."""
-    space = dict(inspect.unwrap(face).__globals__)  # type: ignore[attr-defined]
+    space = dict(inspect.unwrap(face).__globals__)
     space |= dict(several=_several, general=face, **names_for_all())
     for number, cut in enumerate(cuts):
         space |= {f"{name}_{number}" if number else name: value for name, value in _names_of(cut).items()}
@@ -199,7 +199,7 @@ def _names_of(cut: Shortcut) -> dict[str, Any]:
     return used
 
 
-def _kernel_named(text: str) -> Any:
+def _kernel_named(text: str) -> Callable[..., Any]:
     family, _, function = text.partition(".")
     return kernel(family, function, ndarray(0))
 

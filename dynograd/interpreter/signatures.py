@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+from collections.abc import Callable
 from typing import Any
 
 from dynograd.base.generated_sources import run_source
@@ -12,7 +13,7 @@ from dynograd.base.generated_sources import run_source
 __all__ = ["standing_before"]
 
 
-def standing_before(function: Any, lines: str, names: dict[str, Any]) -> Any:
+def standing_before(function: Any, lines: str, names: dict[str, Any]) -> Callable[..., Any] | None:
     """A function with `function`'s parameters and the body `lines`; None where it has other than plain ones.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays
-from dynograd.arrays import storages
+from dynograd.arrays import Array, storages
 from dynograd.autograd.nodes import Node, next_seq
 from dynograd.base import dtypes
 from dynograd.interpreter import with_history
@@ -86,7 +86,7 @@ def refresh_views(base: Tensor, living: list[Tensor]) -> None:
         _renew(view, replayed.node)
 
 
-def replay(source: Any, steps: tuple) -> Any:
+def replay(source: Any, steps: tuple) -> Tensor | Array:
     """The view of `source` that the recorded steps describe; works on arrays and tensors."""
     for entry, statics, number in steps:
         source = entry.function(source, *statics)
@@ -100,19 +100,20 @@ class CopyBackwards(Node):
 
     __slots__ = ()
 
-    def apply(self, g: Any) -> Any:
+    def apply(self, g: Any) -> tuple[Array | None, Array]:
         return arrays.zeros_like(arrays.as_result(g)) if self.needs(0) else None, g
 
-    def apply_graph(self, g: Any) -> Any:
+    def apply_graph(self, g: Any) -> tuple[Tensor | None, Tensor]:
         return wrap(arrays.zeros_like(g.array)) if self.needs(0) else None, g
 
 
 class ViewWrite(Node):
     """The history of a base after a write into one of its views: outside the region the old base, inside the new value."""
 
-    __slots__ = ("strides",)  # of the base, where a step goes by places in memory (`as_strided`)
+    __slots__ = ("strides",)
+    strides: tuple[int, ...] | None  # of the base, where a step goes by places in memory (`as_strided`)
 
-    def apply(self, g: Any) -> Any:
+    def apply(self, g: Any) -> tuple[Array | None, Array | None]:
         g = self._laid_out(arrays.as_result(g))
         inner = replay(g, self.attrs) if self.edges[1] is not None else None
         if inner is not None:
@@ -134,7 +135,7 @@ class ViewWrite(Node):
         arrays.write(made, g)
         return made
 
-    def apply_graph(self, g: Any) -> Any:
+    def apply_graph(self, g: Any) -> tuple[Tensor | None, Tensor | None]:
         if self.strides is not None:
             g = g.contiguous()
         outside = self._laid_out(arrays.ones_like(g.array))

@@ -21,7 +21,7 @@ class _Border(Function):
     """The tensors themselves; in backward `told(gradients)` gives what goes on."""
 
     @staticmethod
-    def forward(ctx: Any, told: Callable[[tuple], Sequence[Any]], *tensors: Any) -> Any:
+    def forward(ctx: Any, told: Callable[[tuple], Sequence[Any]], *tensors: Any) -> tuple[Tensor, ...]:
         ctx.told = told
         ctx.set_materialize_grads(False)
         return tuple(tensor.view_as(tensor) for tensor in tensors)
@@ -108,14 +108,14 @@ def _through(told: Callable, values: Sequence[Any]) -> tuple[list[int], list[Any
     return places, passed
 
 
-def _elements(x: Any) -> Any:
+def _elements(x: Any) -> Tensor:
     """The elements of all rows of a ragged tensor; others as they are."""
     while is_ragged(x):
         x = x.packed
     return x
 
 
-def _rows_like(like: Any, x: Any) -> Any:
+def _rows_like(like: Any, x: Any) -> Tensor:
     return like.with_packed(_rows_like(like.packed, x)) if is_ragged(like) else x
 
 

@@ -6,11 +6,12 @@ from typing import Any
 
 from dynograd.ops.norm.softmaxes import softmax
 from dynograd.tensor.creation import empty_like, zeros_like
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["gumbel_softmax"]
 
 
-def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Any:
+def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """softmax((logits + Gumbel noise) / tau): near a one-hot sample for small `tau`.
 
     Args:

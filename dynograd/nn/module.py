@@ -98,7 +98,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
 
     _wrapped_call_impl = __call__
 
-    def _call_anew(self) -> Any:
+    def _call_anew(self) -> Callable[..., Any]:
         """What a call of a module goes on to that perhaps has hooks; those that have none note it."""
         attributes, now = self.__dict__, CALLS.change
         if self._hooked or "_compiled_call_impl" in attributes:

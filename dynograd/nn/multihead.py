@@ -11,6 +11,7 @@ from dynograd.nn import ragged_attention
 from dynograd.ragged import is_ragged
 from dynograd.tensor import creation
 from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["additive_mask", "multi_head_attention_forward"]
 
@@ -123,7 +124,7 @@ def multi_head_attention_forward(
     return out, attention
 
 
-def additive_mask(who: str, mask: Any, dtype: Any) -> Any:
+def additive_mask(who: str, mask: Any, dtype: Any) -> Tensor | None:
     """A mask as numbers to add to scores: -inf where a bool one says True."""
     if mask is None:
         return None
@@ -165,7 +166,7 @@ def _projected(query: Any, key: Any, value: Any, weight: Any, bias: Any) -> tupl
     return tuple(_ops["linear"](*operands) for operands in zip((query, key, value), weights, biases, strict=True))
 
 
-def _split_heads(x: Any, heads: int) -> Any:
+def _split_heads(x: Any, heads: int) -> Tensor:
     """(L, B, E) as (B, heads, L, E / heads)."""
     steps, batch, width = x.shape
     sizes = heads, width // heads
@@ -173,7 +174,7 @@ def _split_heads(x: Any, heads: int) -> Any:
     return split.permute(1, 2, 0, 3)
 
 
-def _mask(attn_mask: Any, key_padding_mask: Any, q: Any, keys: int, columns: int) -> Any:
+def _mask(attn_mask: Any, key_padding_mask: Any, q: Any, keys: int, columns: int) -> Tensor | None:
     """Both masks as one that broadcasts to (B, heads, L, S); keys added to the given ones are seen by all."""
     batch, heads, rows, _ = q.shape
     attn_mask = additive_mask(_WHO, attn_mask, q.dtype)
@@ -200,7 +201,7 @@ def _mask(attn_mask: Any, key_padding_mask: Any, q: Any, keys: int, columns: int
     return mask if mask is None or columns == keys else _ops["pad"](mask, (0, columns - keys))
 
 
-def _weights(q: Any, k: Any, mask: Any) -> Any:
+def _weights(q: Any, k: Any, mask: Any) -> Tensor:
     scores = (q * (1.0 / math.sqrt(q.shape[-1]))) @ k.transpose(-2, -1)
     if mask is None:
         return _ops["softmax"](scores, -1)

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
+from dynograd.base import devices, dtypes
 from dynograd.base.shapes import Size
 from dynograd.interpreter.override_protocol import disabled_torch_function
 from dynograd.tensor.creation import empty
@@ -124,11 +126,11 @@ class UninitializedTensorMixin:
         self.array = source.data.array
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> dtypes.dtype:
         return self.data.dtype
 
     @property
-    def device(self) -> Any:
+    def device(self) -> devices.device:
         return self.data.device
 
     @property
@@ -181,8 +183,8 @@ class UninitializedTensorMixin:
         return _rebuild, (type(self), self._requires_grad, place, self.dtype)
 
 
-def _converter(name: str) -> Any:
-    def convert(self: Any, *args: Any) -> Any:
+def _converter(name: str) -> Callable[..., Any]:
+    def convert(self: Any, *args: Any) -> Tensor:
         return self._like(getattr(self.data, name)(*args))
 
     convert.__name__ = name
@@ -198,7 +200,7 @@ def _rebuild(kind: Any, requires_grad: bool, device: Any, dtype: Any) -> Any:
     return kind(requires_grad=requires_grad, device=device, dtype=dtype)
 
 
-def _start(kind: Any, tensor: Any) -> Any:
+def _start(kind: Any, tensor: Any) -> Tensor:
     tensor.__class__ = kind
     return tensor
 

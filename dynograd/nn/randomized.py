@@ -12,6 +12,7 @@ from dynograd.ops.image.poolings import picked
 from dynograd.ragged import is_ragged
 from dynograd.tensor.creation import arange
 from dynograd.tensor.randomness import rand
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["fractional_max_pool2d", "fractional_max_pool3d", "rrelu", "rrelu_"]
 
@@ -23,7 +24,7 @@ def rrelu(
     training: bool = False,
     inplace: bool = False,
     generator: Any = None,
-) -> Any:
+) -> Tensor:
     """`input` where positive, else `input` times a slope that is drawn from [lower, upper] for each element.
 
     Args:
@@ -49,7 +50,7 @@ def rrelu(
 
 def rrelu_(
     input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, generator: Any = None
-) -> Any:
+) -> Tensor:
     """`rrelu`, written into `input`."""
     return rrelu(input, lower, upper, training, True, generator)
 
@@ -118,7 +119,9 @@ def _of_ragged(function: Any, arguments: dict[str, Any]) -> Any:
     return grouped_function(function, arguments, of_rows=("_random_samples",))
 
 
-def _pooled(who: str, rank: int, input: Any, kernel_size: Any, output_size: Any, ratio: Any, samples: Any) -> Any:
+def _pooled(
+    who: str, rank: int, input: Any, kernel_size: Any, output_size: Any, ratio: Any, samples: Any
+) -> tuple[Tensor, Tensor]:
     shape = tuple(input.shape)
     if len(shape) not in (rank + 1, rank + 2):
         raise ShapeError(f"{who}: Expected {rank + 1}D or {rank + 2}D tensor, but got input of shape {shape}.")
@@ -165,7 +168,7 @@ def _sizes(who: str, own: tuple[int, ...], output_size: Any, ratio: Any) -> tupl
     return tuple([int(size * fraction) for size, fraction in zip(own, ratios, strict=True)])
 
 
-def _starts(samples: Any, size: int, tap: int, count: int) -> Any:
+def _starts(samples: Any, size: int, tap: int, count: int) -> Tensor:
     """Where each window of a dim begins: steps of (size - tap) / (count - 1) on average, the last one at the end. (N, C, count)."""
     if count == 1:
         return (samples.unsqueeze(-1) * 0).long() + (size - tap)
@@ -176,6 +179,6 @@ def _starts(samples: Any, size: int, tap: int, count: int) -> Any:
     return starts.where(numbers < count - 1, numbers * 0 + (size - tap))
 
 
-def _uniform(like: Any, shape: tuple[int, ...], low: float, high: float, generator: Any) -> Any:
+def _uniform(like: Any, shape: tuple[int, ...], low: float, high: float, generator: Any) -> Tensor:
     samples = rand(shape, generator=generator, dtype=like.dtype, device=like.device)
     return samples if (low, high) == (0.0, 1.0) else samples * (high - low) + low

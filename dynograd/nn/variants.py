@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from dynograd.nn import randomized
@@ -17,7 +18,7 @@ __all__ = [
 _ops = public_functions()
 
 
-def _with_indices(name: str, function: Any) -> Any:
+def _with_indices(name: str, function: Any) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         kwargs.pop("return_indices", None)
         return function(*args, **kwargs, return_indices=True)

@@ -14,16 +14,18 @@ import inspect
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, TypeAlias, Unpack
 
+from dynograd.arrays import Array
 from dynograd.base.generated_sources import run_written, written_later
 from dynograd.ops.readers import is_aside, join
 from dynograd.ops.row import Row, complete
 
-__all__ = ["Op", "composed", "elementwise", "op", "registry", "rows_with"]
+__all__ = ["Gradients", "Op", "composed", "elementwise", "op", "registry", "rows_with"]
 
 Function = Callable[..., Any]
-
+Gradients: TypeAlias = tuple[Array | None, ...]
+"""What a backward rule returns: for each operand its gradient (for a list of operands a list of them), or None where it has none."""
 
 _WRAPPER_NAMES = {"adapt", "forward", "kind", "mode", "node", "op", "out", "result", "wants"}
 
@@ -69,6 +71,19 @@ class Op:
     kind: str  # "op", "elementwise" or "composed"
     forward: Function
     function: Function
+    backward_rule: Function | None
+    fast_backward_rule: Function | None
+    jvp_rule: Function | None
+    decomposition: Function | None
+    formula: str | None
+    derivative: tuple[str | None, ...] | None
+    promote: str | None  # of an elementwise op, as `formula` and `derivative`
+    few: str | None
+    method: bool | str
+    inplace: bool | str
+    view: bool | str
+    linear: bool
+    differentiable: bool
     signature: inspect.Signature  # what forward, rules and readers see
     public_signature: inspect.Signature  # that of the function
     has_inplace_argument: bool
@@ -80,6 +95,7 @@ class Op:
     saves: tuple[str, ...]
     outputs: tuple[str, ...] | str | None
     extras: tuple[str, ...]
+    written: Callable[[], None] | None  # writes the public function's code, until it is written
     is_of_the_library: bool  # one of dynograd's own, and not of a program
     row: Row
 
@@ -90,7 +106,7 @@ class Op:
         self.backward_rule = self.fast_backward_rule = self.jvp_rule = self.decomposition = None
         self.formula = self.derivative = self.promote = self.outputs = self.few = None
         self.saves = self.extras = ()
-        self.written: Any = None  # writes the public function's code, until it is written
+        self.written = None
         self.method = self.inplace = self.linear = self.view = False
         self.differentiable = True
         for field, value in fields.items():
@@ -174,7 +190,7 @@ def op(
     function itself is to compute.
     """
 
-    def register(forward: Function) -> Any:
+    def register(forward: Function) -> Function:
         made = Op(
             name or forward.__name__,
             "op",
@@ -213,7 +229,7 @@ def elementwise(
     (the first operand is a condition, the others are promoted).
     """
 
-    def register(forward: Function) -> Any:
+    def register(forward: Function) -> Function:
         texts = (derivative,) if isinstance(derivative, str) else derivative
         made = Op(
             name or forward.__name__,
@@ -237,7 +253,7 @@ def composed(
 ) -> Callable[[Function], Any]:
     """Registers a function made of other ops. `covers` names the op of which it is the public face (PyTorch's arguments)."""
 
-    def register(function: Function) -> Any:
+    def register(function: Function) -> Function:
         covered = None if covers is None else registry[covers]
         made = Op(covers or function.__name__, "composed", function, row, covered, method=method, inplace=inplace)
         made.function = function
@@ -302,7 +318,7 @@ def shortcut(
     op = None if op_function is None else op_function.op
     cut = Shortcut(op, way, misses, beside, compute, at_once, at_once_when, raw, renamed)
 
-    def shorten(function: Any) -> Any:
+    def shorten(function: Any) -> Function:
         owner, general, others = getattr(function, "shortcuts", (None, function, ()))
         if owner is not function:  # copied from what it wraps
             general, others = function, ()
@@ -381,7 +397,7 @@ def _check_new(key: str, function: Function) -> None:
         raise AssertionError(f"op {key!r} is registered twice: in {held.forward.__module__} and {function.__module__}")
 
 
-def _publish(made: Op) -> Any:
+def _publish(made: Op) -> Function:
     """Makes the public function of an op: a stub that turns into the interpreter's code when it is first called."""
     _check_new(made.name, made.forward)
     registry[made.name] = made

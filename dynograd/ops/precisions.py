@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.errors import DtypeError
 from dynograd.ops.layout.broadcasting import convert
@@ -11,12 +12,12 @@ from dynograd.ops.layout.broadcasting import convert
 __all__: list[str] = []
 
 
-def widened(input: Any) -> Any:
+def widened(input: Any) -> Array:
     """`input` in float32 when it is of a half type, else itself."""
     return convert(input, dtypes.float32) if getattr(input, "array", input).dtype.itemsize == 2 else input
 
 
-def narrowed(out: Any, like: Any) -> Any:
+def narrowed(out: Any, like: Any) -> Array:
     """`out` in the dtype of `like`."""
     kind = dtypes.of_array(getattr(like, "array", like))
     return out if getattr(out, "array", out).dtype.num == kind.num else convert(out, kind)

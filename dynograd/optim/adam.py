@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays
+from dynograd.arrays import Array
 from dynograd.errors import StateDictError
 from dynograd.kernels import kernel
 from dynograd.optim.optimizer import Optimizer, ParamsT
@@ -177,6 +178,6 @@ def _highest(state: dict[str, Any]) -> Tensor:
     return highest
 
 
-def _real(array: Any) -> Any:
+def _real(array: Any) -> Array:
     """Complex arrays as (real, imaginary) in a last dimension: Adam treats the two as numbers of their own."""
     return array if array.dtype.kind != "c" else kernel("packing", "real_view", array)(array)

@@ -118,7 +118,7 @@ def rate(group: dict[str, Any]) -> Any:
     return scalar(group["lr"]) if group.get("differentiable") else float(group["lr"])
 
 
-def directed(p: Any, g: Any, group: dict[str, Any]) -> Any:
+def directed(p: Any, g: Any, group: dict[str, Any]) -> Tensor:
     """The gradient to go down: negated to maximize, with the L2 penalty unless the decay is decoupled."""
     weight_decay = group.get("weight_decay", 0)
     if group["maximize"]:
@@ -133,7 +133,7 @@ def real(*tensors: Any) -> Any:
     return [view_as_real(x) if x.is_complex() else x for x in tensors]
 
 
-def added(x: Any, number: float, group: dict[str, Any]) -> Any:
+def added(x: Any, number: float, group: dict[str, Any]) -> Tensor:
     """`x + number`; in `x`, which nobody else holds, unless the step is recorded."""
     return x + number if group.get("differentiable") else x.add_(number)
 

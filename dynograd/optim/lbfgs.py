@@ -171,7 +171,7 @@ def _remember(kept: dict[str, Any], g: Any, history_size: int) -> None:
     kept["H_diag"] = product / change.dot(change)
 
 
-def _direction(kept: dict[str, Any], g: Any, alphas: list[Any]) -> Any:
+def _direction(kept: dict[str, Any], g: Any, alphas: list[Any]) -> Tensor:
     """-H @ g by the two loops over the history (algorithm 7.4)."""
     pairs = list(enumerate(zip(kept["old_dirs"], kept["old_stps"], kept["ro"])))
     d = -g
@@ -195,7 +195,7 @@ def _evaluate(
     return evaluation
 
 
-def _flat_gradient(params: list[Tensor]) -> Any:
+def _flat_gradient(params: list[Tensor]) -> Tensor:
     """All gradients in one vector; 0 where there is none."""
     real: list[Any] = [(view_as_real(p) if p.is_complex() else p) for p in params]
     flat = real[0].new_zeros(sum(numbers.numel() for numbers in real))

@@ -373,7 +373,7 @@ class Optimizer(HookMethods):
         return "\n".join([*lines, ")"])
 
 
-def _elements(parameter: Any) -> Any:
+def _elements(parameter: Any) -> Tensor:
     """Of a ragged tensor its elements, which are what is optimized; else the tensor itself."""
     while getattr(type(parameter), "__dynograd_rows__", False):
         parameter = getattr(parameter.values, "whole", parameter.values)

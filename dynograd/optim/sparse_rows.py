@@ -31,7 +31,7 @@ def add_rows(x: Tensor, g: Any, factor: float) -> None:
     kernel("embeddings", "add_rows", table)(table, index, (g._values() * factor).array)
 
 
-def rows(x: Tensor, g: Any) -> Any:
+def rows(x: Tensor, g: Any) -> Tensor:
     """What `x` has where the coalesced `g` has entries, in the shape of those."""
     table, index = _table(x, g)
     return wrap(kernel("embeddings", "embedding_forward", table)(table, index))

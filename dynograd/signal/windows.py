@@ -20,6 +20,7 @@ from dynograd.ops.elementwise.bessel_functions import i0
 from dynograd.ops.elementwise.exponentials import exp
 from dynograd.ops.elementwise.trigonometrics import cos, sin
 from dynograd.tensor.creation import arange
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "bartlett",
@@ -36,7 +37,7 @@ __all__ = [
 ]
 
 
-def bartlett(M: int, *, sym: bool = True, **options: Any) -> Any:
+def bartlett(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """A triangle, `1 - |2 k / n - 1|` with n = M - 1 (M when periodic).
 
     >>> dynograd.signal.windows.bartlett(5)
@@ -45,7 +46,7 @@ def bartlett(M: int, *, sym: bool = True, **options: Any) -> Any:
     return _window("bartlett", M, sym, options, lambda k, n: 1 - abs(k * (2 / n) - 1))
 
 
-def blackman(M: int, *, sym: bool = True, **options: Any) -> Any:
+def blackman(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """`0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n)`.
 
     >>> dynograd.signal.windows.blackman(3).round(decimals=2).abs()
@@ -54,7 +55,7 @@ def blackman(M: int, *, sym: bool = True, **options: Any) -> Any:
     return _of_cosines("blackman", M, (0.42, 0.5, 0.08), sym, options)
 
 
-def cosine(M: int, *, sym: bool = True, **options: Any) -> Any:
+def cosine(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """Half a wave, `sin(pi (k + 0.5) / M)` (M + 1 when periodic).
 
     >>> dynograd.signal.windows.cosine(3)
@@ -64,7 +65,7 @@ def cosine(M: int, *, sym: bool = True, **options: Any) -> Any:
     return _window("cosine", M, sym, options, lambda k, n: sin((k + 0.5) * (math.pi / count)))
 
 
-def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, **options: Any) -> Any:
+def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, **options: Any) -> Tensor:
     """`exp(-|k - center| / tau)`; the center is the middle, unless a periodic window is given one.
 
     Raises:
@@ -81,7 +82,7 @@ def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: b
     return _window("exponential", M, sym, options, lambda k, n: exp(abs(k - middle) * (-1 / tau)))
 
 
-def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> Any:
+def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> Tensor:
     """`exp(-(k - middle)^2 / (2 std^2))`.
 
     Raises:
@@ -96,7 +97,7 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> A
     return _window("gaussian", M, sym, options, lambda k, n: exp((k - middle) * (k - middle) * (-0.5 / std**2)))
 
 
-def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **options: Any) -> Any:
+def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **options: Any) -> Tensor:
     """`a[0] - a[1] cos(2 pi k / n) + a[2] cos(4 pi k / n) - ...`.
 
     Raises:
@@ -109,7 +110,7 @@ def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **options: A
     return _of_cosines("general_cosine", M, a, sym, options)
 
 
-def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options: Any) -> Any:
+def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options: Any) -> Tensor:
     """`alpha - (1 - alpha) cos(2 pi k / n)`.
 
     >>> dynograd.signal.windows.general_hamming(3)
@@ -118,7 +119,7 @@ def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options:
     return _of_cosines("general_hamming", M, (alpha, 1 - alpha), sym, options)
 
 
-def hamming(M: int, *, sym: bool = True, **options: Any) -> Any:
+def hamming(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """`0.54 - 0.46 cos(2 pi k / n)`.
 
     >>> dynograd.signal.windows.hamming(3)
@@ -127,7 +128,7 @@ def hamming(M: int, *, sym: bool = True, **options: Any) -> Any:
     return _of_cosines("hamming", M, (0.54, 0.46), sym, options)
 
 
-def hann(M: int, *, sym: bool = True, **options: Any) -> Any:
+def hann(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """`0.5 - 0.5 cos(2 pi k / n)`.
 
     >>> dynograd.signal.windows.hann(3)
@@ -136,7 +137,7 @@ def hann(M: int, *, sym: bool = True, **options: Any) -> Any:
     return _of_cosines("hann", M, (0.5, 0.5), sym, options)
 
 
-def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Any) -> Any:
+def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Any) -> Tensor:
     """`i0(beta sqrt(1 - (2 k / n - 1)^2)) / i0(beta)`, with the Bessel function i0.
 
     Raises:
@@ -148,14 +149,14 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Any) -> A
     if beta < 0:
         raise ValueError(f"kaiser: beta must be non-negative, got: {beta} instead.")
 
-    def formula(k: Any, n: int) -> Any:
+    def formula(k: Any, n: int) -> Tensor:
         across = k * (2 / n) - 1
         return i0((1 - across * across).clamp(min=0).sqrt() * beta) / i0(k * 0 + beta)
 
     return _window("kaiser", M, sym, options, formula)
 
 
-def nuttall(M: int, *, sym: bool = True, **options: Any) -> Any:
+def nuttall(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """The minimum 4-term Blackman-Harris window, `0.3635819 - 0.4891775 cos(z) + 0.1365995 cos(2 z) - 0.0106411 cos(3 z)`, z = 2 pi k / n.
 
     Source: Nuttall, Some windows with very good sidelobe behavior, 1981.
@@ -166,14 +167,14 @@ def nuttall(M: int, *, sym: bool = True, **options: Any) -> Any:
     return _of_cosines("nuttall", M, (0.3635819, 0.4891775, 0.1365995, 0.0106411), sym, options)
 
 
-def _of_cosines(who: str, M: int, a: Any, sym: bool, options: dict[str, Any]) -> Any:
+def _of_cosines(who: str, M: int, a: Any, sym: bool, options: dict[str, Any]) -> Tensor:
     if not isinstance(a, Iterable):
         raise TypeError(f"{who}: Coefficients must be a list/tuple, got {type(a).__name__}.")
     weights = tuple(a)
     if not weights:
         raise ValueError(f"{who}: Coefficients cannot be empty.")
 
-    def formula(k: Any, n: int) -> Any:
+    def formula(k: Any, n: int) -> Tensor:
         turns = k * (2 * math.pi / n)
         total = k * 0 + weights[0]
         for number, weight in enumerate(weights[1:], 1):
@@ -190,7 +191,7 @@ def _middle(M: int, sym: bool) -> float:
 _OPTIONS = {"dtype", "layout", "device", "requires_grad"}
 
 
-def _window(who: str, M: int, sym: bool, options: dict[str, Any], formula: Callable[[Any, int], Any]) -> Any:
+def _window(who: str, M: int, sym: bool, options: dict[str, Any], formula: Callable[[Any, int], Any]) -> Tensor:
     """`formula(k, n)` for the points k, a single one being 1."""
     if unknown := set(options) - _OPTIONS:
         raise TypeError(f"{who}: got unexpected arguments {sorted(unknown)}. It takes {', '.join(sorted(_OPTIONS))}.")

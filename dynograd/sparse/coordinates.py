@@ -12,6 +12,7 @@ from dynograd.ops.index.picks import index_add
 from dynograd.ops.layout.joins import stack
 from dynograd.ops.layout.views import reshape
 from dynograd.tensor.creation import arange, zeros
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "apart",
@@ -26,7 +27,7 @@ __all__ = [
 ]
 
 
-def numbered(places: Any, sizes: Sequence[int]) -> Any:
+def numbered(places: Any, sizes: Sequence[int]) -> Tensor:
     """The number of each place in row-major order."""
     numbers = None
     for row, size in enumerate(sizes):
@@ -34,7 +35,7 @@ def numbered(places: Any, sizes: Sequence[int]) -> Any:
     return arange(places.shape[1], device=places.device) * 0 if numbers is None else numbers
 
 
-def apart(numbers: Any, sizes: Sequence[int]) -> Any:
+def apart(numbers: Any, sizes: Sequence[int]) -> Tensor:
     """The opposite of `numbered`."""
     rows = []
     for size in reversed(sizes):
@@ -58,18 +59,18 @@ def coalesced(places: Any, entries: Any, whole: Sequence[int]) -> tuple[Any, Any
     return apart(numbers, sizes), summed(groups, entries, numbers.shape[0])
 
 
-def scattered(places: Any, entries: Any, whole: Sequence[int]) -> Any:
+def scattered(places: Any, entries: Any, whole: Sequence[int]) -> Tensor:
     """All elements: zeros where there is no entry."""
     sizes = whole[: places.shape[0]]
     return reshape(summed(numbered(places, sizes), entries, prod(sizes)), tuple(whole))
 
 
-def starts_of(sorted_groups: Any, count: int) -> Any:
+def starts_of(sorted_groups: Any, count: int) -> Tensor:
     """(count + 1,): where each of `count` groups begins among its sorted numbers."""
     return searchsorted(sorted_groups.contiguous(), arange(count + 1, device=sorted_groups.device))
 
 
-def expanded(starts: Any, count: int) -> Any:
+def expanded(starts: Any, count: int) -> Tensor:
     """(count,): the group of each entry."""
     return searchsorted(starts[1:].contiguous(), arange(count, device=starts.device), right=True)
 

@@ -17,11 +17,12 @@ from dynograd.sparse import coordinates
 from dynograd.sparse.rules import sum_of
 from dynograd.sparse.tensor import COO, SparseTensor, form_of, of_coordinates
 from dynograd.tensor.creation import arange, as_tensor, empty, zeros
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum"]
 
 
-def mm(mat1: Any, mat2: Any, reduce: str = "sum") -> Any:
+def mm(mat1: Any, mat2: Any, reduce: str = "sum") -> Tensor:
     """The product of two matrices, one of them sparse or both; gradients flow to both.
 
     Args:
@@ -54,7 +55,7 @@ def mm(mat1: Any, mat2: Any, reduce: str = "sum") -> Any:
 spmm = smm = mm
 
 
-def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """`beta * mat + alpha * (mat1 @ mat2)` with a sparse `mat1`.
 
     >>> x = dynograd.sparse_coo_tensor([[0], [1]], [2.0], (2, 2))
@@ -94,7 +95,7 @@ def sampled_addmm(input: SparseTensor, mat1: Any, mat2: Any, *, beta: float = 1.
     return input.with_entries(input.entries * beta + product * alpha)
 
 
-def sum(input: SparseTensor, dim: Any = None, dtype: Any = None) -> Any:
+def sum(input: SparseTensor, dim: Any = None, dtype: Any = None) -> Tensor:
     """The sum over some dims (all unless given): sparse while a sparse dim is left, else dense.
 
     >>> x = dynograd.sparse_coo_tensor([[0, 1], [1, 1]], [2.0, 3.0], (2, 2))

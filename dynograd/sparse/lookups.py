@@ -20,7 +20,7 @@ from dynograd.tensor.tensor import Tensor, wrap
 __all__ = ["sparse_lookup"]
 
 
-def sparse_lookup(weight: Any, indices: Any, padding_idx: int | None, by_frequency: bool) -> Any:
+def sparse_lookup(weight: Any, indices: Any, padding_idx: int | None, by_frequency: bool) -> Tensor:
     """`weight[indices]`; the gradient of a leaf `weight` has an entry for each index but `padding_idx`.
 
     Whatever is no leaf of the tape (a table that was computed, another interpreter's tensor) is looked up as usual.

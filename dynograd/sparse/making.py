@@ -285,7 +285,7 @@ def _shape(who: str, size: Any) -> tuple[int, ...]:
     return whole
 
 
-def _entries(who: str, values: Any, dtype: Any, device: Any) -> Any:
+def _entries(who: str, values: Any, dtype: Any, device: Any) -> Tensor:
     if isinstance(values, SparseTensor):
         raise TypeError(f"{who}: values must be a dense tensor, got a sparse one. Use x.values().")
     entries = values if isinstance(values, Tensor) else tensor(values)
@@ -294,7 +294,7 @@ def _entries(who: str, values: Any, dtype: Any, device: Any) -> Any:
     return entries
 
 
-def _whole_numbers(who: str, what: str, values: Any, entries: Any) -> Any:
+def _whole_numbers(who: str, what: str, values: Any, entries: Any) -> Tensor:
     numbers = as_tensor(values)
     if numbers.dtype.is_floating_point and not numbers.numel():
         numbers = numbers.long()

@@ -25,7 +25,7 @@ __all__ = ["run_op", "sum_of"]
 _RULES: dict[str, Callable[[dict[str, Any]], Any]] = {}
 
 
-def run_op(op: Op, arguments: dict[str, Any]) -> Any:
+def run_op(op: Op, arguments: dict[str, Any]) -> Tensor:
     """An op that was given a sparse tensor."""
     rule = _RULES.get(op.name)
     if rule is not None:
@@ -62,7 +62,7 @@ def _keeps_zero(op: Op, statics: tuple[Any, ...]) -> bool:
 
 
 def _rule(*names: str) -> Callable[[Callable[[dict[str, Any]], Any]], Any]:
-    def register(function: Callable[[dict[str, Any]], Any]) -> Any:
+    def register(function: Callable[[dict[str, Any]], Any]) -> Callable[..., Any]:
         for name in names:
             _RULES[name] = function
         return function
@@ -74,7 +74,7 @@ def _rule(*names: str) -> Callable[[Callable[[dict[str, Any]], Any]], Any]:
 
 
 @_rule("add")
-def _add(arguments: dict[str, Any]) -> Any:
+def _add(arguments: dict[str, Any]) -> Tensor:
     left, right = arguments["input"], arguments["other"]
     if isinstance(left, SparseTensor) and isinstance(right, SparseTensor):
         return _sum(left, right)
@@ -94,7 +94,7 @@ def _add(arguments: dict[str, Any]) -> Any:
 
 
 @_rule("sub")
-def _sub(arguments: dict[str, Any]) -> Any:
+def _sub(arguments: dict[str, Any]) -> Tensor:
     other = arguments["other"]
     if not isinstance(other, Tensor):
         raise refusal("sub of a number from a sparse tensor")
@@ -116,7 +116,7 @@ def _sum(left: SparseTensor, right: SparseTensor) -> SparseTensor:
 
 
 @_rule("mul")
-def _mul(arguments: dict[str, Any]) -> Any:
+def _mul(arguments: dict[str, Any]) -> Tensor:
     left, right = arguments["input"], arguments["other"]
     if isinstance(left, SparseTensor) and isinstance(right, SparseTensor):
         return _product(left, right)
@@ -125,7 +125,7 @@ def _mul(arguments: dict[str, Any]) -> Any:
 
 
 @_rule("div")
-def _div(arguments: dict[str, Any]) -> Any:
+def _div(arguments: dict[str, Any]) -> Tensor:
     left, right = arguments["input"], arguments["other"]
     if isinstance(right, SparseTensor):
         raise refusal("div by a sparse tensor (by zeros)")
@@ -172,7 +172,7 @@ def _product(input: SparseTensor, other: SparseTensor) -> SparseTensor:
 
 
 @_rule("matmul")
-def _matmul(arguments: dict[str, Any]) -> Any:
+def _matmul(arguments: dict[str, Any]) -> Tensor:
     left, right = arguments["input"], arguments["other"]
     for each in (left, right):
         if isinstance(each, SparseTensor) and (len(each.whole) != 2 or each.dense_dim()):
@@ -201,7 +201,7 @@ def _text(matrix: Any) -> str:
     return "x".join(map(str, matrix.shape))
 
 
-def _times(matrix: SparseTensor, dense: Any) -> Any:
+def _times(matrix: SparseTensor, dense: Any) -> Tensor:
     if matrix.form == "sparse_csc":
         return sparse_transposed_product(matrix.entries, matrix.starts, matrix.places, dense, matrix.whole[0])
     crow, col, entries = matrix.compressed_rows()
@@ -224,13 +224,13 @@ def _of_two(input: SparseTensor, other: SparseTensor) -> SparseTensor:
 
 
 @_rule("sum")
-def _sum_rule(arguments: dict[str, Any]) -> Any:
+def _sum_rule(arguments: dict[str, Any]) -> Tensor:
     if arguments.get("keepdim"):
         raise refusal("sum with keepdim")
     return sum_of(arguments["input"], arguments.get("dim"))
 
 
-def sum_of(input: SparseTensor, dim: Any) -> Any:
+def sum_of(input: SparseTensor, dim: Any) -> Tensor:
     """Over some dims: sparse while a sparse dim is left, else dense."""
     rank = len(input.whole)
     dims = [dim] if isinstance(dim, int) else list(dim) if dim is not None and len(dim) else list(range(rank))
@@ -251,7 +251,7 @@ def sum_of(input: SparseTensor, dim: Any) -> Any:
 
 
 @_rule("cat")
-def _cat(arguments: dict[str, Any]) -> Any:
+def _cat(arguments: dict[str, Any]) -> Tensor:
     parts, dim = list(arguments["tensors"]), arguments.get("dim", 0)
     if not all(isinstance(part, SparseTensor) for part in parts):
         raise refusal("cat of sparse and dense tensors")
@@ -294,7 +294,7 @@ def index_select(self: SparseTensor, dim: int, index: Any) -> SparseTensor:
     return of_coordinates(stack(rows), getitem(whole.entries, at), size)
 
 
-def select(self: SparseTensor, dim: int, index: int) -> Any:
+def select(self: SparseTensor, dim: int, index: int) -> Tensor:
     """The slice `index` along a dim: sparse while a sparse dim is left, else dense."""
     dim = normalize_dim("select", dim, len(self.whole))
     size = self.whole[dim]
@@ -327,7 +327,7 @@ for _method in (index_select, select):
 setattr(SparseTensor, "__getitem__", get_item)  # noqa: B010
 
 
-def _written(name: str) -> Any:
+def _written(name: str) -> Callable[..., Any]:
     """`add_`, `mul_`, ...: the result in the place of the tensor's own entries."""
 
     def method(self: SparseTensor, *args: Any, **kwargs: Any) -> SparseTensor:

@@ -123,7 +123,7 @@ class SparseTensor(Tensor):
     # --- gradients: those of the entries ------------------------------------------------------------------------------
 
     @property
-    def _grad(self) -> Any:
+    def _grad(self) -> Tensor | None:
         grad = self.entries._grad
         return None if grad is None else self.with_entries(grad)
 
@@ -132,7 +132,7 @@ class SparseTensor(Tensor):
         self.entries._grad = value.entries if isinstance(value, SparseTensor) else value
 
     @property
-    def grad(self) -> Any:
+    def grad(self) -> Tensor | None:
         """The gradients of the entries, at their places."""
         return self._grad
 
@@ -152,7 +152,7 @@ class SparseTensor(Tensor):
     def data(self, value: Any) -> None:
         raise refusal("assigning .data")
 
-    def detach(self) -> Any:
+    def detach(self) -> Tensor:
         return self.with_entries(self.entries.detach())
 
     def detach_(self) -> Any:
@@ -208,39 +208,39 @@ class SparseTensor(Tensor):
         places, entries = coordinates.coalesced(self.places, self.entries, self.whole)
         return of_coordinates(places, entries, self.whole, True)
 
-    def indices(self) -> Any:
+    def indices(self) -> Tensor:
         """(sparse dims, entries): the coordinates of each entry of a coalesced tensor."""
         self._only_coalesced("indices")
         return self.places
 
-    def values(self) -> Any:
+    def values(self) -> Tensor:
         """(entries, *dense dims): the entries, part of the graph."""
         if self.form == COO:
             self._only_coalesced("values")
         return self.entries
 
-    def _indices(self) -> Any:
+    def _indices(self) -> Tensor:
         return self.places
 
-    def _values(self) -> Any:
+    def _values(self) -> Tensor:
         return self.entries
 
-    def crow_indices(self) -> Any:
+    def crow_indices(self) -> Tensor:
         """(rows + 1,): where the entries of each row begin."""
         self._only("crow_indices", CSR)
         return self.starts
 
-    def col_indices(self) -> Any:
+    def col_indices(self) -> Tensor:
         """(entries,): the column of each."""
         self._only("col_indices", CSR)
         return self.places
 
-    def ccol_indices(self) -> Any:
+    def ccol_indices(self) -> Tensor:
         """(columns + 1,): where the entries of each column begin."""
         self._only("ccol_indices", CSC)
         return self.starts
 
-    def row_indices(self) -> Any:
+    def row_indices(self) -> Tensor:
         """(entries,): the row of each."""
         self._only("row_indices", CSC)
         return self.places
@@ -260,14 +260,14 @@ class SparseTensor(Tensor):
 
     # --- other forms ----------------------------------------------------------------------------------------------------
 
-    def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Any:
+    def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
         """All elements: zeros where there is no entry; entries of one place are added up."""
         dense = coordinates.scattered(self.to_sparse_coo().places, self.entries, self.whole)
         return dense if dtype is None else dense.to(dtype)
 
     def to_sparse(  # type: ignore[override]
         self, sparse_dim: Any = None, *, layout: Any = None, blocksize: Any = None, dense_dim: Any = None
-    ) -> Any:
+    ) -> SparseTensor:
         """In another sparse layout; coordinates unless given."""
         form = COO if layout is None else form_of("to_sparse", layout)
         return {COO: self.to_sparse_coo, CSR: self.to_sparse_csr, CSC: self.to_sparse_csc}[form]()

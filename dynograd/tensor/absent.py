@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dynograd.tensor.tensor import Tensor
@@ -102,7 +103,7 @@ def absent_module(name: str) -> str | None:
 
 def dequantize(self: Tensor) -> Tensor:
     """The tensor in float32; none is quantized here."""
-    return self.float()  # type: ignore[attr-defined]
+    return self.float()
 
 
 def _names(self: Tensor) -> tuple[None, ...]:
@@ -110,7 +111,7 @@ def _names(self: Tensor) -> tuple[None, ...]:
     return (None,) * self.array.ndim
 
 
-def _refused(name: str, why: str) -> Any:
+def _refused(name: str, why: str) -> Callable[..., Any]:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{name}: {why}")
 

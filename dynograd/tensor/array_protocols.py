@@ -34,7 +34,7 @@ def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
     """
     if stream is not None:
         raise ValueError(f"to_device: got stream={stream!r}. Use `with dynograd.cuda.stream(...)` around the call.")
-    return self.to(device)  # type: ignore[attr-defined]
+    return self.to(device)
 
 
 # NumPy's functions that a tensor answers itself -> its method: names of the protocol, of which two differ.

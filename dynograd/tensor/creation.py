@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from dynograd import arrays
-from dynograd.arrays import buffers, dlpack, literals, ndarray
+from dynograd.arrays import Array, buffers, dlpack, literals, ndarray
 from dynograd.arrays.buffers import of_sizes
 from dynograd.base import devices, dtypes
 from dynograd.base.devices import cpu, get_default_device
@@ -86,7 +87,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """
     kind = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(data, Tensor):
-        return data.to(device=device, dtype=kind)  # type: ignore[attr-defined]
+        return data.to(device=device, dtype=kind)
     if arrays.is_array(data) and len(data.shape):
         dtypes.of_array(data)
         made = data if kind is None else arrays.cast(data, kind)
@@ -112,7 +113,7 @@ def asarray(
     source = obj.array if isinstance(obj, Tensor) else obj
     shares = made.array is source or (arrays.is_array(source) and arrays.may_overlap(made.array, source))
     if copy and shares:
-        made = made.clone() if isinstance(obj, Tensor) else wrap(arrays.copy(made.array))  # type: ignore[attr-defined]
+        made = made.clone() if isinstance(obj, Tensor) else wrap(arrays.copy(made.array))
     if copy is False and not shares:
         raise ValueError(
             f"asarray: can't alias {type(obj).__name__} with dtype={dtype}; a copy is needed. Pass copy=None."
@@ -171,7 +172,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         )
     if copy and place == made.device:
         made = wrap(arrays.copy(made.array))
-    return made.to(place)  # type: ignore[attr-defined]
+    return made.to(place)
 
 
 def to_dlpack(tensor: Tensor) -> Any:
@@ -270,7 +271,7 @@ def _kind(dtype: Any, out: Any = None) -> dtypes.dtype:
     return dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
 
 
-def _where(who: str, device: Any, out: Any) -> Any:
+def _where(who: str, device: Any, out: Any) -> devices.device:
     """The device: that of `out`, unless one is given."""
     return arrays.check_device(who, out.device if device is None and isinstance(out, Tensor) else device)
 
@@ -296,7 +297,9 @@ def at_once(make: Any, size: Any, dtype: Any, device: Any, requires_grad: bool, 
     return None if array is None else wrap(array)
 
 
-def at_once_like(make: Any, input: Any, dtype: Any, device: Any, requires_grad: bool, value: Any = None) -> Any:
+def at_once_like(
+    make: Any, input: Any, dtype: Any, device: Any, requires_grad: bool, value: Any = None
+) -> Tensor | None:
     """`at_once` in the shape and dtype of `input`."""
     if type(input) not in TENSORS or dtype is not None or device is not None or requires_grad:
         return None
@@ -462,7 +465,7 @@ def _like(input: Tensor, dtype: Any) -> dtypes.dtype:
     return input.dtype if dtype is None else dtypes.as_dtype(dtype)
 
 
-def _beside(input: Tensor, device: Any) -> Any:
+def _beside(input: Tensor, device: Any) -> devices.device:
     """The device asked for, or else the one that `input` is on."""
     return arrays.check_device("device", input.device if device is None else device)
 
@@ -477,7 +480,7 @@ def order_like(like: Any, rank: int, memory_format: Any) -> tuple[int, ...] | No
     return (0, *range(2, rank), 1) if format.rank else None
 
 
-def _in_order(make: Any, shape: tuple[int, ...], like: Any, memory_format: Any) -> Any:
+def _in_order(make: Any, shape: tuple[int, ...], like: Any, memory_format: Any) -> Array:
     """`make(shape)` with its elements in memory as the format says; like those of the array `like` unless given."""
     return arrays.in_order(make, shape, order_like(like, len(shape), memory_format))
 
@@ -718,7 +721,7 @@ def eye(
     return _remember(key, _finish(made, requires_grad, out, "eye"))
 
 
-def _new(maker: Any) -> Any:
+def _new(maker: Any) -> Callable[..., Any]:
     """The method that calls `maker` with this tensor's dtype and device, if they are not given."""
     name = f"new_{maker.__name__}"
 

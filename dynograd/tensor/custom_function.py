@@ -6,12 +6,16 @@ everything else on the tape.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dynograd import arrays
+from dynograd.arrays import Array
 from dynograd.autograd.modes import MODES, no_grad, show
 from dynograd.autograd.nodes import FREED, Node, OutputNode, Partial, next_seq
 from dynograd.autograd.packing import Packed
+from dynograd.base import devices, dtypes
+from dynograd.base.shapes import Size
 from dynograd.errors import GradientError, ShapeError
 from dynograd.interpreter import with_history
 from dynograd.interpreter.view_history import rebase
@@ -30,6 +34,7 @@ class FunctionNode(Node):
         "edge_positions",
         "function",
         "input_count",
+        "inputs_like",
         "kept",
         "materialize",
         "needs_input_grad",
@@ -38,8 +43,17 @@ class FunctionNode(Node):
         "to_save",
     )
     saved_names = ("kept",)
-    kept: Any
-    to_save: Any
+    dirty: set[int]  # the ids of inputs that were changed in place
+    edge_positions: list[int]  # of the arguments of forward that are tensors
+    function: type[Function]
+    input_count: int
+    inputs_like: dict[int, tuple[Size, dtypes.dtype, devices.device]]  # of the tensors among the arguments, by position
+    kept: tuple[Array, ...]
+    materialize: bool
+    needs_input_grad: tuple[bool, ...]
+    non_differentiable: set[int]  # the ids of outputs
+    output_shapes: list[tuple[tuple[int, ...], Any]]  # with the dtype of the array
+    to_save: Any  # tensors; after forward, pairs of an array and the edge its gradient goes along
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keeps tensors for backward; read them there as `ctx.saved_tensors`."""
@@ -67,8 +81,8 @@ class FunctionNode(Node):
                 f"backward of {self.op_name()}: Trying to backward through the graph a second time, but the saved tensors were "
                 f"freed. Pass retain_graph=True to the first backward."
             )
-        found = []
-        for array, edge in self.kept_pairs:
+        found: list[Tensor | None] = []
+        for array, edge in self.to_save:
             if type(array) is Packed:
                 array = array.array()
             if array is None:
@@ -79,11 +93,7 @@ class FunctionNode(Node):
                 found.append(with_history(array, edge))
         return tuple(found)
 
-    @property
-    def kept_pairs(self) -> Any:
-        return self.to_save
-
-    def release(self) -> None:  # type: ignore[override]
+    def release(self) -> None:
         if self.kept:
             self.kept = ()
             self.to_save = ()
@@ -107,7 +117,7 @@ class FunctionNode(Node):
         grads = self._run(g, False)
         return [one if one is None or one.is_sparse else one.array for one in grads]
 
-    def apply_graph(self, g: Any) -> Any:
+    def apply_graph(self, g: Any) -> list[Tensor | None]:
         return self._run(g, True)
 
     def _run(self, g: Partial, recording: bool) -> list[Any]:
@@ -150,7 +160,7 @@ class FunctionNode(Node):
         shape, kind, device = self.inputs_like[position]
         if one.shape != shape:
             try:
-                one = one.sum_to_size(shape)  # type: ignore[attr-defined]
+                one = one.sum_to_size(shape)
             except (RuntimeError, ValueError):
                 raise ShapeError(
                     f"function {self.name()} returned an invalid gradient at index {position} - got {tuple(one.shape)} but "
@@ -167,7 +177,7 @@ class FunctionNode(Node):
                     f"function {self.name()} returned an invalid gradient at index {position} - expected {kind} but got {one.dtype}. "
                     f"The input is real: return grad.real."
                 )
-            one = one.to(kind)  # type: ignore[attr-defined]
+            one = one.to(kind)
         return one
 
 
@@ -259,7 +269,7 @@ class Function:
         positions = [place for place, one in enumerate(args) if isinstance(one, Tensor)]
         node.edges = tuple(_edge(args[place]) for place in positions)
         node.edge_positions = positions
-        node.__dict__["inputs_like"] = {place: _like(args[place]) for place in positions}
+        node.inputs_like = {place: _like(args[place]) for place in positions}
         node.seq = next_seq()
         inputs = {id(one): one for one in args if isinstance(one, Tensor)}
         found = _attach(node, outputs, inputs, many)
@@ -268,7 +278,7 @@ class Function:
         return found, node
 
 
-def _edge(one: Any) -> Any:
+def _edge(one: Any) -> Node | Tensor | None:
     """Where the gradient of an argument goes: to its node, to the tensor itself, or nowhere."""
     if not one._requires_grad:
         return None
@@ -287,7 +297,7 @@ def _attach(node: FunctionNode, outputs: list[Any], inputs: dict[int, Any], many
     """Gives the outputs their history and resolves what was saved to arrays and edges."""
     numbers: dict[int, int] = {}
     made: list[Any] = []
-    shapes = []
+    shapes: list[tuple[tuple[int, ...], Any]] = []
     for number, one in enumerate(outputs):
         if not isinstance(one, Tensor):
             made.append(one)
@@ -327,7 +337,7 @@ def _attach(node: FunctionNode, outputs: list[Any], inputs: dict[int, Any], many
     return tuple(made) if many else made[0]
 
 
-def once_differentiable(backward: Any) -> Any:
+def once_differentiable(backward: Any) -> Callable[..., Any]:
     """Decorates a Function's backward whose result must not be differentiated again."""
     import functools
 

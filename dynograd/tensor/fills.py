@@ -30,7 +30,7 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
         raise ShapeError(f"fill_diagonal_: all dimensions of input must be of equal length, got shape {shape}.")
     rows, columns = shape[:2]
     for top in range(0, rows, columns + 1) if wrap and len(shape) == 2 else (0,):
-        diagonal: Any = self[top:] if top else self  # type: ignore[index]
+        diagonal: Any = self[top:] if top else self
         for _ in shape[1:]:
             diagonal = diagonal.diagonal(0, 0, diagonal.ndim - 1)
         diagonal.fill_(fill_value)

@@ -26,14 +26,14 @@ def foreach_functions() -> dict[str, Any]:
         made[f"_foreach_{name}"] = _over(f"_foreach_{name}", ops[name])
         method = getattr(Tensor, f"{name}_")
         made[f"_foreach_{name}_"] = _over(f"_foreach_{name}_", method, in_place=True)
-    made["_foreach_copy_"] = _over("_foreach_copy_", Tensor.copy_, in_place=True)  # type: ignore[attr-defined]
-    made["_foreach_zero_"] = _over("_foreach_zero_", Tensor.zero_, in_place=True)  # type: ignore[attr-defined]
+    made["_foreach_copy_"] = _over("_foreach_copy_", Tensor.copy_, in_place=True)
+    made["_foreach_zero_"] = _over("_foreach_zero_", Tensor.zero_, in_place=True)
     made["_foreach_norm"] = _over("_foreach_norm", lambda one, ord=2: ops["norm"](one, ord))
     return made
 
 
-def _over(name: str, function: Callable[..., Any], in_place: bool = False) -> Any:
-    def each(self: Any, *args: Any, **kwargs: Any) -> Any:
+def _over(name: str, function: Callable[..., Any], in_place: bool = False) -> Callable[..., Any]:
+    def each(self: Any, *args: Any, **kwargs: Any) -> tuple[Tensor, ...] | None:
         for one in args:
             if isinstance(one, (list, tuple)) and len(one) != len(self):
                 raise RuntimeError(

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from dynograd import arrays
+from dynograd.arrays import Array
 from dynograd.autograd.modes import MODES, unwatch, watch
 from dynograd.autograd.nodes import FREED, AccumulateGrad, Node, Partial, inspectors
 from dynograd.autograd.packing import Packed, pack_node
@@ -94,7 +95,7 @@ class saved_tensors_hooks:
             )
         return Packed(held, functools.partial(self._unpacked, array.shape, given.dtype, given.device))
 
-    def _unpacked(self, shape: Any, dtype: Any, device: Any, held: Any) -> Any:
+    def _unpacked(self, shape: Any, dtype: Any, device: Any, held: Any) -> Array:
         tensor = self.unpack_hook(held)
         if not isinstance(tensor, Tensor):
             raise TypeError(
@@ -159,13 +160,13 @@ class save_on_cpu(saved_tensors_hooks):
     """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
-        def to_host(tensor: Any) -> Any:
+        def to_host(tensor: Any) -> tuple[Any, Tensor]:
             if not tensor.is_cuda:
                 return tensor.device, tensor.clone()
             held = tensor.cpu()
             return tensor.device, held.pin_memory() if pin_memory else held
 
-        def back(packed: Any) -> Any:
+        def back(packed: Any) -> Tensor:
             device, tensor = packed
             return tensor.to(device, non_blocking=pin_memory)
 
@@ -224,11 +225,11 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     return GradientEdge(AccumulateGrad(tensor) if node is None else node, tensor.output_nr, (_edge(tensor), outline))
 
 
-def _edge(tensor: Tensor) -> Any:
+def _edge(tensor: Tensor) -> Node | Tensor:
     return tensor if tensor.node is None else tensor.node
 
 
-def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all") -> Any:
+def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all") -> _Handles:
     """Calls `fn` once in each backward: with the gradients of all `tensors`, or (mode "any") with the first that is there.
 
     A tensor that a backward does not come to has None in its place.

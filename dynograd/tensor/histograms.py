@@ -24,7 +24,7 @@ histogramdd_result = namedtuple("histogramdd", "hist bin_edges")  # type: ignore
 
 
 @read_values
-def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0, *, out: Any = None) -> Any:
+def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0, *, out: Any = None) -> Tensor:
     """How many elements lie in each of `bins` equal parts of [min, max], in the dtype of `input`.
 
     Elements outside do not count, those at `max` belong to the last part. Where `min` equals `max`, the smallest and the largest
@@ -66,7 +66,7 @@ def histogram(
     weight: Any = None,
     density: bool = False,
     out: Any = None,
-) -> Any:
+) -> histogram_result:
     """(hist, bin_edges): how many elements lie between edges.
 
     Args:
@@ -97,7 +97,7 @@ def histogram(
 @read_values
 def histogramdd(
     input: Any, bins: Any, range: Sequence[float] | None = None, weight: Any = None, density: bool = False
-) -> Any:
+) -> histogramdd_result:
     """(hist, bin_edges): how many points lie in each box of a grid of D dims.
 
     Args:
@@ -131,7 +131,7 @@ def histogramdd(
     return histogramdd_result(hist, tuple(edges))
 
 
-def _checked(who: str, input: Any) -> Any:
+def _checked(who: str, input: Any) -> Tensor:
     if not input.dtype.is_floating_point:
         raise DtypeError(f"{who}: not implemented for {input.dtype}. Use input.float().")
     return input.detach()

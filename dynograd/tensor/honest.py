@@ -12,11 +12,12 @@ is not finite comes out, the rule is asked again with other numbers in the place
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from dynograd import arrays
+from dynograd.arrays import Array
 from dynograd.autograd.modes import MODES, Modes, unwatch, watch
 from dynograd.autograd.nodes import Node, OutputNode, Partial
 from dynograd.autograd.packing import map_saved
@@ -24,7 +25,7 @@ from dynograd.base import dtypes
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.derivatives import masked_rules
 from dynograd.ops.op import registry
-from dynograd.tensor.tensor import wrap
+from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["honest_where", "is_honest_where_enabled", "set_honest_where"]
 
@@ -87,7 +88,7 @@ def _make_honest(node: Node) -> None:
     made = _classes.get(plain)
     if made is None:
         made = _classes[plain] = _honest_class(plain)
-    node.__class__ = made  # type: ignore[assignment]
+    node.__class__ = made
 
 
 def _honest_class(plain: type[Node]) -> type[Node]:
@@ -107,7 +108,7 @@ def _honest_class(plain: type[Node]) -> type[Node]:
     )
 
 
-def _in_the_mode(rule: Any) -> Any:
+def _in_the_mode(rule: Any) -> Callable[..., Any]:
     """What the rule records is honest too."""
 
     def run(node: Any, g: Any) -> Any:
@@ -125,18 +126,18 @@ def _in_the_mode(rule: Any) -> Any:
 # --- elementwise ops ---------------------------------------------------------------------------------------------------------
 
 
-def _run(name: str, *args: Any) -> Any:
+def _run(name: str, *args: Any) -> Tensor | Array:
     return registry[name].function(*args)
 
 
-def _masked(part: Any, g: Any) -> Any:
+def _masked(part: Any, g: Any) -> Tensor | Array:
     """`part`, a derivative times `g`: 0 where `g` is 0 and it is not finite."""
     if _finite(part):
         return part
     return _run("where", _run("logical_or", _run("isfinite", part), _run("ne", g, 0)), part, 0.0)
 
 
-def masked_tangent(part: Any, way: Any, rule: Any) -> Any:
+def masked_tangent(part: Any, way: Any, rule: Any) -> Tensor:
     """`rule(way)`, a derivative times the tangent `way`: 0 where one of the two is 0 and the product is not finite."""
     if _finite(part):
         return part
@@ -159,7 +160,7 @@ def _finite(value: Any) -> bool:
 # --- other ops ---------------------------------------------------------------------------------------------------------------
 
 
-def _cleared(rule: Any) -> Any:
+def _cleared(rule: Any) -> Callable[..., Any]:
     """The rule of an op that is not elementwise, without what is not finite and does not depend on a gradient that is not 0."""
 
     def run(node: Any, g: Any) -> Any:
@@ -178,12 +179,12 @@ def _cleared(rule: Any) -> Any:
                 if _all_zero(g):
                     found[place] = _run("where", _run("isfinite", part), part, 0.0)
                 continue
-            first, second = one[place], other[place]  # type: ignore[index]
+            first, second = one[place], other[place]
             untouched = _run("logical_and", _run("eq", first, 0), _run("eq", second, 0))
-            same = _run("logical_and", _run("eq", first, second), _run("isfinite", clean[place]))  # type: ignore[index]
+            same = _run("logical_and", _run("eq", first, second), _run("isfinite", clean[place]))
             part = _run(
                 "where", _run("logical_or", _run("isfinite", part), _run("logical_not", same)), part, clean[place]
-            )  # type: ignore[index]
+            )
             found[place] = _run(
                 "where", _run("logical_or", _run("isfinite", part), _run("logical_not", untouched)), part, 0.0
             )
@@ -219,7 +220,7 @@ def _asked_again(rule: Any, node: Any, g: Any, probe: tuple[int, int] | None) ->
             setattr(node, name, value)
 
 
-def _made_up(like: Any, seed: int) -> Any:
+def _made_up(like: Any, seed: int) -> Array:
     """Numbers between 0.5 and 1.5 that repeat nowhere soon."""
     count = like.size
     ramp = arrays.from_python([((place + seed) * 0.6180339887498949) % 1 + 0.5 for place in range(count)], None)

@@ -12,7 +12,7 @@ from typing import Any
 from numpy import may_share_memory, putmask
 
 from dynograd import arrays
-from dynograd.arrays import buffers, literals, ndarray, storages
+from dynograd.arrays import Array, buffers, literals, ndarray, storages
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller
 from dynograd.autograd.packing import Packed, map_saved
@@ -46,7 +46,7 @@ def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:
         refuse_repeats(who, target.array)
     if result.array.shape != target.array.shape:
         if result.array.size == 1 and target.array.ndim == 0:
-            result = result.reshape(())  # type: ignore[attr-defined]
+            result = result.reshape(())
         else:
             raise ShapeError(
                 f"{who}: output with shape {tuple(target.array.shape)} doesn't match the broadcast shape "
@@ -72,7 +72,7 @@ def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:
     return target
 
 
-def _other_write(target: Tensor, value: Tensor, who: str, write: Any) -> Any:
+def _other_write(target: Tensor, value: Tensor, who: str, write: Any) -> Tensor | None:
     """Lets a type that takes over ops take over writes too; None when neither has such a type."""
     for one in (target, value):
         handler = getattr(type(one), "__dynograd_write__", None)
@@ -171,7 +171,7 @@ def _assign(target: Tensor, source: Tensor, who: str) -> Tensor:
                 f"shape {tuple(shape)}. Reshape the value."
             )
         if extra > 0:
-            source = source.reshape(source.array.shape[extra:])  # type: ignore[attr-defined]
+            source = source.reshape(source.array.shape[extra:])
         source = stretch(source, shape)
     if source.array.dtype != target.array.dtype:
         source = convert(source, target.dtype)
@@ -215,7 +215,7 @@ def zero_(self: Tensor) -> Tensor:
 _SMALL = 1 << 15
 
 
-def _apart(array: Any, one: Any) -> Any:
+def _apart(array: Any, one: Any) -> Array | None:
     """The array of a tensor without history in other memory than `array`, else None."""
     if type(one) not in TENSORS or (one._requires_grad and MODES.grad):
         return None
@@ -301,7 +301,7 @@ def _write_plain(self: Tensor, index: Any, value: Any) -> bool:
         elif not index.ndim:
             index = index.item()
     elif type(index) is tuple and index and type(index[0]) in TENSORS:
-        arrays_there = [_apart(array, one) for one in index]
+        arrays_there: list[Any] = [_apart(array, one) for one in index]
         for one in arrays_there:
             if one is None or one.dtype.num != _INT64 or one.ndim != arrays_there[0].ndim:
                 return False

@@ -39,7 +39,7 @@ from dynograd.tensor.tensor import Tensor, wrap
 __all__ = ["install_inplace", "quick_out", "straight_form", "with_writer"]
 
 
-def inplace_form(entry: Op, name: str) -> Any:
+def inplace_form(entry: Op, name: str) -> Callable[..., Any]:
     """The method `name_` of an op: computes the functional form and writes it into the tensor.
 
     Where there is a kernel that writes, or NumPy's function does, code that calls it stands before that (`interpreter/writing.py`).
@@ -105,7 +105,7 @@ def _writes_itself(face: Op, op: Op | None) -> bool:
     return (op is face or face.row["direct"]) and all([name in names for name in op.signature.parameters])
 
 
-def quick_out(into: Any, face: Op) -> Any:
+def quick_out(into: Any, face: Op) -> Callable[..., Any]:
     """`into(out, ...)` of an elementwise op with code before it that calls NumPy's function with `out`."""
     op = registry[face.name]
     if op.promote == "compare":
@@ -119,7 +119,7 @@ def quick_out(into: Any, face: Op) -> Any:
 # --- elementwise ops straight into memory: large arrays, several shapes, the GPU -------------------------------------------------
 
 
-def straight_form(face: Op, who: str) -> Any:
+def straight_form(face: Op, who: str) -> Callable[..., Any] | None:
     """`straight(out, args, kwargs)` computes an elementwise op into the memory of `out`; False leaves it to the general way.
 
     For floating tensors of one dtype, and numbers, that are not recorded. None for ops of another kind.
@@ -212,7 +212,7 @@ def _on_gpu(name: str, operands: list[Any], statics: tuple, target: Any) -> bool
 # --- a tensor's own shape ----------------------------------------------------------------------------------------------------------
 
 
-def reshaping_form(function: Any, who: str) -> Any:
+def reshaping_form(function: Any, who: str) -> Callable[..., Any]:
     """The method that changes a tensor's own shape (`unsqueeze_`): it becomes a view of what it was."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -311,7 +311,7 @@ DRAWS = {
 }
 
 
-def with_writer(method: Any) -> Any:
+def with_writer(method: Any) -> Callable[..., Any]:
     """A method that is no op, behind code that calls the kernel of writes with its name."""
     name = method.__name__
 

@@ -33,7 +33,7 @@ class _TypedMeta(type):
     dtype: dtypes.dtype
     kind: str  # of device
 
-    def __call__(cls, *data: Any, device: Any = None) -> Tensor:  # type: ignore[override]
+    def __call__(cls, *data: Any, device: Any = None) -> Tensor:
         return Tensor(*data, dtype=cls.dtype, device=cls.kind if device is None else device)
 
     def __instancecheck__(cls, value: Any) -> bool:
@@ -43,7 +43,7 @@ class _TypedMeta(type):
         return f"dynograd.{'cuda.' if cls.kind == 'cuda' else ''}{cls.__name__}"
 
 
-def _typed(name: str, dtype: dtypes.dtype) -> Any:
+def _typed(name: str, dtype: dtypes.dtype) -> _TypedMeta:
     """The type for the CPU; that of the same name for GPUs becomes a name of `dynograd.cuda`."""
     text = f"`{name}(data or sizes)`: a tensor of {dtype} (legacy)."
     setattr(cuda, name, _TypedMeta(name, (), {"dtype": dtype, "kind": "cuda", "__doc__": text}))
@@ -101,12 +101,12 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         dtype = _type_named(dtype) or dtype
     if isinstance(dtype, _TypedMeta):
         if self.device.type == dtype.kind:
-            return self.to(dtype.dtype)  # type: ignore[attr-defined]
-        return self.to(dtype.kind, dtype.dtype)  # type: ignore[attr-defined]
-    return self.to(dtypes.as_dtype(dtype))  # type: ignore[attr-defined]
+            return self.to(dtype.dtype)
+        return self.to(dtype.kind, dtype.dtype)
+    return self.to(dtypes.as_dtype(dtype))
 
 
-def _type_named(name: str) -> Any:
+def _type_named(name: str) -> _TypedMeta | None:
     """The type that `torch.FloatTensor` or `torch.cuda.FloatTensor` names; None for others."""
     parts = name.split(".")
     found = (vars(cuda) if parts[-2:-1] == ["cuda"] else globals()).get(parts[-1])
@@ -172,5 +172,5 @@ def range(
     kind = out_dtype(dtype, out) or dtypes.get_default_dtype()
     count = int((end - start) // step) + 1
     made = arange(count, dtype=dtypes.float64, device=out.device if device is None and out is not None else device)
-    made = (start + step * made).to(kind).requires_grad_(requires_grad)  # type: ignore[attr-defined]
+    made = (start + step * made).to(kind).requires_grad_(requires_grad)
     return made if out is None else write_out("range", out, made, warn=False)

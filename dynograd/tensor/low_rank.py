@@ -43,7 +43,7 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor |
     return (right, values, left) if wide else (left, values, right)
 
 
-def _range(A: Any, q: int, niter: int) -> Any:
+def _range(A: Any, q: int, niter: int) -> Tensor:
     """An orthonormal basis of `q` vectors near the range of `A`."""
     back = adjoint_of(A)
     basis = linalg_qr(matmul(A, randn(*A.shape[:-2], A.shape[-1], q, dtype=A.dtype, device=A.device)))[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dynograd import ops as _ops
@@ -88,7 +89,7 @@ def install_methods() -> None:
     Tensor.__hash__ = object.__hash__  # type: ignore[method-assign,assignment]
 
 
-def _comparable(function: Any) -> Any:
+def _comparable(function: Any) -> Callable[..., Any]:
     """`==` and `!=` with what is no number, array or tensor (None, a string) say NotImplemented: Python then compares identity."""
 
     def compare(self: Tensor, other: Any) -> Any:
@@ -99,8 +100,8 @@ def _comparable(function: Any) -> Any:
     return compare
 
 
-def _reflected(operator: str, function: Any) -> Any:
-    def reflected(self: Tensor, other: Any) -> Any:
+def _reflected(operator: str, function: Any) -> Callable[..., Any]:
+    def reflected(self: Tensor, other: Any) -> Tensor:
         if type(self) in _NUMBERS:
             raise TypeError(
                 f"Tensor.{operator}: self must be a Tensor, not {type(self).__name__}, got {self!r}. Call it on a tensor."

@@ -12,6 +12,7 @@ from dynograd.autograd.modes import no_grad
 from dynograd.errors import ShapeError
 from dynograd.tensor import creation
 from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "alpha_dropout",
@@ -55,7 +56,7 @@ def reduction_word(who: str, reduction: Any) -> str:
 # --- dropout -------------------------------------------------------------------------------------------------------------------
 
 
-def dropout(input: Any, p: float, train: bool) -> Any:
+def dropout(input: Any, p: float, train: bool) -> Tensor:
     """`nn.functional.dropout` with `train` for `training`.
 
     >>> dynograd.dropout(tensor([1.0, 2.0]), 0.5, False)
@@ -64,22 +65,22 @@ def dropout(input: Any, p: float, train: bool) -> Any:
     return _ops["dropout"](input, p, train)
 
 
-def dropout_(input: Any, p: float, train: bool) -> Any:
+def dropout_(input: Any, p: float, train: bool) -> Tensor:
     """`dropout` in place."""
     return _ops["dropout"](input, p, train, True)
 
 
-def alpha_dropout(input: Any, p: float, train: bool) -> Any:
+def alpha_dropout(input: Any, p: float, train: bool) -> Tensor:
     """`nn.functional.alpha_dropout` with `train` for `training`."""
     return _ops["alpha_dropout"](input, p, train)
 
 
-def alpha_dropout_(input: Any, p: float, train: bool) -> Any:
+def alpha_dropout_(input: Any, p: float, train: bool) -> Tensor:
     """`alpha_dropout` in place."""
     return _ops["alpha_dropout"](input, p, train, True)
 
 
-def feature_dropout(input: Any, p: float, train: bool) -> Any:
+def feature_dropout(input: Any, p: float, train: bool) -> Tensor:
     """Whole channels of (N, C, ...) become 0 with probability `p`, the others grow by 1 / (1 - p).
 
     Raises:
@@ -96,17 +97,17 @@ def feature_dropout(input: Any, p: float, train: bool) -> Any:
     return _ops["dropout3d"](input.reshape(*shape[:2], -1, 1, 1), p, train).reshape(shape)
 
 
-def feature_dropout_(input: Any, p: float, train: bool) -> Any:
+def feature_dropout_(input: Any, p: float, train: bool) -> Tensor:
     """`feature_dropout` in place."""
     return input.copy_(feature_dropout(input, p, train))
 
 
-def feature_alpha_dropout(input: Any, p: float, train: bool) -> Any:
+def feature_alpha_dropout(input: Any, p: float, train: bool) -> Tensor:
     """`nn.functional.feature_alpha_dropout` with `train` for `training`."""
     return _ops["feature_alpha_dropout"](input, p, train)
 
 
-def feature_alpha_dropout_(input: Any, p: float, train: bool) -> Any:
+def feature_alpha_dropout_(input: Any, p: float, train: bool) -> Tensor:
     """`feature_alpha_dropout` in place."""
     return _ops["feature_alpha_dropout"](input, p, train, True)
 
@@ -116,7 +117,7 @@ def feature_alpha_dropout_(input: Any, p: float, train: bool) -> Any:
 
 def embedding(
     weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
-) -> Any:
+) -> Tensor:
     """`nn.functional.embedding` with the table first; a negative `padding_idx` is none.
 
     >>> dynograd.embedding(tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([1]))
@@ -137,7 +138,7 @@ def batch_norm(
     momentum: float,
     eps: float,
     cudnn_enabled: bool = True,
-) -> Any:
+) -> Tensor:
     """`nn.functional.batch_norm` with the weights first."""
     return _ops["batch_norm"](input, running_mean, running_var, weight, bias, training, momentum, eps)
 
@@ -152,14 +153,14 @@ def instance_norm(
     momentum: float,
     eps: float,
     cudnn_enabled: bool = True,
-) -> Any:
+) -> Tensor:
     """`nn.functional.instance_norm` with the weights first."""
     return _ops["instance_norm"](input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
 
 def group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn_enabled: bool = True
-) -> Any:
+) -> Tensor:
     """`nn.functional.group_norm`."""
     return _ops["group_norm"](input, num_groups, weight, bias, eps)
 
@@ -174,7 +175,7 @@ def convolution(
     transposed: bool,
     output_padding: Any,
     groups: int,
-) -> Any:
+) -> Tensor:
     """`nn.functional.conv1d` to `conv3d`, or with `transposed` their `conv_transpose`, by the dims of `weight`.
 
     >>> x, w = tensor([[[1.0, 2.0, 4.0]]]), tensor([[[1.0, 10.0]]])
@@ -202,7 +203,7 @@ def embedding_bag(
     per_sample_weights: Any = None,
     include_last_offset: bool = False,
     padding_idx: int | None = None,
-) -> Any:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """`nn.functional.embedding_bag` with the table first and `mode` 0 sum, 1 mean, 2 max; and what PyTorch's backward needs.
 
     Returns:
@@ -259,7 +260,7 @@ def embedding_bag(
 
 def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: int = 1
-) -> Any:
+) -> Tensor:
     """`nn.functional.binary_cross_entropy_with_logits`.
 
     >>> dynograd.binary_cross_entropy_with_logits(tensor([0.0]), tensor([1.0]), None, tensor([2.0]), 0)
@@ -269,33 +270,33 @@ def binary_cross_entropy_with_logits(
     return _ops["binary_cross_entropy_with_logits"](input, target, weight=weight, pos_weight=pos_weight, reduction=word)
 
 
-def kl_div(input: Any, target: Any, reduction: int = 1, *, log_target: bool = False) -> Any:
+def kl_div(input: Any, target: Any, reduction: int = 1, *, log_target: bool = False) -> Tensor:
     """`nn.functional.kl_div`, without its warning about the mean."""
     word = reduction_word("kl_div", reduction)
     found = _ops["kl_div"](input, target, reduction="none" if word == "mean" else word, log_target=log_target)
     return found.mean() if word == "mean" else found
 
 
-def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Any:
+def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Tensor:
     """`nn.functional.cosine_embedding_loss`."""
     word = reduction_word("cosine_embedding_loss", reduction)
     return _ops["cosine_embedding_loss"](input1, input2, target, margin, reduction=word)
 
 
-def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: int = 1) -> Any:
+def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: int = 1) -> Tensor:
     """`nn.functional.hinge_embedding_loss`."""
     return _ops["hinge_embedding_loss"](
         input, target, margin, reduction=reduction_word("hinge_embedding_loss", reduction)
     )
 
 
-def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Any:
+def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Tensor:
     """`nn.functional.margin_ranking_loss`."""
     word = reduction_word("margin_ranking_loss", reduction)
     return _ops["margin_ranking_loss"](input1, input2, target, margin, reduction=word)
 
 
-def poisson_nll_loss(input: Any, target: Any, log_input: bool, full: bool, eps: float, reduction: int) -> Any:
+def poisson_nll_loss(input: Any, target: Any, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:
     """`nn.functional.poisson_nll_loss`."""
     word = reduction_word("poisson_nll_loss", reduction)
     return _ops["poisson_nll_loss"](input, target, log_input, full, None, eps, reduction=word)
@@ -310,7 +311,7 @@ def triplet_margin_loss(
     eps: float = 1e-6,
     swap: bool = False,
     reduction: int = 1,
-) -> Any:
+) -> Tensor:
     """`nn.functional.triplet_margin_loss`."""
     word = reduction_word("triplet_margin_loss", reduction)
     return _ops["triplet_margin_loss"](anchor, positive, negative, margin, p, eps, swap, reduction=word)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy
 
+from dynograd.arrays import Array
 from dynograd.base import dtypes
 
 __all__ = ["get_printoptions", "printoptions", "set_printoptions"]
@@ -230,7 +231,7 @@ def _contents(array: Any, indent: int) -> str:
     return style(array.item()) if array.ndim == 0 else _nested(array, indent, edge, style)
 
 
-def _ends(array: Any, edge: int, axis: int) -> Any:
+def _ends(array: Any, edge: int, axis: int) -> Array:
     """The array without what lies between the first and the last `edge` items of a dimension."""
     length = array.shape[axis]
     return array if length <= 2 * edge else numpy.take(array, [*range(edge), *range(length - edge, length)], axis)

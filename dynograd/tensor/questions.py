@@ -71,7 +71,7 @@ def is_signed(input: Tensor) -> bool:
 
 def is_inference(input: Tensor) -> bool:
     """False; see `Tensor.is_inference`."""
-    return input.is_inference()  # type: ignore[attr-defined]
+    return input.is_inference()
 
 
 def is_distributed(input: Tensor) -> bool:
@@ -89,7 +89,7 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 
 def get_device(input: Tensor) -> int:
     """The index of the GPU that holds `input`, or -1."""
-    return input.get_device()  # type: ignore[attr-defined]
+    return input.get_device()
 
 
 def typename(obj: Any) -> str:
@@ -99,7 +99,7 @@ def typename(obj: Any) -> str:
     'dynograd.LongTensor'
     """
     if isinstance(obj, Tensor):
-        return obj.type()  # type: ignore[attr-defined]
+        return obj.type()
     kind = obj if isinstance(obj, type) else type(obj)
     module = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
     return module + kind.__qualname__
@@ -115,7 +115,7 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | list[Any] = False) -> tup
     return tuple(sorted(range(len(steps)), key=lambda dim: -steps[dim]))
 
 
-def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
+def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
     """The same memory and history as an instance of a subclass of Tensor.
 
     >>> class Named(dynograd.Tensor):
@@ -128,7 +128,7 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
             f"as_subclass: expected a subclass of Tensor, got {cls!r}. Derive it: class Mine(dynograd.Tensor)."
         )
     made = object.__new__(cls)
-    seen: Any = self.view_as(self) if self._requires_grad else wrap(self.array)  # type: ignore[attr-defined]
+    seen: Any = self.view_as(self) if self._requires_grad else wrap(self.array)
     made.array, made.node, made._requires_grad, made._grad = seen.array, seen.node, seen._requires_grad, None
     set_meta(made, seen._meta)
     return made
@@ -136,16 +136,16 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
     """Writes `callable(a, b, c)` of each three elements of this tensor, `x` and `y` (slow: Python for each element)."""
-    same: list[Any] = [self, x.expand_as(self), y.expand_as(self)]  # type: ignore[attr-defined]
+    same: list[Any] = [self, x.expand_as(self), y.expand_as(self)]
     numbers = [one.reshape(-1).tolist() for one in same]
     made = [callable(a, b, c) for a, b, c in zip(*numbers)]
     values = wrap(arrays.to_device(arrays.from_python(made, self.dtype), arrays.place_of(self.array)))
-    return self.copy_(values.reshape(self.shape))  # type: ignore[attr-defined]
+    return self.copy_(values.reshape(self.shape))
 
 
 def _reversed(self: Tensor) -> Tensor:
     """`reversed(x)`: the first dim in reverse order."""
-    return self.flip(0) if self.array.ndim else self  # type: ignore[attr-defined]
+    return self.flip(0) if self.array.ndim else self
 
 
 def install_questions() -> None:

@@ -18,7 +18,7 @@ def _filled(self: Tensor, values: Any) -> Tensor:
     return copy_(self, values.to(self.dtype))
 
 
-def _drawn(draw: Any, self: Tensor, generator: Any) -> Any:
+def _drawn(draw: Any, self: Tensor, generator: Any) -> Tensor:
     """Numbers in at least float32."""
     kind = self.dtype if self.dtype in (dtypes.float32, dtypes.float64) else dtypes.float32
     return draw(*self.shape, dtype=kind, device=self.device, generator=generator)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from math import prod
 from typing import Any
 
 from dynograd import arrays
+from dynograd.arrays import Array
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.writes import stamp
 from dynograd.base import dtypes
@@ -74,7 +75,7 @@ def _shape(who: str, size: Any) -> tuple[int, ...]:
     return check_sizes(who, as_shape(who, size))
 
 
-def _few(name: str, generator: Generator | None, *numbers: float) -> Any:
+def _few(name: str, generator: Generator | None, *numbers: float) -> Callable[..., Any]:
     """What makes few numbers: `make(size, dtype)`."""
     if generator is None:
         found = _makers.get((name, numbers))
@@ -87,7 +88,7 @@ def _few(name: str, generator: Generator | None, *numbers: float) -> Any:
 _makers: dict[Any, Any] = {}
 
 
-def _maker(name: str, key: Any, numbers: tuple[float, ...]) -> Any:
+def _maker(name: str, key: Any, numbers: tuple[float, ...]) -> Callable[..., Any]:
     return partial(kernel("random", "few", 0), name, key, numbers)
 
 
@@ -140,14 +141,14 @@ def _near(device: Any, out: Any) -> Any:
 
 def _uniform(
     shape: tuple[int, ...], kind: dtypes.dtype, low: float, high: float, generator: Generator | None, place: Any
-) -> Any:
+) -> Array:
     where = draw("uniform", prod(shape), generator, kind)
     return kernel("random", "uniform", place)(*where, shape, kind.numpy, low, high)
 
 
 def _normal(
     shape: tuple[int, ...], kind: dtypes.dtype, mean: Any, std: Any, generator: Generator | None, place: Any
-) -> Any:
+) -> Array:
     where = draw("normal", prod(shape), generator, kind)
     return kernel("random", "normal", place)(*where, shape, kind.numpy, mean, std)
 
@@ -252,7 +253,7 @@ def randn_like(
 
 def _integers(
     who: str, shape: tuple[int, ...], low: Any, high: Any, kind: dtypes.dtype, generator: Generator | None, place: Any
-) -> Any:
+) -> Array:
     low, high = whole_number(who, "low", low), whole_number(who, "high", high)
     if low >= high:
         raise RuntimeError(f"{who}: random_ expects 'from' to be less than 'to', but got from={low} >= to={high}.")

@@ -11,9 +11,9 @@ import weakref
 from typing import Any
 
 from dynograd import arrays
-from dynograd.arrays import storages
+from dynograd.arrays import Array, storages
 from dynograd.autograd.writes import before_rebinding, stamp
-from dynograd.base import dtypes
+from dynograd.base import devices, dtypes
 from dynograd.base.memory_formats import preserve_format
 from dynograd.base.shapes import as_shape, check_sizes, check_tensor
 from dynograd.errors import DeviceError, DtypeError, GradientError, ShapeError
@@ -69,12 +69,12 @@ def resize_as_(self: Tensor, the_template: Tensor, memory_format: Any = None) ->
 
 def resize(self: Tensor, *sizes: Any) -> Tensor:
     """The tensor in another shape of as many elements (old; use `reshape`)."""
-    return self.reshape(*sizes)  # type: ignore[attr-defined]
+    return self.reshape(*sizes)
 
 
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
     """The tensor in the shape of another one of as many elements (old; use `reshape`)."""
-    return self.reshape(tensor.shape)  # type: ignore[attr-defined]
+    return self.reshape(tensor.shape)
 
 
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
@@ -168,7 +168,7 @@ def _sharing(tensor: Tensor) -> list[Tensor]:
     return [base, *living_views(base)]
 
 
-def _move(tensor: Tensor, memory: Any, nbytes: int, into: Any = None) -> Any:
+def _move(tensor: Tensor, memory: Any, nbytes: int, into: Any = None) -> Array:
     """New memory that begins with the old values, under the tensor and what is known to share its memory."""
     before_rebinding(tensor)
     start, owner = arrays.address_of(memory), arrays.base_of(tensor.array)
@@ -239,14 +239,15 @@ class UntypedStorage:
     itemsize = 1
 
     @property
-    def device(self) -> Any:
+    def device(self) -> devices.device:
         return arrays.device_of(self._memory)
 
     is_cuda = property(lambda self: self.device.type == "cuda")
 
     def get_device(self) -> int:
         """The index of the CUDA device, -1 for the CPU."""
-        return self.device.index if self.is_cuda else -1
+        index = self.device.index
+        return -1 if index is None else index
 
     def is_shared(self) -> bool:
         """Whether other processes see what is written."""
@@ -380,11 +381,11 @@ class TypedStorage:
             self._storage = UntypedStorage((size[0] if size else 0) * self.dtype.itemsize, device=device)
 
     @property
-    def _memory(self) -> Any:
+    def _memory(self) -> Array:
         return self._storage._memory
 
     @property
-    def _array(self) -> Any:
+    def _array(self) -> Array:
         memory, item = self._memory, self.dtype.itemsize
         return storages.placed(memory, self.dtype.numpy, (memory.nbytes // item,), (item,), 0)
 
@@ -546,7 +547,7 @@ def _elementwise(who: str, self: Tensor, function: Any, *others: Tensor) -> Tens
     operands = [self.array.reshape(-1).tolist()]
     operands += [arrays.broadcast_to(one.array, shape).reshape(-1).tolist() for one in others]
     made = [function(*values) for values in zip(*operands)]
-    return self.copy_(wrap(arrays.from_python(made, self.dtype).reshape(shape)))  # type: ignore[attr-defined]
+    return self.copy_(wrap(arrays.from_python(made, self.dtype).reshape(shape)))
 
 
 def _base(self: Tensor) -> Tensor | None:

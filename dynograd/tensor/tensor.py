@@ -10,7 +10,7 @@ import copyreg
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -187,7 +187,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
 
     def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
         """The tensor with all its elements, in `dtype`; itself unless it is sparse."""
-        return self if dtype is None else self.to(dtype)  # type: ignore[attr-defined]
+        return self if dtype is None else self.to(dtype)
 
     def sparse_dim(self) -> int:
         """How many dims are sparse: none."""
@@ -248,7 +248,8 @@ class Tensor(InstalledMethods, metaclass=TensorType):
 
     def get_device(self) -> int:
         """The index of the CUDA device, -1 for the CPU."""
-        return self.device.index if self.is_cuda else -1  # type: ignore[return-value]
+        index = self.device.index
+        return -1 if index is None else index
 
     def is_inference(self) -> bool:
         """False: what is computed in `inference_mode` is an ordinary tensor, which may meet autograd later."""
@@ -286,7 +287,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         return self.node is None
 
     @property
-    def grad_fn(self) -> Any:
+    def grad_fn(self) -> Node | None:
         """The node that computed this tensor, or None; the same one for all outputs of an op."""
         node = self.node
         return None if node is None else inspected(node.edges[0] if type(node) is OutputNode else node)
@@ -533,7 +534,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
     def tolist(self) -> Any:
         return arrays.tolist(self.array)
 
-    def numpy(self, *, force: bool = False) -> Any:
+    def numpy(self, *, force: bool = False) -> ndarray:
         """A NumPy array that shares this tensor's memory."""
         if self._requires_grad and MODES.grad and not force:
             raise RuntimeError(
@@ -548,7 +549,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             MODES.recorder.before_lending(self)
         return arrays.to_numpy(self.array)
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: Any = None, copy: Any = None) -> ndarray:
         found = self.numpy()
         if dtype is not None and found.dtype != dtype:
             if copy is False:
@@ -597,13 +598,13 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             raise TypeError("len() of a 0-d tensor. Use numel() for the number of elements, item() for the value.")
         return self.array.shape[0]
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Tensor]:
         if not self.array.ndim:
             raise TypeError("iteration over a 0-d tensor. Use item() for its value.")
         return iter(registry["unbind"].function(self, 0))
 
     def __contains__(self, element: Any) -> bool:
-        return bool((self == element).any().item())  # type: ignore[attr-defined]
+        return bool((self == element).any().item())
 
     __hash__ = object.__hash__
 
@@ -626,7 +627,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             return format(self.item(), spec)
         return object.__format__(self, spec) if spec else str(self)
 
-    def __dir__(self) -> Any:
+    def __dir__(self) -> list[str]:
         return sorted(set(object.__dir__(self)))
 
     # --- copies and moves -----------------------------------------------------------------------------------------------
@@ -678,7 +679,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             _set_attributes(made, copy.deepcopy(attributes, memo))
         return made
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: Any) -> tuple:
         place = str(self.device) if self.is_cuda else None
         array = self.array if self.is_meta else arrays.to_numpy(self.array)
         return _rebuild, (type(self), array, self._requires_grad, _attributes(self), place)
@@ -687,7 +688,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         """The tensor in host memory; itself when it lies there."""
         if type(self) is Tensor and type(self.array) is ndarray and memory_format is None:
             return self
-        return self.to("cpu")  # type: ignore[attr-defined]
+        return self.to("cpu")
 
     def cuda(self, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
         """The tensor in a GPU's memory: of the current device unless `device` names one.
@@ -695,7 +696,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         Raises:
             DeviceError: there is no such device here.
         """
-        return self.to("cuda" if device is None else device, non_blocking=non_blocking)  # type: ignore[attr-defined]
+        return self.to("cuda" if device is None else device, non_blocking=non_blocking)
 
     def pin_memory(self, device: Any = None) -> Tensor:
         """A copy in pinned host memory, from which `to("cuda", non_blocking=True)` does not wait; itself when it lies there.
@@ -717,7 +718,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             arrays.record_stream(self.array, s)
 
 
-def _init(made: Any, array: Any) -> Any:
+def _init(made: Any, array: Any) -> Tensor:
     made.array = array
     made.node = made._grad = made._meta = None
     made._requires_grad = False
@@ -782,7 +783,7 @@ def _dim(who: str, dim: int, tensor: Tensor) -> int:
     return normalize_dim(who, dim, tensor.array.ndim)
 
 
-def _tensor_hook(hook: Any) -> Any:
+def _tensor_hook(hook: Any) -> Callable[..., Any]:
     """A user's hook on tensors as a hook on what the engine carries."""
 
     def run(g: Any, create_graph: bool) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from dynograd.autograd import modes
@@ -57,7 +58,7 @@ def inplace_functions() -> dict[str, Any]:
     return {name: _taking_input(getattr(Tensor, name)) for name in (*names, *_METHODS)}
 
 
-def _taking_input(method: Any) -> Any:
+def _taking_input(method: Any) -> Callable[..., Any]:
     """A method as a function, whose tensor has the name `input`."""
     signature = inspect.signature(method)
     first, *rest = signature.parameters.values()

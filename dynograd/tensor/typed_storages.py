@@ -30,7 +30,7 @@ class _OfOneDtype(type):
     def __instancecheck__(cls, one: Any) -> bool:
         return isinstance(one, TypedStorage) and one.dtype is cls.dtype
 
-    def __call__(cls, *size: Any, wrap_storage: Any = None, device: Any = None) -> TypedStorage:  # type: ignore[override]
+    def __call__(cls, *size: Any, wrap_storage: Any = None, device: Any = None) -> TypedStorage:
         return TypedStorage(*size, wrap_storage=wrap_storage, dtype=cls.dtype, device=device)
 
 

@@ -63,14 +63,14 @@ class Dual(Tensor):
     primal: Tensor
     tangent: Tensor
 
-    array = property(lambda self: self.primal.array, lambda self, value: setattr(self.primal, "array", value))  # type: ignore[assignment]
-    _requires_grad = property(  # type: ignore[assignment]
+    array = property(lambda self: self.primal.array, lambda self, value: setattr(self.primal, "array", value))
+    _requires_grad = property(
         lambda self: self.primal._requires_grad, lambda self, value: setattr(self.primal, "_requires_grad", value)
     )
-    _grad = property(lambda self: self.primal._grad, lambda self, value: setattr(self.primal, "_grad", value))  # type: ignore[assignment]
+    _grad = property(lambda self: self.primal._grad, lambda self, value: setattr(self.primal, "_grad", value))
 
     @property
-    def node(self) -> Any:  # type: ignore[override]
+    def node(self) -> Any:
         """The edge that gradients of the primal go along: its node, or the primal itself when it is a leaf."""
         primal = self.primal
         return primal.node or (primal if primal._requires_grad else None)
@@ -87,8 +87,8 @@ class Dual(Tensor):
     def requires_grad(self, value: bool) -> None:
         self.primal.requires_grad = value
 
-    is_leaf = property(lambda self: self.primal.is_leaf)  # type: ignore[assignment]
-    grad_fn = property(lambda self: self.primal.grad_fn)  # type: ignore[assignment]
+    is_leaf = property(lambda self: self.primal.is_leaf)
+    grad_fn = property(lambda self: self.primal.grad_fn)
 
     def __repr__(self, **options: Any) -> str:
         return f"Dual({self.primal!r}, tangent={self.tangent!r})"

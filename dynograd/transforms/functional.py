@@ -171,7 +171,7 @@ class _Call:
                 )
             with enable_grad():
                 if create_graph:
-                    self.inputs.append(one.view(one.shape) if one._requires_grad else one.detach().requires_grad_())  # type: ignore[attr-defined]
+                    self.inputs.append(one.view(one.shape) if one._requires_grad else one.detach().requires_grad_())
                 else:
                     self.inputs.append(one.detach().requires_grad_())
         self.many_outputs = False
@@ -255,7 +255,7 @@ class _Call:
             return [wrap(arrays.zeros((0, *one.shape), one.dtype, one.device)) for one in self.inputs]
         units = wrap(arrays.zeros((count, count), out.dtype, out.device))
         units.array.reshape(-1)[:: count + 1] = 1
-        units = units.reshape((count, *out.shape))  # type: ignore[attr-defined]
+        units = units.reshape((count, *out.shape))
         if at_once and out._requires_grad:
             with enable_grad():
                 found = grad(out, self.inputs, units, True, self.create_graph, allow_unused=True, is_grads_batched=True)
@@ -263,7 +263,7 @@ class _Call:
                 part if part is not None else wrap(arrays.zeros((count, *one.shape), one.dtype, one.device))
                 for part, one in zip(found, self.inputs, strict=True)
             ]
-        rows = [self.gradients([out], [units[place]], strict) for place in range(count)]  # type: ignore[index]
+        rows = [self.gradients([out], [units[place]], strict) for place in range(count)]
         return [public_functions()["stack"](list(parts), 0) for parts in zip(*rows, strict=True)]
 
     def check_independent(self, outputs: Any) -> None:

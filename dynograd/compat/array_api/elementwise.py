@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dynograd.base import dtypes
@@ -44,14 +45,14 @@ _TENSORS_ONLY = {"atan2", "copysign", "hypot", "logaddexp", "maximum", "minimum"
 __all__ = sorted([*_UNARY, *_BINARY, "clip", "expm1", "floor_divide", "imag", "sign"])
 
 
-def _unary(name: str, op: Any) -> Any:
+def _unary(name: str, op: Any) -> Callable[..., Any]:
     def function(x: Tensor, /) -> Tensor:
         return op(x)
 
     return _named(function, name, op)
 
 
-def _binary(name: str, op: Any) -> Any:
+def _binary(name: str, op: Any) -> Callable[..., Any]:
     prepare = tensors if name in _TENSORS_ONLY else promoted
 
     def function(x1: Any, x2: Any, /) -> Tensor:
@@ -60,7 +61,7 @@ def _binary(name: str, op: Any) -> Any:
     return _named(function, name, op)
 
 
-def _named(function: Any, name: str, op: Any) -> Any:
+def _named(function: Any, name: str, op: Any) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"The standard's `{name}`. {(op.__doc__ or '').split('>>>')[0].strip()}"
     return function

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from dynograd import fft as _fft
@@ -14,7 +15,7 @@ _OVER_SEVERAL = "fftn ifftn rfftn irfftn".split()
 __all__ = [*_ALONG_ONE, *_OVER_SEVERAL, "fftfreq", "rfftfreq", "fftshift", "ifftshift"]
 
 
-def _along_one(name: str) -> Any:
+def _along_one(name: str) -> Callable[..., Any]:
     transform = getattr(_fft, name)
 
     def function(x: Tensor, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Tensor:
@@ -23,7 +24,7 @@ def _along_one(name: str) -> Any:
     return _named(function, transform)
 
 
-def _over_several(name: str) -> Any:
+def _over_several(name: str) -> Callable[..., Any]:
     transform = getattr(_fft, name)
 
     def function(x: Tensor, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
@@ -32,7 +33,7 @@ def _over_several(name: str) -> Any:
     return _named(function, transform)
 
 
-def _named(function: Any, transform: Any) -> Any:
+def _named(function: Any, transform: Any) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = transform.__name__.removeprefix("fft_")
     function.__doc__ = (inspect.getdoc(transform) or "").split("\n\n")[0]
     return function

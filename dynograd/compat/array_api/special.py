@@ -7,10 +7,12 @@ tensor([0.0000, 3.1781])
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dynograd import special
 from dynograd.compat.array_api.promotion import tensors
+from dynograd.tensor.tensor import Tensor
 
 _SAME = """digamma entr erf erfc erfcx erfinv exp2 expit expm1 gammainc gammaincc gammaln i0 i0e i1 i1e log1p log_ndtr logit ndtr ndtri psi sinc
     xlog1py xlogy zeta""".split()
@@ -26,8 +28,8 @@ _OTHER = {
 __all__ = sorted([*_SAME, *_OTHER])
 
 
-def _function(name: str, op: Any) -> Any:
-    def function(*x: Any) -> Any:
+def _function(name: str, op: Any) -> Callable[..., Any]:
+    def function(*x: Any) -> Tensor:
         return op(*tensors(*x))
 
     function.__name__ = function.__qualname__ = name

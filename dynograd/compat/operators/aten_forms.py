@@ -27,6 +27,7 @@ from dynograd.ops.image.interpolations import resampled
 from dynograd.tensor import creation, native_forms
 from dynograd.tensor.inplace import refuse_repeats
 from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["FORMS"]
 
@@ -47,7 +48,7 @@ _WAYS |= {"bilinear2d": "bilinear", "bicubic2d": "bicubic", "trilinear3d": "tril
 _WAYS |= {"nearest_exact1d": "nearest-exact", "nearest_exact2d": "nearest-exact", "nearest_exact3d": "nearest-exact"}
 
 
-def form(function: Any) -> Any:
+def form(function: Any) -> Callable[..., Any]:
     """Puts a function into the table; with `out=` it writes its results. Arguments are checked against its annotations."""
     checked = explained(_of_kinds(function))
 
@@ -69,7 +70,7 @@ def form(function: Any) -> Any:
     return call
 
 
-def _of_kinds(function: Any) -> Any:
+def _of_kinds(function: Any) -> Callable[..., Any]:
     """A function that refuses what can be no argument of the annotated kind: a number for an Array, a string for a number."""
     kinds = [
         (place, parameter.name, *_REFUSED[word])
@@ -95,31 +96,31 @@ def _of_kinds(function: Any) -> Any:
 
 
 @form
-def _softmax(self: Array, dim: int, half_to_float: bool) -> Any:
+def _softmax(self: Array, dim: int, half_to_float: bool) -> Tensor:
     """`softmax`; with `half_to_float`, in float32."""
     return _ops["softmax"](self, dim, dtype=dtypes.float32 if half_to_float else None)
 
 
 @form
-def _log_softmax(self: Array, dim: int, half_to_float: bool) -> Any:
+def _log_softmax(self: Array, dim: int, half_to_float: bool) -> Tensor:
     """`log_softmax`; with `half_to_float`, in float32."""
     return _ops["log_softmax"](self, dim, dtype=dtypes.float32 if half_to_float else None)
 
 
 @form
-def softmax(self: Array, dim: int, dtype: Any = None) -> Any:
+def softmax(self: Array, dim: int, dtype: Any = None) -> Tensor:
     """`softmax`, with the dtype third."""
     return _ops["softmax"](self, dim, dtype=dtype)
 
 
 @form
-def log_softmax(self: Array, dim: int, dtype: Any = None) -> Any:
+def log_softmax(self: Array, dim: int, dtype: Any = None) -> Tensor:
     """`log_softmax`, with the dtype third."""
     return _ops["log_softmax"](self, dim, dtype=dtype)
 
 
 @form
-def _safe_softmax(self: Array, dim: int, dtype: Any = None) -> Any:
+def _safe_softmax(self: Array, dim: int, dtype: Any = None) -> Tensor:
     """`softmax`; a row of -inf alone gives zeros."""
     check_tensor("_safe_softmax", "self", self)
     nothing = (self == -math.inf).all(dim, keepdim=True)
@@ -127,7 +128,7 @@ def _safe_softmax(self: Array, dim: int, dtype: Any = None) -> Any:
 
 
 @form
-def _softmax_backward_data(grad_output: Array, output: Array, dim: int, input_dtype: Any) -> Any:
+def _softmax_backward_data(grad_output: Array, output: Array, dim: int, input_dtype: Any) -> Tensor:
     """The gradient of softmax from its result."""
     _same_shapes("_softmax_backward_data", grad_output, output)
     weighted = grad_output * output
@@ -135,7 +136,7 @@ def _softmax_backward_data(grad_output: Array, output: Array, dim: int, input_dt
 
 
 @form
-def _log_softmax_backward_data(grad_output: Array, output: Array, dim: int, input_dtype: Any) -> Any:
+def _log_softmax_backward_data(grad_output: Array, output: Array, dim: int, input_dtype: Any) -> Tensor:
     """The gradient of log_softmax from its result."""
     _same_shapes("_log_softmax_backward_data", grad_output, output)
     return (grad_output - output.exp() * grad_output.sum(dim, keepdim=True)).to(_checked_dtype(input_dtype))
@@ -148,14 +149,14 @@ def _same_shapes(who: str, grad_output: Any, output: Any) -> None:
         )
 
 
-def _checked_dtype(kind: Any) -> Any:
+def _checked_dtype(kind: Any) -> dtypes.dtype:
     if not isinstance(kind, Dtype):
         raise TypeError(f"_softmax_backward_data: expected input_dtype to be a dtype, got {type(kind).__name__}.")
     return kind
 
 
 @form
-def native_dropout(input: Array, p: float, train: bool | None) -> Any:
+def native_dropout(input: Array, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     """(`dropout` of `input`, bool mask of what was kept); all is kept unless `train`, which None stands for too."""
     if train is False or not p:
         return input.clone(), creation.ones_like(input, dtype=dtypes.bool)
@@ -164,7 +165,7 @@ def native_dropout(input: Array, p: float, train: bool | None) -> Any:
 
 
 @form
-def native_dropout_backward(grad_output: Array, mask: Array, scale: float) -> Any:
+def native_dropout_backward(grad_output: Array, mask: Array, scale: float) -> Tensor:
     """`grad_output * mask * scale`, in the dtype of `grad_output`."""
     return (
         grad_output * (mask.to(grad_output.dtype) * scale)
@@ -177,7 +178,9 @@ def native_dropout_backward(grad_output: Array, mask: Array, scale: float) -> An
 
 
 @form
-def _native_batch_norm_legit(input: Array, weight: Array | None, bias: Array | None, *rest: Any, **named: Any) -> Any:
+def _native_batch_norm_legit(
+    input: Array, weight: Array | None, bias: Array | None, *rest: Any, **named: Any
+) -> tuple[Tensor, ...]:
     """`native_batch_norm`; without running statistics where `training` follows `bias`."""
     alone = isinstance(rest[0], bool) if rest else "training" in named and "running_mean" not in named
     return (_batch_norm_of_the_batch if alone else _batch_norm)(input, weight, bias, *rest, **named)
@@ -193,12 +196,14 @@ def _batch_norm(
     training: bool,
     momentum: float,
     eps: float,
-) -> Any:
+) -> tuple[Tensor, ...]:
     return _ops["native_batch_norm"](input, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
 @_of_kinds
-def _batch_norm_of_the_batch(input: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float) -> Any:
+def _batch_norm_of_the_batch(
+    input: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
+) -> tuple[Tensor, ...]:
     return _ops["native_batch_norm"](input, weight, bias, None, None, training, momentum, eps)
 
 
@@ -211,7 +216,7 @@ def _batch_norm_with_update(
     running_var: Array | None,
     momentum: float,
     eps: float,
-) -> Any:
+) -> tuple[Tensor, ...]:
     """`native_batch_norm` in training, and an empty tensor in the place of what the GPU's kernels keep."""
     normalized = _ops["native_batch_norm"](input, weight, bias, running_mean, running_var, True, momentum, eps)
     return (*normalized, creation.empty(0, dtype=dtypes.uint8, device=input.device))
@@ -221,7 +226,7 @@ def _batch_norm_with_update(
 
 
 @form
-def slice(self: Array, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+def slice(self: Array, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Tensor:
     """`self[..., start:end:step]` along `dim`; a view."""
     dim = normalize_dim("slice", dim, self.ndim)
     if step <= 0:
@@ -230,13 +235,13 @@ def slice(self: Array, dim: int = 0, start: Any = None, end: Any = None, step: i
 
 
 @form
-def _unsafe_index(self: Array, indices: Sequence[Any]) -> Any:
+def _unsafe_index(self: Array, indices: Sequence[Any]) -> Tensor:
     """`self[indices]`; None stands for a whole dim."""
     return self[_places(indices)]
 
 
 @form
-def index(self: Array, indices: Sequence[Any]) -> Any:
+def index(self: Array, indices: Sequence[Any]) -> Tensor:
     """`self[indices]`; None stands for a whole dim."""
     return self[_places(indices)]
 
@@ -276,7 +281,7 @@ def _within(self: Any, mask: Any, indices: Sequence[Any]) -> tuple[Any, ...]:
 
 
 @form
-def _chunk_cat(tensors: Sequence[Any], dim: int, num_chunks: int) -> Any:
+def _chunk_cat(tensors: Sequence[Any], dim: int, num_chunks: int) -> Tensor:
     """Each tensor cut along `dim` into `num_chunks` equal parts (filled up with zeros) of shape (..., num_chunks, -1), then joined."""
     who = "_chunk_cat"
     if num_chunks < 1:
@@ -313,7 +318,9 @@ def _chunk_cat(tensors: Sequence[Any], dim: int, num_chunks: int) -> Any:
 # --- attention and products ----------------------------------------------------------------------------------------------------
 
 
-def _attended(query: Any, key: Any, value: Any, bias: Any, allowed: Any, dropout_p: float, scale: float | None) -> Any:
+def _attended(
+    query: Any, key: Any, value: Any, bias: Any, allowed: Any, dropout_p: float, scale: float | None
+) -> tuple[Tensor, Tensor]:
     """Of (B, T, H, D): the values that queries see (B, T, H, V), and the logarithm of each query's sum (B, H, T) in float32."""
     query, key, value = (heads.transpose(1, 2) for heads in (query, key, value))
     scores = (query @ key.transpose(-2, -1)).float() * (query.shape[-1] ** -0.5 if scale is None else scale)
@@ -360,7 +367,7 @@ def _flash_attention_forward(
     alibi_slopes: Any = None,
     block_table: Any = None,
     num_splits: int | None = None,
-) -> Any:
+) -> tuple[Tensor, ...]:
     """Attention of (B, T, H, D): (values, logarithms of the sums, and three that only the GPU's kernels fill: empty here).
 
     With `is_causal`, the last query sees all keys.
@@ -399,7 +406,7 @@ def _efficient_attention_forward(
     scale: float | None = None,
     seqlen_k: Any = None,
     window_size: int | None = None,
-) -> Any:
+) -> tuple[Tensor | int, ...]:
     """Attention of (B, T, H, D); `custom_mask_type` 0: all keys, 1: query i sees keys 0 to i, 2: the last query sees all keys."""
     who = "_efficient_attention_forward"
     _no_lengths(who, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, seqlen_k=seqlen_k, window_size=window_size)
@@ -422,7 +429,7 @@ def _scaled_mm(
     scale_result: Array | None = None,
     out_dtype: Any = None,
     use_fast_accum: bool = False,
-) -> Any:
+) -> Tensor:
     """The product of two float8 matrices, each times its scale (one number, or one of each row and column), computed in float32.
 
     `out_dtype` is that of `self` when left out; `scale_result` counts for a float8 result alone.
@@ -467,7 +474,7 @@ def max_pool2d_with_indices_backward(
     dilation: Any,
     ceil_mode: bool,
     indices: Array,
-) -> Any:
+) -> Tensor:
     """`grad_output` added up at the places that `indices` says, in the shape of `self`."""
     shape, kept = tuple(self.shape), tuple(indices.shape)
     if tuple(grad_output.shape) != kept:
@@ -481,31 +488,31 @@ def max_pool2d_with_indices_backward(
 
 
 @form
-def threshold_backward(grad_output: Array, self: Array, threshold: float) -> Any:
+def threshold_backward(grad_output: Array, self: Array, threshold: float) -> Tensor:
     """`grad_output` where `self` is above the threshold, else 0."""
     return _ops["where"](self > threshold, grad_output, 0)
 
 
 @form
-def sigmoid_backward(grad_output: Array, output: Array) -> Any:
+def sigmoid_backward(grad_output: Array, output: Array) -> Tensor:
     """The gradient of sigmoid from its result."""
     return grad_output * (1 - output) * output
 
 
 @form
-def tanh_backward(grad_output: Array, output: Array) -> Any:
+def tanh_backward(grad_output: Array, output: Array) -> Tensor:
     """The gradient of tanh from its result."""
     return grad_output * (1 - output * output)
 
 
 @form
-def gelu_backward(grad_output: Array, self: Array, *, approximate: str = "none") -> Any:
+def gelu_backward(grad_output: Array, self: Array, *, approximate: str = "none") -> Tensor:
     """The gradient of gelu."""
     return _pulled(lambda x: F.gelu(x, approximate=approximate), (self,), grad_output)[0]
 
 
 @form
-def silu_backward(grad_output: Array, self: Array) -> Any:
+def silu_backward(grad_output: Array, self: Array) -> Tensor:
     """The gradient of silu."""
     return _pulled(F.silu, (self,), grad_output)[0]
 
@@ -523,7 +530,7 @@ def convolution_backward(
     output_padding: Any,
     groups: int,
     output_mask: Sequence[bool],
-) -> Any:
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """The gradients of `convolution` for input, weight and bias; None where `output_mask` says False."""
     rest: Any = (stride, padding, dilation, transposed, output_padding, groups)
     places = [place for place in (0, 1) if output_mask[place]]
@@ -543,7 +550,7 @@ def convolution_backward(
 @form
 def embedding_dense_backward(
     grad_output: Array, indices: Array, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
-) -> Any:
+) -> Tensor:
     """The gradient of `embedding` for its table."""
     table = creation.zeros(num_weights, grad_output.shape[-1], dtype=grad_output.dtype, device=grad_output.device)
     padding = None if padding_idx < 0 else padding_idx
@@ -563,7 +570,7 @@ def cross_entropy_loss(
     reduction: int = 1,
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
-) -> Any:
+) -> Tensor:
     """`nn.functional.cross_entropy`, with its reduction as a number."""
     word = native_forms.reduction_word("cross_entropy_loss", reduction)
     return F.cross_entropy(
@@ -572,13 +579,13 @@ def cross_entropy_loss(
 
 
 @form
-def log_sigmoid(self: Array) -> Any:
+def log_sigmoid(self: Array) -> Tensor:
     """`nn.functional.logsigmoid`."""
     return F.logsigmoid(self)
 
 
 @form
-def alias(self: Array) -> Any:
+def alias(self: Array) -> Tensor:
     """A view of all of `self`."""
     return self.view_as(self)
 
@@ -590,19 +597,21 @@ def copy(self: Array, src: Any, non_blocking: bool = False) -> Any:
 
 
 @form
-def elu(self: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
+def elu(self: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:
     """`self` where it is above 0, else `alpha * (exp(input_scale * self) - 1)`; all times `scale`."""
     return _ops["where"](self > 0, self, _ops["expm1"](self.clamp(max=0) * input_scale) * alpha) * scale
 
 
 @form
-def _to_copy(self: Array, *, dtype: Any = None, device: Any = None, non_blocking: bool = False, **layout: Any) -> Any:
+def _to_copy(
+    self: Array, *, dtype: Any = None, device: Any = None, non_blocking: bool = False, **layout: Any
+) -> Tensor:
     """A copy in another dtype or on another device."""
     target = {name: value for name, value in (("dtype", dtype), ("device", device)) if value is not None}
     return self.to(**target, copy=True) if target else self.clone()
 
 
-def _loss(name: str) -> Any:
+def _loss(name: str) -> Callable[..., Any]:
     function = getattr(F, name)
     names = [
         parameter for parameter in inspect.signature(function).parameters if parameter not in ("size_average", "reduce")
@@ -613,7 +622,7 @@ def _loss(name: str) -> Any:
     order = [*names[:2], *first.get(name, []), "reduction"]
     order += [parameter for parameter in names if parameter not in order]
 
-    def loss(*args: Any, **kwargs: Any) -> Any:
+    def loss(*args: Any, **kwargs: Any) -> Tensor:
         arguments = dict(zip(order, args)) | kwargs
         arguments["reduction"] = native_forms.reduction_word(name, arguments.get("reduction", 1))
         return function(arguments.pop(order[0]), arguments.pop(order[1]), **arguments)
@@ -622,12 +631,12 @@ def _loss(name: str) -> Any:
     return loss
 
 
-def _upsampled(name: str, mode: str, antialias: bool = False) -> Any:
+def _upsampled(name: str, mode: str, antialias: bool = False) -> Callable[..., Any]:
     corners, rank = "nearest" not in mode, int(name.rstrip("_a")[-2])
 
     def upsample(
         input: Array, output_size: Any, *rest: Any, align_corners: Any = None, scale_factors: Any = None, **scales: Any
-    ) -> Any:
+    ) -> Tensor:
         left = list(rest)
         if corners and align_corners is None:
             align_corners = left.pop(0)
@@ -655,8 +664,8 @@ def _upsampled(name: str, mode: str, antialias: bool = False) -> Any:
     return upsample
 
 
-def _padded(name: str, mode: str) -> Any:
-    def pad(self: Array, padding: Any) -> Any:
+def _padded(name: str, mode: str) -> Callable[..., Any]:
+    def pad(self: Array, padding: Any) -> Tensor:
         return F.pad(self, tuple(padding), mode)
 
     pad.__name__, pad.__doc__ = name, f"`nn.functional.pad` with mode {mode!r}."

@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynograd.arrays import Array
 from dynograd.base.dtypes import bool as bool_
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.ops.segment.offsets import checked_offsets
 from dynograd.tensor.creation import tensor
 from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["AuxRequest", "varlen_attn", "varlen_attn_out"]
 
@@ -39,7 +41,7 @@ def varlen_attn(
     seqused_k: Any = None,
     block_table: Any = None,
     num_splits: int | None = None,
-) -> Any:
+) -> Tensor | tuple[Tensor, Tensor]:
     """Attention of each sequence of queries with its sequence of keys, on any device, with gradients of any order.
 
     Args:
@@ -137,7 +139,7 @@ def _picked(key: Any, value: Any, places: Any, counts: Any) -> tuple[Any, Any, A
     return key.index_select(0, at), value.index_select(0, at), offsets
 
 
-def _counts(who: str, used: Any, room: Any, where: str) -> Any:
+def _counts(who: str, used: Any, room: Any, where: str) -> Array:
     counts = _whole(who, "seqused_k", used)
     if counts.shape != room.shape:
         raise ShapeError(f"{who}: expected seqused_k ({len(room)},), one number for each sequence, got {counts.shape}.")
@@ -148,7 +150,7 @@ def _counts(who: str, used: Any, room: Any, where: str) -> Any:
     return counts
 
 
-def _whole(who: str, name: str, value: Any) -> Any:
+def _whole(who: str, name: str, value: Any) -> Array:
     if not hasattr(value, "numpy"):
         raise TypeError(f"{who}: expected {name} to be a Tensor, got {type(value).__name__}. Use tensor(...).")
     if value.dtype.is_floating_point or value.dtype.is_complex or value.dtype is bool_:
@@ -156,7 +158,7 @@ def _whole(who: str, name: str, value: Any) -> Any:
     return value.detach().cpu().numpy().astype(np.int64)
 
 
-def varlen_attn_out(out: Any, *args: Any, **kwargs: Any) -> Any:
+def varlen_attn_out(out: Any, *args: Any, **kwargs: Any) -> Tensor | tuple[Tensor, ...]:
     """`varlen_attn`, written into `out`.
 
     Raises:

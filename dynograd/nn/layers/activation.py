@@ -12,6 +12,7 @@ from dynograd.nn.checks import check_sizes
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 from dynograd.tensor.creation import full
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "CELU",
@@ -49,7 +50,7 @@ class Sigmoid(Module):
     """1 / (1 + exp(-x))."""
 
     @recorded_as("sigmoid", through=F)
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.sigmoid(input)
 
 
@@ -57,28 +58,28 @@ class Tanh(Module):
     """The hyperbolic tangent."""
 
     @recorded_as("tanh", through=F)
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.tanh(input)
 
 
 class Softsign(Module):
     """x / (1 + |x|)."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.softsign(input)
 
 
 class Tanhshrink(Module):
     """x - tanh(x)."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.tanhshrink(input)
 
 
 class LogSigmoid(Module):
     """log(sigmoid(x))."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.logsigmoid(input)
 
 
@@ -100,7 +101,7 @@ class ReLU(_OnlyInplace):
     tensor([0., 2.])
     """
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.relu(input, inplace=True) if self.inplace else F.relu(input)
 
 
@@ -110,14 +111,14 @@ class SELU(_OnlyInplace):
     Source: Klambauer et al., Self-normalizing neural networks, 2017 (arXiv:1706.02515).
     """
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.selu(input, inplace=self.inplace)
 
 
 class SiLU(_OnlyInplace):
     """x * sigmoid(x)."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.silu(input, inplace=self.inplace)
 
 
@@ -127,7 +128,7 @@ class Mish(_OnlyInplace):
     Source: Misra, Mish: a self regularized non-monotonic activation function, 2019 (arXiv:1908.08681).
     """
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.mish(input, inplace=self.inplace)
 
 
@@ -136,7 +137,7 @@ class Hardswish(_OnlyInplace):
 
     extra_repr = Module.extra_repr  # PyTorch shows no inplace here
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.hardswish(input, inplace=self.inplace)
 
 
@@ -145,7 +146,7 @@ class Hardsigmoid(_OnlyInplace):
 
     extra_repr = Module.extra_repr  # PyTorch shows no inplace here
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.hardsigmoid(input, inplace=self.inplace)
 
 
@@ -160,7 +161,7 @@ class LeakyReLU(Module):
         super().__init__()
         self.negative_slope, self.inplace = negative_slope, inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
     def extra_repr(self) -> str:
@@ -177,7 +178,7 @@ class RReLU(Module):
         super().__init__()
         self.lower, self.upper, self.inplace = lower, upper, inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
     def extra_repr(self) -> str:
@@ -191,7 +192,7 @@ class ELU(Module):
         super().__init__()
         self.alpha, self.inplace = alpha, inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.elu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
@@ -205,7 +206,7 @@ class CELU(Module):
         super().__init__()
         self.alpha, self.inplace = alpha, inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.celu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
@@ -230,7 +231,7 @@ class Hardtanh(Module):
         if not self.max_val > self.min_val:
             raise ValueError(f"Hardtanh: max_val ({self.max_val}) must be larger than min_val ({self.min_val}).")
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self) -> str:
@@ -254,7 +255,7 @@ class Threshold(Module):
         super().__init__()
         self.threshold, self.value, self.inplace = threshold, value, inplace
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.threshold(input, self.threshold, self.value, self.inplace)
 
     def extra_repr(self) -> str:
@@ -271,7 +272,7 @@ class GELU(Module):
         super().__init__()
         self.approximate = approximate
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.gelu(input, approximate=self.approximate)
 
     def extra_repr(self) -> str:
@@ -285,7 +286,7 @@ class Softplus(Module):
         super().__init__()
         self.beta, self.threshold = beta, threshold
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.softplus(input, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
@@ -299,7 +300,7 @@ class Hardshrink(Module):
         super().__init__()
         self.lambd = lambd
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.hardshrink(input, self.lambd)
 
     def extra_repr(self) -> str:
@@ -313,7 +314,7 @@ class Softshrink(Module):
         super().__init__()
         self.lambd = lambd
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.softshrink(input, self.lambd)
 
     def extra_repr(self) -> str:
@@ -330,7 +331,7 @@ class GLU(Module):
         super().__init__()
         self.dim = dim
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.glu(input, self.dim)
 
     def extra_repr(self) -> str:
@@ -355,28 +356,28 @@ class Softmax(_Along):
     tensor([[0.5000, 0.5000]])
     """
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.softmax(input, self.dim, 5)
 
 
 class LogSoftmax(_Along):
     """log(softmax(x)) along `dim`."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.log_softmax(input, self.dim, 5)
 
 
 class Softmin(_Along):
     """softmax(-x) along `dim`."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.softmin(input, self.dim, 5)
 
 
 class Softmax2d(Module):
     """Softmax over the channels of (N, C, H, W) or (C, H, W)."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         if input.dim() not in (3, 4):
             raise ShapeError(
                 f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead (shape {tuple(input.shape)}). "
@@ -401,7 +402,7 @@ class PReLU(Module):
         """Every slope at `init`."""
         initial.constant_(self.weight, self.init)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.prelu(input, self.weight)
 
     def extra_repr(self) -> str:

@@ -12,6 +12,7 @@ from dynograd.nn.checks import check_number, check_positive, check_sizes
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 from dynograd.tensor.creation import ones, tensor, zeros
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "BatchNorm1d",
@@ -110,7 +111,7 @@ class _BatchNorm(_NormBase):
     `momentum=None` averages over all batches instead.
     """
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         self._check_input_dim(input)
         self._check_channels(input, 1)
         if not self.eps > 0:
@@ -213,7 +214,7 @@ class _InstanceNorm(_NormBase):
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         self._check_input_dim(input)
         single = input.dim() == self.ranks[0]
         self._check_channels(input, 0 if single else 1)

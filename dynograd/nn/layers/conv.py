@@ -12,6 +12,7 @@ from dynograd.nn.checks import check_sizes, check_windows
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 from dynograd.tensor.creation import empty
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
@@ -135,7 +136,7 @@ class _PlainConvNd(_ConvNd):
             dtype,
         )
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         convolve = getattr(F, f"conv{self.rank}d")
         padding = self.padding
         if self.padding_mode != "zeros":
@@ -214,7 +215,7 @@ class _ConvTransposeNd(_ConvNd):
             dtype,
         )
 
-    def forward(self, input: Any, output_size: Any = None) -> Any:
+    def forward(self, input: Any, output_size: Any = None) -> Tensor:
         extra = self.output_padding if output_size is None else self._extra(input, output_size)
         convolve = getattr(F, f"conv_transpose{self.rank}d")
         return convolve(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)

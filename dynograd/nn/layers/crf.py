@@ -125,7 +125,7 @@ class CRF(Module):
         *,
         lengths: Any = None,
         offsets: Any = None,
-    ) -> Any:
+    ) -> Tensor:
         """The log-likelihood of `tags`.
 
         Args:
@@ -152,20 +152,20 @@ class CRF(Module):
         return narrowed(log_likelihoods, emissions)
 
     @_takes_rows
-    def log_partition(self, emissions: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> Any:
+    def log_partition(self, emissions: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> Tensor:
         """(B,): the logarithm of the sum of exp(score) over all sequences of tags."""
         chains = self._chains(emissions, mask, lengths, offsets)
         log_partitions = -chain_likelihoods(*chains.scores, None, chains.starts, chains.lengths, chains.step)
         return narrowed(log_partitions.reshape(()) if chains.single else log_partitions, emissions)
 
     @_takes_rows
-    def score(self, emissions: Any, tags: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> Any:
+    def score(self, emissions: Any, tags: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> Tensor:
         """(B,): the scores of `tags`, differentiable (for losses on margins, with the tags of `viterbi`)."""
         sequences = dict(mask=mask, lengths=lengths, offsets=offsets)
         return self.forward(emissions, tags, reduction="none", **sequences) + self.log_partition(emissions, **sequences)
 
     @_takes_rows
-    def marginals(self, emissions: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> Any:
+    def marginals(self, emissions: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> Tensor:
         """Of the shape of `emissions`: the probability of each tag in each step; 0 beyond a sequence's end."""
         chains = self._chains(emissions, mask, lengths, offsets)
         marginals = chain_marginals(*chains.scores, chains.starts, chains.lengths, chains.step)
@@ -250,7 +250,7 @@ class _Chains(NamedTuple):
     num_tags: int
     whole: bool  # every row is one of a sequence
 
-    def rows_of_tags(self, tags: Any) -> Any:
+    def rows_of_tags(self, tags: Any) -> Tensor:
         """(M,) int64: in range in the rows of sequences; 0 elsewhere."""
         tags = as_tensor(tags)
         if tuple(tags.shape) != self.shape:
@@ -269,7 +269,7 @@ class _Chains(NamedTuple):
         _check_range("tags", tags, 0, self.num_tags - 1, self.shape, f"CRF has num_tags={self.num_tags}.")
         return tags
 
-    def _inside(self) -> Any:
+    def _inside(self) -> Tensor:
         """(M,) bool: the rows of sequences."""
         if self.step > 1:
             times = arange(self.shape[0], device=self.starts.device).reshape(-1, 1)
@@ -283,7 +283,7 @@ class _Chains(NamedTuple):
 # --- arguments -----------------------------------------------------------------------------------------------------------------
 
 
-def _of_mask(mask: Any, shape: tuple[int, ...], batch_first: bool) -> Any:
+def _of_mask(mask: Any, shape: tuple[int, ...], batch_first: bool) -> Tensor:
     """Lengths (B,) of a mask (B, T) or (T, B) (one sequence: (T,)) whose True come first."""
     mask = as_tensor(mask)
     if tuple(mask.shape) != shape:
@@ -304,7 +304,7 @@ def _of_mask(mask: Any, shape: tuple[int, ...], batch_first: bool) -> Any:
     return rows.sum(1)
 
 
-def _of_lengths(lengths: Any, count: int, steps: int, device: Any) -> Any:
+def _of_lengths(lengths: Any, count: int, steps: int, device: Any) -> Tensor:
     lengths = _integers("lengths", lengths, device)
     if tuple(lengths.shape) != (count,):
         raise ShapeError(f"CRF: expected {count} lengths, one for each sequence, got shape {tuple(lengths.shape)}.")
@@ -326,7 +326,7 @@ def _of_offsets(offsets: Any, shape: tuple[int, ...], device: Any) -> tuple[Any,
     return starts, lengths
 
 
-def _integers(name: str, values: Any, device: Any) -> Any:
+def _integers(name: str, values: Any, device: Any) -> Tensor:
     integers = as_tensor(values)
     if not integers.numel() and not hasattr(values, "dtype"):
         integers = integers.long()

@@ -6,6 +6,7 @@ from typing import Any
 
 from dynograd.nn import functional as F
 from dynograd.nn.module import Module
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["CosineSimilarity", "PairwiseDistance"]
 
@@ -21,7 +22,7 @@ class CosineSimilarity(Module):
         super().__init__()
         self.dim, self.eps = dim, eps
 
-    def forward(self, x1: Any, x2: Any) -> Any:
+    def forward(self, x1: Any, x2: Any) -> Tensor:
         return F.cosine_similarity(x1, x2, self.dim, self.eps)
 
 
@@ -32,5 +33,5 @@ class PairwiseDistance(Module):
         super().__init__()
         self.norm, self.eps, self.keepdim = p, eps, keepdim
 
-    def forward(self, x1: Any, x2: Any) -> Any:
+    def forward(self, x1: Any, x2: Any) -> Tensor:
         return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)

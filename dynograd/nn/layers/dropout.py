@@ -7,6 +7,7 @@ from typing import Any
 from dynograd.nn import functional as F
 from dynograd.nn.checks import check_number
 from dynograd.nn.module import Module
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 
@@ -31,46 +32,46 @@ class Dropout(_DropoutNd):
     Source: Hinton et al., Improving neural networks by preventing co-adaptation of feature detectors, 2012 (arXiv:1207.0580).
     """
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
 class Dropout1d(_DropoutNd):
     """Zeroes whole channels of (N, C, L)."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
 class Dropout2d(_DropoutNd):
     """Zeroes whole channels of (N, C, H, W)."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
 class Dropout3d(_DropoutNd):
     """Zeroes whole channels of (N, C, D, H, W)."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
 class AlphaDropout(_DropoutNd):
     """Dropout that keeps mean and variance of self-normalising inputs."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.alpha_dropout(input, self.p, self.training, self.inplace)
 
 
 class FeatureAlphaDropout(_DropoutNd):
     """`AlphaDropout` of whole channels."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.feature_alpha_dropout(input, self.p, self.training, self.inplace)
 
 
-def added(residual: Any, dropout: Any, input: Any) -> Any:
+def added(residual: Any, dropout: Any, input: Any) -> Tensor:
     """`residual + dropout(input)`, in one pass where `dropout` is a plain one that nobody watches."""
     if type(dropout) is Dropout and not (dropout.inplace or dropout._hooked):
         return F.dropout_add(input, residual, dropout.p, dropout.training)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.nn.module import Module
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Flatten", "Unflatten"]
 
@@ -20,7 +21,7 @@ class Flatten(Module):
         super().__init__()
         self.start_dim, self.end_dim = start_dim, end_dim
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return input.flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
@@ -48,7 +49,7 @@ class Unflatten(Module):
                 )
         self.dim, self.unflattened_size = dim, unflattened_size
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return input.unflatten(self.dim, self.unflattened_size)
 
     def extra_repr(self) -> str:

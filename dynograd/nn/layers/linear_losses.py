@@ -11,6 +11,7 @@ from dynograd.nn.checks import check_sizes
 from dynograd.nn.layers.linear import Linear
 from dynograd.nn.layers.loss import _WeightedLoss
 from dynograd.ops.loss.linear_losses import LinearCrossEntropyOptions
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["LinearCrossEntropyLoss", "LinearCrossEntropyOptions"]
 
@@ -64,7 +65,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         self.ignore_index, self.label_smoothing, self.options = ignore_index, label_smoothing, options
         self.linear = Linear(in_features, num_classes * prod(out_features), bias=bias, device=device, dtype=dtype)
 
-    def forward(self, input: Any, target: Any) -> Any:
+    def forward(self, input: Any, target: Any) -> Tensor:
         shape, linear = (self.num_classes, *self.out_features), self.linear
         return F.linear_cross_entropy(
             input,

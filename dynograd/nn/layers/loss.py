@@ -8,6 +8,7 @@ from dynograd.nn import functional as F
 from dynograd.nn.checks import check_number, check_positive
 from dynograd.nn.layers.distance import PairwiseDistance
 from dynograd.nn.module import Module
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "BCELoss",
@@ -45,7 +46,7 @@ class _Loss(Module):
         super().__init__()
         self.reduction = legacy_reduction(size_average, reduce, reduction)
 
-    def forward(self, *inputs: Any) -> Any:
+    def forward(self, *inputs: Any) -> Tensor:
         return getattr(F, self.function)(*inputs, **{name: getattr(self, name) for name in self.options})
 
 

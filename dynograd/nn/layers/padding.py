@@ -8,6 +8,7 @@ from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
 from dynograd.nn.checks import check_whole
 from dynograd.nn.module import Module
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     f"{kind}Pad{rank}d" for kind in ("Circular", "Constant", "Reflection", "Replication", "Zero") for rank in (1, 2, 3)
@@ -34,7 +35,7 @@ class _PadNd(Module):
         if len(self.padding) != sides:
             raise ValueError(f"{type(self).__name__}: padding wants one number or {sides}, got {padding!r}.")
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.pad(input, self.padding, self.mode)
 
     def extra_repr(self) -> str:
@@ -46,7 +47,7 @@ class _ConstantPadNd(_PadNd):
         super().__init__(padding)
         self.value = value
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.pad(input, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:
@@ -141,7 +142,7 @@ class ReplicationPad3d(_ReplicationPadNd):
 class _CircularPadNd(_PadNd):
     mode = "circular"
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         if input.dim() not in (self.rank + 1, self.rank + 2):
             raise ShapeError(
                 f"{type(self).__name__}: expected {self.rank + 1}D or {self.rank + 2}D input (got {input.dim()}D input of shape "

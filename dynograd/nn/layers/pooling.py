@@ -12,6 +12,7 @@ from dynograd.nn import functional as F
 from dynograd.nn.checks import check_number, check_sizes, check_windows
 from dynograd.nn.layers.conv import as_tuple
 from dynograd.nn.module import Module
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     *[f"{kind}Pool{rank}d" for kind in ("AdaptiveAvg", "AdaptiveMax", "Avg", "LP", "Max") for rank in (1, 2, 3)],
@@ -73,7 +74,7 @@ class MaxPool1d(_MaxPoolNd):
 
     rank = 1
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor | tuple[Tensor, ...]:
         return F.max_pool1d(input, *self._options())
 
 
@@ -87,7 +88,7 @@ class MaxPool2d(_MaxPoolNd):
 
     rank = 2
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor | tuple[Tensor, ...]:
         return F.max_pool2d(input, *self._options())
 
 
@@ -96,7 +97,7 @@ class MaxPool3d(_MaxPoolNd):
 
     rank = 3
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor | tuple[Tensor, ...]:
         return F.max_pool3d(input, *self._options())
 
 
@@ -117,7 +118,7 @@ class _MaxUnpoolNd(Module):
 class MaxUnpool1d(_MaxUnpoolNd):
     """Puts pooled values back where `MaxPool1d` with `return_indices=True` found them, and 0 elsewhere."""
 
-    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Tensor:
         return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
@@ -126,7 +127,7 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
     rank = 2
 
-    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Tensor:
         return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
@@ -135,7 +136,7 @@ class MaxUnpool3d(_MaxUnpoolNd):
 
     rank = 3
 
-    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Any:
+    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Tensor:
         return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
@@ -166,7 +167,7 @@ class AvgPool1d(_AvgPoolNd):
         self.padding = as_tuple(padding, 1)
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
 
@@ -205,7 +206,7 @@ class AvgPool2d(_AvgPoolWithDivisor):
 
     rank = 2
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.avg_pool2d(input, *self._options())
 
 
@@ -214,7 +215,7 @@ class AvgPool3d(_AvgPoolWithDivisor):
 
     rank = 3
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.avg_pool3d(input, *self._options())
 
 
@@ -240,7 +241,7 @@ class LPPool1d(_LPPoolNd):
 
     rank = 1
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.lp_pool1d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
@@ -249,7 +250,7 @@ class LPPool2d(_LPPoolNd):
 
     rank = 2
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.lp_pool2d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
@@ -258,7 +259,7 @@ class LPPool3d(_LPPoolNd):
 
     rank = 3
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.lp_pool3d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
@@ -279,7 +280,7 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
 
     rank = 1
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.adaptive_avg_pool1d(input, self.output_size)
 
 
@@ -288,7 +289,7 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
 
     rank = 2
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.adaptive_avg_pool2d(input, self.output_size)
 
 
@@ -297,7 +298,7 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
 
     rank = 3
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.adaptive_avg_pool3d(input, self.output_size)
 
 
@@ -350,7 +351,7 @@ def _for_each(value: Any, rank: int) -> Any:
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
     """Maxima over `output_size` windows at random places of (N, C, H, W); see `nn.functional.fractional_max_pool2d`."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> tuple[Tensor, ...]:
         return F.fractional_max_pool2d(input, *self._options())
 
 
@@ -359,7 +360,7 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
 
     _rank = 3
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.fractional_max_pool3d(input, *self._options())
 
 
@@ -368,7 +369,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
 
     rank = 1
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor | tuple[Tensor, ...]:
         return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 
@@ -377,7 +378,7 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
 
     rank = 2
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
@@ -386,5 +387,5 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
     rank = 3
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)

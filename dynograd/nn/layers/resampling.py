@@ -7,6 +7,7 @@ from typing import Any
 from dynograd.nn import functional as F
 from dynograd.nn.checks import check_sizes, check_windows
 from dynograd.nn.module import Module
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "ChannelShuffle",
@@ -28,7 +29,7 @@ class ChannelShuffle(Module):
         check_sizes("ChannelShuffle", 1, groups=groups)
         self.groups = groups
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.channel_shuffle(input, self.groups)
 
     def extra_repr(self) -> str:
@@ -43,7 +44,7 @@ class PixelShuffle(Module):
         check_sizes("PixelShuffle", 1, upscale_factor=upscale_factor)
         self.upscale_factor = upscale_factor
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.pixel_shuffle(input, self.upscale_factor)
 
     def extra_repr(self) -> str:
@@ -58,7 +59,7 @@ class PixelUnshuffle(Module):
         check_sizes("PixelUnshuffle", 1, downscale_factor=downscale_factor)
         self.downscale_factor = downscale_factor
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.pixel_unshuffle(input, self.downscale_factor)
 
     def extra_repr(self) -> str:
@@ -89,7 +90,7 @@ class Upsample(Module):
         self.size, self.scale_factor, self.mode = size, scale_factor, mode
         self.align_corners, self.recompute_scale_factor = align_corners, recompute_scale_factor
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.interpolate(
             input,
             self.size,
@@ -127,7 +128,7 @@ class Unfold(Module):
         check_windows("Unfold", 2, 0, padding=padding)
         self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
     def extra_repr(self) -> str:
@@ -146,7 +147,7 @@ class Fold(Module):
         self.output_size = output_size
         self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
 
     def extra_repr(self) -> str:

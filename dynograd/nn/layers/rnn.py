@@ -20,6 +20,7 @@ from dynograd.ops.recurrent.recurrences import projected_lstm
 from dynograd.ragged import is_ragged
 from dynograd.tensor import creation
 from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
 
@@ -180,7 +181,7 @@ class RNNBase(Module):
             )
         return [state.unsqueeze(1) for state in states] if rank == 2 else states
 
-    def _permuted(self, hx: Any, order: Any) -> Any:
+    def _permuted(self, hx: Any, order: Any) -> list[Tensor]:
         states = hx if isinstance(hx, (tuple, list)) else [hx]
         return [state.index_select(1, order) for state in states]
 
@@ -244,7 +245,7 @@ class RNNBase(Module):
 
     def _direction(
         self, x: Any, start: list, weights: list, biases: list, end: str, lengths: Any, reverse: bool, ragged: bool
-    ) -> Any:
+    ) -> tuple[Tensor, ...]:
         order = {"reverse": reverse, "ragged": ragged}
         if self.proj_size:
             arrays = [x, *start, *weights, *biases, getattr(self, f"weight_hr{end}"), lengths]

@@ -14,6 +14,7 @@ from dynograd.nn.parameter import Parameter
 from dynograd.ragged import is_ragged
 from dynograd.tensor import creation
 from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 
@@ -117,7 +118,7 @@ class RNNCell(RNNCellBase):
         self.nonlinearity = nonlinearity
 
     @recorded_whole
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Any, hx: Any = None) -> Tensor:
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"RNNCell: Unknown nonlinearity: {self.nonlinearity}. Select from 'tanh' or 'relu'.")
         x, (h,), single = self._ready(input, None if hx is None else [hx])
@@ -139,7 +140,7 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     @recorded_whole
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Any, hx: Any = None) -> tuple[Tensor, Tensor]:
         if hx is not None and (not isinstance(hx, (tuple, list)) or len(hx) != 2):
             raise ShapeError(f"LSTMCell: expected hx to be a pair (h, c), got {type(hx).__name__}.")
         x, states, single = self._ready(input, hx, 2)
@@ -160,7 +161,7 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     @recorded_whole
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Any, hx: Any = None) -> Tensor:
         x, (h,), single = self._ready(input, None if hx is None else [hx])
         out = _ops["gru_cell"](x, h, *self._weights())
         return out.squeeze(0) if single else out

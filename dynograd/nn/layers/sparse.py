@@ -12,6 +12,7 @@ from dynograd.nn.checks import check_sizes
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 from dynograd.tensor.creation import empty
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Embedding", "EmbeddingBag"]
 
@@ -87,7 +88,7 @@ class Embedding(Module):
     @recorded_as(
         "embedding", "weight", through=F, attributes=("max_norm", "padding_idx", "scale_grad_by_freq", "sparse")
     )
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         return F.embedding(
             input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
         )
@@ -183,7 +184,7 @@ class EmbeddingBag(Module):
         bag.weight.requires_grad = not freeze
         return bag
 
-    def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:
+    def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Tensor:
         """(B, N) indices, or (total,) indices whose bags begin at `offsets`, to (B, embedding_dim)."""
         return F.embedding_bag(
             input,

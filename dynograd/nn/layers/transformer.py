@@ -19,6 +19,7 @@ from dynograd.nn.module import Module
 from dynograd.nn.multihead import additive_mask
 from dynograd.ragged import is_ragged
 from dynograd.tensor.creation import full
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "Transformer",
@@ -42,14 +43,14 @@ class _Layer(Module):
         self.norm_first = norm_first
         self.activation = activation
 
-    def _attend(self, residual: Any, x: Any, mask: Any, padding: Any, causal: bool) -> Any:
+    def _attend(self, residual: Any, x: Any, mask: Any, padding: Any, causal: bool) -> Tensor:
         """`residual` plus what `x` sees of itself."""
         attended, _ = self.self_attn(
             x, x, x, key_padding_mask=padding, need_weights=False, attn_mask=mask, is_causal=causal
         )
         return added(residual, self.dropout1, attended)
 
-    def _feed(self, x: Any) -> Any:
+    def _feed(self, x: Any) -> Tensor:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
 
@@ -94,7 +95,9 @@ class TransformerEncoderLayer(_Layer):
         self._set_up(d_model, dropout, activation, norm_first)
 
     @recorded_whole
-    def forward(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False) -> Any:
+    def forward(
+        self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False
+    ) -> Tensor:
         """Masks as in `MultiheadAttention`."""
         if self.norm_first:
             x = self._attend(src, self.norm1(src), src_mask, src_key_padding_mask, is_causal)
@@ -144,10 +147,10 @@ class TransformerDecoderLayer(_Layer):
         memory_key_padding_mask: Any = None,
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
-    ) -> Any:
+    ) -> Tensor:
         """Masks as in `MultiheadAttention`: of the target's own attention, and of its attention to `memory`."""
 
-        def look(residual: Any, x: Any) -> Any:
+        def look(residual: Any, x: Any) -> Tensor:
             attended, _ = self.multihead_attn(
                 x,
                 memory,
@@ -191,7 +194,7 @@ class TransformerEncoder(Module):
 
     def forward(
         self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
-    ) -> Any:
+    ) -> Tensor:
         """Masks as in `MultiheadAttention`; with `is_causal` left out, `mask` is looked at."""
         mask = additive_mask("TransformerEncoder", mask, src.dtype)
         causal = _is_causal(mask, is_causal)
@@ -218,7 +221,7 @@ class TransformerDecoder(Module):
         memory_key_padding_mask: Any = None,
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
-    ) -> Any:
+    ) -> Tensor:
         """Masks as in `MultiheadAttention`."""
         tgt_mask = additive_mask("TransformerDecoder", tgt_mask, tgt.dtype)
         causal = _is_causal(tgt_mask, tgt_is_causal)
@@ -306,7 +309,7 @@ class Transformer(Module):
         src_is_causal: bool | None = None,
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
-    ) -> Any:
+    ) -> Tensor:
         """Masks as in `MultiheadAttention`: of the encoder, of the decoder, and of the decoder's look at the encoder."""
         batch = 0 if self.batch_first or is_ragged(src) else 1
         if src.dim() == 3 and src.shape[batch] != tgt.shape[batch]:
@@ -332,7 +335,7 @@ class Transformer(Module):
         )
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Any:
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """(sz, sz): -inf above the diagonal, 0 elsewhere, so that no query looks ahead.
 
         >>> dynograd.nn.Transformer.generate_square_subsequent_mask(2)

@@ -19,6 +19,7 @@ from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 from dynograd.tensor import creation
 from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["BinaryTreeLSTMCell", "ChildSumTreeLSTMCell", "TreeLSTM"]
 
@@ -92,7 +93,7 @@ class BinaryTreeLSTMCell(_TreeLSTMCell):
         super().__init__(input_size, hidden_size, weights, dict(device=device, dtype=dtype))
 
     @recorded_whole
-    def forward(self, input: Any = None, left: Any = None, right: Any = None) -> Any:
+    def forward(self, input: Any = None, left: Any = None, right: Any = None) -> tuple[Tensor, Tensor]:
         if (left is None) != (right is None):
             raise ShapeError(
                 "BinaryTreeLSTMCell: expected two children or none, got one. Give a missing child the state (zeros, zeros)."
@@ -144,7 +145,7 @@ class ChildSumTreeLSTMCell(_TreeLSTMCell):
         super().__init__(input_size, hidden_size, weights, dict(device=device, dtype=dtype))
 
     @recorded_whole
-    def forward(self, input: Any, children: Any = ()) -> Any:
+    def forward(self, input: Any, children: Any = ()) -> tuple[Tensor, Tensor]:
         if input is None:
             raise ShapeError(
                 "ChildSumTreeLSTMCell: expected an input for every node, got None. Pass zeros for a node without one."
@@ -201,7 +202,7 @@ class TreeLSTM(Module):
             states = [self._state(tree) for tree in trees]
             return _ops["stack"]([h for h, _ in states]), _ops["stack"]([c for _, c in states])
 
-    def _state(self, tree: Any) -> Any:
+    def _state(self, tree: Any) -> tuple[Tensor, ...]:
         """The state of a tree's root. Trees may be deep, so without recursion."""
         done: list[Any] = []  # states of subtrees that wait for their parent
         agenda: list[tuple[Any, int]] = [(tree, -1)]  # (tree, its number of children once they are done)

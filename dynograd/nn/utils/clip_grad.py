@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dynograd import arrays
+from dynograd.arrays import Array
 from dynograd.autograd.nodes import caller
 from dynograd.autograd.writes import stamp_all
 from dynograd.base import dtypes
@@ -146,7 +147,7 @@ def _gradients(tensors: list[Tensor]) -> list[Any]:
     return gradients
 
 
-def _entries(tensor: Any) -> Any:
+def _entries(tensor: Any) -> Array:
     return tensor.coalesce()._values().array if tensor.is_sparse else tensor.array
 
 

@@ -6,11 +6,12 @@ from typing import Any
 
 from dynograd.errors import ShapeError
 from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
 
-def parameters_to_vector(parameters: Any) -> Any:
+def parameters_to_vector(parameters: Any) -> Tensor:
     """The elements of all parameters, one after another.
 
     >>> dynograd.nn.utils.parameters_to_vector(dynograd.nn.Linear(2, 1).parameters()).shape

@@ -12,6 +12,7 @@ from dynograd.nn.utils.parametrize import register_parametrization
 from dynograd.nn.utils.weight_norm import _norm
 from dynograd.tensor.creation import eye
 from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
@@ -21,7 +22,7 @@ class _WeightNorm(Module):
         super().__init__()
         self.dim = -1 if dim is None else dim
 
-    def forward(self, weight_g: Any, weight_v: Any) -> Any:
+    def forward(self, weight_g: Any, weight_v: Any) -> Tensor:
         return weight_v * (weight_g / _norm(weight_v, None if self.dim == -1 else self.dim))
 
     def right_inverse(self, weight: Any) -> tuple[Any, Any]:
@@ -73,7 +74,7 @@ class _SpectralNorm(Module):
                     self.register_buffer(key, F.normalize(matrix.new_empty(size).normal_(0, 1), dim=0, eps=eps))
                 self._iterate(matrix, 15)
 
-    def _matrix(self, weight: Any) -> Any:
+    def _matrix(self, weight: Any) -> Tensor:
         return weight.movedim(self.dim, 0).flatten(1)
 
     def _iterate(self, matrix: Any, times: int) -> None:
@@ -82,7 +83,7 @@ class _SpectralNorm(Module):
                 self._u.copy_(F.normalize(matrix @ self._v, dim=0, eps=self.eps))
                 self._v.copy_(F.normalize(matrix.mT.conj() @ self._u, dim=0, eps=self.eps))
 
-    def forward(self, weight: Any) -> Any:
+    def forward(self, weight: Any) -> Tensor:
         if weight.dim() == 1:
             return F.normalize(weight, dim=0, eps=self.eps)
         matrix = self._matrix(weight)
@@ -91,7 +92,7 @@ class _SpectralNorm(Module):
         u, v = self._u.clone(), self._v.clone()  # what backward needs must outlive the next forward
         return weight / (u.conj() * (matrix @ v)).sum()
 
-    def right_inverse(self, value: Any) -> Any:
+    def right_inverse(self, value: Any) -> Tensor:
         return value
 
 
@@ -129,7 +130,7 @@ class _Orthogonal(Module):
         if use_trivialization:
             self.register_buffer("base", None)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Any) -> Tensor:
         ops = public_functions()
         transposed = x.shape[-2] < x.shape[-1]
         x = x.mT if transposed else x
@@ -176,7 +177,7 @@ class _Orthogonal(Module):
             reflectors.diagonal(dim1=-2, dim2=-1).copy_(diagonal)
             return reflectors.mT if transposed else reflectors
 
-    def _trivialize(self, value: Any, tall: Any) -> Any:
+    def _trivialize(self, value: Any, tall: Any) -> Tensor:
         """Keeps the value, completed to a square, as `base`; the map starts from the identity."""
         n, k = tall.shape[-2:]
         if n != k:
@@ -218,7 +219,7 @@ def orthogonal(
     return register_parametrization(module, name, parametrization, unsafe=True)
 
 
-def _tensor_of(who: str, module: Any, name: str) -> Any:
+def _tensor_of(who: str, module: Any, name: str) -> Tensor:
     tensor = getattr(module, name, None)
     if tensor is None or not hasattr(tensor, "dim"):
         raise ValueError(
@@ -234,7 +235,7 @@ def _is_orthogonal(q: Any) -> bool:
     return bool(((q.mT.conj() @ q - identity).abs() <= eps).all())
 
 
-def _orthonormal(a: Any) -> Any:
+def _orthonormal(a: Any) -> Tensor:
     """Q of a = QR, with R's diagonal real and not negative."""
     q, r = public_functions()["linalg_qr"](a)
     return q * r.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)

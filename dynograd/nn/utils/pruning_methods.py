@@ -12,6 +12,7 @@ from typing import Any
 
 from dynograd.autograd.modes import no_grad
 from dynograd.tensor.creation import ones_like, zeros_like
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "BasePruningMethod",
@@ -54,7 +55,7 @@ class BasePruningMethod(ABC):
     def __call__(self, module: Any, inputs: Any) -> None:
         setattr(module, self._tensor_name, self.apply_mask(module))
 
-    def apply_mask(self, module: Any) -> Any:
+    def apply_mask(self, module: Any) -> Tensor:
         """The pruned tensor: what was there, times the mask."""
         original = getattr(module, f"{self._tensor_name}_orig")
         return getattr(module, f"{self._tensor_name}_mask").to(original.dtype) * original
@@ -95,7 +96,7 @@ class BasePruningMethod(ABC):
         module.register_forward_pre_hook(method)
         return method
 
-    def prune(self, t: Any, default_mask: Any = None, importance_scores: Any = None) -> Any:
+    def prune(self, t: Any, default_mask: Any = None, importance_scores: Any = None) -> Tensor:
         """`t` with what the method chooses set to 0; nothing is registered."""
         if importance_scores is not None and importance_scores.shape != t.shape:
             raise ValueError(
@@ -152,7 +153,7 @@ class PruningContainer(BasePruningMethod):
     def __getitem__(self, index: Any) -> Any:
         return self._pruning_methods[index]
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: Any, default_mask: Any) -> Tensor:
         return _combined(self._pruning_methods[-1], t, default_mask)
 
 
@@ -183,7 +184,7 @@ class Identity(BasePruningMethod):
 
     PRUNING_TYPE = "unstructured"
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: Any, default_mask: Any) -> Tensor:
         return default_mask
 
 
@@ -207,7 +208,7 @@ class RandomUnstructured(_ByAmount):
 
     PRUNING_TYPE = "unstructured"
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: Any, default_mask: Any) -> Tensor:
         return _without_smallest(_drawn(t), default_mask, self._count(t.numel()))
 
 
@@ -216,7 +217,7 @@ class L1Unstructured(_ByAmount):
 
     PRUNING_TYPE = "unstructured"
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: Any, default_mask: Any) -> Tensor:
         return _without_smallest(t.abs(), default_mask, self._count(t.numel()))
 
 
@@ -229,7 +230,7 @@ class RandomStructured(_ByAmount):
         super().__init__(amount)
         self.dim = dim
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: Any, default_mask: Any) -> Tensor:
         scores = _drawn(_slices(t, self.dim)[:, 0])
         return _without_slices(scores, default_mask, self.dim, self._count(len(scores)))
 
@@ -243,7 +244,7 @@ class LnStructured(_ByAmount):
         super().__init__(amount)
         self.n, self.dim = n, dim
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: Any, default_mask: Any) -> Tensor:
         slices = _slices(t, self.dim)
         return _without_slices(slices.norm(self.n, 1), default_mask, self.dim, self._count(len(slices)))
 
@@ -256,7 +257,7 @@ class CustomFromMask(BasePruningMethod):
     def __init__(self, mask: Any) -> None:
         self.mask = mask
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: Any, default_mask: Any) -> Tensor:
         if self.mask.shape != default_mask.shape:
             raise ValueError(
                 f"CustomFromMask: the mask's shape {tuple(self.mask.shape)} differs from the parameter's {tuple(default_mask.shape)}."
@@ -272,11 +273,11 @@ def method_of(module: Any, name: str) -> tuple[int | None, Any]:
     return None, None
 
 
-def _drawn(t: Any) -> Any:
+def _drawn(t: Any) -> Tensor:
     return zeros_like(t.detach()).uniform_(0, 1)
 
 
-def _without_smallest(scores: Any, mask: Any, count: int) -> Any:
+def _without_smallest(scores: Any, mask: Any, count: int) -> Tensor:
     kept = mask.clone()
     kept.view(-1)[scores.reshape(-1).argsort()[:count]] = 0
     return kept
@@ -293,12 +294,12 @@ def _dim_of(t: Any, dim: int) -> int:
     return dim % t.dim()
 
 
-def _slices(t: Any, dim: int) -> Any:
+def _slices(t: Any, dim: int) -> Tensor:
     """(slices along dim, elements of each)."""
     return t.detach().movedim(_dim_of(t, dim), 0).flatten(1)
 
 
-def _without_slices(scores: Any, mask: Any, dim: int, count: int) -> Any:
+def _without_slices(scores: Any, mask: Any, dim: int, count: int) -> Tensor:
     kept = mask.clone().movedim(_dim_of(mask, dim), 0)
     kept[scores.argsort()[:count]] = 0
     return kept.movedim(0, _dim_of(mask, dim)).contiguous()

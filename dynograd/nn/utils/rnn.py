@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
@@ -95,7 +96,7 @@ class PackedSequence(_Packed):
         return self
 
 
-def invert_permutation(permutation: Any) -> Any:
+def invert_permutation(permutation: Any) -> Tensor | None:
     """The permutation that undoes `permutation`."""
     if permutation is None:
         return None
@@ -104,13 +105,13 @@ def invert_permutation(permutation: Any) -> Any:
     return inverse
 
 
-def lengths_of(batch_sizes: Any) -> Any:
+def lengths_of(batch_sizes: Any) -> Tensor:
     """(B,) the length of each packed sequence, longest first."""
     sizes = batch_sizes.array
     return creation.from_numpy(kernel("recurrent_packing", "lengths_of", sizes)(sizes))
 
 
-def _rows_of(sizes: Any, order: Any, steps: int, batch: int, batch_first: bool) -> Any:
+def _rows_of(sizes: Any, order: Any, steps: int, batch: int, batch_first: bool) -> Tensor:
     """(N,) for each packed token its row in the padded batch with its first two dims flattened."""
     ranks = None if order is None else order.cpu().array
     return creation.from_numpy(kernel("recurrent_packing", "places", sizes)(sizes, ranks, steps, batch, batch_first))
@@ -271,7 +272,7 @@ def _plain_arrays(tensors: list[Any]) -> list[Any]:
 
 def _padded_array(
     arrays: list[Any], lengths: list[int], longest: int, batch_first: bool, value: float, left: bool
-) -> Any:
+) -> Array:
     count = len(arrays)
     shape = (count, longest) if batch_first else (longest, count)
     out = numpy.full(shape + arrays[0].shape[1:], value, arrays[0].dtype)

@@ -8,6 +8,7 @@ from dynograd.autograd.modes import no_grad
 from dynograd.nn.layers.conv import _ConvTransposeNd
 from dynograd.nn.parameter import Parameter
 from dynograd.tensor import creation
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["remove_spectral_norm", "spectral_norm"]
 
@@ -18,10 +19,10 @@ class SpectralNorm:
     def __init__(self, name: str, n_power_iterations: int, dim: int, eps: float) -> None:
         self.name, self.n_power_iterations, self.dim, self.eps = name, n_power_iterations, dim, eps
 
-    def matrix(self, weight: Any) -> Any:
+    def matrix(self, weight: Any) -> Tensor:
         return weight.transpose(0, self.dim).reshape(weight.shape[self.dim], -1)
 
-    def compute_weight(self, module: Any, iterate: bool) -> Any:
+    def compute_weight(self, module: Any, iterate: bool) -> Tensor:
         weight = getattr(module, f"{self.name}_orig")
         u, v = getattr(module, f"{self.name}_u"), getattr(module, f"{self.name}_v")
         matrix = self.matrix(weight)
@@ -33,7 +34,7 @@ class SpectralNorm:
             u, v = u.clone(), v.clone()  # what backward needs must outlive the next forward
         return weight / (u * (matrix @ v)).sum()
 
-    def _unit(self, x: Any) -> Any:
+    def _unit(self, x: Any) -> Tensor:
         return x / (x * x).sum().sqrt().clamp(self.eps)
 
     def __call__(self, module: Any, inputs: Any) -> None:
@@ -96,7 +97,7 @@ def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
     return module
 
 
-def _hook_of(module: Any, name: str) -> Any:
+def _hook_of(module: Any, name: str) -> int | None:
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, SpectralNorm) and hook.name == name:
             return key

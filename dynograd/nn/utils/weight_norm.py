@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.nn.parameter import Parameter
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["remove_weight_norm", "weight_norm"]
 
@@ -15,7 +16,7 @@ class WeightNorm:
     def __init__(self, name: str, dim: int | None) -> None:
         self.name, self.dim = name, dim
 
-    def compute_weight(self, module: Any) -> Any:
+    def compute_weight(self, module: Any) -> Tensor:
         g, v = getattr(module, f"{self.name}_g"), getattr(module, f"{self.name}_v")
         return v * (g / _norm(v, self.dim))
 
@@ -23,7 +24,7 @@ class WeightNorm:
         setattr(module, self.name, self.compute_weight(module))
 
 
-def _norm(v: Any, dim: int | None) -> Any:
+def _norm(v: Any, dim: int | None) -> Tensor:
     """The norm over all dims but `dim`, which is kept."""
     others = tuple(place for place in range(v.dim()) if dim is None or place != dim % v.dim())
     return (v * v).sum(others, dim is not None).sqrt() if others else v.abs()
@@ -72,7 +73,7 @@ def remove_weight_norm(module: Any, name: str = "weight") -> Any:
     return module
 
 
-def _hook_of(module: Any, name: str) -> Any:
+def _hook_of(module: Any, name: str) -> int | None:
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, WeightNorm) and hook.name == name:
             return key

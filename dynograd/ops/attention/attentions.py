@@ -22,7 +22,7 @@ from dynograd.ops.layout.rearrangements import repeat_interleave
 from dynograd.ops.layout.views import permuted
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.norm.softmaxes import softmax_over
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.row import Row
 
 __all__ = ["scaled_dot_product_attention"]
@@ -54,7 +54,7 @@ def attended(
 
 
 @attended.fast_backward
-def attended_fast_backward(g: Any, saved: Any, causal: Any, scale: Any, p: Any, place: Any) -> Any:
+def attended_fast_backward(g: Any, saved: Any, causal: Any, scale: Any, p: Any, place: Any) -> Gradients:
     given = (saved.query, saved.key, saved.value, saved.output, saved.logarithms, saved.mask)
     found = kernel("attentions", "attention_backward", g)(g, *given, causal, scale, p, place)
     return (*found, None)
@@ -63,7 +63,7 @@ def attended_fast_backward(g: Any, saved: Any, causal: Any, scale: Any, p: Any, 
 @attended.decomposition
 def attended_decomposition(
     query: Any, key: Any, value: Any, mask: Any, causal: bool, scale: float, p: float, place: tuple[int, int]
-) -> Any:
+) -> Array:
     who = "scaled_dot_product_attention"
     if len(query.shape) > 2 and 1 < key.shape[-3] < query.shape[-3]:
         key, value = _shared_heads(who, query, key), _shared_heads(who, query, value)
@@ -98,7 +98,7 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> Any:
+) -> Array:
     """softmax(query @ key.T * scale + mask) @ value. A query that may look at nothing gives 0.
 
     Args:
@@ -153,7 +153,7 @@ def _only_hides(mask: Any, wanted: tuple[int, ...]) -> bool:
     return all([one in (1, size) for one, size in zip(reversed(shape), reversed(wanted))])
 
 
-def _masked_softmax(scores: Any, allowed: Any) -> Any:
+def _masked_softmax(scores: Any, allowed: Any) -> Array:
     """Softmax over the allowed scores of each row; 0 throughout where none is."""
     if hasattr(allowed, "array"):
         seeing = allowed.any(-1, True)
@@ -167,7 +167,7 @@ def _masked_softmax(scores: Any, allowed: Any) -> Any:
     return choose(seeing, weights, 0.0)
 
 
-def _shared_heads(who: str, query: Any, shared: Any) -> Any:
+def _shared_heads(who: str, query: Any, shared: Any) -> Array:
     heads, groups = query.shape[-3], shared.shape[-3]
     if groups == heads:
         return shared

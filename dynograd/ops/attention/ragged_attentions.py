@@ -25,7 +25,7 @@ from dynograd.ops.layout.joins import joined
 from dynograd.ops.layout.views import permuted, reshaped
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.norm.softmaxes import softmax_over
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import widened
 from dynograd.ops.reduce.reductions import logsumexp_dims, sum_dims
 from dynograd.ops.segment.offsets import checked_offsets
@@ -63,7 +63,7 @@ def attended_ragged(
 @attended_ragged.fast_backward
 def attended_ragged_fast_backward(
     g: Any, saved: Any, window: Any, ends: Any, scale: Any, p: Any, place: Any, longest: Any
-) -> Any:
+) -> Gradients:
     kept = (
         saved.query,
         saved.key,
@@ -92,7 +92,7 @@ def attended_ragged_decomposition(
     p: float,
     place: tuple[int, int],
     longest: tuple[int, int],
-) -> Any:
+) -> Array:
     spans = _spans(offsets_q, offsets_k)
     heads = query.shape[1]
     factors = _factors(query, sum([(b - a) * (d - c) for a, b, c, d in spans]) * heads, p, place) if p else None
@@ -130,11 +130,13 @@ def attended_with_logarithms(
     given = (query, key, value, offsets_q, offsets_k, mask, window, ends, scale, 0.0, (0, 0), longest)
     output, rows = kernel("attentions", "ragged_attention_forward", query)(*given)
     by_head = kernel("attentions", "logarithms_by_head", query)
-    return (output, by_head(rows, offsets_q, query.shape[1])), rows  # type: ignore[return-value]
+    return (output, by_head(rows, offsets_q, query.shape[1])), rows
 
 
 @attended_with_logarithms.fast_backward
-def attended_with_logarithms_fast_backward(g: Any, saved: Any, window: Any, ends: Any, scale: Any, longest: Any) -> Any:
+def attended_with_logarithms_fast_backward(
+    g: Any, saved: Any, window: Any, ends: Any, scale: Any, longest: Any
+) -> Gradients:
     # The kernel's gradient of a score is weight * (g . value - g . output). With one feature more, 0 in the values and -1 in the output,
     # whose gradient is that of the logarithm, it is weight * (g . value - g . output + g of the logarithm).
     g_output, output = g[0], saved.output[0]
@@ -164,7 +166,7 @@ def attended_with_logarithms_decomposition(
     ends: bool,
     scale: float,
     longest: tuple[int, int],
-) -> Any:
+) -> tuple[Array, Array]:
     parts, sums = [], []
     for scores, allowed, v in _scores(query, key, value, _spans(offsets_q, offsets_k), mask, window, ends, scale):
         if allowed is not None:
@@ -204,7 +206,7 @@ def _scores(
             allowed = kernel("masks", "window_mask", array)(rows, keys, shift, *window, array)
         if mask is not None:
             own = _tokens(mask, first_k, last_k)
-            numbers = getattr(own, "array", own)
+            numbers: Array = getattr(own, "array", own)
             if numbers.dtype.kind != "b":
                 scores = scores + own
                 numbers = kernel("masks", "above_minus_infinity", numbers)(numbers)
@@ -212,7 +214,7 @@ def _scores(
         yield scores, allowed, v
 
 
-def _of_no_sequences(query: Any, value: Any) -> Any:
+def _of_no_sequences(query: Any, value: Any) -> Array:
     heads = permuted(query, (1, 0, 2))
     return permuted(_shared_heads("varlen_attention", heads, permuted(value, (1, 0, 2))), (1, 0, 2))
 
@@ -232,7 +234,7 @@ def varlen_attention(
     window: tuple[int, int] | None = None,
     ends: bool = False,
     return_lse: bool = False,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """`scaled_dot_product_attention` of each sequence with itself, or with another; tokens of all sequences lie behind one another.
 
     A query without keys, or that sees none, gives 0. Work and memory go with the real tokens; in batch-invariant mode a sequence's rows
@@ -322,7 +324,7 @@ def _scale(scale: float | None, query: Any) -> float:
 def attended_over(
     query: Any, key: Any, value: Any, offsets_q: Any, offsets_k: Any, mask: Any, window: tuple[int, int], ends: bool, scale: float,
     p: float, weights: int, longest: tuple[int, int],
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """`varlen_attention` of arguments that were checked; `weights`: how many there are in all heads; `longest` sequences, of q and of k."""
     place = default_generator.key(kernel("random", "blocks_needed", 0)("dropout_mask", weights)) if p else (0, 0)
     given = (query, key, value, offsets_q, offsets_k, mask, window, bool(ends), float(scale), float(p), place, longest)
@@ -334,7 +336,7 @@ def attended_over(
 def _attended_with_logarithms(
     query: Any, key: Any, value: Any, offsets_q: Any, offsets_k: Any, mask: Any, window: tuple[int, int], ends: bool, scale: float,
     longest: tuple[int, int],
-) -> Any:  # fmt: skip
+) -> tuple[Array, ...]:  # fmt: skip
     given = (query, key, value, offsets_q, offsets_k, mask, window, bool(ends), float(scale), longest)
     # the gradient has values of one feature more
     if _in_a_batch(query, key, value, mask) or _taken(query, value.shape[2] + 1, window, ends, mask):
@@ -350,11 +352,11 @@ def _taken(query: Any, width: int, window: tuple[int, int], ends: bool, mask: An
     return kernel("attentions", "attends_ragged", array)(array, width, window, ends)
 
 
-def _tokens(x: Any, start: int, stop: int) -> Any:
+def _tokens(x: Any, start: int, stop: int) -> Array:
     return get_basic(x, (slice(start, stop),))
 
 
-def _factors(query: Any, count: int, p: float, place: tuple[int, int]) -> Any:
+def _factors(query: Any, count: int, p: float, place: tuple[int, int]) -> Array:
     array = getattr(query, "array", query)
     return kernel("random", "dropout_mask", arrays.device_of(array))(*place, (count,), p, array.dtype)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.ops.conv.correlations import correlate, correlate_back
 from dynograd.ops.conv.spatial_sizes import by, per_dim
@@ -26,7 +27,7 @@ def conv1d(
     padding: Any = 0,
     dilation: Any = 1,
     groups: int = 1,
-) -> Any:
+) -> Array:
     """Cross-correlation over a sequence: sums `weight` times windows of `input`.
 
     Args:
@@ -57,7 +58,7 @@ def conv2d(
     padding: Any = 0,
     dilation: Any = 1,
     groups: int = 1,
-) -> Any:
+) -> Array:
     """Cross-correlation over images: sums `weight` times windows of `input`.
 
     Args:
@@ -89,7 +90,7 @@ def conv3d(
     padding: Any = 0,
     dilation: Any = 1,
     groups: int = 1,
-) -> Any:
+) -> Array:
     """Cross-correlation over volumes (N, C, D, H, W) or (C, D, H, W); arguments as in `conv2d`.
 
     >>> dynograd.conv3d(dynograd.ones(1, 1, 2, 2, 2), dynograd.ones(1, 1, 2, 2, 2)).item()
@@ -108,7 +109,7 @@ def conv_transpose1d(
     output_padding: Any = 0,
     groups: int = 1,
     dilation: Any = 1,
-) -> Any:
+) -> Array:
     """The transpose of `conv1d`: spreads each place of `input` over a window of the output; see `conv_transpose2d`.
 
     >>> dynograd.conv_transpose1d(tensor([[[1.0, 2.0]]]), tensor([[[1.0, 1.0]]]), stride=2)
@@ -127,7 +128,7 @@ def conv_transpose2d(
     output_padding: Any = 0,
     groups: int = 1,
     dilation: Any = 1,
-) -> Any:
+) -> Array:
     """The transpose of `conv2d`: spreads each place of `input` over a window of the output.
 
     Args:
@@ -161,7 +162,7 @@ def conv_transpose3d(
     output_padding: Any = 0,
     groups: int = 1,
     dilation: Any = 1,
-) -> Any:
+) -> Array:
     """The transpose of `conv3d`; arguments as in `conv_transpose2d`.
 
     >>> dynograd.conv_transpose3d(dynograd.ones(1, 1, 1, 1, 1), dynograd.ones(1, 1, 2, 2, 2)).shape
@@ -172,7 +173,7 @@ def conv_transpose3d(
 
 def _convolve(
     who: str, rank: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
-) -> Any:
+) -> Array:
     single = _check(who, rank, input, weight, bias, groups)
     if single:
         input = reshaped(input, (1, *input.shape))
@@ -200,7 +201,7 @@ def _spread(
     output_padding: Any,
     groups: int,
     dilation: Any,
-) -> Any:
+) -> Array:
     single = _check(who, rank, input, weight, bias, groups)
     if single:
         input = reshaped(input, (1, *input.shape))

@@ -14,7 +14,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.index.indexing import get_basic
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.matmul.matmuls import conjugated
-from dynograd.ops.op import op
+from dynograd.ops.op import Gradients, op
 from dynograd.ops.reduce.reductions import sum_dims
 from dynograd.ops.row import Row
 
@@ -38,7 +38,7 @@ def correlate(
 
 
 @correlate.backward
-def correlate_backward(g: Any, saved: Any, *window: Any) -> Any:
+def correlate_backward(g: Any, saved: Any, *window: Any) -> Gradients:
     x, w = conjugated(saved.input), conjugated(saved.weight)
     return (
         correlate_back(g, w, None, tuple(x.shape), *window) if saved.needs(0) else None,
@@ -48,7 +48,7 @@ def correlate_backward(g: Any, saved: Any, *window: Any) -> Any:
 
 
 @correlate.jvp
-def correlate_jvp(tangents: Any, saved: Any, *window: Any) -> Any:
+def correlate_jvp(tangents: Any, saved: Any, *window: Any) -> Array:
     x_way, w_way, b_way = tangents
     return _total(
         None if x_way is None else correlate(x_way, saved.weight, None, *window),
@@ -73,7 +73,7 @@ def correlate_back(
 
 
 @correlate_back.backward
-def correlate_back_backward(outer: Any, saved: Any, shape: Any, *window: Any) -> Any:
+def correlate_back_backward(outer: Any, saved: Any, shape: Any, *window: Any) -> Gradients:
     g, w = conjugated(saved.g), conjugated(saved.weight)
     return (
         _cut(correlate(outer, w, None, *window), tuple(g.shape)) if saved.needs(0) else None,
@@ -83,7 +83,7 @@ def correlate_back_backward(outer: Any, saved: Any, shape: Any, *window: Any) ->
 
 
 @correlate_back.jvp
-def correlate_back_jvp(tangents: Any, saved: Any, shape: Any, *window: Any) -> Any:
+def correlate_back_jvp(tangents: Any, saved: Any, shape: Any, *window: Any) -> Array:
     g_way, w_way, b_way = tangents
     return _total(
         None if g_way is None else correlate_back(g_way, saved.weight, None, shape, *window),
@@ -107,7 +107,7 @@ def correlate_weight(
 
 
 @correlate_weight.backward
-def correlate_weight_backward(outer: Any, saved: Any, shape: Any, *window: Any) -> Any:
+def correlate_weight_backward(outer: Any, saved: Any, shape: Any, *window: Any) -> Gradients:
     x, g = conjugated(saved.input), conjugated(saved.g)
     return (
         correlate_back(g, outer, None, tuple(x.shape), *window) if saved.needs(0) else None,
@@ -116,7 +116,7 @@ def correlate_weight_backward(outer: Any, saved: Any, shape: Any, *window: Any) 
 
 
 @correlate_weight.jvp
-def correlate_weight_jvp(tangents: Any, saved: Any, *window: Any) -> Any:
+def correlate_weight_jvp(tangents: Any, saved: Any, *window: Any) -> Array:
     x_way, g_way = tangents
     return _total(
         None if x_way is None else correlate_weight(x_way, saved.g, *window),
@@ -124,15 +124,15 @@ def correlate_weight_jvp(tangents: Any, saved: Any, *window: Any) -> Any:
     )
 
 
-def _per_channel(bias: Any, rank: int) -> Any:
+def _per_channel(bias: Any, rank: int) -> Array:
     return reshaped(bias, (-1, *(1,) * (rank - 2)))
 
 
-def _bias_gradient(g: Any) -> Any:
+def _bias_gradient(g: Any) -> Array:
     return sum_dims(g, (0, *range(2, len(g.shape))), False)
 
 
-def _total(*parts: Any) -> Any:
+def _total(*parts: Any) -> Array:
     total = None
     for part in parts:
         if part is not None:
@@ -140,7 +140,7 @@ def _total(*parts: Any) -> Any:
     return total
 
 
-def _cut(array: Any, shape: tuple[int, ...]) -> Any:
+def _cut(array: Any, shape: tuple[int, ...]) -> Array:
     """Without the last windows, which start in what output_padding added."""
     if tuple(array.shape) == shape:
         return array

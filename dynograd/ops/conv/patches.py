@@ -9,7 +9,7 @@ from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.conv.spatial_sizes import per_dim
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.row import Row
 
 __all__ = ["fold", "im2col"]
@@ -24,7 +24,7 @@ def columns_of(input: Array, window: tuple) -> Array:
 
 
 @columns_of.backward
-def columns_of_backward(g: Any, saved: Any, window: Any) -> Any:
+def columns_of_backward(g: Any, saved: Any, window: Any) -> Gradients:
     return (patches_of(g, tuple(saved.input_shape[2:]), window),)
 
 
@@ -35,12 +35,12 @@ def patches_of(input: Array, sizes: tuple[int, ...], window: tuple) -> Array:
 
 
 @patches_of.backward
-def patches_of_backward(g: Any, saved: Any, sizes: Any, window: Any) -> Any:
+def patches_of_backward(g: Any, saved: Any, sizes: Any, window: Any) -> Gradients:
     return (columns_of(g, window),)
 
 
 @composed()
-def im2col(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+def im2col(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Array:
     """The windows of a batch of images as columns; `nn.functional.unfold`.
 
     Args:
@@ -73,7 +73,7 @@ def im2col(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
 
 
 @composed(functional=True)
-def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Array:
     """Columns added back into the images whose windows they are; where windows overlap, values add up.
 
     Args:

@@ -83,7 +83,7 @@ def elu_scaled(input: Array, alpha: float, scale: float, input_scale: float) -> 
 
 
 @composed(covers="elu", functional="inplace")
-def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Array:
     """`input` above 0, `alpha * (exp(input) - 1)` below.
 
     Source: Clevert, Unterthiner and Hochreiter, Fast and Accurate Deep Network Learning by Exponential Linear Units, 2015
@@ -96,7 +96,7 @@ def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
 
 
 @composed(inplace="function", functional="inplace")
-def selu(input: Any, inplace: bool = False) -> Any:
+def selu(input: Any, inplace: bool = False) -> Array:
     """`elu` with the two factors that keep the variance of normalised inputs at 1.
 
     Source: Klambauer, Unterthiner, Mayr and Hochreiter, Self-Normalizing Neural Networks, 2017 (arXiv:1706.02515).
@@ -108,7 +108,7 @@ def selu(input: Any, inplace: bool = False) -> Any:
 
 
 @composed(inplace="function", functional="inplace")
-def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Array:
     """`input` above 0, `alpha * (exp(input / alpha) - 1)` below: an `elu` whose slope is continuous for every alpha.
 
     Raises:
@@ -171,7 +171,7 @@ def gelu_tanh_backward(input: Array, other: Array) -> Array:
 
 
 @composed(covers="gelu")
-def gelu(input: Any, approximate: str = "none") -> Any:
+def gelu(input: Any, approximate: str = "none") -> Array:
     """`input` times the probability that a standard normal number is below it.
 
     Args:
@@ -251,7 +251,7 @@ def softplus_part(input: Array, beta: float, threshold: float) -> Array:
 
 
 @composed(covers="softplus")
-def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Array:
     """`log(1 + exp(beta * input)) / beta`, a smooth relu; `input` itself where `beta * input > threshold`.
 
     >>> dynograd.nn.functional.softplus(tensor([-1.0, 2.0, 30.0]))
@@ -284,7 +284,7 @@ def prelu_part(input: Array, weight: Array) -> Array:
 
 
 @composed(covers="prelu", method=True)
-def prelu(input: Any, weight: Any) -> Any:
+def prelu(input: Any, weight: Any) -> Array:
     """`input` above 0, `weight * input` elsewhere, with a weight that is learned.
 
     Args:
@@ -316,7 +316,7 @@ def prelu(input: Any, weight: Any) -> Any:
 
 
 @composed(functional=True)
-def glu(input: Any, dim: int = -1) -> Any:
+def glu(input: Any, dim: int = -1) -> Array:
     """The first half of `input` along `dim`, times the sigmoid of the second half.
 
     Raises:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from dynograd.arrays import Array
 from dynograd.base.shapes import check_tensor
 from dynograd.ops.elementwise import arithmetic, comparisons, exponentials, roundings, special_functions, trigonometrics
 from dynograd.ops.op import composed
@@ -39,7 +40,7 @@ _NO_FUNCTIONS = ("absolute",)  # in place
 
 
 def _publish(name: str, function: Any) -> None:
-    def alias(*args: Any, **kwargs: Any) -> Any:
+    def alias(*args: Any, **kwargs: Any) -> Array:
         return function(*args, **kwargs)
 
     alias.__name__ = alias.__qualname__ = name
@@ -55,7 +56,7 @@ for _name, _function in ALIASES.items():
 
 
 @composed(method=True, out=None, ragged="packed")
-def positive(input: Any) -> Any:
+def positive(input: Any) -> Array:
     """`input` itself, as `+input`."""
     check_tensor("positive", "input", input)
     return input

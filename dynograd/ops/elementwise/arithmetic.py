@@ -10,7 +10,7 @@ from dynograd.errors import DtypeError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.choices import where
 from dynograd.ops.layout.broadcasting import convert
-from dynograd.ops.op import composed, elementwise, op
+from dynograd.ops.op import Gradients, composed, elementwise, op
 
 __all__ = ["add", "div", "mul", "neg", "pow", "sub"]
 
@@ -55,7 +55,7 @@ def divide(input: Array, other: Array) -> Array:
 
 
 @composed(covers="add", method=True, direct=True)
-def add(input: Any, other: Any, tensor: Any = None, *, alpha: Any = 1) -> Any:
+def add(input: Any, other: Any, tensor: Any = None, *, alpha: Any = 1) -> Array:
     """`input + alpha * other`, broadcast and promoted.
 
     The old form `add(input, alpha, other)` works too.
@@ -75,7 +75,7 @@ def add(input: Any, other: Any, tensor: Any = None, *, alpha: Any = 1) -> Any:
 
 
 @composed(covers="sub", method=True, direct=True)
-def sub(input: Any, other: Any, tensor: Any = None, *, alpha: Any = 1) -> Any:
+def sub(input: Any, other: Any, tensor: Any = None, *, alpha: Any = 1) -> Array:
     """`input - alpha * other`, broadcast and promoted.
 
     The old form `sub(input, alpha, other)` works too.
@@ -100,7 +100,7 @@ def sub(input: Any, other: Any, tensor: Any = None, *, alpha: Any = 1) -> Any:
 
 
 @composed(method=True, out=None)
-def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Array:
     """`other - alpha * input`.
 
     >>> dynograd.rsub(tensor([5.0]), 2)
@@ -111,7 +111,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     return sub(other, input, alpha=alpha)
 
 
-def _scaled(who: str, input: Any, other: Any, alpha: Any) -> Any:
+def _scaled(who: str, input: Any, other: Any, alpha: Any) -> Array:
     if isinstance(alpha, float) and is_whole(input) and is_whole(other):
         raise DtypeError(
             f"{who}: for integer tensors, alpha must not be a floating-point number, got {alpha}. Use input.float()."
@@ -132,7 +132,7 @@ def is_whole(value: Any) -> bool:
 
 
 @composed(covers="div", method=True, direct=True)
-def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Array:
     """`input / other`; `rounding_mode` "floor" or "trunc" rounds the quotient (integers then stay integers).
 
     Raises:
@@ -219,7 +219,7 @@ def power(input: Array, other: Array) -> Array:
 
 
 @composed(covers="pow", method=True)
-def pow(input: Any, exponent: Any) -> Any:
+def pow(input: Any, exponent: Any) -> Array:
     """`input ** exponent`, broadcast and promoted; integers stay integers and then need exponents of at least 0.
 
     Raises:
@@ -246,7 +246,7 @@ def pow(input: Any, exponent: Any) -> Any:
     return power(input, exponent)
 
 
-def _root(input: Any) -> Any:
+def _root(input: Any) -> Array:
     from dynograd.ops.elementwise.exponentials import sqrt
 
     return sqrt(input)
@@ -263,7 +263,7 @@ def scalar_power(input: Array, exponent: float) -> Array:
 
 
 @composed(method=True, inplace=True)
-def float_power(input: Any, exponent: Any) -> Any:
+def float_power(input: Any, exponent: Any) -> Array:
     """`input ** exponent`, computed in float64 or complex128.
 
     >>> dynograd.float_power(tensor([2, 3]), 3)
@@ -272,7 +272,7 @@ def float_power(input: Any, exponent: Any) -> Any:
     return pow(_double(input), _double(exponent))
 
 
-def _double(value: Any) -> Any:
+def _double(value: Any) -> Array | float:
     if not hasattr(value, "shape"):
         return value if isinstance(value, complex) else float(value)
     return convert(value, dtypes.complex128 if value.dtype.is_complex else dtypes.float64)
@@ -317,12 +317,12 @@ def modulus(input: Array) -> Array:
 
 
 @modulus.backward
-def modulus_backward(g: Any, saved: Any) -> Any:
+def modulus_backward(g: Any, saved: Any) -> Gradients:
     return (g * (saved.input / (saved.output + (saved.output == 0))),)
 
 
 @composed(covers="abs", method=True, direct=True)
-def abs(input: Any) -> Any:
+def abs(input: Any) -> Array:
     """The absolute value; gradient 0 at 0.
 
     >>> dynograd.abs(tensor([-1.5, 2.0]))
@@ -341,7 +341,7 @@ def sign(input: Array) -> Array:
 
 
 @composed(method=True, inplace=True)
-def sgn(input: Any) -> Any:
+def sgn(input: Any) -> Array:
     """`sign` for real tensors; for complex ones the number of size 1 in the same direction, 0 at 0.
 
     >>> dynograd.sgn(tensor([3 + 4j]))

@@ -76,13 +76,13 @@ def i1e(input: Array) -> Array:
 
 
 @composed()
-def special_modified_bessel_i0(input: Any) -> Any:
+def special_modified_bessel_i0(input: Any) -> Array:
     """Another name of `i0`."""
     return i0(input)
 
 
 @composed()
-def special_modified_bessel_i1(input: Any) -> Any:
+def special_modified_bessel_i1(input: Any) -> Array:
     """Another name of `special.i1`."""
     return i1(input)
 

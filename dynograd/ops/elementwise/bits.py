@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dynograd.arrays import Array
@@ -10,7 +11,7 @@ from dynograd.ops.op import elementwise
 __all__ = ["bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor"]
 
 
-def _bitwise(formula: str) -> Any:
+def _bitwise(formula: str) -> Callable[..., Any]:
     return elementwise(formula=formula, derivative=None, promote="integer", method=True, inplace=True)
 
 

@@ -26,7 +26,7 @@ def add_product(input: Array, tensor1: Array, tensor2: Array, value: float) -> A
 
 
 @composed(covers="addcmul", method=True, direct=True)
-def addcmul(input: Any, tensor1: Any, tensor2: Any, tensor3: Any = None, *, value: Any = 1) -> Any:
+def addcmul(input: Any, tensor1: Any, tensor2: Any, tensor3: Any = None, *, value: Any = 1) -> Array:
     """`input + value * tensor1 * tensor2`, broadcast and promoted. The old form `addcmul(input, value, tensor1, tensor2)` works too.
 
     >>> dynograd.addcmul(tensor([1.0]), tensor([2.0]), tensor([3.0]), value=0.5)
@@ -55,7 +55,7 @@ def add_quotient(input: Array, tensor1: Array, tensor2: Array, value: float) -> 
 
 
 @composed(covers="addcdiv", method=True, direct=True)
-def addcdiv(input: Any, tensor1: Any, tensor2: Any, tensor3: Any = None, *, value: Any = 1) -> Any:
+def addcdiv(input: Any, tensor1: Any, tensor2: Any, tensor3: Any = None, *, value: Any = 1) -> Array:
     """`input + value * tensor1 / tensor2`, broadcast and promoted. The old form `addcdiv(input, value, tensor1, tensor2)` works too.
 
     Raises:
@@ -78,7 +78,7 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, tensor3: Any = None, *, valu
     return add_quotient(input, tensor1, tensor2, value)
 
 
-def _dtype_of(value: Any) -> Any:
+def _dtype_of(value: Any) -> dtypes.dtype | str:
     return dtypes.of_array(getattr(value, "array", value)) if hasattr(value, "shape") else type(value).__name__
 
 

@@ -28,7 +28,7 @@ def choose(condition: Array, input: Array, other: Array) -> Array:
 
 
 @composed(covers="where")
-def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+def where(condition: Any, input: Any = None, other: Any = None) -> Array | tuple[Array, ...]:
     """`input` where `condition` is true, `other` elsewhere; all three broadcast. Without them, the indices of the true elements.
 
     The gradient is exactly 0 on the side that was not chosen, even where that side is infinite or NaN.
@@ -55,7 +55,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
 
 
 @composed(method="where")
-def where_of(input: Any, condition: Any, other: Any) -> Any:
+def where_of(input: Any, condition: Any, other: Any) -> Array:
     """`input` where `condition` is true, `other` elsewhere: the method `input.where(condition, other)`.
 
     >>> tensor([1, 2]).where(tensor([True, False]), 9)
@@ -72,7 +72,7 @@ def _quick_masked_fill(compute: Any, input: Any, mask: Any, value: Any) -> objec
 
 @composed(method=True, inplace=True, out=None, refills=True)
 @shortcut(None, _quick_masked_fill, compute="writes.mask_filled", beside="input mask")
-def masked_fill(input: Any, mask: Any, value: Any) -> Any:
+def masked_fill(input: Any, mask: Any, value: Any) -> Array:
     """`value` where `mask` is true, `input` elsewhere, in `input`'s dtype.
 
     Args:
@@ -94,7 +94,7 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     return _filled(input, mask, value)
 
 
-def _filled(input: Any, mask: Any, value: Any) -> Any:
+def _filled(input: Any, mask: Any, value: Any) -> Array:
     kind = dtypes.of_array(getattr(input, "array", input))
     mask_kind = dtypes.of_array(getattr(mask, "array", mask))
     if mask_kind is not dtypes.bool:
@@ -116,7 +116,7 @@ def _filled(input: Any, mask: Any, value: Any) -> Any:
 
 
 @composed(out=None)
-def fill(input: Any, value: Any) -> Any:
+def fill(input: Any, value: Any) -> Array:
     """A tensor like `input` of which every element is `value`, a number or a tensor without dims.
 
     >>> dynograd.fill(tensor([1, 2]), 7)
@@ -126,7 +126,7 @@ def fill(input: Any, value: Any) -> Any:
     return _filled(input, arrays.to_device(arrays.from_python(True, dtypes.bool), arrays.place_of(raw)), value)
 
 
-def _fitting(value: Any, kind: dtypes.dtype) -> Any:
+def _fitting(value: Any, kind: dtypes.dtype) -> int | float | complex:
     """The number as one that does not change the dtype `kind` of what it is put into."""
     if kind.category == dtypes.COMPLEX:
         return value
@@ -208,7 +208,7 @@ def clamp_between(input: Array, min: Array, max: Array) -> Array:
 
 
 @composed(covers="clamp", method=True, direct=True)
-def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
+def clamp(input: Any, min: Any = None, max: Any = None) -> Array:
     """`input` with everything below `min` raised to it and everything above `max` lowered to it; NaN stays NaN.
 
     Where `min > max` the result is `max`. The gradient passes where `min <= input <= max`.
@@ -246,7 +246,7 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
 
 
 @composed(method=True, inplace="function")
-def clip(input: Any, min: Any = None, max: Any = None) -> Any:
+def clip(input: Any, min: Any = None, max: Any = None) -> Array:
     """Another name of `clamp`.
 
     >>> dynograd.clip(tensor([-2.0, 0.5, 3.0]), 0, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Unpack
 
 from dynograd.arrays import Array, item
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 
-def _comparison(symbol: str, **row: Unpack[Row]) -> Any:
+def _comparison(symbol: str, **row: Unpack[Row]) -> Callable[..., Any]:
     row["tensors"] = "input"
     formula = f"input {symbol} other"
     return elementwise(formula=formula, derivative=None, promote="compare", method=True, inplace=True, **row)
@@ -93,7 +94,7 @@ def ge(input: Array, other: Array) -> Array:
     """
 
 
-def _question(formula: str, **row: Unpack[Row]) -> Any:
+def _question(formula: str, **row: Unpack[Row]) -> Callable[..., Any]:
     return elementwise(formula=formula, derivative=None, promote="compare", method=True, **row)
 
 
@@ -151,7 +152,7 @@ def signbit(input: Array) -> Array:
     """
 
 
-def _logic(formula: str, **row: Unpack[Row]) -> Any:
+def _logic(formula: str, **row: Unpack[Row]) -> Callable[..., Any]:
     return elementwise(formula=formula, derivative=None, promote="logical", method=True, inplace=True, **row)
 
 
@@ -192,7 +193,7 @@ def logical_not(input: Array) -> Array:
 
 
 @composed(method=True, out=None)
-def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Array:
     """Where `abs(input - other) <= atol + rtol * abs(other)`; infinities are close when they are equal.
 
     Args:

@@ -20,7 +20,7 @@ from dynograd.ops.elementwise.choices import where
 from dynograd.ops.elementwise.trigonometrics import cos, sin
 from dynograd.ops.index.indexing import get_basic
 from dynograd.ops.layout.broadcasting import convert, stretch
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 
 __all__ = ["angle", "complex", "imag", "is_complex_array", "polar", "real", "view_as_complex", "view_as_real"]
 
@@ -40,7 +40,7 @@ def from_parts(real: Array, imag: Array) -> Array:
 
 
 @from_parts.backward
-def from_parts_backward(g: Any, saved: Any) -> Any:
+def from_parts_backward(g: Any, saved: Any) -> Gradients:
     if not is_complex_array(g):
         return g, g * 0
     return real(g), imag(g)
@@ -54,7 +54,7 @@ def _quick_complex(compute: Any, real: Any, imag: Any) -> tuple | None:
 
 @composed(covers="complex")
 @shortcut(from_parts, _quick_complex, compute="complexes.from_parts")
-def complex(real: Any, imag: Any) -> Any:
+def complex(real: Any, imag: Any) -> Array:
     """The complex numbers with these real and imaginary parts, which broadcast.
 
     Raises:
@@ -86,7 +86,7 @@ def _two_parts(who: str, one: Any, two: Any) -> tuple[Any, Any]:
             f"them."
         )
     shape = broadcast_shapes(who, tuple(one.shape), tuple(two.shape))
-    return tuple([part if tuple(part.shape) == shape else stretch(part, shape) for part in (one, two)])  # type: ignore[return-value]
+    return tuple([part if tuple(part.shape) == shape else stretch(part, shape) for part in (one, two)])
 
 
 def _quick_polar(compute: Any, abs: Any, angle: Any) -> object:
@@ -104,7 +104,7 @@ def _quick_polar(compute: Any, abs: Any, angle: Any) -> object:
 
 @composed()
 @shortcut(None, _quick_polar, compute="complexes.polar", beside="abs angle")
-def polar(abs: Any, angle: Any) -> Any:
+def polar(abs: Any, angle: Any) -> Array:
     """The complex numbers with these sizes and angles.
 
     >>> dynograd.polar(tensor([2.0]), tensor([0.0]))
@@ -124,7 +124,7 @@ def pairs_of(input: Array) -> Array:
 
 
 @pairs_of.backward
-def pairs_of_backward(g: Any, saved: Any) -> Any:
+def pairs_of_backward(g: Any, saved: Any) -> Gradients:
     return (numbers_of(g),)
 
 
@@ -135,7 +135,7 @@ def numbers_of(input: Array) -> Array:
 
 
 @numbers_of.backward
-def numbers_of_backward(g: Any, saved: Any) -> Any:
+def numbers_of_backward(g: Any, saved: Any) -> Gradients:
     return (pairs_of(g),)
 
 
@@ -150,7 +150,7 @@ def _quick_view_as_real(input: Any) -> tuple | None:
 
 @composed(covers="view_as_real", method=False)
 @shortcut(pairs_of, _quick_view_as_real, misses=(KeyError,))
-def view_as_real(input: Any) -> Any:
+def view_as_real(input: Any) -> Array:
     """A view of a complex tensor as pairs (real, imaginary) along a new last dim.
 
     Raises:
@@ -172,7 +172,7 @@ def _quick_view_as_complex(input: Any) -> tuple | None:
 
 @composed(covers="view_as_complex", method=False)
 @shortcut(numbers_of, _quick_view_as_complex, misses=(KeyError, IndexError))
-def view_as_complex(input: Any) -> Any:
+def view_as_complex(input: Any) -> Array:
     """A view of pairs (real, imaginary) along the last dim as complex numbers.
 
     Raises:
@@ -207,7 +207,7 @@ _REAL, _IMAG = (Ellipsis, 0), (Ellipsis, 1)
 
 
 @composed(out=None)
-def real(input: Any) -> Any:
+def real(input: Any) -> Array:
     """The real part, as a view; a real tensor itself.
 
     >>> dynograd.real(tensor([1 + 2j]))
@@ -217,7 +217,7 @@ def real(input: Any) -> Any:
 
 
 @composed(out=None)
-def imag(input: Any) -> Any:
+def imag(input: Any) -> Array:
     """The imaginary part of a complex tensor, as a view.
 
     Raises:
@@ -241,7 +241,7 @@ def turns(input: Array) -> Array:
 
 
 @turns.backward
-def turns_backward(g: Any, saved: Any) -> Any:
+def turns_backward(g: Any, saved: Any) -> Gradients:
     x, y = real(saved.input), imag(saved.input)
     squares = x * x + y * y
     zero = squares == 0
@@ -250,7 +250,7 @@ def turns_backward(g: Any, saved: Any) -> Any:
 
 
 @composed(covers="angle", method=True, ragged="packed")
-def angle(input: Any) -> Any:
+def angle(input: Any) -> Array:
     """The angle of complex numbers; for real ones 0, or pi below 0 (gradient 0).
 
     >>> dynograd.angle(tensor([1j, -1.0]))
@@ -274,14 +274,14 @@ def _quick_conj_physical(input: Any) -> object:
 
 @composed(method=True, inplace="function", out="exact", ragged="packed")
 @shortcut(None, _quick_conj_physical, beside="input")
-def conj_physical(input: Any) -> Any:
+def conj_physical(input: Any) -> Array:
     """The complex conjugate in new memory; real tensors come back as they are."""
     return conjugated(input) if is_complex_array(input) else input
 
 
 @composed(covers="conj", method=True)
 @shortcut(None, _quick_conj_physical, beside="input")
-def conj(input: Any) -> Any:
+def conj(input: Any) -> Array:
     """The complex conjugate, in new memory; real tensors come back as they are.
 
     >>> dynograd.conj(tensor([1 + 2j]))
@@ -291,14 +291,14 @@ def conj(input: Any) -> Any:
 
 
 @composed(method=True, out=None, ragged="packed")
-def resolve_conj(input: Any) -> Any:
+def resolve_conj(input: Any) -> Array:
     """`input` itself: no tensor here is a conjugate that waits to be computed."""
     check_tensor("resolve_conj", "input", input)
     return input
 
 
 @composed(method=True, out=None, ragged="packed")
-def resolve_neg(input: Any) -> Any:
+def resolve_neg(input: Any) -> Array:
     """`input` itself: no tensor here is a negative that waits to be computed."""
     check_tensor("resolve_neg", "input", input)
     return input
@@ -333,7 +333,7 @@ def is_floating_point(input: Any) -> bool:
 
 
 @composed(method=True, out=None)
-def isreal(input: Any) -> Any:
+def isreal(input: Any) -> Array:
     """Whether each element has no imaginary part.
 
     >>> dynograd.isreal(tensor([1 + 0j, 2j]))
@@ -352,7 +352,7 @@ def set_imag(input: Any, value: Any) -> None:
     imag(input).copy_(value if hasattr(value, "array") else _like(input, value))
 
 
-def _like(input: Any, value: Any) -> Any:
+def _like(input: Any, value: Any) -> Array:
     return real(input).detach() * 0 + value
 
 

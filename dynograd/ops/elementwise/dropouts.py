@@ -18,7 +18,7 @@ from dynograd.base.shapes import check_tensor
 from dynograd.base.values import differs_by_example
 from dynograd.errors import ShapeError, user_level
 from dynograd.kernels import kernel
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.row import Row
 
 __all__ = [
@@ -47,12 +47,12 @@ def masked(input: Array, mask_shape: tuple[int, ...], p: float, key: tuple[int, 
 
 
 @masked.backward
-def masked_backward(g: Any, saved: Any, mask_shape: Any, p: Any, key: Any) -> Any:
+def masked_backward(g: Any, saved: Any, mask_shape: Any, p: Any, key: Any) -> Gradients:
     return (masked_again(g, mask_shape, p, key),)
 
 
 @masked.fast_backward
-def masked_fast_backward(g: Any, saved: Any, mask_shape: Any, p: Any, key: Any) -> Any:
+def masked_fast_backward(g: Any, saved: Any, mask_shape: Any, p: Any, key: Any) -> Gradients:
     if saved.mask.dtype.char == "B":  # which elements stay, not what they are multiplied with
         return (kernel("dropouts", "dropout_backward", g)(g, saved.mask, p),)
     return (kernel("elementwise", "mul", g)(g, saved.mask),)
@@ -66,7 +66,7 @@ def masked_again(input: Array, mask_shape: tuple[int, ...], p: float, key: tuple
 
 
 @masked_again.backward
-def masked_again_backward(g: Any, saved: Any, mask_shape: Any, p: Any, key: Any) -> Any:
+def masked_again_backward(g: Any, saved: Any, mask_shape: Any, p: Any, key: Any) -> Gradients:
     return (masked_again(g, mask_shape, p, key),)
 
 
@@ -77,17 +77,17 @@ def masked_sum(input: Array, residual: Array, p: float, key: tuple[int, int]) ->
 
 
 @masked_sum.fast_backward
-def masked_sum_fast_backward(g: Any, saved: Any, p: Any, key: Any) -> Any:
+def masked_sum_fast_backward(g: Any, saved: Any, p: Any, key: Any) -> Gradients:
     return (kernel("dropouts", "dropout_backward", g)(g, saved.mask, p), g)
 
 
 @masked_sum.decomposition
-def masked_sum_decomposition(input: Any, residual: Any, p: float, key: tuple[int, int]) -> Any:
+def masked_sum_decomposition(input: Any, residual: Any, p: float, key: tuple[int, int]) -> Array:
     return residual + masked(input, tuple(input.shape), p, key)
 
 
 @composed(covers="dropout")
-def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Array:
     """Zeroes elements with probability `p` and scales the others by 1 / (1 - p), so that the mean stays.
 
     Args:
@@ -107,7 +107,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
 
 
 @composed(covers="dropout_add")
-def dropout_add(input: Any, residual: Any, p: float = 0.5, training: bool = True) -> Any:
+def dropout_add(input: Any, residual: Any, p: float = 0.5, training: bool = True) -> Array:
     """`residual + dropout(input, p, training)` in one pass over memory, with the same mask.
 
     Args:
@@ -134,7 +134,7 @@ def dropout_add(input: Any, residual: Any, p: float = 0.5, training: bool = True
 
 
 @composed()
-def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Array:
     """Zeroes whole channels of (N, C, L) or (C, L) with probability `p` and scales the others by 1 / (1 - p).
 
     Raises:
@@ -154,7 +154,7 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 
 @composed()
-def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Array:
     """Zeroes whole channels of (N, C, H, W) with probability `p` and scales the others by 1 / (1 - p).
 
     The first two dims are always taken for batch and channel, as in PyTorch: (N, C, L) works too, and (C, H, W) does not.
@@ -170,7 +170,7 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 
 @composed()
-def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Array:
     """Zeroes whole channels of (N, C, D, H, W) or (C, D, H, W) with probability `p` and scales the others by 1 / (1 - p).
 
     >>> dynograd.nn.functional.dropout3d(dynograd.ones(2, 1, 1, 2), 1.0).sum()
@@ -182,7 +182,7 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 
 @composed()
-def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Array:
     """Dropout for SELU networks: dropped elements become SELU's floor, and the result keeps mean 0 and variance 1.
 
     Source: Klambauer et al., Self-normalizing neural networks, 2017 (arXiv:1706.02515).
@@ -195,7 +195,7 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
 
 
 @composed()
-def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Array:
     """`alpha_dropout` of whole channels of (N, C, ...).
 
     >>> dynograd.nn.functional.feature_alpha_dropout(tensor([[1.0], [2.0]]), 1.0, training=True)
@@ -213,7 +213,7 @@ def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, in
     return _alpha_dropped(input, _channels(input, True), p, training, inplace)
 
 
-def _dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: bool, inplace: bool) -> Any:
+def _dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: bool, inplace: bool) -> Array:
     if p == 0 or not training or 0 in mask_shape:
         return input
     drop = _drop_inplace if inplace else _drop
@@ -222,11 +222,11 @@ def _dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: bool, 
     return drop(input, mask_shape, p)
 
 
-def _drop(input: Any, mask_shape: tuple[int, ...], p: float) -> Any:
+def _drop(input: Any, mask_shape: tuple[int, ...], p: float) -> Array:
     return masked(input, mask_shape, p, _key("dropout_mask", mask_shape))
 
 
-def _drop_inplace(input: Any, mask_shape: tuple[int, ...], p: float) -> Any:
+def _drop_inplace(input: Any, mask_shape: tuple[int, ...], p: float) -> Array:
     key = _key("dropout_mask", mask_shape)
     if _is_batch(input):
         return input.copy_(masked(input, mask_shape, p, key))
@@ -237,7 +237,7 @@ def _drop_inplace(input: Any, mask_shape: tuple[int, ...], p: float) -> Any:
 _drop.__name__, _drop_inplace.__name__ = "dropout", "dropout_"
 
 
-def _alpha_dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: bool, inplace: bool) -> Any:
+def _alpha_dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: bool, inplace: bool) -> Array:
     if p == 0 or not training or 0 in mask_shape:
         return input
     if p == 1:
@@ -248,12 +248,12 @@ def _alpha_dropped(input: Any, mask_shape: tuple[int, ...], p: float, training: 
     return drop(input, mask_shape, p)
 
 
-def _alpha_drop(input: Any, mask_shape: tuple[int, ...], p: float) -> Any:
+def _alpha_drop(input: Any, mask_shape: tuple[int, ...], p: float) -> Array:
     factor, summand = _alpha_parts(input, mask_shape, p)
     return input * factor + summand
 
 
-def _alpha_drop_inplace(input: Any, mask_shape: tuple[int, ...], p: float) -> Any:
+def _alpha_drop_inplace(input: Any, mask_shape: tuple[int, ...], p: float) -> Array:
     factor, summand = _alpha_parts(input, mask_shape, p)
     return input.mul_(factor).add_(summand)
 

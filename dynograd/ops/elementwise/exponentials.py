@@ -211,7 +211,7 @@ def sigmoid(input: Array) -> Array:
 
 
 @composed(method=True, inplace="function")
-def logit(input: Any, eps: float | None = None) -> Any:
+def logit(input: Any, eps: float | None = None) -> Array:
     """`log(input / (1 - input))`, the inverse of `sigmoid`; `input` is first clamped to [eps, 1 - eps] when `eps` is given.
 
     Without `eps`, 0 and 1 give -inf and inf, and everything outside NaN.

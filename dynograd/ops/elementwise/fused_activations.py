@@ -14,7 +14,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.elementwise.activations import gelu, relu, silu
 from dynograd.ops.norm.normalizations import _check_normalized as check_normalized
 from dynograd.ops.norm.normalizations import layer_norm
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.row import Row
 
 __all__ = ["add_layer_norm", "bias_gelu", "bias_relu", "bias_silu", "swiglu"]
@@ -39,17 +39,17 @@ def biased_activation(input: Array, bias: Array, name: str) -> Array:
 
 
 @biased_activation.fast_backward
-def biased_activation_fast_backward(g: Any, saved: Any, name: Any) -> Any:
+def biased_activation_fast_backward(g: Any, saved: Any, name: Any) -> Gradients:
     return kernel("fused_activations", "bias_activation_backward", g)(name, g, saved.input, saved.bias)
 
 
 @biased_activation.decomposition
-def biased_activation_decomposition(input: Any, bias: Any, name: str) -> Any:
+def biased_activation_decomposition(input: Any, bias: Any, name: str) -> Array:
     return _ACTIVATIONS[name](input + bias)
 
 
 @composed()
-def bias_gelu(input: Any, bias: Any, approximate: str = "none") -> Any:
+def bias_gelu(input: Any, bias: Any, approximate: str = "none") -> Array:
     """`gelu(input + bias)` in one pass.
 
     Args:
@@ -68,7 +68,7 @@ def bias_gelu(input: Any, bias: Any, approximate: str = "none") -> Any:
 
 
 @composed()
-def bias_relu(input: Any, bias: Any) -> Any:
+def bias_relu(input: Any, bias: Any) -> Array:
     """`relu(input + bias)` in one pass; `bias` (C,) runs along the last dim.
 
     >>> dynograd.nn.functional.bias_relu(tensor([[-1.0, 1.0]]), tensor([0.0, 1.0]))
@@ -78,7 +78,7 @@ def bias_relu(input: Any, bias: Any) -> Any:
 
 
 @composed()
-def bias_silu(input: Any, bias: Any) -> Any:
+def bias_silu(input: Any, bias: Any) -> Array:
     """`silu(input + bias)` in one pass; `bias` (C,) runs along the last dim.
 
     >>> dynograd.nn.functional.bias_silu(tensor([[-1.0, 1.0]]), tensor([0.0, 1.0]))
@@ -87,7 +87,7 @@ def bias_silu(input: Any, bias: Any) -> Any:
     return _biased("bias_silu", "silu", input, bias)
 
 
-def _biased(who: str, name: str, input: Any, bias: Any) -> Any:
+def _biased(who: str, name: str, input: Any, bias: Any) -> Array:
     shape, own = tuple(input.shape), tuple(bias.shape)
     if len(own) != 1 or not shape or own[0] != shape[-1]:
         raise ShapeError(
@@ -110,17 +110,17 @@ def gated(gate: Array, input: Array) -> Array:
 
 
 @gated.fast_backward
-def gated_fast_backward(g: Any, saved: Any) -> Any:
+def gated_fast_backward(g: Any, saved: Any) -> Gradients:
     return kernel("fused_activations", "swiglu_backward", g)(g, saved.gate, saved.input)
 
 
 @gated.decomposition
-def gated_decomposition(gate: Any, input: Any) -> Any:
+def gated_decomposition(gate: Any, input: Any) -> Array:
     return silu(gate) * input
 
 
 @composed(covers="swiglu")
-def swiglu(gate: Any, input: Any) -> Any:
+def swiglu(gate: Any, input: Any) -> Array:
     """`silu(gate) * input` in one pass: the gated unit of transformers' feed-forward layers.
 
     Source: Shazeer, GLU variants improve transformer, 2020 (arXiv:2002.05202), equation 6.
@@ -148,14 +148,16 @@ def summed_normalized(
 
 
 @summed_normalized.fast_backward
-def summed_normalized_fast_backward(g: Any, saved: Any, rank: Any, eps: Any) -> Any:
+def summed_normalized_fast_backward(g: Any, saved: Any, rank: Any, eps: Any) -> Gradients:
     backward = kernel("fused_activations", "add_layer_norm_backward", g[0])
     gx, gw, gb = backward(g[0], g[1], saved.sums, saved.mean, saved.rstd, saved.weight, rank)
     return gx, gx, gw, gb
 
 
 @summed_normalized.decomposition
-def summed_normalized_decomposition(input: Any, residual: Any, weight: Any, bias: Any, rank: int, eps: float) -> Any:
+def summed_normalized_decomposition(
+    input: Any, residual: Any, weight: Any, bias: Any, rank: int, eps: float
+) -> tuple[Array, Array]:
     total = input + residual
     return layer_norm(total, tuple(total.shape[len(total.shape) - rank :]), weight, bias, eps), total
 
@@ -163,7 +165,7 @@ def summed_normalized_decomposition(input: Any, residual: Any, weight: Any, bias
 @composed(covers="add_layer_norm")
 def add_layer_norm(
     input: Any, residual: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
-) -> Any:
+) -> tuple[Array, ...]:
     """(`layer_norm(input + residual)`, `input + residual`) in one pass: what stands between the parts of a transformer layer.
 
     Args:

@@ -41,7 +41,7 @@ def bounded(input: Array, min_val: float, max_val: float) -> Array:
 
 
 @composed(covers="hardtanh", functional="inplace")
-def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Array:
     """`input` between `min_val` and `max_val`; the gradient at the bounds and beyond is 0.
 
     Raises:
@@ -56,7 +56,7 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
 
 
 @composed(inplace=True, out=None)
-def relu6(input: Any, inplace: bool = False) -> Any:
+def relu6(input: Any, inplace: bool = False) -> Array:
     """`input` between 0 and 6.
 
     >>> dynograd.nn.functional.relu6(tensor([-2.0, 3.0, 8.0]))
@@ -122,7 +122,7 @@ def shrunk(input: Array, lambd: float) -> Array:
 
 
 @composed(covers="softshrink")
-def softshrink(input: Any, lambd: float = 0.5) -> Any:
+def softshrink(input: Any, lambd: float = 0.5) -> Array:
     """`input` moved by `lambd` towards 0, and no further.
 
     Raises:
@@ -137,7 +137,7 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
 
 
 @composed(out=None)
-def tanhshrink(input: Any) -> Any:
+def tanhshrink(input: Any) -> Array:
     """`input - tanh(input)`.
 
     >>> dynograd.nn.functional.tanhshrink(tensor([0.0, 2.0]))
@@ -147,7 +147,7 @@ def tanhshrink(input: Any) -> Any:
 
 
 @composed(out=None)
-def softsign(input: Any) -> Any:
+def softsign(input: Any) -> Array:
     """`input / (1 + abs(input))`.
 
     >>> dynograd.nn.functional.softsign(tensor([-1.0, 3.0]))
@@ -167,7 +167,7 @@ def replace_low(input: Array, threshold: float, value: float) -> Array:
 
 
 @composed(covers="threshold", functional="inplace")
-def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
+def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Array:
     """`input` where it is above `threshold`, `value` elsewhere.
 
     >>> dynograd.threshold(tensor([0.5, 2.0]), 1.0, 9.0)

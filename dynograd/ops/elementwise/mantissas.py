@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
+from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.ops.elementwise.arithmetic import abs, mul
 from dynograd.ops.elementwise.choices import clamp, where
@@ -21,7 +22,7 @@ frexp_result = namedtuple("frexp", "mantissa exponent")  # type: ignore[name-mat
 
 
 @composed(method=True)
-def frexp(input: Any) -> Any:
+def frexp(input: Any) -> frexp_result:
     """(mantissa, exponent) with `input = mantissa * 2 ** exponent` and 0.5 <= |mantissa| < 1; the exponent is int32.
 
     Zeros, infinities and NaN are their own mantissa, with exponent 0.
@@ -42,7 +43,7 @@ def frexp(input: Any) -> Any:
 
 
 @composed(method=True, inplace="function", tensors="input other")
-def ldexp(input: Any, other: Any) -> Any:
+def ldexp(input: Any, other: Any) -> Array:
     """`input * 2 ** other`; with whole `other` in the dtype of a floating `input`, rounded once, and finite wherever the product is.
 
     >>> dynograd.ldexp(tensor([1.0, 1e-30]), tensor([2, 200]))
@@ -62,7 +63,7 @@ def ldexp(input: Any, other: Any) -> Any:
     return mantissa * exp2(ordinary) * exp2(clamp(exponent - ordinary, -1074, 1023))  # 0 times infinity would be NaN
 
 
-def _scaled(value: Any, exponent: Any) -> Any:
+def _scaled(value: Any, exponent: Any) -> Array:
     """`value * 2 ** exponent` in two steps: the power of a subnormal number's exponent is no number."""
     half = floor(exponent / 2)
     return value * exp2(half) * exp2(exponent - half)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.errors import DtypeError
 from dynograd.ops.elementwise.choices import where
@@ -18,7 +19,7 @@ _WORDS = {2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
 
 
 @composed(method=True, inplace=True, tensors="input other")
-def nextafter(input: Any, other: Any) -> Any:
+def nextafter(input: Any, other: Any) -> Array:
     """The number next to `input` on the way to `other`; `other` where the two are equal, NaN where one is NaN.
 
     The gradient goes to `input` where it is moved, as it is.

@@ -7,6 +7,7 @@ Laguerre are their own derivatives' kind, so that gradients of every order are e
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dynograd.arrays import Array
@@ -15,7 +16,7 @@ from dynograd.ops.op import elementwise
 __all__: list[str] = []
 
 
-def _polynomial(name: str, formula: str, slope: str, parameters: int = 2) -> Any:
+def _polynomial(name: str, formula: str, slope: str, parameters: int = 2) -> Callable[..., Any]:
     """`slope` is the derivative for the place; the degree and what else there is have none."""
     derivative = (f"g * {slope}", *(None,) * (parameters - 1))
     return elementwise(name=f"special_{name}", formula=formula, derivative=derivative, promote="float")

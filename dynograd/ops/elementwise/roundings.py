@@ -52,7 +52,7 @@ def round_decimals(input: Array, decimals: int) -> Array:
 
 
 @composed(covers="round", method=True)
-def round(input: Any, *, decimals: int = 0) -> Any:
+def round(input: Any, *, decimals: int = 0) -> Array:
     """Rounded to `decimals` places (negative: tens, hundreds, ...), halves to even; gradient 0.
 
     Raises:
@@ -92,7 +92,7 @@ def replace_nonfinite(input: Array, nan: float, posinf: float, neginf: float) ->
 
 
 @composed(covers="nan_to_num", method=True)
-def nan_to_num(input: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Any:
+def nan_to_num(input: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Array:
     """NaN becomes `nan` (0), infinity `posinf` (the largest number of the dtype), minus infinity `neginf` (the smallest).
 
     The parts of complex numbers are replaced one by one. The gradient there is 0.

@@ -225,7 +225,7 @@ def digamma_derivative(input: Array, n: int) -> Array:
 
 
 @composed(covers="polygamma")
-def polygamma(n: int, input: Any) -> Any:
+def polygamma(n: int, input: Any) -> Array:
     """The `n`th derivative of `digamma`.
 
     Raises:
@@ -240,7 +240,7 @@ def polygamma(n: int, input: Any) -> Any:
 
 
 @composed(method=True, inplace=True)
-def mvlgamma(input: Any, p: int) -> Any:
+def mvlgamma(input: Any, p: int) -> Array:
     """The logarithm of the multivariate gamma function of dimension `p`; needs `input > (p - 1) / 2`.
 
     Raises:

@@ -139,7 +139,7 @@ def sinc(input: Array) -> Array:
 
 
 @composed(method=True, inplace="function")
-def deg2rad(input: Any) -> Any:
+def deg2rad(input: Any) -> Array:
     """Degrees as radians.
 
     >>> dynograd.deg2rad(tensor([180.0]))
@@ -149,7 +149,7 @@ def deg2rad(input: Any) -> Any:
 
 
 @composed(method=True, inplace="function")
-def rad2deg(input: Any) -> Any:
+def rad2deg(input: Any) -> Array:
     """Radians as degrees.
 
     >>> dynograd.rad2deg(tensor([3.141592653589793]))

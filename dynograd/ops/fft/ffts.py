@@ -20,7 +20,7 @@ from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.paddings import pad_constant
 from dynograd.ops.layout.rearrangements import rolled
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 
 __all__: list[str] = []
 
@@ -39,7 +39,7 @@ def complex_transform(input: Array, dims: tuple[int, ...], norm: str, inverse: b
 
 
 @complex_transform.backward
-def complex_transform_backward(g: Any, saved: Any, dims: Any, norm: Any, inverse: Any) -> Any:
+def complex_transform_backward(g: Any, saved: Any, dims: Any, norm: Any, inverse: Any) -> Gradients:
     found = complex_transform(g, dims, _OTHER[norm], not inverse)
     return (found if saved.input_dtype.kind == "c" else real(found),)
 
@@ -51,7 +51,7 @@ def half_transform(input: Array, dims: tuple[int, ...], norm: str) -> Array:
 
 
 @half_transform.backward
-def half_transform_backward(g: Any, saved: Any, dims: Any, norm: Any) -> Any:
+def half_transform_backward(g: Any, saved: Any, dims: Any, norm: Any) -> Gradients:
     last = dims[-1]
     whole = _resized(g, (last,), (saved.input_shape[last],))
     return (real(complex_transform(whole, dims, _OTHER[norm], True)),)
@@ -64,7 +64,7 @@ def from_half(input: Array, n: int, dims: tuple[int, ...], norm: str) -> Array:
 
 
 @from_half.backward
-def from_half_backward(g: Any, saved: Any, n: Any, dims: Any, norm: Any) -> Any:
+def from_half_backward(g: Any, saved: Any, n: Any, dims: Any, norm: Any) -> Gradients:
     last, shape = dims[-1], saved.input_shape
     raw = getattr(g, "array", g)
     weights = kernel("ffts", "half_weights", arrays.place_of(raw))(shape[last], n, raw.dtype)
@@ -75,7 +75,7 @@ def from_half_backward(g: Any, saved: Any, n: Any, dims: Any, norm: Any) -> Any:
 # --- arguments -----------------------------------------------------------------------------------------------------------
 
 
-def _checked(who: str, input: Any, real_only: bool = False, to_complex: bool = True) -> Any:
+def _checked(who: str, input: Any, real_only: bool = False, to_complex: bool = True) -> Array:
     """`input` in a dtype that can be transformed."""
     kind = input.dtype
     if kind in (dtypes.float16, dtypes.bfloat16):
@@ -143,7 +143,7 @@ def _places(who: str, input: Any, s: Any, dim: Any, half: bool = False) -> tuple
     return dims, tuple(counts)
 
 
-def _resized(input: Any, dims: tuple[int, ...], counts: tuple[int, ...]) -> Any:
+def _resized(input: Any, dims: tuple[int, ...], counts: tuple[int, ...]) -> Array:
     """`input` cut off, or with zeros after it, to `counts` along `dims`."""
     shape = tuple(input.shape)
     sides = [(0, 0)] * len(shape)
@@ -156,21 +156,21 @@ def _halves(counts: tuple[int, ...]) -> tuple[int, ...]:
     return (*counts[:-1], counts[-1] // 2 + 1)
 
 
-def _both_ways(who: str, input: Any, s: Any, dim: Any, norm: str | None, inverse: bool) -> Any:
+def _both_ways(who: str, input: Any, s: Any, dim: Any, norm: str | None, inverse: bool) -> Array:
     dims, counts = _places(who, input, s, dim)
     norm = _norm(who, norm)
     input = _checked(who, input, to_complex=not dims)
     return complex_transform(_resized(input, dims, counts), dims, norm, inverse) if dims else input
 
 
-def _to_half(who: str, input: Any, s: Any, dim: Any, norm: str | None) -> Any:
+def _to_half(who: str, input: Any, s: Any, dim: Any, norm: str | None) -> Array:
     dims, counts = _places(who, input, s, dim)
     norm = _norm(who, norm)
     _at_least_one(who, dims)
     return half_transform(_resized(_checked(who, input, True, False), dims, counts), dims, norm)
 
 
-def _to_real(who: str, input: Any, s: Any, dim: Any, norm: str) -> Any:
+def _to_real(who: str, input: Any, s: Any, dim: Any, norm: str) -> Array:
     dims, counts = _places(who, input, s, dim, True)
     _at_least_one(who, dims)
     return from_half(_resized(_checked(who, input), dims, _halves(counts)), counts[-1], dims, norm)
@@ -193,7 +193,7 @@ def _quick_fft_fft(compute: Any, input: Any, n: Any, dim: Any, norm: Any) -> tup
 
 @composed()
 @shortcut(complex_transform, _quick_fft_fft, compute="ffts.complex_transform")
-def fft_fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+def fft_fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
     """The Fourier transform along `dim`: `output[k] = sum_j input[j] exp(-2 pi i j k / n)`.
 
     Args:
@@ -219,7 +219,7 @@ def _quick_fft_ifft(compute: Any, input: Any, n: Any, dim: Any, norm: Any) -> tu
 
 @composed()
 @shortcut(complex_transform, _quick_fft_ifft, compute="ffts.complex_transform")
-def fft_ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+def fft_ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
     """The inverse of `fft`; its norm "backward" divides by n.
 
     >>> dynograd.fft.ifft(tensor([10 + 0j, -2 + 2j, -2 + 0j, -2 - 2j]))
@@ -238,7 +238,7 @@ def _quick_fft_rfft(compute: Any, input: Any, n: Any, dim: Any, norm: Any) -> tu
 
 @composed()
 @shortcut(half_transform, _quick_fft_rfft, compute="ffts.half_transform")
-def fft_rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+def fft_rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
     """The first n // 2 + 1 numbers of the `fft` of a real tensor; the others are their conjugates.
 
     Raises:
@@ -261,7 +261,7 @@ def _quick_fft_irfft(compute: Any, input: Any, n: Any, dim: Any, norm: Any) -> t
 
 @composed()
 @shortcut(from_half, _quick_fft_irfft, compute="ffts.from_half")
-def fft_irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+def fft_irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
     """The inverse of `rfft`: `n` real numbers, by default 2 * (size - 1) (give `n` for odd ones).
 
     >>> dynograd.fft.irfft(tensor([10 + 0j, -2 + 2j, -2 + 0j]))
@@ -273,7 +273,7 @@ def fft_irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None 
 
 
 @composed()
-def fft_hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+def fft_hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
     """The `fft` of a signal whose second half is the conjugate of its first, which is given: `n` real numbers.
 
     >>> dynograd.fft.hfft(tensor([1 + 0j, 2 + 1j, 3 + 0j]))
@@ -285,7 +285,7 @@ def fft_hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None =
 
 
 @composed()
-def fft_ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
+def fft_ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
     """The inverse of `hfft`: the first half of the `ifft` of a real tensor.
 
     >>> dynograd.fft.ihfft(tensor([8.0, 0.0, 0.0, -4.0]))
@@ -300,7 +300,7 @@ def fft_ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None 
 
 
 @composed()
-def fft_fftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
+def fft_fftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Array:
     """The `fft` over several dims: those in `dim`, else the last `len(s)`, else all.
 
     >>> dynograd.fft.fftn(tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -311,25 +311,25 @@ def fft_fftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None
 
 
 @composed()
-def fft_ifftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
+def fft_ifftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Array:
     """The inverse of `fftn`."""
     return _both_ways("ifftn", input, s, dim, norm, True)
 
 
 @composed()
-def fft_fft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
+def fft_fft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Array:
     """The `fft` over two dims, the last ones by default."""
     return _both_ways("fft2", input, s, dim, norm, False)
 
 
 @composed()
-def fft_ifft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
+def fft_ifft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Array:
     """The inverse of `fft2`."""
     return _both_ways("ifft2", input, s, dim, norm, True)
 
 
 @composed()
-def fft_rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
+def fft_rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Array:
     """The `fftn` of a real tensor, of the last dim only the first n // 2 + 1.
 
     >>> dynograd.fft.rfftn(dynograd.ones(2, 4)).shape
@@ -339,7 +339,7 @@ def fft_rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = Non
 
 
 @composed()
-def fft_irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
+def fft_irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Array:
     """The inverse of `rfftn`; `s` holds the sizes of the real result.
 
     >>> dynograd.fft.irfftn(dynograd.fft.rfftn(dynograd.ones(2, 3)), s=(2, 3))
@@ -350,37 +350,37 @@ def fft_irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = No
 
 
 @composed()
-def fft_rfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
+def fft_rfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Array:
     """`rfftn` over two dims, the last ones by default."""
     return _to_half("rfft2", input, s, dim, norm)
 
 
 @composed()
-def fft_irfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
+def fft_irfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Array:
     """`irfftn` over two dims, the last ones by default."""
     return _to_real("irfft2", input, s, dim, _norm("irfft2", norm))
 
 
 @composed()
-def fft_hfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
+def fft_hfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Array:
     """`hfft` over the last of several dims, `fft` over the others."""
     return _to_real("hfftn", conj(_checked("hfftn", input)), s, dim, _OTHER[_norm("hfftn", norm)])
 
 
 @composed()
-def fft_ihfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
+def fft_ihfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Array:
     """The inverse of `hfftn`."""
     return conj(_to_half("ihfftn", input, s, dim, _OTHER[_norm("ihfftn", norm)]))
 
 
 @composed()
-def fft_hfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
+def fft_hfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Array:
     """`hfftn` over two dims, the last ones by default."""
     return _to_real("hfft2", conj(_checked("hfft2", input)), s, dim, _OTHER[_norm("hfft2", norm)])
 
 
 @composed()
-def fft_ihfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Any:
+def fft_ihfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Array:
     """`ihfftn` over two dims, the last ones by default."""
     return conj(_to_half("ihfft2", input, s, dim, _OTHER[_norm("ihfft2", norm)]))
 
@@ -389,7 +389,7 @@ def fft_ihfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None 
 
 
 @composed(out=None)
-def fft_fftshift(input: Any, dim: Any = None) -> Any:
+def fft_fftshift(input: Any, dim: Any = None) -> Array:
     """`input` with frequency 0, which `fft` puts first, in the middle.
 
     >>> dynograd.fft.fftshift(tensor([0, 1, 2, -2, -1]))
@@ -399,7 +399,7 @@ def fft_fftshift(input: Any, dim: Any = None) -> Any:
 
 
 @composed(out=None)
-def fft_ifftshift(input: Any, dim: Any = None) -> Any:
+def fft_ifftshift(input: Any, dim: Any = None) -> Array:
     """The inverse of `fftshift`.
 
     >>> dynograd.fft.ifftshift(tensor([-2, -1, 0, 1, 2]))
@@ -408,7 +408,7 @@ def fft_ifftshift(input: Any, dim: Any = None) -> Any:
     return _shifted("ifftshift", input, dim, lambda size: (size + 1) // 2)
 
 
-def _shifted(who: str, input: Any, dim: Any, shift: Any) -> Any:
+def _shifted(who: str, input: Any, dim: Any, shift: Any) -> Array:
     shape = tuple(input.shape)
     listed = range(len(shape)) if dim is None else (dim,) if isinstance(dim, int) else dim
     dims = tuple([normalize_dim(who, one, len(shape)) for one in listed])

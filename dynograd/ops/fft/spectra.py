@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays
+from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.ops.elementwise.complexes import is_complex_array, view_as_real
@@ -23,7 +24,7 @@ __all__ = ["istft", "stft"]
 FAMILY = Row(out=None, ragged="groups")
 
 
-def _last_two_exchanged(input: Any) -> Any:
+def _last_two_exchanged(input: Any) -> Array:
     rank = len(input.shape)
     return permuted(input, (*range(rank - 2), rank - 1, rank - 2))
 
@@ -60,7 +61,7 @@ def stft(
     onesided: bool | None = None,
     return_complex: bool | None = None,
     align_to_window: bool | None = None,
-) -> Any:
+) -> Array:
     """The Fourier transforms of windows of `n_fft` points, `hop_length` apart, along the last dim.
 
     Args:
@@ -151,7 +152,7 @@ def istft(
     onesided: bool | None = None,
     length: int | None = None,
     return_complex: bool = False,
-) -> Any:
+) -> Array:
     """The signal of which `stft` with the same arguments gives `input`; where windows overlap, the least-squares one.
 
     Args:
@@ -209,7 +210,7 @@ def istft(
     stop = total - n_fft // 2 if center and length is None else total if length is None else min(total, start + length)
     made = get_basic(made, (Ellipsis, slice(start, stop)))
     weights = get_basic(weights, (Ellipsis, slice(start, stop)))
-    raw = getattr(weights, "array", weights)
+    raw: Array = getattr(weights, "array", weights)
     least = abs(raw).min() if stop > start and arrays.is_array(raw) else 1
     if least < 1e-11:
         raise RuntimeError(
@@ -221,13 +222,13 @@ def istft(
     return reshaped(made, tuple(made.shape[1:])) if len(shape) == 2 else made
 
 
-def _overlap(window: Any, count: int, total: int, n_fft: int, hop: int) -> Any:
+def _overlap(window: Any, count: int, total: int, n_fft: int, hop: int) -> Array:
     """The sum of the squared windows at each point."""
     squares = reshaped(window * window, (1, 1, n_fft))
     return sum_windows(stretch(squares, (1, count, n_fft)), (1, total), 1, n_fft, hop)
 
 
-def _ones(length: int, like: Any) -> Any:
+def _ones(length: int, like: Any) -> Array:
     """Real ones in the precision of `like`."""
     raw = getattr(like, "array", like)
     double = raw.dtype.itemsize == (16 if raw.dtype.kind == "c" else 8)

@@ -9,6 +9,7 @@ import itertools
 import warnings
 from typing import Any
 
+from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.errors import ShapeError, user_level
 from dynograd.ops.elementwise.choices import where
@@ -23,20 +24,20 @@ _MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "ref
 
 
 @composed()
-def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Array:
     """`nn.functional.grid_sample` with its modes as numbers: 0, 1, 2 for bilinear, nearest, bicubic and zeros, border, reflection."""
     return grid_sample(input, grid, _MODES[interpolation_mode], _PADDINGS[padding_mode], bool(align_corners))
 
 
 @composed()
-def grid_sampler_2d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+def grid_sampler_2d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Array:
     """`grid_sampler` of images (N, C, H, W)."""
     _check_rank("grid_sampler_2d", input, 4)
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
 @composed()
-def grid_sampler_3d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+def grid_sampler_3d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Array:
     """`grid_sampler` of volumes (N, C, D, H, W)."""
     _check_rank("grid_sampler_3d", input, 5)
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
@@ -50,7 +51,7 @@ def _check_rank(name: str, input: Any, rank: int) -> None:
 @composed(functional=True)
 def grid_sample(
     input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
-) -> Any:
+) -> Array:
     """The values of `input` at the places of `grid`, interpolated.
 
     Args:
@@ -96,7 +97,7 @@ def grid_sample(
     return total.reshape(*input.shape[:2], *count)
 
 
-def _at(flat: Any, sizes: tuple[int, ...], corner: Any) -> Any:
+def _at(flat: Any, sizes: tuple[int, ...], corner: Any) -> Array:
     """(N, C, places): the values at whole places, times their weights; 0 outside."""
     index: Any = 0
     inside: Any = True
@@ -135,7 +136,7 @@ def _cubic_taps(place: Any) -> list[Any]:
     return [(low + shift, weight) for shift, weight in zip((-1, 0, 1, 2), weights)]
 
 
-def _inside(place: Any, size: int, padding_mode: str, align: bool) -> Any:
+def _inside(place: Any, size: int, padding_mode: str, align: bool) -> Array:
     """Places brought into the image as the padding says; without gradient where they were held at the border."""
     if padding_mode == "zeros":
         return place
@@ -184,7 +185,7 @@ def _check(input: Any, grid: Any, mode: str, padding_mode: str) -> None:
 
 
 @composed(functional=True)
-def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
+def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Array:
     """The grid for `grid_sample` that an affine map makes.
 
     Args:
@@ -220,7 +221,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
     return made
 
 
-def _line(theta: Any, count: int, align: bool) -> Any:
+def _line(theta: Any, count: int, align: bool) -> Array:
     """`count` places over [-1, 1]."""
     steps = theta.new_ones(count).cumsum(0) - 1
     if count == 1:

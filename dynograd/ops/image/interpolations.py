@@ -16,7 +16,7 @@ from dynograd.ops.elementwise.choices import clamp
 from dynograd.ops.elementwise.roundings import floor
 from dynograd.ops.image.poolings import adaptive_average
 from dynograd.ops.layout.broadcasting import convert
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.row import Row
 
 __all__ = ["interpolate", "upsample"]
@@ -50,7 +50,7 @@ def _along(run: Callable[..., Array], x: Array, dim: int, *options: Any) -> Arra
 
 
 @resample.backward
-def resample_backward(g: Any, saved: Any, dim: Any, count: Any, rule: Any, align_corners: Any, scale: Any) -> Any:
+def resample_backward(g: Any, saved: Any, dim: Any, count: Any, rule: Any, align_corners: Any, scale: Any) -> Gradients:
     return (resample_back(g, dim, saved.input_shape[dim], rule, align_corners, scale),)
 
 
@@ -61,7 +61,9 @@ def resample_back(g: Array, dim: int, size: int, rule: str, align_corners: bool,
 
 
 @resample_back.backward
-def resample_back_backward(g: Any, saved: Any, dim: Any, size: Any, rule: Any, align_corners: Any, scale: Any) -> Any:
+def resample_back_backward(
+    g: Any, saved: Any, dim: Any, size: Any, rule: Any, align_corners: Any, scale: Any
+) -> Gradients:
     return (resample(g, dim, saved.g_shape[dim], rule, align_corners, scale),)
 
 
@@ -74,7 +76,7 @@ def interpolate(
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
-) -> Any:
+) -> Array:
     """`input` resized in its last dims, to `size` or by `scale_factor`.
 
     Args:
@@ -114,7 +116,7 @@ def interpolate(
     return out * 1 if out is input else out
 
 
-def resampled(input: Any, sizes: Any, rule: str, align_corners: bool, scales: Any) -> Any:
+def resampled(input: Any, sizes: Any, rule: str, align_corners: bool, scales: Any) -> Array:
     """`input` with its last dims resampled one after the other. Bytes begin with the last dim, and are rounded after each."""
     own, bytewise = input.shape[2:], "nearest" not in rule and getattr(input, "array", input).dtype.char == "B"
     order = range(len(sizes))
@@ -129,7 +131,7 @@ def resampled(input: Any, sizes: Any, rule: str, align_corners: bool, scales: An
 @composed(functional=True)
 def upsample(
     input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
-) -> Any:
+) -> Array:
     """The old name of `interpolate`."""
     warnings.warn(
         "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.",
@@ -140,7 +142,7 @@ def upsample(
 
 
 @composed(functional=True)
-def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Array:
     """The old name of `interpolate` with mode "nearest"."""
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
@@ -151,7 +153,7 @@ def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> 
 
 
 @composed(functional=True)
-def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Array:
     """The old name of `interpolate` with mode "bilinear" and corners aligned."""
     warnings.warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",

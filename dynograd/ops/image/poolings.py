@@ -15,7 +15,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.index.scatters import gathered
 from dynograd.ops.layout.conversions import image_like
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import op
+from dynograd.ops.op import Gradients, op
 from dynograd.ops.row import Row
 
 __all__: list[str] = []
@@ -37,13 +37,13 @@ def largest(input: Array, window: tuple) -> Array:
 
 
 @largest.fast_backward
-def largest_fast_backward(g: Any, saved: Any, window: Any) -> Any:
+def largest_fast_backward(g: Any, saved: Any, window: Any) -> Gradients:
     shape = saved.input.shape
     return (kernel("poolings", "max_pool_backward", g[0])(g[0], saved.places, shape, len(window[0])),)
 
 
 @largest.decomposition
-def largest_decomposition(input: Any, window: Any) -> Any:
+def largest_decomposition(input: Any, window: Any) -> tuple[Array, Array]:
     indices = largest_places(input, window)
     return picked(input, indices, len(window[0])), indices
 
@@ -56,13 +56,13 @@ def largest_values(input: Array, window: tuple) -> Array:
 
 
 @largest_values.fast_backward
-def largest_values_fast_backward(g: Any, saved: Any, window: Any) -> Any:
+def largest_values_fast_backward(g: Any, saved: Any, window: Any) -> Gradients:
     shape = saved.input.shape
     return (kernel("poolings", "max_pool_backward", g)(g, saved.places, shape, len(window[0])),)
 
 
 @largest_values.decomposition
-def largest_values_decomposition(input: Any, window: Any) -> Any:
+def largest_values_decomposition(input: Any, window: Any) -> Array:
     return picked(input, largest_places(input, window), len(window[0]))
 
 
@@ -81,13 +81,13 @@ def adaptive_largest(input: Array, sizes: tuple[int, ...]) -> Array:
 
 
 @adaptive_largest.fast_backward
-def adaptive_largest_fast_backward(g: Any, saved: Any, sizes: Any) -> Any:
+def adaptive_largest_fast_backward(g: Any, saved: Any, sizes: Any) -> Gradients:
     shape = saved.input.shape
     return (kernel("poolings", "max_pool_backward", g[0])(g[0], saved.places, shape, len(sizes)),)
 
 
 @adaptive_largest.decomposition
-def adaptive_largest_decomposition(input: Any, sizes: Any) -> Any:
+def adaptive_largest_decomposition(input: Any, sizes: Any) -> tuple[Array, Array]:
     indices = adaptive_places(input, sizes)
     return picked(input, indices, len(sizes)), indices
 
@@ -98,7 +98,7 @@ def adaptive_places(input: Array, sizes: tuple[int, ...]) -> Array:
     return kernel("poolings", "adaptive_max_pool_forward", input)(input, sizes)[1]
 
 
-def picked(input: Any, indices: Any, rank: int) -> Any:
+def picked(input: Any, indices: Any, rank: int) -> Array:
     """The elements of `input` at `indices` into its last `rank` dims."""
     lead = tuple(input.shape[: len(input.shape) - rank])
     flat = reshaped(input, (*lead, prod(input.shape[len(lead) :])))
@@ -114,7 +114,7 @@ def placed(input: Array, indices: Array, sizes: tuple[int, ...]) -> Array:
 
 
 @placed.backward
-def placed_backward(g: Any, saved: Any, sizes: Any) -> Any:
+def placed_backward(g: Any, saved: Any, sizes: Any) -> Gradients:
     return (picked(g, saved.indices, len(sizes)), None)
 
 
@@ -132,7 +132,7 @@ def average(input: Array, window: tuple) -> Array:
 
 
 @average.backward
-def average_backward(g: Any, saved: Any, window: Any) -> Any:
+def average_backward(g: Any, saved: Any, window: Any) -> Gradients:
     return (average_back(g, saved.input_shape, window),)
 
 
@@ -143,7 +143,7 @@ def average_back(g: Array, shape: tuple[int, ...], window: tuple) -> Array:
 
 
 @average_back.backward
-def average_back_backward(g: Any, saved: Any, shape: Any, window: Any) -> Any:
+def average_back_backward(g: Any, saved: Any, shape: Any, window: Any) -> Gradients:
     return (average(g, window),)
 
 
@@ -155,7 +155,7 @@ def adaptive_average(input: Array, sizes: tuple[int, ...]) -> Array:
 
 
 @adaptive_average.backward
-def adaptive_average_backward(g: Any, saved: Any, sizes: Any) -> Any:
+def adaptive_average_backward(g: Any, saved: Any, sizes: Any) -> Gradients:
     return (adaptive_average_back(g, saved.input_shape, sizes),)
 
 
@@ -171,5 +171,5 @@ def adaptive_average_back(g: Array, shape: tuple[int, ...], sizes: tuple[int, ..
 
 
 @adaptive_average_back.backward
-def adaptive_average_back_backward(g: Any, saved: Any, shape: Any, sizes: Any) -> Any:
+def adaptive_average_back_backward(g: Any, saved: Any, shape: Any, sizes: Any) -> Gradients:
     return (adaptive_average(g, sizes),)

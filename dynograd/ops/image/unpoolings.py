@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from dynograd import arrays
+from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.conv.spatial_sizes import per_dim
@@ -22,7 +23,7 @@ FAMILY = Row(out=None, ragged="groups", functional=True)
 @composed()
 def max_unpool1d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
-) -> Any:
+) -> Array:
     """Puts maxima of a sequence back to their places; see `max_unpool2d`.
 
     >>> values, indices = dynograd.nn.functional.max_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 2, return_indices=True)
@@ -35,7 +36,7 @@ def max_unpool1d(
 @composed()
 def max_unpool2d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
-) -> Any:
+) -> Array:
     """Puts the maxima of `max_pool2d` back to their places, zeros elsewhere.
 
     Args:
@@ -56,7 +57,7 @@ def max_unpool2d(
 @composed()
 def max_unpool3d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
-) -> Any:
+) -> Array:
     """Puts maxima of a volume back to their places; see `max_unpool2d`.
 
     >>> x = dynograd.arange(8.0).reshape(1, 2, 2, 2)
@@ -69,7 +70,7 @@ def max_unpool3d(
 
 def _unpool(
     who: str, rank: int, input: Any, indices: Any, kernel_size: Any, stride: Any, padding: Any, output_size: Any
-) -> Any:
+) -> Array:
     check_rank(who, rank, input)
     taps = per_dim(who, "kernel_size", kernel_size, rank, 1)
     steps = taps if stride is None else per_dim(who, "stride", stride, rank, 1)

@@ -9,6 +9,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
+from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.shapes import whole_number
 from dynograd.errors import ShapeError
@@ -52,7 +53,7 @@ def max_pool1d(
     dilation: Any = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """The largest value of each window of a sequence; see `max_pool2d`.
 
     >>> dynograd.nn.functional.max_pool1d(tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
@@ -70,7 +71,7 @@ def max_pool2d(
     dilation: Any = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """The largest value of each window of an image. NaN wins; of equal values the first one gets the gradient.
 
     Args:
@@ -101,7 +102,7 @@ def max_pool3d(
     dilation: Any = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """The largest value of each window of a volume; see `max_pool2d`.
 
     >>> dynograd.nn.functional.max_pool3d(dynograd.arange(8.0).reshape(1, 1, 2, 2, 2), 2).item()
@@ -118,7 +119,7 @@ def avg_pool1d(
     padding: Any = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
-) -> Any:
+) -> Array:
     """The mean of each window of a sequence; see `avg_pool2d`.
 
     >>> dynograd.nn.functional.avg_pool1d(tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
@@ -136,7 +137,7 @@ def avg_pool2d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
-) -> Any:
+) -> Array:
     """The mean of each window of an image.
 
     Args:
@@ -167,7 +168,7 @@ def avg_pool3d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
-) -> Any:
+) -> Array:
     """The mean of each window of a volume; see `avg_pool2d`.
 
     >>> dynograd.nn.functional.avg_pool3d(dynograd.arange(8.0).reshape(1, 1, 2, 2, 2), 2).item()
@@ -179,7 +180,7 @@ def avg_pool3d(
 
 
 @composed()
-def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Array | tuple[Array, ...]:
     """The largest value of each of `output_size` windows of a sequence.
 
     >>> dynograd.nn.functional.adaptive_max_pool1d(tensor([[1.0, 3.0, 2.0]]), 2)
@@ -189,7 +190,7 @@ def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = Fal
 
 
 @composed()
-def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Array:
     """The largest value of each of `output_size` windows of an image.
 
     Window i of n over H places goes from floor(i H / n) to ceil((i + 1) H / n).
@@ -205,7 +206,7 @@ def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = Fal
 
 
 @composed()
-def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Array:
     """The largest value of each of `output_size` windows of a volume; see `adaptive_max_pool2d`.
 
     >>> dynograd.nn.functional.adaptive_max_pool3d(dynograd.arange(8.0).reshape(1, 2, 2, 2), 1).item()
@@ -215,7 +216,7 @@ def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = Fal
 
 
 @composed()
-def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
+def adaptive_avg_pool1d(input: Any, output_size: Any) -> Array:
     """The mean of each of `output_size` windows of a sequence.
 
     >>> dynograd.nn.functional.adaptive_avg_pool1d(tensor([[1.0, 3.0, 2.0]]), 1)
@@ -225,7 +226,7 @@ def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
 
 
 @composed()
-def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
+def adaptive_avg_pool2d(input: Any, output_size: Any) -> Array:
     """The mean of each of `output_size` windows of an image; windows as in `adaptive_max_pool2d`.
 
     Args:
@@ -238,7 +239,7 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
 
 
 @composed()
-def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
+def adaptive_avg_pool3d(input: Any, output_size: Any) -> Array:
     """The mean of each of `output_size` windows of a volume; windows as in `adaptive_max_pool2d`.
 
     >>> dynograd.nn.functional.adaptive_avg_pool3d(dynograd.arange(8.0).reshape(1, 2, 2, 2), 1).item()
@@ -248,7 +249,7 @@ def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
 
 
 @composed()
-def lp_pool1d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+def lp_pool1d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Array:
     """The p-norm of each window of a sequence; see `lp_pool2d`.
 
     >>> dynograd.nn.functional.lp_pool1d(tensor([[[3.0, 4.0]]]), 2, 2)
@@ -258,7 +259,7 @@ def lp_pool1d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None
 
 
 @composed()
-def lp_pool2d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+def lp_pool2d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Array:
     """(sum of x^p)^(1/p) over each window of an image: the p-norm of values that are not negative.
 
     Args:
@@ -271,7 +272,7 @@ def lp_pool2d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None
 
 
 @composed()
-def lp_pool3d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+def lp_pool3d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Array:
     """The p-norm of each window of a volume; see `lp_pool2d`.
 
     >>> dynograd.nn.functional.lp_pool3d(tensor([[[[3.0, 4.0]]]]), 2, (1, 1, 2))
@@ -293,7 +294,7 @@ def _max_pool(
     dilation: Any,
     ceil_mode: bool,
     return_indices: bool,
-) -> Any:
+) -> Array | tuple[Array, ...]:
     window = _window(who, rank, input, (kernel_size, stride, padding, dilation, bool(ceil_mode)))
     return tuple(largest(input, window)) if return_indices else largest_values(input, window)
 
@@ -308,7 +309,7 @@ def _avg_pool(
     ceil_mode: bool,
     count_include_pad: bool,
     divisor: Any,
-) -> Any:
+) -> Array:
     check_rank(who, rank, input)
     if input.dtype == dtypes.int64:  # rounded towards 0, as in PyTorch; exact for sums below 2**53
         wide = convert(input, dtypes.float64)
@@ -323,7 +324,7 @@ def _avg_pool(
     return average(input, (taps, steps, pads, ceil, bool(count_include_pad), divisor))
 
 
-def _adaptive_max(who: str, rank: int, input: Any, output_size: Any, return_indices: bool) -> Any:
+def _adaptive_max(who: str, rank: int, input: Any, output_size: Any, return_indices: bool) -> Array | tuple[Array, ...]:
     check_rank(who, rank, input)
     sizes = _output_sizes(who, rank, input, output_size)
     if 0 in tuple(input.shape[-rank:]) and 0 not in sizes:
@@ -334,7 +335,7 @@ def _adaptive_max(who: str, rank: int, input: Any, output_size: Any, return_indi
     return tuple(found) if return_indices else found[0]
 
 
-def _adaptive_avg(who: str, rank: int, input: Any, output_size: Any) -> Any:
+def _adaptive_avg(who: str, rank: int, input: Any, output_size: Any) -> Array:
     check_rank(who, rank, input)
     check_floating(who, input)
     sizes = _output_sizes(who, rank, input, output_size)
@@ -356,7 +357,9 @@ def _output_sizes(who: str, rank: int, input: Any, output_size: Any) -> tuple[in
     return sizes
 
 
-def _lp_pool(who: str, rank: int, input: Any, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool) -> Any:
+def _lp_pool(
+    who: str, rank: int, input: Any, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool
+) -> Array:
     taps = per_dim(who, "kernel_size", kernel_size, rank, 1)
     mean = _avg_pool(who, rank, pow(input, norm_type), taps, stride, 0, ceil_mode, True, None)
     return pow(mean * prod(taps), 1.0 / norm_type)

@@ -18,7 +18,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.index.indexing import get_advanced
 from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.reduce.deferred_sums import deferred
 from dynograd.ops.row import Row
 
@@ -40,7 +40,7 @@ def lookup(weight: Array, indices: Array, padding_idx: int | None, by_frequency:
 
 
 @lookup.backward
-def lookup_backward(g: Any, saved: Any, padding_idx: Any, by_frequency: Any) -> Any:
+def lookup_backward(g: Any, saved: Any, padding_idx: Any, by_frequency: Any) -> Gradients:
     indices, rows = saved.indices, saved.weight_shape[0]
     if by_frequency:
         array = getattr(indices, "array", indices)
@@ -62,7 +62,7 @@ def lookup_backward(g: Any, saved: Any, padding_idx: Any, by_frequency: Any) -> 
 
 
 @lookup.jvp
-def lookup_jvp(tangents: Any, saved: Any, padding_idx: Any, by_frequency: Any) -> Any:
+def lookup_jvp(tangents: Any, saved: Any, padding_idx: Any, by_frequency: Any) -> Array:
     return lookup(tangents[0], saved.indices, None, False)
 
 
@@ -73,7 +73,7 @@ def collect(g: Array, indices: Array, rows: int, padding_idx: int | None) -> Arr
 
 
 @collect.backward
-def collect_backward(g: Any, saved: Any, rows: Any, padding_idx: Any) -> Any:
+def collect_backward(g: Any, saved: Any, rows: Any, padding_idx: Any) -> Gradients:
     indices = saved.indices
     picked = lookup(g, indices, None, False)
     if padding_idx is not None:
@@ -83,7 +83,7 @@ def collect_backward(g: Any, saved: Any, rows: Any, padding_idx: Any) -> Any:
 
 
 @collect.jvp
-def collect_jvp(tangents: Any, saved: Any, rows: Any, padding_idx: Any) -> Any:
+def collect_jvp(tangents: Any, saved: Any, rows: Any, padding_idx: Any) -> Array:
     return collect(tangents[0], saved.indices, rows, padding_idx)
 
 
@@ -111,7 +111,7 @@ def embedding(
     norm_type: float = 2.0,
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
-) -> Any:
+) -> Array:
     """The rows of `weight` named by the integers in `input`.
 
     Args:
@@ -159,7 +159,7 @@ def embedding_bag(
     per_sample_weights: Any = None,
     include_last_offset: bool = False,
     padding_idx: int | None = None,
-) -> Any:
+) -> Array:
     """The sum, mean or maximum of the embeddings of each bag of indices. An empty bag gives 0.
 
     Args:
@@ -191,7 +191,7 @@ def embedding_bag(
         padding_idx = _checked_padding(who, padding_idx, weight)
     if max_norm is not None:
         _shrink(weight, indices, float(max_norm), float(norm_type))
-    index = getattr(indices, "array", indices)
+    index: Array = getattr(indices, "array", indices)
     bags, count = _bags(who, index, offsets, include_last_offset)
     index = index.reshape((-1,))
     if per_sample_weights is not None:
@@ -213,7 +213,7 @@ def embedding_bag(
     return total
 
 
-def _largest(picked: Any, bags: Any, count: int) -> Any:
+def _largest(picked: Any, bags: Any, count: int) -> Array:
     """The largest entry of each column of each bag; 0 for an empty bag."""
     array = getattr(picked, "array", picked)
     if not len(array):
@@ -264,7 +264,7 @@ def _check_factors(who: str, factors: Any, input: Any, weight: Any, mode: str) -
         )
 
 
-def _checked_indices(who: str, input: Any, weight: Any) -> Any:
+def _checked_indices(who: str, input: Any, weight: Any) -> Array:
     """`input` as int64 whose values are rows of `weight`."""
     array = getattr(input, "array", input)
     if array.dtype.kind not in "iu":

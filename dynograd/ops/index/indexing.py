@@ -20,7 +20,7 @@ from dynograd.ops.index.indices import FULL, check_range, parse
 from dynograd.ops.layout.broadcasting import sum_to
 from dynograd.ops.layout.conversions import laid_out
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.row import Row
 
 __all__ = ["index_put"]
@@ -41,7 +41,7 @@ def get_basic(input: Array, index: tuple) -> Array:
 
 
 @get_basic.backward
-def get_basic_backward(g: Any, saved: Any, index: Any) -> Any:
+def get_basic_backward(g: Any, saved: Any, index: Any) -> Gradients:
     return (fill_basic(g, saved.input_shape, index),)
 
 
@@ -52,7 +52,7 @@ def fill_basic(g: Array, shape: tuple[int, ...], index: tuple) -> Array:
 
 
 @fill_basic.backward
-def fill_basic_backward(g: Any, saved: Any, shape: Any, index: Any) -> Any:
+def fill_basic_backward(g: Any, saved: Any, shape: Any, index: Any) -> Gradients:
     return (get_basic(g, index),)
 
 
@@ -63,7 +63,7 @@ def put_basic(input: Array, value: Array | None, index: tuple) -> Array:
 
 
 @put_basic.backward
-def put_basic_backward(g: Any, saved: Any, index: Any) -> Any:
+def put_basic_backward(g: Any, saved: Any, index: Any) -> Gradients:
     return (
         put_basic(g, None, index) if saved.needs(0) else None,
         sum_to(get_basic(g, index), saved.value_shape) if saved.needs(1) else None,
@@ -88,7 +88,7 @@ def get_advanced(input: Array, indices: IndexArrays, template: tuple) -> Array:
 
 
 @get_advanced.backward
-def get_advanced_backward(g: Any, saved: Any, template: Any) -> Any:
+def get_advanced_backward(g: Any, saved: Any, template: Any) -> Gradients:
     indices = saved.indices
     return (add_advanced(g, indices, template, saved.input_shape), [None] * len(indices))
 
@@ -100,7 +100,7 @@ def add_advanced(g: Array, indices: IndexArrays, template: tuple, shape: tuple[i
 
 
 @add_advanced.backward
-def add_advanced_backward(g: Any, saved: Any, template: Any, shape: Any) -> Any:
+def add_advanced_backward(g: Any, saved: Any, template: Any, shape: Any) -> Gradients:
     indices = saved.indices
     return (get_advanced(g, indices, template), [None] * len(indices))
 
@@ -124,7 +124,7 @@ def put_advanced(input: Array, values: Array | None, indices: IndexArrays, templ
 
 
 @put_advanced.backward
-def put_advanced_backward(g: Any, saved: Any, template: Any, accumulate: Any) -> Any:
+def put_advanced_backward(g: Any, saved: Any, template: Any, accumulate: Any) -> Gradients:
     indices = saved.indices
     g_input = g_values = None
     if saved.needs(0):
@@ -198,7 +198,7 @@ def _quick_getitem_by_values(compute: Any, input: Any, index: Any) -> object:
 @shortcut(
     None, _quick_getitem_by_values, compute="indexing.index_forward", misses=(IndexError, ValueError), beside="input"
 )
-def getitem(input: Any, index: Any) -> Any:
+def getitem(input: Any, index: Any) -> Array:
     """`input[index]`.
 
     Ints, slices, None and Ellipsis give a view. Index tensors, lists, NumPy arrays and masks give a copy, through which gradients
@@ -232,7 +232,7 @@ def getitem(input: Any, index: Any) -> Any:
         raise refusal(parse, "getitem", tuple(shape), index) or error from None
 
 
-def _index_arrays(index: Any, rank: int, plain: set[type]) -> Any:
+def _index_arrays(index: Any, rank: int, plain: set[type]) -> tuple[list[Array], tuple] | None:
     """(index arrays, template) of a list of ints, or of full slices and int64 tensors of the types `plain`; None for others."""
     if type(index) is list:
         return ([arrays.from_python(index, dtypes.int64)], (0,)) if {*map(type, index)} == {int} and rank else None
@@ -254,7 +254,7 @@ def _index_arrays(index: Any, rank: int, plain: set[type]) -> Any:
     return (indices, tuple(template)) if len(template) <= rank and template[-1] is not FULL else None
 
 
-def _read(shape: tuple[int, ...], index: Any) -> Any:
+def _read(shape: tuple[int, ...], index: Any) -> tuple[tuple | None, list[Array], tuple | None] | None:
     """What `parse` gives for the commonest indices: plain index tensors and arrays of ints, lists, masks of one dim, numbers, slices.
 
     The index arrays are tensors where they were given so. None for other indices, and for wrong ones.
@@ -334,7 +334,7 @@ def _whole_slice(one: slice) -> slice | None:
     return None
 
 
-def _index_array(one: Any) -> Any:
+def _index_array(one: Any) -> Array | None:
     """The int64 or bool array of a plain tensor, an array, a range or a list of ints; None for others."""
     kind = type(one)
     array = getattr(one, "array", None)
@@ -356,7 +356,7 @@ _BOOL, _UINT8 = dtypes.bool.num, dtypes.uint8.num
 _SMALLER = {dtypes.int8.num, dtypes.int16.num, dtypes.int32.num}
 
 
-def _plain_index(index: Any) -> Any:
+def _plain_index(index: Any) -> tuple | None:
     """An index as `get_basic` takes it, when it is None, Ellipsis, a slice, what stands for an int, or a tuple of such."""
     if type(index) is tuple:
         return _plain_tuple(index)
@@ -369,7 +369,7 @@ def _plain_index(index: Any) -> Any:
     return None if number is None else (number, Ellipsis)
 
 
-def _plain_tuple(index: tuple) -> Any:
+def _plain_tuple(index: tuple) -> tuple | None:
     """`index` as `get_basic` takes it, when it holds nothing but slices, None, Ellipsis and what stands for ints."""
     has_int = has_ellipsis = False
     for one in index:
@@ -391,7 +391,7 @@ def _plain_tuple(index: tuple) -> Any:
     return index if index and (has_ellipsis or not has_int) else (*index, Ellipsis)
 
 
-def _whole_tuple(index: tuple) -> Any:
+def _whole_tuple(index: tuple) -> tuple | None:
     """`_plain_tuple` of an index with ints in place of what stands for ints."""
     made: list[Any] = []
     for one in index:
@@ -422,7 +422,7 @@ def normalize_index(shape: tuple[int, ...], index: Any) -> tuple[bool, Any]:
         basic, indices, template = quick
         if template is None:
             return True, basic
-        array = getattr(indices[0], "array", indices[0])
+        array: Array = getattr(indices[0], "array", indices[0])
         if array.dtype.kind != "b":
             check_range("setitem", array, 0, shape)
             return False, Advanced(None, [array], (0,))
@@ -432,7 +432,7 @@ def normalize_index(shape: tuple[int, ...], index: Any) -> tuple[bool, Any]:
     return False, Advanced(basic, [getattr(one, "array", one) for one in indices], template)
 
 
-def put_at(input: Any, values: Any, ready: Advanced) -> Any:
+def put_at(input: Any, values: Any, ready: Advanced) -> Array:
     """A copy of `input` with `values` (broadcast) at an advanced index from `normalize_index`."""
     target = input if ready.basic is None else get_basic(input, ready.basic)
     written = put_advanced(target, values, ready.indices, ready.template, False)
@@ -466,7 +466,7 @@ def _quick_index_put(compute: Any, input: Any, entries: Any, values: Any, accumu
 @shortcut(
     put_advanced, _quick_index_put, compute="writes.index_was_put", misses=(IndexError, ValueError), entries="indices"
 )
-def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Array:
     """A copy of `input` with `values` (broadcast) written at `input[indices]`, or added there when `accumulate`.
 
     Args:

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from dynograd import arrays
+from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.shapes import broadcast_shapes
 from dynograd.base.values import has_values
@@ -18,7 +19,9 @@ __all__: list[str] = []
 FULL = slice(None)
 
 
-def parse(who: str, shape: tuple[int, ...], index: Any, check: bool = True) -> Any:
+def parse(
+    who: str, shape: tuple[int, ...], index: Any, check: bool = True
+) -> tuple[tuple | None, list[Array], tuple | None]:
     """(basic part or None, index arrays, template or None) of any index; raises whatever is wrong with it.
 
     With `check=False` the values of index arrays are left to the kernel, whose IndexError the caller has to explain.

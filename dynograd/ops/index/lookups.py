@@ -17,7 +17,7 @@ from dynograd.ops.index.indexing import get_advanced
 from dynograd.ops.layout.paddings import pad_constant
 from dynograd.ops.layout.splits import unbind
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 
 __all__ = [
     "argwhere",
@@ -47,7 +47,7 @@ def _quick_nonzero(compute: Any, input: Any, as_tuple: Any) -> object:
 
 @composed(covers="nonzero", method=True)
 @shortcut(None, _quick_nonzero, compute="lookups.nonzero_few", beside="input")
-def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+def nonzero(input: Any, *, as_tuple: bool = False) -> Array | tuple[Array, ...]:
     """The positions of the nonzero elements, in row-major order: (N, ndim) int64, or with `as_tuple` one vector per dim.
 
     >>> dynograd.nonzero(tensor([0, 5, 0, 7]))
@@ -70,7 +70,7 @@ def _quick_argwhere(compute: Any, input: Any) -> object:
 
 @composed(method=True, out=None)
 @shortcut(None, _quick_argwhere, compute="lookups.nonzero_few", beside="input")
-def argwhere(input: Any) -> Any:
+def argwhere(input: Any) -> Array:
     """The positions of the nonzero elements: (N, ndim) int64."""
     return positions(input)
 
@@ -87,7 +87,7 @@ def _quick_one_hot(compute: Any, tensor: Any, num_classes: Any) -> object:
 
 @composed(covers="one_hot")
 @shortcut(None, _quick_one_hot, compute="lookups.one_hot_few", beside="tensor")
-def one_hot(tensor: Any, num_classes: int = -1) -> Any:
+def one_hot(tensor: Any, num_classes: int = -1) -> Array:
     """int64 with a new last dim, 1 at the class that `tensor` names and 0 elsewhere.
 
     Args:
@@ -137,7 +137,7 @@ def counted(input: Array, weights: Array | None, minlength: int) -> Array:
 
 
 @counted.backward
-def counted_backward(g: Any, saved: Any, minlength: Any) -> Any:
+def counted_backward(g: Any, saved: Any, minlength: Any) -> Gradients:
     return None, get_advanced(g, [saved.input], (0,)) if saved.needs(1) else None
 
 
@@ -156,7 +156,7 @@ def _quick_bincount(compute: Any, input: Any, weights: Any, minlength: Any) -> o
 
 @composed(covers="bincount", method=True)
 @shortcut(None, _quick_bincount, compute="lookups.bincount", misses=(ValueError,), beside="input")
-def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
+def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Array:
     """How often each of 0, 1, 2, ... occurs in a vector, or the sum of its `weights` (through which gradients flow).
 
     Args:
@@ -186,7 +186,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
 
 @composed(method=True)
 @read_values
-def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
+def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Array:
     """The first `size` rows of `nonzero(input)`, filled up with rows of `fill_value`: a shape known in advance.
 
     >>> dynograd.nonzero_static(tensor([0, 1, 0, 1]), size=3)
@@ -201,7 +201,7 @@ def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
 
 
 @composed(out=None)
-def unravel_index(indices: Any, shape: Any) -> Any:
+def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
     """The coordinates, one tensor for each dim, of flat row-major indices into `shape`.
 
     >>> dynograd.unravel_index(tensor([4, 0]), (2, 3))
@@ -224,7 +224,7 @@ def unravel_index(indices: Any, shape: Any) -> Any:
 @op(name="unique", outputs="list", differentiable=False, out=None, at_once="the shape of its result depends on values")
 def distinct(
     input: Array, dim: int | None, consecutive: bool, wants_inverse: bool = True, wants_counts: bool = True
-) -> Any:
+) -> tuple[Array, ...]:
     """(values, inverse, counts); what is not wanted of the last two may be empty."""
     if consecutive:
         return kernel("lookups", "unique_consecutive", input)(input, dim, wants_inverse, wants_counts)
@@ -241,7 +241,7 @@ def _quick_unique(compute: Any, input: Any, return_inverse: Any, return_counts: 
 @shortcut(None, _quick_unique, compute="few.distinct", beside="input")
 def unique(
     input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """The distinct elements in ascending order, or the distinct slices along `dim`.
 
     Args:
@@ -260,7 +260,7 @@ def unique(
 @composed(method=True, out=None, at_once="the shape of its result depends on values")
 def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
-) -> Any:
+) -> Array | tuple[Array, ...]:
     """The elements (or slices along `dim`) without those equal to the one before.
 
     >>> dynograd.unique_consecutive(tensor([1, 1, 2, 1]))
@@ -282,7 +282,7 @@ def _dim(who: str, input: Any, dim: int | None) -> int | None:
     return place
 
 
-def _chosen(found: Any, inverse: bool, counts: bool) -> Any:
+def _chosen(found: Any, inverse: bool, counts: bool) -> Array | tuple[Array, ...]:
     values = [found[0], *([found[1]] if inverse else []), *([found[2]] if counts else [])]
     return tuple(values) if len(values) > 1 else values[0]
 
@@ -314,7 +314,7 @@ def searchsorted(
     right: bool = False,
     side: str | None = None,
     sorter: Any = None,
-) -> Any:
+) -> Array:
     """Where in the last dim of `sorted_sequence` each value would be inserted to keep it sorted.
 
     Args:
@@ -361,7 +361,7 @@ def _quick_bucketize(compute: Any, input: Any, boundaries: Any, out_int32: Any, 
 
 @composed()
 @shortcut(None, _quick_bucketize, compute="lookups.searchsorted", beside="input boundaries")
-def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Array:
     """The number of the bucket between ascending `boundaries` that each value falls into.
 
     Args:
@@ -382,7 +382,7 @@ def found_in(elements: Array, test_elements: Array, invert: bool) -> Array:
 
 
 @composed(covers="isin", method=True)
-def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Array:
     """bool: whether each element occurs among `test_elements`; either may be a number, not both.
 
     >>> dynograd.isin(tensor([1, 2, 3]), tensor([1, 3]))

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from dynograd import arrays
-from dynograd.arrays import literals
+from dynograd.arrays import Array, literals
 from dynograd.base import dtypes
 from dynograd.base.shapes import broadcast_shapes, normalize_dim
 from dynograd.base.values import read_values
@@ -39,7 +39,7 @@ def _quick_index_select(compute: Any, input: Any, dim: Any, index: Any) -> tuple
 
 @composed(method=True, out="exact apart")
 @shortcut(get_advanced, _quick_index_select, compute="scatters.take", misses=(IndexError,), beside="index")
-def index_select(input: Any, dim: int, index: Any) -> Any:
+def index_select(input: Any, dim: int, index: Any) -> Array:
     """A copy of the slices of `input` at `index` along `dim`.
 
     Args:
@@ -80,11 +80,11 @@ def _checked(who: str, input: Any, dim: int, index: Any, negative: bool = False)
     return place
 
 
-def _vector(index: Any) -> Any:
+def _vector(index: Any) -> Array:
     return index if index.ndim else reshaped(index, (1,))
 
 
-def _put(who: str, input: Any, dim: int, index: Any, source: Any, accumulate: bool, negative: bool = False) -> Any:
+def _put(who: str, input: Any, dim: int, index: Any, source: Any, accumulate: bool, negative: bool = False) -> Array:
     """A copy of `input` with `source` (one slice per index, or a 0-d value) written or added."""
     place = _checked(who, input, dim, index, negative)
     if source.ndim or not negative:
@@ -94,7 +94,7 @@ def _put(who: str, input: Any, dim: int, index: Any, source: Any, accumulate: bo
     return put_advanced(input, source, [_vector(index)], (*(FULL,) * place, 0), accumulate)
 
 
-def _slices_fit(who: str, input: Any, place: int, index: Any, source: Any) -> Any:
+def _slices_fit(who: str, input: Any, place: int, index: Any, source: Any) -> Array:
     """`source` when it holds one slice of `input` for each index."""
     if input.dtype != source.dtype:
         raise DtypeError(
@@ -129,7 +129,7 @@ def _quick_index_add(compute: Any, input: Any, dim: Any, index: Any, values: Any
 @shortcut(
     put_advanced, _quick_index_add, compute="writes.index_added", misses=(IndexError,), beside="index", values="source"
 )
-def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Array:
     """A copy of `input` with `alpha` times the slices of `source` added at `index` along `dim`.
 
     Raises:
@@ -157,7 +157,7 @@ def _quick_index_copy(compute: Any, input: Any, dim: Any, index: Any, values: An
     beside="index",
     values="source",
 )
-def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
+def index_copy(input: Any, dim: int, index: Any, source: Any) -> Array:
     """A copy of `input` with the slices of `source` written at `index` along `dim`.
 
     Raises:
@@ -178,7 +178,7 @@ def _quick_index_fill(compute: Any, input: Any, dim: Any, index: Any, value: Any
 
 @composed(method=True, inplace=True, out=None, refills=True, ragged="places")
 @shortcut(put_advanced, _quick_index_fill, compute="writes.index_filled", misses=(IndexError,), beside="index")
-def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Array:
     """A copy of `input` with `value` (a number or 0-d tensor) in the slices at `index` along `dim`.
 
     Negative indices count from the end.
@@ -206,7 +206,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
 
 
 @composed(method=True, inplace=True, ragged="places")
-def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Array:
     """A copy of `input` with the slices of `source` combined into those at `index` by "prod", "mean", "amax" or "amin".
 
     >>> dynograd.index_reduce(dynograd.ones(2), 0, tensor([0, 0]), tensor([2.0, 3.0]), "prod")
@@ -235,7 +235,7 @@ def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, 
 # --- masks -------------------------------------------------------------------------------------------------------------------
 
 
-def _mask(who: str, mask: Any) -> Any:
+def _mask(who: str, mask: Any) -> Array:
     kind = getattr(getattr(mask, "array", mask), "dtype", None)
     if kind is None or kind.kind != "b":
         raise DtypeError(
@@ -245,7 +245,7 @@ def _mask(who: str, mask: Any) -> Any:
 
 
 @composed(method=True, out="exact apart", at_once="the shape of its result depends on values")
-def masked_select(input: Any, mask: Any) -> Any:
+def masked_select(input: Any, mask: Any) -> Array:
     """The elements of `input` where `mask` is True, as a vector; the two broadcast.
 
     >>> dynograd.masked_select(tensor([1, 2, 3]), tensor([True, False, True]))
@@ -260,7 +260,7 @@ def masked_select(input: Any, mask: Any) -> Any:
 
 @composed(method=True, inplace=True, out=None)
 @read_values
-def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
+def masked_scatter(input: Any, mask: Any, source: Any) -> Array:
     """A copy of `input` in which the places where `mask` (broadcast) is True hold the first elements of `source`, in order.
 
     Raises:
@@ -296,7 +296,7 @@ def _quick_take(compute: Any, input: Any, index: Any) -> object:
 
 @composed(method=True, out="apart")
 @shortcut(None, _quick_take, compute="indexing.index_forward", misses=(IndexError,), beside="input index")
-def take(input: Any, index: Any) -> Any:
+def take(input: Any, index: Any) -> Array:
     """The elements of `input`, seen as flat, at `index`, in the shape of `index`; negative ones count from the end.
 
     Raises:
@@ -333,7 +333,7 @@ def _check_flat(who: str, input: Any, index: Any) -> None:
 
 
 @composed(method=True, inplace=True, out=None)
-def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Array:
     """A copy of `input` with the elements of `source` written (or added) at the flat positions `index`.
 
     Raises:

@@ -17,7 +17,7 @@ from dynograd.ops.index.indices import check_range
 from dynograd.ops.layout.broadcasting import stretch
 from dynograd.ops.layout.conversions import clone
 from dynograd.ops.layout.views import ravel, reshaped
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 
 __all__ = ["gather", "scatter", "scatter_add", "scatter_reduce", "take_along_dim"]
 
@@ -32,7 +32,7 @@ def gathered(input: Array, dim: int, index: Array) -> Array:
 
 
 @gathered.backward
-def gathered_backward(g: Any, saved: Any, dim: Any) -> Any:
+def gathered_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (spread(g, dim, saved.index, saved.input_shape), None)
 
 
@@ -43,7 +43,7 @@ def spread(g: Array, dim: int, index: Array, shape: tuple[int, ...]) -> Array:
 
 
 @spread.backward
-def spread_backward(g: Any, saved: Any, dim: Any, shape: Any) -> Any:
+def spread_backward(g: Any, saved: Any, dim: Any, shape: Any) -> Gradients:
     return (gathered(g, dim, saved.index), None)
 
 
@@ -56,7 +56,7 @@ def _quick_gather(compute: Any, input: Any, dim: Any, index: Any) -> tuple | Non
 
 @composed(covers="gather", method=True, ragged="places")
 @shortcut(gathered, _quick_gather, compute="scatters.gather_few", misses=(IndexError,))
-def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
+def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Array:
     """`output[i][j][k] = input[i][index[i][j][k]][k]` for `dim=1`: picks along `dim`, in the shape of `index`.
 
     Args:
@@ -119,7 +119,7 @@ def _check_index(who: str, input: Any, dim: int, index: Any, values: bool = True
 
 
 @composed(method=True, out="apart", ragged="places")
-def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
+def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Array:
     """`gather` whose `indices` broadcast against `input` and may be negative; without `dim`, over the flattened tensor.
 
     Raises:
@@ -171,7 +171,7 @@ def written(input: Array, dim: int, index: Array, src: Array | None) -> Array:
 
 
 @written.backward
-def written_backward(g: Any, saved: Any, dim: Any) -> Any:
+def written_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (
         written(g, dim, saved.index, None) if saved.needs(0) else None,
         None,
@@ -186,7 +186,7 @@ def added(input: Array, dim: int, index: Array, src: Array) -> Array:
 
 
 @added.backward
-def added_backward(g: Any, saved: Any, dim: Any) -> Any:
+def added_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (g, None, gathered(g, dim, saved.index) if saved.needs(2) else None)
 
 
@@ -197,12 +197,12 @@ def write_number(input: Array, dim: int, index: Array, value: float) -> Array:
 
 
 @write_number.backward
-def write_number_backward(g: Any, saved: Any, dim: Any, value: Any) -> Any:
+def write_number_backward(g: Any, saved: Any, dim: Any, value: Any) -> Gradients:
     return written(g, dim, saved.index, None), None
 
 
 @write_number.jvp
-def write_number_jvp(tangents: Any, saved: Any, dim: Any, value: Any) -> Any:
+def write_number_jvp(tangents: Any, saved: Any, dim: Any, value: Any) -> Array:
     return written(tangents[0], dim, saved.index, None)
 
 
@@ -233,7 +233,9 @@ def _quick_scatter_by_write_number(
 @composed(covers="scatter", method=True, ragged="places")
 @shortcut(written, _quick_scatter_by_written, compute="writes.scattered", misses=(IndexError,))
 @shortcut(write_number, _quick_scatter_by_write_number, compute="writes.scattered", misses=(IndexError,), number="src")
-def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
+def scatter(
+    input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None
+) -> Array:
     """A copy of `input` with `output[i][index[i][j]] = src[i][j]` (for `dim=1`): the inverse of `gather`.
 
     Where several elements go to one place, the last one stays.
@@ -263,11 +265,11 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
     return _scattered("scatter", written, input, dim, index, _source("scatter", input, index, src, value))
 
 
-def _scatter_multiply(input: Any, dim: int, index: Any, src: Any) -> Any:
+def _scatter_multiply(input: Any, dim: int, index: Any, src: Any) -> Array:
     return scatter_reduce(input, dim, index, src, "prod")
 
 
-def _source(who: str, input: Any, index: Any, src: Any, value: Any) -> Any:
+def _source(who: str, input: Any, index: Any, src: Any, value: Any) -> Array:
     """`src` as a tensor: numbers are stretched to the shape of `index`."""
     given = value if src is None else src
     if given is None:
@@ -282,7 +284,7 @@ def _source(who: str, input: Any, index: Any, src: Any, value: Any) -> Any:
     return stretch(given, tuple(index.shape))
 
 
-def _scattered(who: str, function: Any, input: Any, dim: int, index: Any, src: Any, *options: Any) -> Any:
+def _scattered(who: str, function: Any, input: Any, dim: int, index: Any, src: Any, *options: Any) -> Array:
     """Checks what every scatter checks, and calls the op on matching shapes."""
     own = _is_checked_by_kernel(index)
     place = _check_index(who, input, dim, index, not own)
@@ -318,7 +320,7 @@ def _quick_scatter_add(compute: Any, input: Any, dim: Any, index: Any, src: Any)
 
 @composed(covers="scatter_add", method=True, ragged="places")
 @shortcut(added, _quick_scatter_add, compute="writes.scatter_added", misses=(IndexError,))
-def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Array:
     """A copy of `input` with `output[i][index[i][j]] += src[i][j]` (for `dim=1`).
 
     Raises:
@@ -337,7 +339,7 @@ def reduced(input: Array, dim: int, index: Array, src: Array, reduce: str, inclu
 
 
 @reduced.backward
-def reduced_backward(g: Any, saved: Any, dim: Any, reduce: Any, include_self: Any) -> Any:
+def reduced_backward(g: Any, saved: Any, dim: Any, reduce: Any, include_self: Any) -> Gradients:
     x, index, src = saved.input, saved.index, saved.src
     alone = written(ones_of(x), dim, index, None)  # 1 where nothing is scattered
     if reduce == "prod":
@@ -348,7 +350,9 @@ def reduced_backward(g: Any, saved: Any, dim: Any, reduce: Any, include_self: An
     return share * own, None, gathered(share, dim, index) * ours
 
 
-def _product_backward(g: Any, x: Any, dim: int, index: Any, src: Any, include_self: bool, alone: Any) -> Any:
+def _product_backward(
+    g: Any, x: Any, dim: int, index: Any, src: Any, include_self: bool, alone: Any
+) -> tuple[Array, None, Array]:
     """Each factor gets the product of the others: of the nonzero ones, where no other one is zero."""
     zero_src, zero_x = ties(src, src * 0), ties(x, x * 0)
     if not include_self:
@@ -396,7 +400,7 @@ def _quick_scatter_reduce_by_added(
 @composed(covers="scatter_reduce", method=True, ragged="places")
 @shortcut(reduced, _quick_scatter_reduce_by_reduced, compute="writes.scatter_reduced", misses=(IndexError,))
 @shortcut(added, _quick_scatter_reduce_by_added, compute="writes.scatter_reduced", misses=(IndexError,))
-def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
+def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Array:
     """A copy of `input` in which each place named by `index` holds the reduction of the elements of `src` that go there.
 
     A maximum or minimum shared by several elements shares its gradient equally. Second derivatives of `prod` are exact where no
@@ -420,7 +424,7 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
     return _scattered("scatter_reduce", _sum_or_mean, input, dim, index, src, reduce, include_self)
 
 
-def _sum_or_mean(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool) -> Any:
+def _sum_or_mean(input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool) -> Array:
     if not include_self:
         input = written(input, dim, index, None)
     total = added(input, dim, index, src)

@@ -11,14 +11,14 @@ from dynograd.base.shapes import normalize_dim, whole_number
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.index.scatters import gathered, spread
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.reduce.extremes import picked, put_back
 
 __all__ = ["argsort", "kthvalue", "msort", "sort", "topk"]
 
 
 @op(name="sort", outputs="values indices", saves="input.shape output.indices")
-def sort_along(input: Array, dim: int, descending: bool) -> Any:
+def sort_along(input: Array, dim: int, descending: bool) -> tuple[Array, Array]:
     """The elements in order along `dim`, and where they were."""
     order = arrays.order_of(input)
     if order is None:
@@ -28,23 +28,23 @@ def sort_along(input: Array, dim: int, descending: bool) -> Any:
 
 
 @sort_along.backward
-def sort_backward(g: Any, saved: Any, dim: Any, descending: Any) -> Any:
+def sort_backward(g: Any, saved: Any, dim: Any, descending: Any) -> Gradients:
     return (_scattered(g[0], saved, dim),)
 
 
 @sort_along.jvp
-def sort_jvp(tangents: Any, saved: Any, dim: Any, descending: Any) -> Any:
+def sort_jvp(tangents: Any, saved: Any, dim: Any, descending: Any) -> tuple[Array, None]:
     return _gathered(tangents[0], saved, dim), None
 
 
-def _scattered(g: Any, saved: Any, dim: int) -> Any:
+def _scattered(g: Any, saved: Any, dim: int) -> Array:
     shape = saved.input_shape
     if not shape:
         return g
     return spread(g, dim, saved.output[1], shape)
 
 
-def _gathered(tangent: Any, saved: Any, dim: int) -> Any:
+def _gathered(tangent: Any, saved: Any, dim: int) -> Array:
     return gathered(tangent, dim, saved.output[1]) if saved.input_shape else tangent
 
 
@@ -57,7 +57,7 @@ def _quick_sort(compute: Any, input: Any, dim: Any, descending: Any) -> tuple | 
 
 @composed(covers="sort", method=True)
 @shortcut(sort_along, _quick_sort, compute="sorting.sort")
-def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> tuple[Array, Array]:
     """The elements in order along `dim`, as (values, indices).
 
     Args:
@@ -83,7 +83,7 @@ def argsort_along(input: Array, dim: int, descending: bool) -> Array:
 
 @composed(covers="argsort", method=True)
 @shortcut(argsort_along, _quick_sort, compute="sorting.argsort")
-def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Array:
     """The indices that sort `input` along `dim`; equals keep their order.
 
     >>> dynograd.argsort(tensor([3.0, 1.0, 2.0]), descending=True)
@@ -94,7 +94,7 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = 
 
 
 @composed(method=True)
-def msort(input: Any) -> Any:
+def msort(input: Any) -> Array:
     """The elements in order along the first dim.
 
     >>> dynograd.msort(tensor([[3, 1], [2, 5]]))
@@ -105,18 +105,18 @@ def msort(input: Any) -> Any:
 
 
 @op(name="topk", outputs="values indices", saves="input.shape output.indices")
-def topk_along(input: Array, k: int, dim: int, largest: bool, sorted: bool) -> Any:
+def topk_along(input: Array, k: int, dim: int, largest: bool, sorted: bool) -> tuple[Array, Array]:
     """The k largest or smallest along `dim`, and where they are."""
     return kernel("sorting", "topk", input)(input, k, dim, largest, sorted)
 
 
 @topk_along.backward
-def topk_backward(g: Any, saved: Any, k: Any, dim: Any, largest: Any, sorted: Any) -> Any:
+def topk_backward(g: Any, saved: Any, k: Any, dim: Any, largest: Any, sorted: Any) -> Gradients:
     return (_scattered(g[0], saved, dim),)
 
 
 @topk_along.jvp
-def topk_jvp(tangents: Any, saved: Any, k: Any, dim: Any, largest: Any, sorted: Any) -> Any:
+def topk_jvp(tangents: Any, saved: Any, k: Any, dim: Any, largest: Any, sorted: Any) -> tuple[Array, None]:
     return _gathered(tangents[0], saved, dim), None
 
 
@@ -136,7 +136,7 @@ def _quick_topk(compute: Any, input: Any, k: Any, dim: Any, largest: Any, sorted
 
 @composed(covers="topk", method=True)
 @shortcut(topk_along, _quick_topk, compute="sorting.topk")
-def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Array, Array]:
     """The `k` largest elements along `dim`, as (values, indices). Of equals those with the lowest index are taken.
 
     Args:
@@ -161,23 +161,23 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
 
 
 @op(name="kthvalue", outputs="values indices", saves="input.shape output.indices", out="apart")
-def kthvalue_along(input: Array, k: int, dim: int, keepdim: bool) -> Any:
+def kthvalue_along(input: Array, k: int, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The k-th smallest along `dim`, and where it is."""
     return kernel("sorting", "kthvalue", input)(input, k, dim, keepdim)
 
 
 @kthvalue_along.backward
-def kthvalue_backward(g: Any, saved: Any, k: Any, dim: Any, keepdim: Any) -> Any:
+def kthvalue_backward(g: Any, saved: Any, k: Any, dim: Any, keepdim: Any) -> Gradients:
     return (put_back(g[0], saved.output[1], saved.input_shape, dim, keepdim),)
 
 
 @kthvalue_along.jvp
-def kthvalue_jvp(tangents: Any, saved: Any, k: Any, dim: Any, keepdim: Any) -> Any:
+def kthvalue_jvp(tangents: Any, saved: Any, k: Any, dim: Any, keepdim: Any) -> tuple[Array, None]:
     return picked(tangents[0], saved.output[1], saved.input_shape, dim, keepdim), None
 
 
 @composed(covers="kthvalue", method=True)
-def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
     """The `k`-th smallest element along `dim` (1 is the smallest), as (values, indices); of equals the first.
 
     Raises:

@@ -9,7 +9,7 @@ from dynograd.arrays import Array, ndarray
 from dynograd.base import dtypes
 from dynograd.base.shapes import as_shape, broadcast_error, broadcast_shapes, check_sizes
 from dynograd.kernels import kernel
-from dynograd.ops.op import composed, keep, op, shortcut
+from dynograd.ops.op import Gradients, composed, keep, op, shortcut
 from dynograd.ops.row import Row
 
 __all__ = ["broadcast_tensors", "broadcast_to", "expand", "expand_as"]
@@ -27,7 +27,7 @@ sum_to.op.saves = ("input.shape",)
 
 
 @sum_to.backward
-def sum_to_backward(g: Any, saved: Any, shape: Any) -> Any:
+def sum_to_backward(g: Any, saved: Any, shape: Any) -> Gradients:
     return (stretch(g, saved.input_shape),)
 
 
@@ -39,7 +39,7 @@ def stretch(input: Array, shape: tuple[int, ...]) -> Array:
 
 
 @stretch.backward
-def stretch_backward(g: Any, saved: Any, shape: Any) -> Any:
+def stretch_backward(g: Any, saved: Any, shape: Any) -> Gradients:
     return (sum_to(g, saved.input_shape),)
 
 
@@ -57,7 +57,7 @@ def convert(input: Array, dtype: Any) -> Array:
 
 
 @convert.backward
-def convert_backward(g: Any, saved: Any, dtype: Any) -> Any:
+def convert_backward(g: Any, saved: Any, dtype: Any) -> Gradients:
     return (convert(g, dtypes.BY_NUM[saved.input_dtype.num]),)
 
 
@@ -74,7 +74,7 @@ def _quick_expand(input: Any, sizes: Any, size: Any) -> tuple | None:
 
 @composed(covers="expand", method=True)
 @shortcut(stretch, _quick_expand, misses=(KeyError, TypeError))
-def expand(input: Any, *sizes: Any, size: Any = None, implicit: bool = False) -> Any:
+def expand(input: Any, *sizes: Any, size: Any = None, implicit: bool = False) -> Array:
     """A view of `input` with dims of size 1 stretched to `sizes`; -1 keeps a size, new dims may be added in front.
 
     Raises:
@@ -142,7 +142,7 @@ def _quick_expand_as(input: Any, other: Any) -> tuple | None:
 
 @composed(method=True)
 @shortcut(stretch, _quick_expand_as, misses=(KeyError, TypeError))
-def expand_as(input: Any, other: Any) -> Any:
+def expand_as(input: Any, other: Any) -> Array:
     """`input` expanded to the shape of `other`."""
     return expand(input, tuple(other.shape))
 
@@ -156,7 +156,7 @@ def _quick_broadcast_to(input: Any, size: Any) -> tuple | None:
 
 @composed()
 @shortcut(stretch, _quick_broadcast_to, misses=(KeyError, TypeError))
-def broadcast_to(input: Any, size: Any) -> Any:
+def broadcast_to(input: Any, size: Any) -> Array:
     """A view of `input` stretched to the sizes `size`, as `expand` makes it; the method is `expand` itself, and takes several numbers too.
 
     >>> dynograd.broadcast_to(tensor([1, 2]), (2, 2))
@@ -167,7 +167,7 @@ def broadcast_to(input: Any, size: Any) -> Any:
 
 
 @composed()
-def broadcast_tensors(*tensors: Any) -> Any:
+def broadcast_tensors(*tensors: Any) -> tuple[Array, ...]:
     """Views of all `tensors`, stretched to their common shape."""
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tuple(tensors[0])

@@ -17,7 +17,7 @@ from dynograd.base.memory_formats import (
 )
 from dynograd.kernels import kernel
 from dynograd.ops.layout.broadcasting import convert
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.row import Row
 
 __all__ = ["clone"]
@@ -34,7 +34,7 @@ def copied(input: Array, order: tuple[int, ...] | None = None) -> Array:
 
 
 @copied.backward
-def copied_backward(g: Any, saved: Any, order: Any) -> Any:
+def copied_backward(g: Any, saved: Any, order: Any) -> Gradients:
     return (g,)
 
 
@@ -45,12 +45,12 @@ def moved(input: Array, device: Any, non_blocking: bool = False) -> Array:
 
 
 @moved.backward
-def moved_backward(g: Any, saved: Any, device: Any, non_blocking: bool) -> Any:
+def moved_backward(g: Any, saved: Any, device: Any, non_blocking: bool) -> Gradients:
     return (moved(g, devices.as_device(saved.input_device)),)
 
 
 @composed(covers="clone", method=True, ragged="packed")
-def clone(input: Any, *, memory_format: Any = None) -> Any:
+def clone(input: Any, *, memory_format: Any = None) -> Array:
     """A copy in new memory that stays part of the graph.
 
     >>> x = tensor([1.0, 2.0])
@@ -68,7 +68,7 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
     return copied(input, kept_order(array) if format is preserve_format else _channels_last(format))
 
 
-def laid_out(result: Any, like: Any) -> Any:
+def laid_out(result: Any, like: Any) -> Array:
     """`result`, row-major, in memory as `like` of the same shape: for ops that PyTorch makes of a copy that keeps the order."""
     order = kept_order(getattr(like, "array", like))
     return result if order is None else copied(result, order)
@@ -84,7 +84,7 @@ def image_like(made: Array, like: Array) -> Array:
     )
 
 
-def image_copy(input: Any) -> Any:
+def image_copy(input: Any) -> Array:
     """A copy, row-major or with its channels side by side as the input's are."""
     array = getattr(input, "array", input)
     return copied(input, arrays.image_order(array) if type(array) in arrays.array_types else None)
@@ -100,7 +100,7 @@ def _channels_last(format: memory_format) -> tuple[int, ...] | None:
 
 
 @composed(method=True, ragged="packed")
-def contiguous(input: Any, memory_format: Any = None) -> Any:
+def contiguous(input: Any, memory_format: Any = None) -> Array:
     """The tensor itself when its memory is in that order (row-major unless given), a copy in that order otherwise.
 
     >>> x = dynograd.zeros(2, 3, 4, 5).contiguous(memory_format=dynograd.channels_last)
@@ -126,7 +126,7 @@ def contiguous(input: Any, memory_format: Any = None) -> Any:
 
 
 @composed(method=True)
-def to(input: Any, *args: Any, **kwargs: Any) -> Any:
+def to(input: Any, *args: Any, **kwargs: Any) -> Array:
     """The tensor with another dtype or device: `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`.
 
     The same tensor comes back when nothing changes (unless `copy=True`).
@@ -201,7 +201,7 @@ def _is_like(array: Any, wanted: Any) -> bool:
 
 
 def _conversion(name: str, dtype: dtypes.dtype) -> None:
-    def method(input: Any, memory_format: Any = None) -> Any:
+    def method(input: Any, memory_format: Any = None) -> Array:
         if memory_format is not None:
             return to(input, dtype, memory_format=memory_format)
         array = getattr(input, "array", input)
@@ -232,6 +232,6 @@ for _name, _dtype in {
 
 
 @composed(method=True)
-def type_as(input: Any, other: Any) -> Any:
+def type_as(input: Any, other: Any) -> Array:
     """`input` in the dtype of `other`."""
     return input if input.dtype is other.dtype else to(input, other.dtype)

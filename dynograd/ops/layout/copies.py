@@ -6,8 +6,10 @@ A copy takes the arguments of its view and gives as many tensors.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
+from dynograd.arrays import Array
 from dynograd.base.shapes import normalize_dim
 from dynograd.errors import ShapeError
 from dynograd.ops.elementwise.complexes import view_as_complex, view_as_real
@@ -25,15 +27,15 @@ from dynograd.ops.row import Row
 __all__: list[str] = []
 
 
-def _alias(input: Any) -> Any:
+def _alias(input: Any) -> Array:
     return input
 
 
-def _detach(input: Any) -> Any:
+def _detach(input: Any) -> Array:
     return input.detach()
 
 
-def _slice(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+def _slice(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Array:
     if step <= 0:
         raise ShapeError(f"slice_copy: slice step must be positive, got {step}.")
     place = normalize_dim("slice_copy", dim, len(input.shape))
@@ -72,8 +74,8 @@ _ROWS = {
 }
 
 
-def _copying(name: str, function: Any, row: Row) -> Any:
-    def copying(*args: Any, **kwargs: Any) -> Any:
+def _copying(name: str, function: Any, row: Row) -> Callable[..., Any]:
+    def copying(*args: Any, **kwargs: Any) -> Array | tuple[Array, ...]:
         shown = function(*args, **kwargs)
         return tuple([copied(one) for one in shown]) if isinstance(shown, (tuple, list)) else copied(shown)
 

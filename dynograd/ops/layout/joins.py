@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations as _combinations
 from itertools import combinations_with_replacement as _combinations_with_replacement
 from typing import Any
 
 from dynograd import arrays
-from dynograd.arrays import Arrays
+from dynograd.arrays import Array, Arrays
 from dynograd.base import dtypes
 from dynograd.base.shapes import normalize_dim
 from dynograd.errors import DtypeError, ShapeError
@@ -16,13 +17,13 @@ from dynograd.ops.index.indexing import get_advanced, get_basic, put_basic
 from dynograd.ops.index.indices import FULL
 from dynograd.ops.layout.broadcasting import convert, stretch
 from dynograd.ops.layout.views import atleast_1d, atleast_2d, atleast_3d, ravel, reshaped
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 
 __all__ = ["block_diag", "cartesian_prod", "cat", "combinations", "dstack", "hstack", "meshgrid", "stack", "vstack"]
 
 
 @op(name="cat", linear=True, saves="tensors.shape tensors.dtype", out="apart", cast="widest", uneven=True)
-def joined(tensors: Arrays, dim: int) -> Any:
+def joined(tensors: Arrays, dim: int) -> Array:
     """The tensors one after the other along `dim`."""
     if dim is None:  # to NumPy: flattened
         normalize_dim("cat", dim, 1)
@@ -39,7 +40,7 @@ def joined(tensors: Arrays, dim: int) -> Any:
 
 
 @joined.backward
-def joined_backward(g: Any, saved: Any, dim: Any) -> Any:
+def joined_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     shapes, kinds = saved.tensors_shape, saved.tensors_dtype
     place = normalize_dim("cat", dim, len(g.shape))
     lead = (FULL,) * place
@@ -58,7 +59,7 @@ def joined_backward(g: Any, saved: Any, dim: Any) -> Any:
     return (parts,)
 
 
-def _as(part: Any, kind: Any) -> Any:
+def _as(part: Any, kind: Any) -> Array:
     """A gradient in the dtype of the operand that it belongs to."""
     return part if getattr(part, "array", part).dtype == kind else convert(part, dtypes.BY_NUM[kind.num])
 
@@ -68,7 +69,7 @@ def _promoted(tensors: Any) -> list[Any]:
     return [arrays.cast(array, kind) for array in tensors]
 
 
-def _cat_carefully(tensors: Any, dim: int) -> Any:
+def _cat_carefully(tensors: Any, dim: int) -> Array:
     """`cat` where NumPy refused: empty 1-d tensors are skipped, as in PyTorch; everything else is a mistake to explain."""
     if not tensors:
         raise ValueError("cat: expected a non-empty list of Tensors, got an empty one.")
@@ -119,7 +120,7 @@ _at_once = shortcut(
 
 @composed(covers="cat")
 @_at_once
-def cat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
+def cat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Array:
     """The tensors one after the other along `dim`; their other sizes agree. Mixed dtypes are promoted.
 
     Raises:
@@ -133,20 +134,20 @@ def cat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
 
 @composed(out="apart")
 @_at_once
-def concat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
+def concat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Array:
     """Another name of `cat`."""
     return cat(tensors, dim, axis=axis)
 
 
 @composed(out="apart")
 @_at_once
-def concatenate(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Any:
+def concatenate(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Array:
     """Another name of `cat`."""
     return cat(tensors, dim, axis=axis)
 
 
 @op(name="stack", linear=True, saves="tensors.dtype", cast="widest", uneven=True)
-def stacked(tensors: Arrays, dim: int) -> Any:
+def stacked(tensors: Arrays, dim: int) -> Array:
     """The tensors beside each other along a new dim."""
     if not tensors:
         raise ShapeError("stack: stack expects a non-empty TensorList, got an empty one.")
@@ -164,7 +165,7 @@ def stacked(tensors: Arrays, dim: int) -> Any:
 
 
 @stacked.backward
-def stacked_backward(g: Any, saved: Any, dim: Any) -> Any:
+def stacked_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     lead = (FULL,) * normalize_dim("stack", dim, len(g.shape))
     kinds = saved.tensors_dtype
     return (
@@ -190,7 +191,7 @@ def _quick_stack(compute: Any, tensors: Any, dim: Any) -> tuple | None:
     at_once="joins.stacked_few(tensors, fields, dim, tensors[0].array)",
     at_once_when="type(dim) is int",
 )
-def stack(tensors: Any, dim: int = 0) -> Any:
+def stack(tensors: Any, dim: int = 0) -> Array:
     """Tensors of one shape beside each other along a new dim.
 
     Raises:
@@ -226,7 +227,7 @@ def _quick_dstack(compute: Any, tensors: Any) -> tuple | None:
     return None
 
 
-def _joined_at(way: Any, place: int, rank: int) -> Any:
+def _joined_at(way: Any, place: int, rank: int) -> Callable[..., Any]:
     """The shortcuts of joining along `place` what has more than `rank` dims, and beside each other, as `stack` does, what has `rank`."""
     joining = shortcut(
         joined,
@@ -259,7 +260,7 @@ def _quick_hstack(compute: Any, tensors: Any) -> tuple | None:
     misses=_MISSES,
     at_once="joins.joined_few(tensors, fields, 0 if (first := tensors[0].array).ndim == 1 else 1, first)",
 )
-def hstack(tensors: Any) -> Any:
+def hstack(tensors: Any) -> Array:
     """Joined side by side: along the second dim, or the first for 1-d tensors.
 
     >>> dynograd.hstack([tensor([1, 2]), tensor([3])])
@@ -271,7 +272,7 @@ def hstack(tensors: Any) -> Any:
 
 @composed()
 @_joined_at(_quick_vstack, 0, 1)
-def vstack(tensors: Any) -> Any:
+def vstack(tensors: Any) -> Array:
     """Joined on top of each other: along the first dim; 1-d tensors are rows.
 
     >>> dynograd.vstack([tensor([1, 2]), tensor([3, 4])])
@@ -282,21 +283,21 @@ def vstack(tensors: Any) -> Any:
 
 
 @composed()
-def row_stack(tensors: Any) -> Any:
+def row_stack(tensors: Any) -> Array:
     """Another name of `vstack`."""
     return vstack(tensors)
 
 
 @composed(ragged="levels")
 @_joined_at(_quick_dstack, 2, 2)
-def dstack(tensors: Any) -> Any:
+def dstack(tensors: Any) -> Array:
     """Joined along the third dim, which 1-d and 2-d tensors get first."""
     return joined(_grown("dstack", tensors, atleast_3d), 2)
 
 
 @composed(ragged="levels")
 @_joined_at(_quick_column_stack, 1, 1)
-def column_stack(tensors: Any) -> Any:
+def column_stack(tensors: Any) -> Array:
     """Joined side by side, with 0-d and 1-d tensors as columns.
 
     >>> dynograd.column_stack([tensor([1, 2]), tensor([3, 4])])
@@ -313,7 +314,7 @@ def _grown(who: str, tensors: Any, grow: Any) -> list[Any]:
 
 
 @composed(out=None, ragged="each")
-def block_diag(*tensors: Any) -> Any:
+def block_diag(*tensors: Any) -> Array:
     """A matrix with the given ones along its diagonal and zeros elsewhere; 0-d and 1-d tensors are rows.
 
     Raises:
@@ -346,7 +347,7 @@ def block_diag(*tensors: Any) -> Any:
 
 
 @composed(out=None, ragged="each")
-def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Array, ...]:
     """For N vectors the N coordinate grids, each of shape (len(first), len(second), ...); `indexing="xy"` swaps the first two dims.
 
     Raises:
@@ -383,7 +384,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
 
 
 @composed(out=None, ragged="each")
-def cartesian_prod(*tensors: Any) -> Any:
+def cartesian_prod(*tensors: Any) -> Array:
     """Every combination of one element from each vector, as rows; a single vector comes back as it is.
 
     >>> dynograd.cartesian_prod(tensor([1, 2]), tensor([3, 4]))
@@ -401,7 +402,7 @@ def cartesian_prod(*tensors: Any) -> Any:
 
 
 @composed(out=None, ragged="each")
-def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
+def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Array:
     """Every choice of `r` elements of a vector in order, as rows, like `itertools.combinations`.
 
     >>> dynograd.combinations(tensor([1, 2, 3]))

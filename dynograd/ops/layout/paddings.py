@@ -11,7 +11,7 @@ from dynograd.arrays import Array, literals
 from dynograd.base import dtypes
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.row import Row
 
 __all__ = ["constant_pad_nd", "pad"]
@@ -37,17 +37,17 @@ def _padded(run: Callable[..., Array], input: Array, sides: tuple[tuple[int, int
 
 
 @pad_constant.backward
-def pad_constant_backward(g: Any, saved: Any, sides: Any, value: Any) -> Any:
+def pad_constant_backward(g: Any, saved: Any, sides: Any, value: Any) -> Gradients:
     return (pad_constant(g, tuple([(-before, -after) for before, after in sides]), 0.0),)
 
 
 @pad_constant.jvp
-def pad_constant_jvp(tangents: Any, saved: Any, sides: Any, value: Any) -> Any:
+def pad_constant_jvp(tangents: Any, saved: Any, sides: Any, value: Any) -> Array:
     return pad_constant(tangents[0], sides, 0.0)
 
 
 @composed(covers="constant_pad_nd")
-def constant_pad_nd(input: Any, pad: Any, value: float = 0) -> Any:
+def constant_pad_nd(input: Any, pad: Any, value: float = 0) -> Array:
     """`nn.functional.pad` with mode "constant".
 
     >>> dynograd.constant_pad_nd(tensor([1, 2, 3]), (1, 0), 7)
@@ -63,7 +63,7 @@ def pad_mirrored(input: Array, sides: tuple[tuple[int, int], ...], border: str) 
 
 
 @pad_mirrored.backward
-def pad_mirrored_backward(g: Any, saved: Any, sides: Any, border: Any) -> Any:
+def pad_mirrored_backward(g: Any, saved: Any, sides: Any, border: Any) -> Gradients:
     return (fold_mirrored(g, sides, border),)
 
 
@@ -74,12 +74,12 @@ def fold_mirrored(g: Array, sides: tuple[tuple[int, int], ...], border: str) -> 
 
 
 @fold_mirrored.backward
-def fold_mirrored_backward(g: Any, saved: Any, sides: Any, border: Any) -> Any:
+def fold_mirrored_backward(g: Any, saved: Any, sides: Any, border: Any) -> Gradients:
     return (pad_mirrored(g, sides, border),)
 
 
 @composed(functional=True)
-def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
+def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Array:
     """`input` with a border around its last dims.
 
     Args:
@@ -139,7 +139,7 @@ def _sides(shape: tuple[int, ...], widths: tuple[int, ...], mode: str) -> tuple[
     return sides
 
 
-def _mirrored(input: Any, shape: tuple[int, ...], sides: tuple, mode: str) -> Any:
+def _mirrored(input: Any, shape: tuple[int, ...], sides: tuple, mode: str) -> Array:
     if mode == "replicate":
         sides = tuple([_with_an_edge(size, *pair) for size, pair in zip(shape, sides, strict=True)])
     if min([min(pair) for pair in sides], default=0) < 0:

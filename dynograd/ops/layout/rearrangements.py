@@ -12,7 +12,7 @@ from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.layout.conversions import copied
 from dynograd.ops.layout.views import ravel, reshaped, transpose
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.row import Row
 
 __all__ = ["flip", "fliplr", "flipud", "repeat_interleave", "roll", "rot90", "tile"]
@@ -27,7 +27,7 @@ def flipped(input: Array, dims: tuple[int, ...]) -> Array:
 
 
 @flipped.backward
-def flipped_backward(g: Any, saved: Any, dims: Any) -> Any:
+def flipped_backward(g: Any, saved: Any, dims: Any) -> Gradients:
     return (flipped(g, dims),)
 
 
@@ -41,7 +41,7 @@ def _quick_flip(compute: Any, input: Any, order: Any, dims: Any) -> tuple | None
 
 @composed(covers="flip", method=True, ragged="levels")
 @shortcut(flipped, _quick_flip, compute="rearrangements.flip_few")
-def flip(input: Any, *order: Any, dims: Any = None) -> Any:
+def flip(input: Any, *order: Any, dims: Any = None) -> Array:
     """A copy with the order of the elements along `dims` reversed.
 
     Raises:
@@ -55,14 +55,14 @@ def flip(input: Any, *order: Any, dims: Any = None) -> Any:
 
 
 @composed(method=True, ragged="levels")
-def fliplr(input: Any) -> Any:
+def fliplr(input: Any) -> Array:
     """A copy with the columns (second dim) in reverse order."""
     _check_rank("fliplr", input, 2)
     return flipped(input, (1,))
 
 
 @composed(method=True)
-def flipud(input: Any) -> Any:
+def flipud(input: Any) -> Array:
     """A copy with the rows (first dim) in reverse order."""
     _check_rank("flipud", input, 1)
     return flipped(input, (0,))
@@ -80,7 +80,7 @@ def rolled(input: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Arra
 
 
 @rolled.backward
-def rolled_backward(g: Any, saved: Any, shifts: Any, dims: Any) -> Any:
+def rolled_backward(g: Any, saved: Any, shifts: Any, dims: Any) -> Gradients:
     return (rolled(g, tuple([-shift for shift in shifts]), dims),)
 
 
@@ -93,7 +93,7 @@ def _quick_roll(compute: Any, input: Any, shifts: Any, dims: Any) -> tuple | Non
 
 @composed(covers="roll", method=True)
 @shortcut(rolled, _quick_roll, compute="rearrangements.roll_few")
-def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
+def roll(input: Any, shifts: Any, dims: Any = None) -> Array:
     """A copy moved by `shifts` along `dims`; what falls off one end comes back at the other. Without `dims`, over all elements.
 
     Raises:
@@ -116,7 +116,7 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
 
 
 @composed(method=True)
-def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
+def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Array:
     """A copy rotated `k` times by 90 degrees, from the first of `dims` towards the second.
 
     >>> dynograd.rot90(tensor([[1, 2], [3, 4]]))
@@ -146,7 +146,7 @@ def repeated(input: Array, repeats: tuple[int, ...]) -> Array:
 
 
 @repeated.backward
-def repeated_backward(g: Any, saved: Any, repeats: Any) -> Any:
+def repeated_backward(g: Any, saved: Any, repeats: Any) -> Gradients:
     return (sum_repeats(g, saved.input_shape, repeats),)
 
 
@@ -157,12 +157,12 @@ def sum_repeats(g: Array, shape: tuple[int, ...], repeats: tuple[int, ...]) -> A
 
 
 @sum_repeats.backward
-def sum_repeats_backward(g: Any, saved: Any, shape: Any, repeats: Any) -> Any:
+def sum_repeats_backward(g: Any, saved: Any, shape: Any, repeats: Any) -> Gradients:
     return (repeated(g, repeats),)
 
 
 @composed(covers="repeat", method=True)
-def repeat(input: Any, *sizes: Any, repeats: Any = None) -> Any:
+def repeat(input: Any, *sizes: Any, repeats: Any = None) -> Array:
     """A copy with the whole tensor repeated `repeats[i]` times along each dim; more repeats than dims add dims in front.
 
     Raises:
@@ -187,7 +187,7 @@ def repeat(input: Any, *sizes: Any, repeats: Any = None) -> Any:
 
 
 @composed(method=True)
-def tile(input: Any, *sizes: Any, dims: Any = None) -> Any:
+def tile(input: Any, *sizes: Any, dims: Any = None) -> Array:
     """A copy with the whole tensor repeated along its last dims; missing repeats in front are 1.
 
     >>> dynograd.tile(tensor([1, 2]), (2,))
@@ -204,7 +204,7 @@ def interleaved(input: Array, repeats: int, dim: int) -> Array:
 
 
 @interleaved.backward
-def interleaved_backward(g: Any, saved: Any, repeats: Any, dim: Any) -> Any:
+def interleaved_backward(g: Any, saved: Any, repeats: Any, dim: Any) -> Gradients:
     return (sum_interleaved(g, repeats, dim, saved.input_shape[dim]),)
 
 
@@ -215,7 +215,7 @@ def sum_interleaved(g: Array, repeats: int, dim: int, size: int) -> Array:
 
 
 @sum_interleaved.backward
-def sum_interleaved_backward(g: Any, saved: Any, repeats: Any, dim: Any, size: Any) -> Any:
+def sum_interleaved_backward(g: Any, saved: Any, repeats: Any, dim: Any, size: Any) -> Gradients:
     return (interleaved(g, repeats, dim),)
 
 
@@ -226,7 +226,7 @@ def repeated_rows(input: Array, repeats: Array, dim: int) -> Array:
 
 
 @repeated_rows.backward
-def repeated_rows_backward(g: Any, saved: Any, dim: Any) -> Any:
+def repeated_rows_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (sum_runs(g, saved.repeats, dim), None)
 
 
@@ -237,14 +237,14 @@ def sum_runs(g: Array, repeats: Array, dim: int) -> Array:
 
 
 @sum_runs.backward
-def sum_runs_backward(g: Any, saved: Any, dim: Any) -> Any:
+def sum_runs_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (repeated_rows(g, saved.repeats, dim), None)
 
 
 @composed(covers="repeat_interleave", method=True)
 def repeat_interleave(
     input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
-) -> Any:
+) -> Array:
     """Each slice along `dim` repeated in place; without `dim`, each element of the flattened tensor.
 
     Args:
@@ -270,7 +270,7 @@ def repeat_interleave(
     return made if output_size is None else _of_size(made, output_size, place)
 
 
-def _interleaved(input: Any, repeats: Any, place: int) -> Any:
+def _interleaved(input: Any, repeats: Any, place: int) -> Array:
     if hasattr(repeats, "shape"):
         size = input.shape[place]
         checked = _checked_repeats(repeats, size)
@@ -286,7 +286,7 @@ def _interleaved(input: Any, repeats: Any, place: int) -> Any:
     return interleaved(input, repeats.__index__(), place)
 
 
-def _of_size(made: Any, output_size: Any, place: int) -> Any:
+def _of_size(made: Any, output_size: Any, place: int) -> Array:
     """`made`, whose size the caller has foretold."""
     check_whole("repeat_interleave", output_size=output_size)
     if made.shape[place] != output_size:
@@ -297,7 +297,7 @@ def _of_size(made: Any, output_size: Any, place: int) -> Any:
     return made
 
 
-def _checked_repeats(repeats: Any, size: int) -> Any:
+def _checked_repeats(repeats: Any, size: int) -> Array:
     array = getattr(repeats, "array", repeats)
     if array.dtype.kind not in "iu" or array.ndim > 1:
         raise ShapeError(

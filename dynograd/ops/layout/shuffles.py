@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.arrays import Array
 from dynograd.errors import ShapeError
 from dynograd.ops.layout.conversions import image_copy
 from dynograd.ops.layout.views import permuted, reshaped
@@ -16,7 +17,7 @@ FAMILY = Row(out=None, ragged="groups", functional=True)
 
 
 @composed()
-def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
+def pixel_shuffle(input: Any, upscale_factor: int) -> Array:
     """Moves channels into space: (*, C r^2, H, W) to (*, C, H r, W r).
 
     Raises:
@@ -44,7 +45,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
 
 
 @composed()
-def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
+def pixel_unshuffle(input: Any, downscale_factor: int) -> Array:
     """Moves space into channels: (*, C, H r, W r) to (*, C r^2, H, W); the inverse of `pixel_shuffle`.
 
     Raises:
@@ -70,7 +71,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
 
 
 @composed()
-def channel_shuffle(input: Any, groups: int) -> Any:
+def channel_shuffle(input: Any, groups: int) -> Array:
     """Mixes groups of channels of (N, C, *): channel j of group i becomes channel i of group j.
 
     Raises:

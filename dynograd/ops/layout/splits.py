@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from itertools import accumulate, islice
 from typing import Any, Unpack
 
@@ -14,7 +15,7 @@ from dynograd.errors import IndexRangeError, ShapeError
 from dynograd.ops.index.indexing import get_basic, put_basic
 from dynograd.ops.index.indices import FULL
 from dynograd.ops.layout.joins import joined, stacked
-from dynograd.ops.op import composed, keep, op, shortcut
+from dynograd.ops.op import Gradients, composed, keep, op, shortcut
 from dynograd.ops.row import Row
 
 __all__ = ["chunk", "narrow", "select", "select_scatter", "slice_scatter", "split", "tensor_split", "unbind"]
@@ -23,7 +24,7 @@ FAMILY = Row(out=None)
 
 
 @op(name="unbind", outputs="list", linear=True, view=True)
-def unbound(input: Array, dim: int = 0) -> Any:
+def unbound(input: Array, dim: int = 0) -> tuple[Array, ...]:
     """The slices along `dim`, with that dim removed."""
     if not input.ndim:
         raise IndexRangeError(
@@ -43,7 +44,7 @@ def _others(place: int, rank: int) -> tuple[int, ...]:
 
 
 @unbound.backward
-def unbound_backward(g: Any, saved: Any, dim: Any) -> Any:
+def unbound_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (stacked(list(g), dim),)
 
 
@@ -63,7 +64,7 @@ def _quick_unbind(input: Any, dim: Any) -> tuple | None:
 
 @composed(covers="unbind", method=True)
 @shortcut(unbound, _quick_unbind, misses=(LookupError, TypeError))
-def unbind(input: Any, dim: int = 0) -> Any:
+def unbind(input: Any, dim: int = 0) -> tuple[Array, ...]:
     """The slices along `dim`, as a tuple of views with that dim removed.
 
     Raises:
@@ -76,7 +77,7 @@ def unbind(input: Any, dim: int = 0) -> Any:
 
 
 @op(method=True, outputs="list", linear=True, view=True, aliases={"dim": "axis"})
-def split_with_sizes(input: Array, split_sizes: tuple[int, ...], dim: int = 0) -> Any:
+def split_with_sizes(input: Array, split_sizes: tuple[int, ...], dim: int = 0) -> list[Array]:
     """Consecutive parts of the given sizes along `dim`, as a tuple of views.
 
     Raises:
@@ -115,12 +116,14 @@ def _parts_of(place: int, split_sizes: tuple[int, ...]) -> tuple[int, list[tuple
 
 
 @split_with_sizes.backward
-def split_with_sizes_backward(g: Any, saved: Any, split_sizes: Any, dim: Any) -> Any:
+def split_with_sizes_backward(g: Any, saved: Any, split_sizes: Any, dim: Any) -> Gradients:
     return (joined(list(g), dim),)
 
 
 @composed(method=True)
-def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None) -> Any:
+def split(
+    tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
+) -> tuple[Array, ...]:
     """Views of `tensor` along `dim`: parts of one size (the last may be smaller), or of the listed sizes.
 
     Raises:
@@ -161,7 +164,7 @@ def _quick_chunk(input: Any, chunks: Any, dim: Any) -> tuple | None:
 
 @composed(method=True)
 @shortcut(split_with_sizes, _quick_chunk, misses=(LookupError, TypeError))
-def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
+def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Array, ...]:
     """At most `chunks` views of equal size along `dim`; the last may be smaller.
 
     >>> dynograd.chunk(tensor([1, 2, 3, 4, 5]), 2)
@@ -185,8 +188,8 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
     return split_with_sizes(input, sizes, place)
 
 
-def _unsafe(name: str, function: Any, **row: Unpack[Row]) -> Any:
-    def parts(*args: Any, **kwargs: Any) -> Any:
+def _unsafe(name: str, function: Any, **row: Unpack[Row]) -> Callable[..., Any]:
+    def parts(*args: Any, **kwargs: Any) -> tuple[Array, ...]:
         return function(*args, **kwargs)
 
     parts.__name__ = parts.__qualname__ = f"unsafe_{name}"
@@ -217,7 +220,7 @@ def tensor_split(
     indices: Any = None,
     sections: Any = None,
     tensor_indices_or_sections: Any = None,
-) -> Any:
+) -> tuple[Array, ...]:
     """Views along `dim`: that many parts of nearly equal size, or cut at the given indices.
 
     >>> dynograd.tensor_split(tensor([1, 2, 3, 4, 5]), 3)
@@ -248,7 +251,7 @@ def tensor_split(
     )
 
 
-def _in_sections(input: Any, cuts: Any, dim: int, place: int, sizes: tuple[int, ...]) -> Any:
+def _in_sections(input: Any, cuts: Any, dim: int, place: int, sizes: tuple[int, ...]) -> tuple[Array, ...]:
     """The parts of these sizes; the next call with the same `cuts` takes the quick way."""
     if len(sizes) <= 64 and type(dim) is int and {*map(type, cuts if type(cuts) is tuple else (cuts,))} == {int}:
         keep(_SECTIONS, (tuple(input.shape), cuts, dim), ((sizes, place), _parts_of(place, sizes)[1]), 256)
@@ -265,7 +268,7 @@ def _quick_hsplit(input: Any, indices_or_sections: Any) -> tuple | None:
 
 @composed(method=True)
 @shortcut(split_with_sizes, _quick_hsplit, misses=(LookupError, TypeError))
-def hsplit(input: Any, *indices_or_sections: Any, indices: Any = None, sections: Any = None) -> Any:
+def hsplit(input: Any, *indices_or_sections: Any, indices: Any = None, sections: Any = None) -> tuple[Array, ...]:
     """Splits along the second dim (the first of a vector) into equal parts, or at the given indices.
 
     >>> dynograd.hsplit(dynograd.zeros(2, 4), 2)[0].shape
@@ -281,7 +284,7 @@ def _quick_vsplit(input: Any, indices_or_sections: Any) -> tuple | None:
 
 @composed(method=True)
 @shortcut(split_with_sizes, _quick_vsplit, misses=(LookupError, TypeError))
-def vsplit(input: Any, *indices_or_sections: Any, indices: Any = None, sections: Any = None) -> Any:
+def vsplit(input: Any, *indices_or_sections: Any, indices: Any = None, sections: Any = None) -> tuple[Array, ...]:
     """Splits along the first dim of a matrix into equal parts, or at the given indices."""
     return _even_split("vsplit", input, indices_or_sections or _cuts(indices, sections), 0, 2)
 
@@ -293,7 +296,7 @@ def _quick_dsplit(input: Any, indices_or_sections: Any) -> tuple | None:
 
 @composed(method=True)
 @shortcut(split_with_sizes, _quick_dsplit, misses=(LookupError, TypeError))
-def dsplit(input: Any, *indices_or_sections: Any, indices: Any = None, sections: Any = None) -> Any:
+def dsplit(input: Any, *indices_or_sections: Any, indices: Any = None, sections: Any = None) -> tuple[Array, ...]:
     """Splits along the third dim into equal parts, or at the given indices."""
     return _even_split("dsplit", input, indices_or_sections or _cuts(indices, sections), 2, 3)
 
@@ -303,7 +306,7 @@ def _cuts(indices: Any, sections: Any) -> tuple:
     return () if indices is None and sections is None else (sections if indices is None else indices,)
 
 
-def _even_split(who: str, input: Any, given: tuple, dim: int, rank: int) -> Any:
+def _even_split(who: str, input: Any, given: tuple, dim: int, rank: int) -> tuple[Array, ...]:
     if input.ndim < rank:
         raise ShapeError(
             f"{who}: {who} requires a tensor with at least {rank} dimension, but got a tensor with {input.ndim} dimensions."
@@ -323,7 +326,7 @@ def _even_split(who: str, input: Any, given: tuple, dim: int, rank: int) -> Any:
 
 
 @composed(method=True)
-def narrow(input: Any, dim: Any = None, start: Any = None, length: Any = None, *, axis: Any = None) -> Any:
+def narrow(input: Any, dim: Any = None, start: Any = None, length: Any = None, *, axis: Any = None) -> Array:
     """The view `start:start + length` along `dim`; a negative `start` counts from the end.
 
     Raises:
@@ -366,7 +369,7 @@ def _quick_select(input: Any, dim: Any, index: Any, axis: Any) -> tuple | None:
 
 @composed(method=True)
 @shortcut(get_basic, _quick_select, misses=(LookupError, TypeError))
-def select(input: Any, dim: Any = None, index: Any = None, *, axis: Any = None) -> Any:
+def select(input: Any, dim: Any = None, index: Any = None, *, axis: Any = None) -> Array:
     """The view at `index` along `dim`, with that dim removed.
 
     >>> dynograd.select(tensor([[1, 2], [3, 4]]), 1, 0)
@@ -396,7 +399,7 @@ def _at(who: str, input: Any, dim: int, index: Any) -> tuple:
 
 
 @composed(method=True, aliases={"dim": "axis"}, ragged="places")
-def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
+def select_scatter(input: Any, src: Any, dim: int, index: int) -> Array:
     """A copy of `input` with `src` in place of `input.select(dim, index)`.
 
     >>> dynograd.select_scatter(dynograd.zeros(2, 2), dynograd.ones(2), 0, 1)
@@ -407,7 +410,7 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
 
 
 @composed(method=True, out="cast", aliases={"dim": "axis"}, ragged="places")
-def slice_scatter(input: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+def slice_scatter(input: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Array:
     """A copy of `input` with `src` in place of the slice `start:end:step` along `dim`.
 
     >>> dynograd.slice_scatter(dynograd.zeros(3), dynograd.ones(2), start=1)
@@ -419,7 +422,7 @@ def slice_scatter(input: Any, src: Any, dim: int = 0, start: Any = None, end: An
     return _put("slice_scatter", input, src, (*(FULL,) * place, slice(start, end, step)))
 
 
-def _put(who: str, input: Any, src: Any, index: tuple) -> Any:
+def _put(who: str, input: Any, src: Any, index: tuple) -> Array:
     region = tuple(get_basic(arrays.outline(getattr(input, "array", input)), index).shape)
     if tuple(src.shape) != region:
         raise ShapeError(

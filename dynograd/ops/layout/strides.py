@@ -13,7 +13,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.index.indexing import add_advanced, get_advanced, put_advanced
 from dynograd.ops.layout.conversions import laid_out
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, keep, op, shortcut
+from dynograd.ops.op import Gradients, composed, keep, op, shortcut
 from dynograd.ops.row import Row
 
 __all__ = ["as_strided", "as_strided_scatter", "diagonal", "diagonal_scatter"]
@@ -28,7 +28,7 @@ def diagonal_view(input: Array, offset: int, dim1: int, dim2: int) -> Array:
 
 
 @diagonal_view.backward
-def diagonal_view_backward(g: Any, saved: Any, offset: Any, dim1: Any, dim2: Any) -> Any:
+def diagonal_view_backward(g: Any, saved: Any, offset: Any, dim1: Any, dim2: Any) -> Gradients:
     return (fill_diagonal_of(g, saved.input_shape, offset, dim1, dim2),)
 
 
@@ -39,7 +39,7 @@ def fill_diagonal_of(g: Array, shape: tuple[int, ...], offset: int, dim1: int, d
 
 
 @fill_diagonal_of.backward
-def fill_diagonal_of_backward(g: Any, saved: Any, shape: Any, offset: Any, dim1: Any, dim2: Any) -> Any:
+def fill_diagonal_of_backward(g: Any, saved: Any, shape: Any, offset: Any, dim1: Any, dim2: Any) -> Gradients:
     return (diagonal_view(g, offset, dim1, dim2),)
 
 
@@ -51,7 +51,7 @@ def _quick_diagonal(input: Any, offset: Any, dim1: Any, dim2: Any) -> tuple | No
 
 @composed(covers="diagonal", method=True)
 @shortcut(diagonal_view, _quick_diagonal, misses=(ValueError,))
-def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     """A view of the diagonal of two dims, which becomes the last dim.
 
     Args:
@@ -76,7 +76,7 @@ def _two_dims(who: str, dim1: int, dim2: int, rank: int) -> tuple[int, int]:
 
 
 @composed(method=True, ragged="places")
-def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     """A copy of `input` with `src` on a diagonal.
 
     >>> dynograd.diagonal_scatter(dynograd.zeros(2, 2), dynograd.ones(2))
@@ -98,7 +98,7 @@ def put_diagonal(input: Array, src: Array | None, offset: int, dim1: int, dim2: 
 
 
 @put_diagonal.backward
-def put_diagonal_backward(g: Any, saved: Any, offset: Any, dim1: Any, dim2: Any) -> Any:
+def put_diagonal_backward(g: Any, saved: Any, offset: Any, dim1: Any, dim2: Any) -> Gradients:
     return (
         put_diagonal(g, None, offset, dim1, dim2) if saved.needs(0) else None,
         diagonal_view(g, offset, dim1, dim2) if saved.needs(1) else None,
@@ -121,7 +121,7 @@ def windows(input: Array, dimension: int, size: int, step: int) -> Array:
 
 
 @windows.backward
-def windows_backward(g: Any, saved: Any, dimension: Any, size: Any, step: Any) -> Any:
+def windows_backward(g: Any, saved: Any, dimension: Any, size: Any, step: Any) -> Gradients:
     shape = saved.input_shape
     if not shape:
         return (reshaped(g, ()) if size else g * 0,)
@@ -135,7 +135,7 @@ def sum_windows(g: Array, shape: tuple[int, ...], dimension: int, size: int, ste
 
 
 @sum_windows.backward
-def sum_windows_backward(g: Any, saved: Any, shape: Any, dimension: Any, size: Any, step: Any) -> Any:
+def sum_windows_backward(g: Any, saved: Any, shape: Any, dimension: Any, size: Any, step: Any) -> Gradients:
     return (windows(g, dimension, size, step),)
 
 
@@ -152,7 +152,7 @@ def _quick_unfold(input: Any, dimension: Any, size: Any, step: Any) -> tuple | N
 
 @composed(covers="unfold", method=True)
 @shortcut(windows, _quick_unfold, misses=(KeyError, TypeError))
-def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
+def unfold(input: Any, dimension: int, size: int, step: int) -> Array:
     """A view of the windows of `size` elements along `dimension`, `step` apart; the elements of a window are a new last dim.
 
     Raises:
@@ -203,7 +203,7 @@ def _check_reach(who: str, input: Array, size: tuple[int, ...], stride: tuple[in
 
 
 @strided_view.backward
-def strided_view_backward(g: Any, saved: Any, size: Any, stride: Any, offset: Any) -> Any:
+def strided_view_backward(g: Any, saved: Any, size: Any, stride: Any, offset: Any) -> Gradients:
     item = saved.input_dtype.itemsize
     shape, steps = saved.input_shape, tuple([step // item for step in saved.input_strides])
     raw = getattr(g, "array", g)
@@ -226,7 +226,7 @@ def _quick_as_strided(input: Any, size: Any, stride: Any, storage_offset: Any) -
 
 @composed(covers="as_strided", method=True)
 @shortcut(strided_view, _quick_as_strided, misses=(KeyError, TypeError))
-def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Array:
     """A view of `input`'s memory with the given size and strides (both in elements), whatever `input`'s own shape is.
 
     Elements may appear several times; their gradients add up. Meant for reading.
@@ -269,7 +269,7 @@ def _placed(who: str, input: Any, size: Any, stride: Any, storage_offset: int | 
 
 
 @composed(method=True)
-def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Array:
     """A copy of `input` with `src` where `as_strided` of the same arguments would show it.
 
     Raises:

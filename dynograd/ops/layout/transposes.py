@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from dynograd.arrays import Array
 from dynograd.base.shapes import normalize_dim
 from dynograd.errors import ShapeError, user_level
 from dynograd.ops.elementwise.arithmetic import conj
@@ -18,13 +19,13 @@ FAMILY = Row(out=None)
 
 
 @composed(method=True, inplace_view=True)
-def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
+def swapaxes(input: Any, axis0: int, axis1: int) -> Array:
     """Another name of `transpose`."""
     return transpose(input, axis0, axis1)
 
 
 @composed(method=True, inplace_view=True)
-def swapdims(input: Any, dim0: int, dim1: int) -> Any:
+def swapdims(input: Any, dim0: int, dim1: int) -> Array:
     """Another name of `transpose`."""
     return transpose(input, dim0, dim1)
 
@@ -37,7 +38,7 @@ def _quick_t(input: Any) -> tuple | None:
 
 @composed(method=True, inplace_view=True)
 @shortcut(permuted, _quick_t)
-def t(input: Any) -> Any:
+def t(input: Any) -> Array:
     """The transpose of a matrix; tensors of fewer dims come back as they are.
 
     Raises:
@@ -63,7 +64,7 @@ def _quick_movedim(input: Any, source: Any, destination: Any) -> tuple | None:
 
 @composed(method=True)
 @shortcut(permuted, _quick_movedim, misses=(KeyError, TypeError))
-def movedim(input: Any, source: Any, destination: Any) -> Any:
+def movedim(input: Any, source: Any, destination: Any) -> Array:
     """A view with the dims `source` (an int or several) moved to the places `destination`; the others keep their order.
 
     Raises:
@@ -98,13 +99,13 @@ def _places(dims: Any, what: str, rank: int) -> tuple[int, ...]:
 
 
 @composed(method=True)
-def moveaxis(input: Any, source: Any, destination: Any) -> Any:
+def moveaxis(input: Any, source: Any, destination: Any) -> Array:
     """Another name of `movedim`."""
     return movedim(input, source, destination)
 
 
 @shortcut(permuted, _quick_t)
-def _reversed_dims(input: Any) -> Any:
+def _reversed_dims(input: Any) -> Array:
     """The tensor with its dims in reverse order; for a matrix, its transpose."""
     rank = getattr(input, "array", input).ndim
     if rank == 2:
@@ -127,7 +128,7 @@ def _quick_matrix_transpose(input: Any) -> tuple | None:
 
 
 @shortcut(permuted, _quick_matrix_transpose, misses=(KeyError,))
-def _matrix_transpose(input: Any) -> Any:
+def _matrix_transpose(input: Any) -> Array:
     """The tensor with its last two dims exchanged."""
     _check_matrix("mT", input)
     return transpose(input, -2, -1)
@@ -140,7 +141,7 @@ def _quick_adjoint(input: Any) -> tuple | None:
 
 
 @shortcut(permuted, _quick_adjoint)
-def _adjoint(input: Any) -> Any:
+def _adjoint(input: Any) -> Array:
     """The conjugate transpose of a matrix."""
     if input.ndim != 2:
         raise ShapeError(
@@ -157,13 +158,13 @@ def _quick_matrix_adjoint(input: Any) -> tuple | None:
 
 
 @shortcut(permuted, _quick_matrix_adjoint, misses=(KeyError,))
-def _matrix_adjoint(input: Any) -> Any:
+def _matrix_adjoint(input: Any) -> Array:
     """The tensor with its last two dims exchanged, conjugated."""
     _check_matrix("mH", input)
     return _conjugated(transpose(input, -2, -1))
 
 
-def _conjugated(input: Any) -> Any:
+def _conjugated(input: Any) -> Array:
     """The conjugate; real tensors as they are."""
     return conj(input) if getattr(input, "array", input).dtype.kind == "c" else input
 
@@ -177,7 +178,7 @@ def _check_matrix(who: str, input: Any) -> None:
 
 @composed(method=True)
 @shortcut(permuted, _quick_matrix_adjoint, misses=(KeyError,))
-def adjoint(input: Any) -> Any:
+def adjoint(input: Any) -> Array:
     """The tensor with its last two dims exchanged, conjugated: `.mH`."""
     return _matrix_adjoint(input)
 

@@ -12,7 +12,7 @@ from dynograd.base import dtypes
 from dynograd.base.shapes import as_shape, infer_size, normalize_dim, normalize_dims
 from dynograd.errors import ShapeError, refusal
 from dynograd.kernels import kernel
-from dynograd.ops.op import composed, keep, op, shortcut
+from dynograd.ops.op import Gradients, composed, keep, op, shortcut
 from dynograd.ops.row import Row
 
 __all__ = ["flatten", "permute", "reshape", "squeeze", "transpose", "unflatten", "unsqueeze", "view"]
@@ -45,7 +45,7 @@ def reshaped(input: Array, shape: tuple[int, ...]) -> Array:
 
 
 @reshaped.backward
-def reshaped_backward(g: Any, saved: Any, shape: Any) -> Any:
+def reshaped_backward(g: Any, saved: Any, shape: Any) -> Gradients:
     return (reshaped(g, saved.input_shape),)
 
 
@@ -72,7 +72,7 @@ def _quick_reshape(input: Any, sizes: Any, shape: Any) -> tuple | None:
 
 @composed(method=True)
 @shortcut(reshaped, _quick_reshape, misses=(TypeError, ValueError))
-def reshape(input: Any, *sizes: Any, shape: Any = None) -> Any:
+def reshape(input: Any, *sizes: Any, shape: Any = None) -> Array:
     """The same elements in row-major order under another shape; one size may be -1. A view where memory allows.
 
     Raises:
@@ -107,7 +107,7 @@ def _quick_view_by_view_as_dtype(input: Any, sizes: Any, size: Any, dtype: Any) 
 @composed(covers="view", method=True)
 @shortcut(reshaped, _quick_view_by_reshaped, misses=(AttributeError, IndexError, TypeError, ValueError))
 @shortcut(view_as_dtype, _quick_view_by_view_as_dtype, misses=(AttributeError, IndexError, TypeError, ValueError))
-def view(input: Any, *sizes: Any, size: Any = None, dtype: Any = None) -> Any:
+def view(input: Any, *sizes: Any, size: Any = None, dtype: Any = None) -> Array:
     """The same memory under another shape; one size may be -1. `view(dtype)` reads the same bytes as another dtype.
 
     Raises:
@@ -163,7 +163,7 @@ def _check_reshape(who: str, input: Any, sizes: tuple) -> None:
     infer_size(who, as_shape(who, sizes), prod(input.shape))
 
 
-def _viewed_as(input: Any, dtype: dtypes.dtype) -> Any:
+def _viewed_as(input: Any, dtype: dtypes.dtype) -> Array:
     array = getattr(input, "array", input)
     old, new = array.dtype.itemsize, dtype.numpy.itemsize
     if old != new:
@@ -187,7 +187,7 @@ def _quick_view_as(input: Any, other: Any) -> tuple | None:
 
 @composed(method=True)
 @shortcut(reshaped, _quick_view_as, misses=(AttributeError, ValueError))
-def view_as(input: Any, other: Any) -> Any:
+def view_as(input: Any, other: Any) -> Array:
     """`input.view` of the shape of `other`."""
     return view(input, tuple(other.shape))
 
@@ -201,7 +201,7 @@ def _quick_reshape_as(input: Any, other: Any) -> tuple | None:
 
 @composed(method=True)
 @shortcut(reshaped, _quick_reshape_as, misses=(AttributeError, ValueError))
-def reshape_as(input: Any, other: Any) -> Any:
+def reshape_as(input: Any, other: Any) -> Array:
     """`input` reshaped to the shape of `other`."""
     return reshape(input, tuple(other.shape))
 
@@ -219,7 +219,7 @@ def _quick_flatten(input: Any, start_dim: Any, end_dim: Any) -> tuple | None:
 
 @composed(method=True)
 @shortcut(reshaped, _quick_flatten, misses=(TypeError,))
-def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Array:
     """Joins the dims from `start_dim` to `end_dim` into one; a 0-d tensor gets one dim.
 
     Raises:
@@ -255,7 +255,7 @@ def _quick_ravel(input: Any) -> tuple | None:
 
 @composed(method=True)
 @shortcut(reshaped, _quick_ravel)
-def ravel(input: Any) -> Any:
+def ravel(input: Any) -> Array:
     """All elements in row-major order, as one dim."""
     return reshaped(input, (prod(getattr(input, "array", input).shape),))
 
@@ -270,7 +270,7 @@ def _quick_unflatten(input: Any, dim: Any, sizes: Any) -> tuple | None:
 
 @composed(method=True)
 @shortcut(reshaped, _quick_unflatten, misses=(KeyError, TypeError))
-def unflatten(input: Any, dim: int, sizes: Any) -> Any:
+def unflatten(input: Any, dim: int, sizes: Any) -> Array:
     """Splits one dim into several; one of `sizes` may be -1.
 
     Raises:
@@ -315,7 +315,7 @@ def _quick_squeeze(input: Any, dim: Any, axis: Any) -> tuple | None:
 
 @composed(method=True, inplace_view=True)
 @shortcut(reshaped, _quick_squeeze, misses=(IndexError, TypeError, ValueError))
-def squeeze(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
+def squeeze(input: Any, dim: Any = None, *, axis: Any = None) -> Array:
     """A view without the dims of size 1: all of them, or those among `dim` (others stay as they are).
 
     >>> dynograd.zeros(1, 3, 1).squeeze().shape
@@ -349,7 +349,7 @@ def _quick_unsqueeze(input: Any, dim: Any) -> tuple | None:
 
 @composed(method=True, inplace_view=True)
 @shortcut(reshaped, _quick_unsqueeze, misses=(LookupError,))
-def unsqueeze(input: Any, dim: Any = None, *, axis: Any = None) -> Any:
+def unsqueeze(input: Any, dim: Any = None, *, axis: Any = None) -> Array:
     """A view with a new dim of size 1 at `dim`.
 
     >>> dynograd.unsqueeze(tensor([1, 2]), 1).shape
@@ -371,7 +371,7 @@ def permuted(input: Array, dims: tuple[int, ...]) -> Array:
 
 
 @permuted.backward
-def permuted_backward(g: Any, saved: Any, dims: Any) -> Any:
+def permuted_backward(g: Any, saved: Any, dims: Any) -> Gradients:
     back = [0] * len(dims)
     for place, dim in enumerate(dims):
         back[dim] = place
@@ -389,7 +389,7 @@ def _quick_permute(input: Any, order: Any, dims: Any) -> tuple | None:
 
 @composed(covers="permute", method=True, ragged="levels")
 @shortcut(permuted, _quick_permute, misses=(KeyError, TypeError))
-def permute(input: Any, *order: Any, dims: Any = None) -> Any:
+def permute(input: Any, *order: Any, dims: Any = None) -> Array:
     """A view with the dims in another order; every dim is named once.
 
     Raises:
@@ -423,7 +423,7 @@ def _quick_transpose(input: Any, dim0: Any, dim1: Any) -> tuple | None:
 
 @composed(method=True, inplace_view=True)
 @shortcut(permuted, _quick_transpose, misses=(KeyError,))
-def transpose(input: Any, dim0: int, dim1: int) -> Any:
+def transpose(input: Any, dim0: int, dim1: int) -> Array:
     """A view with two dims exchanged.
 
     >>> dynograd.transpose(tensor([[1, 2, 3]]), 0, 1)
@@ -445,7 +445,7 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
 
 
 @composed()
-def atleast_1d(*tensors: Any) -> Any:
+def atleast_1d(*tensors: Any) -> Array | tuple[Array, ...]:
     """The tensors with at least one dim: one tensor, or a tuple for several.
 
     >>> dynograd.atleast_1d(tensor(3))
@@ -455,19 +455,19 @@ def atleast_1d(*tensors: Any) -> Any:
 
 
 @composed()
-def atleast_2d(*tensors: Any) -> Any:
+def atleast_2d(*tensors: Any) -> Array | tuple[Array, ...]:
     """The tensors with at least two dims, new ones in front."""
     return _at_least(tensors, lambda x: reshaped(x, (*(1,) * (2 - x.ndim), *x.shape)) if x.ndim < 2 else x)
 
 
 @composed()
-def atleast_3d(*tensors: Any) -> Any:
+def atleast_3d(*tensors: Any) -> Array | tuple[Array, ...]:
     """The tensors with at least three dims: (N,) becomes (1, N, 1), (M, N) becomes (M, N, 1)."""
     shapes = {0: lambda x: (1, 1, 1), 1: lambda x: (1, *x.shape, 1), 2: lambda x: (*x.shape, 1)}
     return _at_least(tensors, lambda x: reshaped(x, shapes[x.ndim](x)) if x.ndim < 3 else x)
 
 
-def _at_least(tensors: tuple, grow: Any) -> Any:
+def _at_least(tensors: tuple, grow: Any) -> Array | tuple[Array, ...]:
     if len(tensors) == 1:
         if not isinstance(tensors[0], (tuple, list)):
             return grow(tensors[0])

@@ -15,7 +15,7 @@ from dynograd.ops.layout.joins import cat
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.linalg.linear_systems import check_matrices, inverses
 from dynograd.ops.matmul.matmuls import _adjoint as adjoint_of
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.row import Row
 
 __all__ = ["linalg_det"]
@@ -30,7 +30,7 @@ def determinants(A: Array) -> Array:
 
 
 @determinants.backward
-def determinants_backward(g: Any, saved: Any) -> Any:
+def determinants_backward(g: Any, saved: Any) -> Gradients:
     raw = getattr(saved.output, "array", saved.output)
     if arrays.is_array(raw) and (raw == 0).any():
         return (_weighted(g, adjoint_of(_adjugate(saved.A))),)
@@ -38,11 +38,11 @@ def determinants_backward(g: Any, saved: Any) -> Any:
     return (_weighted(g * conj(saved.output), turned),)
 
 
-def _weighted(number: Any, matrices: Any) -> Any:
+def _weighted(number: Any, matrices: Any) -> Array:
     return reshaped(number, (*number.shape, 1, 1)) * matrices
 
 
-def _adjugate(A: Any) -> Any:
+def _adjugate(A: Any) -> Array:
     """det(A) times the inverse of A, also of singular matrices: minors, one after the other."""
     size = A.shape[-1]
     rows = []
@@ -56,7 +56,7 @@ def _adjugate(A: Any) -> Any:
     return cat(rows, -1)
 
 
-def _without(A: Any, place: int, dim: int) -> Any:
+def _without(A: Any, place: int, dim: int) -> Array:
     before: tuple = (Ellipsis, slice(0, place)) if dim == -1 else (Ellipsis, slice(0, place), slice(None))
     after: tuple = (Ellipsis, slice(place + 1, None)) if dim == -1 else (Ellipsis, slice(place + 1, None), slice(None))
     return cat([get_basic(A, before), get_basic(A, after)], dim)
@@ -70,7 +70,7 @@ def _quick_linalg_det(compute: Any, A: Any) -> tuple | None:
 
 @composed(covers="linalg_det")
 @shortcut(determinants, _quick_linalg_det, compute="linear_algebra.determinant")
-def linalg_det(A: Any) -> Any:
+def linalg_det(A: Any) -> Array:
     """The determinant of each matrix; singular ones have their gradient, too.
 
     >>> dynograd.linalg.det(tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -81,19 +81,19 @@ def linalg_det(A: Any) -> Any:
 
 
 @composed(method=True, out=None)
-def det(input: Any) -> Any:
+def det(input: Any) -> Array:
     """Another name of `linalg.det`."""
     return linalg_det(input)
 
 
 @op(name="linalg_slogdet", outputs="sign logabsdet", saves="A output")
-def signs_and_logarithms(A: Array) -> Any:
+def signs_and_logarithms(A: Array) -> tuple[Array, Array]:
     """The sign and the logarithm of the size of the determinant of each matrix."""
     return kernel("linear_algebra", "sign_and_logarithm", A)(A)
 
 
 @signs_and_logarithms.backward
-def signs_and_logarithms_backward(g: Any, saved: Any) -> Any:
+def signs_and_logarithms_backward(g: Any, saved: Any) -> Gradients:
     weight = g[1]
     if is_complex_array(saved.A):
         weight = weight - imag(conj(g[0]) * saved.output[0]) * 1j
@@ -101,7 +101,7 @@ def signs_and_logarithms_backward(g: Any, saved: Any) -> Any:
 
 
 @composed(covers="linalg_slogdet")
-def linalg_slogdet(A: Any) -> Any:
+def linalg_slogdet(A: Any) -> tuple[Array, Array]:
     """(sign, log |det|) of each matrix; 0 and -inf for singular ones.
 
     >>> dynograd.linalg.slogdet(tensor([[-1.0]]))
@@ -112,13 +112,13 @@ def linalg_slogdet(A: Any) -> Any:
 
 
 @composed(method=True)
-def slogdet(input: Any) -> Any:
+def slogdet(input: Any) -> tuple[Array, Array]:
     """Another name of `linalg.slogdet`."""
     return linalg_slogdet(input)
 
 
 @composed(method=True, out=None)
-def logdet(input: Any) -> Any:
+def logdet(input: Any) -> Array:
     """The logarithm of the determinant of each matrix: -inf where it is 0, NaN where it is negative.
 
     >>> dynograd.logdet(tensor([[1.0, 0.0], [0.0, 1.0]]))

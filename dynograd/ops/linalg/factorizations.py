@@ -22,7 +22,7 @@ from dynograd.ops.linalg.linear_systems import adjoint_of, check_matrices, solut
 from dynograd.ops.linalg.triangles import tril
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.matmul.matrix_products import identity_like
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.row import Row
 
 __all__: list[str] = []
@@ -30,23 +30,23 @@ __all__: list[str] = []
 FAMILY = Row(ragged="groups")
 
 
-def _columns(input: Any, start: int | None, stop: int | None) -> Any:
+def _columns(input: Any, start: int | None, stop: int | None) -> Array:
     return get_basic(input, (Ellipsis, slice(start, stop)))
 
 
-def _rows(input: Any, start: int | None, stop: int | None) -> Any:
+def _rows(input: Any, start: int | None, stop: int | None) -> Array:
     return get_basic(input, (Ellipsis, slice(start, stop), slice(None)))
 
 
-def _as_row(values: Any) -> Any:
+def _as_row(values: Any) -> Array:
     return reshaped(values, (*values.shape[:-1], 1, values.shape[-1]))
 
 
-def _as_column(values: Any) -> Any:
+def _as_column(values: Any) -> Array:
     return reshaped(values, (*values.shape, 1))
 
 
-def _diagonal(input: Any) -> Any:
+def _diagonal(input: Any) -> Array:
     return diagonal(input, 0, -2, -1)
 
 
@@ -58,13 +58,13 @@ def _batch(shape: tuple[int, ...], place: int) -> str:
 
 
 @op(name="linalg_qr", outputs="Q R", saves="input output")
-def orthogonal_factors(input: Array, complete: bool) -> Any:
+def orthogonal_factors(input: Array, complete: bool) -> tuple[Array, Array]:
     """(Q, R): orthonormal columns, and an upper triangle."""
     return kernel("linear_algebra", "qr", input)(input, complete)
 
 
 @orthogonal_factors.backward
-def orthogonal_factors_backward(g: Any, saved: Any, complete: Any) -> Any:
+def orthogonal_factors_backward(g: Any, saved: Any, complete: Any) -> Gradients:
     q, r = saved.output
     g_q, g_r = g
     rows, columns = r.shape[-2:]
@@ -81,7 +81,7 @@ def orthogonal_factors_backward(g: Any, saved: Any, complete: Any) -> Any:
     return (cat([first, matmul(q, g_beside)], -1),)
 
 
-def _square_qr_backward(q: Any, r: Any, g_q: Any, g_r: Any) -> Any:
+def _square_qr_backward(q: Any, r: Any, g_q: Any, g_r: Any) -> Array:
     both = matmul(r, adjoint_of(g_r)) - matmul(adjoint_of(g_q), q)
     lower = tril(both, -1)
     middle = tril(both) - lower
@@ -99,7 +99,7 @@ def _quick_linalg_qr(compute: Any, input: Any, mode: Any) -> tuple | None:
 
 @composed(covers="linalg_qr")
 @shortcut(orthogonal_factors, _quick_linalg_qr, compute="linear_algebra.qr", input="A")
-def linalg_qr(A: Any, mode: str = "reduced") -> Any:
+def linalg_qr(A: Any, mode: str = "reduced") -> tuple[Array, Array]:
     """(Q, R) with `A = Q @ R`: orthonormal columns and an upper triangle.
 
     Args:
@@ -127,19 +127,19 @@ qr_result = namedtuple("qr", "Q R")  # type: ignore[name-match]
 
 
 @composed(method=True)
-def qr(input: Any, some: bool = True) -> Any:
+def qr(input: Any, some: bool = True) -> qr_result:
     """(Q, R): the older form of `linalg.qr`; complete unless `some`."""
     return qr_result(*linalg_qr(input, "reduced" if some else "complete"))
 
 
 @op(name="geqrf", outputs="a tau", differentiable=False)
-def reflectors(input: Array) -> Any:
+def reflectors(input: Array) -> tuple[Array, Array]:
     """(R and the vectors of reflections, their factors)."""
     return kernel("linear_algebra", "reflectors", input)(input)
 
 
 @composed(covers="geqrf", method=True)
-def geqrf(input: Any) -> Any:
+def geqrf(input: Any) -> tuple[Array, Array]:
     """(a, tau): R on and above the diagonal of `a` and reflections below, of which `orgqr(a, tau)` makes Q. Not differentiable.
 
     >>> a, tau = dynograd.geqrf(tensor([[3.0], [4.0]]))
@@ -154,7 +154,7 @@ def geqrf(input: Any) -> Any:
 # --- singular values -----------------------------------------------------------------------------------------------------
 
 
-def _values_or_raise(who: str, input: Any, made: Any) -> Any:
+def _values_or_raise(who: str, input: Any, made: Any) -> Array | tuple[Array, ...]:
     if isinstance(made, int):
         raise LinAlgError(
             f"{who}: {_batch(input.shape, made)}The algorithm failed to converge because the input matrix is ill-conditioned or has "
@@ -164,13 +164,13 @@ def _values_or_raise(who: str, input: Any, made: Any) -> Any:
 
 
 @op(name="linalg_svd", outputs="U S Vh", saves="output")
-def singular_triples(input: Array, full: bool) -> Any:
+def singular_triples(input: Array, full: bool) -> tuple[Array, Array, Array]:
     """(U, S, V^H)."""
     return _values_or_raise("linalg.svd", input, kernel("linear_algebra", "svd", input)(input, full))
 
 
 @singular_triples.backward
-def singular_triples_backward(g: Any, saved: Any, full: Any) -> Any:
+def singular_triples_backward(g: Any, saved: Any, full: Any) -> Gradients:
     u, s, vh = saved.output
     g_u, g_s, g_vh = g
     count = s.shape[-1]
@@ -206,7 +206,7 @@ def _quick_linalg_svd(compute: Any, input: Any, full_matrices: Any) -> tuple | N
 
 @composed(covers="linalg_svd")
 @shortcut(singular_triples, _quick_linalg_svd, compute="linear_algebra.svd", input="A")
-def linalg_svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> Any:
+def linalg_svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> tuple[Array, Array, Array]:
     """(U, S, Vh) with `A = U @ diag(S) @ Vh`: orthonormal columns, singular values in descending order, orthonormal rows.
 
     Args:
@@ -229,13 +229,13 @@ def singular_values(A: Array) -> Array:
 
 
 @singular_values.backward
-def singular_values_backward(g: Any, saved: Any) -> Any:
+def singular_values_backward(g: Any, saved: Any) -> Gradients:
     u, _, vh = singular_triples(saved.A, False)
     return (matmul(u * _as_row(g), vh),)
 
 
 @composed(covers="linalg_svdvals")
-def linalg_svdvals(A: Any, *, driver: Any = None) -> Any:
+def linalg_svdvals(A: Any, *, driver: Any = None) -> Array:
     """The singular values of each matrix, in descending order.
 
     >>> dynograd.linalg.svdvals(tensor([[0.0, 2.0], [3.0, 0.0]]))
@@ -249,7 +249,7 @@ svd_result = namedtuple("svd", "U S V")  # type: ignore[name-match]
 
 
 @composed(method=True)
-def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
+def svd(input: Any, some: bool = True, compute_uv: bool = True) -> svd_result:
     """(U, S, V) with `input = U @ diag(S) @ V.mH`: the older form of `linalg.svd`; without `compute_uv`, U and V are zeros.
 
     >>> dynograd.svd(tensor([[3.0, 0.0], [0.0, 2.0]])).S
@@ -267,13 +267,13 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
 
 
 @op(name="linalg_eigh", outputs="eigenvalues eigenvectors", saves="output")
-def hermitian_pairs(input: Array, upper: bool) -> Any:
+def hermitian_pairs(input: Array, upper: bool) -> tuple[Array, Array]:
     """(eigenvalues in ascending order, eigenvectors) of Hermitian matrices."""
     return kernel("linear_algebra", "eigh", input)(input, upper)
 
 
 @hermitian_pairs.backward
-def hermitian_pairs_backward(g: Any, saved: Any, upper: Any) -> Any:
+def hermitian_pairs_backward(g: Any, saved: Any, upper: Any) -> Gradients:
     values, vectors = saved.output
     row, column = _as_row(values), _as_column(values)
     one = identity_like(row * column)
@@ -301,7 +301,7 @@ def _quick_linalg_eigh(compute: Any, input: Any, UPLO: Any) -> tuple | None:
 
 @composed(covers="linalg_eigh")
 @shortcut(hermitian_pairs, _quick_linalg_eigh, compute="linear_algebra.eigh", input="A")
-def linalg_eigh(A: Any, UPLO: str = "L") -> Any:
+def linalg_eigh(A: Any, UPLO: str = "L") -> tuple[Array, Array]:
     """(eigenvalues in ascending order, eigenvectors) of Hermitian matrices, of which one triangle is read.
 
     >>> dynograd.linalg.eigh(tensor([[2.0, 1.0], [1.0, 2.0]])).eigenvalues
@@ -312,7 +312,7 @@ def linalg_eigh(A: Any, UPLO: str = "L") -> Any:
 
 
 @composed()
-def linalg_eigvalsh(A: Any, UPLO: str = "L") -> Any:
+def linalg_eigvalsh(A: Any, UPLO: str = "L") -> Array:
     """The eigenvalues of Hermitian matrices, in ascending order.
 
     >>> dynograd.linalg.eigvalsh(tensor([[2.0, 1.0], [1.0, 2.0]]))
@@ -322,7 +322,7 @@ def linalg_eigvalsh(A: Any, UPLO: str = "L") -> Any:
 
 
 @op(name="linalg_eig", outputs="eigenvalues eigenvectors", saves="input.dtype output")
-def pairs(input: Array) -> Any:
+def pairs(input: Array) -> tuple[Array, Array]:
     """(eigenvalues, eigenvectors), complex."""
     made = kernel("linear_algebra", "eig", input)(input)
     if made is None:
@@ -331,7 +331,7 @@ def pairs(input: Array) -> Any:
 
 
 @pairs.backward
-def pairs_backward(g: Any, saved: Any) -> Any:
+def pairs_backward(g: Any, saved: Any) -> Gradients:
     values, vectors = saved.output
     turned = adjoint_of(vectors)
     row, column = _as_row(values), _as_column(values)
@@ -344,7 +344,7 @@ def pairs_backward(g: Any, saved: Any) -> Any:
 
 
 @composed(covers="linalg_eig")
-def linalg_eig(A: Any) -> Any:
+def linalg_eig(A: Any) -> tuple[Array, Array]:
     """(eigenvalues, eigenvectors) of each matrix, complex, in no order.
 
     >>> dynograd.linalg.eig(tensor([[2.0, 0.0], [0.0, 3.0]])).eigenvalues
@@ -355,7 +355,7 @@ def linalg_eig(A: Any) -> Any:
 
 
 @composed()
-def linalg_eigvals(A: Any) -> Any:
+def linalg_eigvals(A: Any) -> Array:
     """The eigenvalues of each matrix, complex, in no order.
 
     >>> dynograd.linalg.eigvals(tensor([[0.0, 1.0], [-1.0, 0.0]]))

@@ -21,7 +21,7 @@ from dynograd.ops.layout.views import reshaped
 from dynograd.ops.linalg.factorizations import linalg_svdvals
 from dynograd.ops.linalg.linear_systems import adjoint_of, check_matrices, check_one_dtype
 from dynograd.ops.matmul.matmuls import matmul
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.reduce.reductions import sum
 from dynograd.ops.row import Row
 
@@ -44,7 +44,7 @@ def pseudoinverse(input: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
 
 
 @pseudoinverse.backward
-def pseudoinverse_backward(g: Any, saved: Any, atol: Any, rtol: Any, hermitian: Any) -> Any:
+def pseudoinverse_backward(g: Any, saved: Any, atol: Any, rtol: Any, hermitian: Any) -> Gradients:
     # Golub and Pereyra, The differentiation of pseudo-inverses, 1973
     a, p = saved.input, saved.output
     ph, gh = adjoint_of(p), adjoint_of(g)
@@ -58,7 +58,7 @@ def pseudoinverse_backward(g: Any, saved: Any, atol: Any, rtol: Any, hermitian: 
 
 
 @composed(covers="linalg_pinv")
-def linalg_pinv(A: Any, rcond: Any = None, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
+def linalg_pinv(A: Any, rcond: Any = None, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Array:
     """The pseudoinverse of each matrix: the inverse on its range, 0 beside it.
 
     Args:
@@ -74,7 +74,7 @@ def linalg_pinv(A: Any, rcond: Any = None, *, atol: Any = None, rtol: Any = None
 
 
 @composed(method=True, out=None)
-def pinverse(input: Any, rcond: float = 1e-15) -> Any:
+def pinverse(input: Any, rcond: float = 1e-15) -> Array:
     """The older form of `linalg.pinv`."""
     return linalg_pinv(input, rcond)
 
@@ -86,7 +86,9 @@ def ranks(input: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
 
 
 @composed(covers="linalg_matrix_rank")
-def linalg_matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Any:
+def linalg_matrix_rank(
+    A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+) -> Array:
     """The number of singular values of each matrix above the tolerance (`tol` is an absolute one).
 
     >>> dynograd.linalg.matrix_rank(tensor([[1.0, 2.0], [2.0, 4.0]]))
@@ -105,7 +107,7 @@ def least_squares(A: Array, B: Array, rcond: Any) -> Array:
 
 
 @least_squares.decomposition
-def least_squares_by_inverse(A: Any, B: Any, rcond: Any) -> Any:
+def least_squares_by_inverse(A: Any, B: Any, rcond: Any) -> Array:
     return matmul(linalg_pinv(A, rcond), B)
 
 
@@ -114,7 +116,7 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
 @composed(covers="linalg_lstsq")
-def linalg_lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
+def linalg_lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> lstsq_result:
     """X with the least `|A @ X - B|` (the smallest of them), as (solution, residuals, rank, singular_values).
 
     Args:
@@ -164,6 +166,6 @@ def linalg_lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | No
     return lstsq_result(solution, residuals, rank, values)
 
 
-def _batched(input: Any, batch: tuple[int, ...]) -> Any:
+def _batched(input: Any, batch: tuple[int, ...]) -> Array:
     shape = (*batch, *input.shape[-2:])
     return input if tuple(input.shape) == shape else stretch(input, shape)

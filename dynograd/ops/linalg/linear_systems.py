@@ -19,7 +19,7 @@ from dynograd.ops.linalg.triangles import tril, triu
 from dynograd.ops.matmul.matmuls import _adjoint as adjoint_of
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.matmul.matrix_products import identity_like
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.row import Row
 
 __all__ = ["adjoint_of", "check_matrices", "check_one_dtype", "exchanged", "with_state"]
@@ -56,7 +56,7 @@ def check_one_dtype(who: str, one: Any, two: Any) -> None:
         )
 
 
-def exchanged(input: Any) -> Any:
+def exchanged(input: Any) -> Array:
     """The last two dims exchanged (a view)."""
     rank = len(input.shape)
     return permuted(input, (*range(rank - 2), rank - 1, rank - 2))
@@ -78,7 +78,7 @@ def with_state(check: bool, who: str, made: tuple, text: str) -> tuple:
 
 
 @op(name="linalg_inv_ex", outputs="inverse info", saves="output")
-def inverses(A: Array, check: bool) -> Any:
+def inverses(A: Array, check: bool) -> tuple[Array, Array]:
     """(inverses, 0 or where a zero stands on the diagonal of U), which raises if `check`."""
     return with_state(
         check,
@@ -89,13 +89,13 @@ def inverses(A: Array, check: bool) -> Any:
 
 
 @inverses.backward
-def inverses_backward(g: Any, saved: Any, check: Any) -> Any:
+def inverses_backward(g: Any, saved: Any, check: Any) -> Gradients:
     turned = adjoint_of(saved.output[0])
     return (-matmul(matmul(turned, g[0]), turned),)
 
 
 @composed(covers="linalg_inv_ex")
-def linalg_inv_ex(A: Any, *, check_errors: bool = False) -> Any:
+def linalg_inv_ex(A: Any, *, check_errors: bool = False) -> tuple[Array, Array]:
     """(inverse, info): `inv` that does not raise for singular matrices; their info is not 0, and their inverse has no meaning.
 
     >>> dynograd.linalg.inv_ex(tensor([[2.0]]))
@@ -113,7 +113,7 @@ def _quick_linalg_inv(compute: Any, A: Any) -> object:
 
 @composed()
 @shortcut(None, _quick_linalg_inv, compute="linear_algebra.inverse_at_once", beside="A")
-def linalg_inv(A: Any) -> Any:
+def linalg_inv(A: Any) -> Array:
     """The inverse of each matrix.
 
     Raises:
@@ -127,20 +127,20 @@ def linalg_inv(A: Any) -> Any:
 
 
 @composed(method=True)
-def inverse(input: Any) -> Any:
+def inverse(input: Any) -> Array:
     """Another name of `linalg.inv`."""
     return linalg_inv(input)
 
 
 @op(name="linalg_solve_ex", outputs="result info", saves="A output")
-def solutions(A: Array, B: Array, check: bool) -> Any:
+def solutions(A: Array, B: Array, check: bool) -> tuple[Array, Array]:
     """(X with A @ X = B, info as of the inverse), for matrices of one batch."""
     made = kernel("linear_algebra", "solve", A)(A, B)
     return with_state(check, "linalg.solve", made, "The solver failed because the input matrix is singular.")
 
 
 @solutions.backward
-def solutions_backward(g: Any, saved: Any, check: Any) -> Any:
+def solutions_backward(g: Any, saved: Any, check: Any) -> Gradients:
     g_b = solutions(adjoint_of(saved.A), g[0], False)[0]
     return -matmul(g_b, adjoint_of(saved.output[0])) if saved.needs(0) else None, g_b
 
@@ -149,7 +149,7 @@ solve_result = namedtuple("linalg_solve_ex", "result info")  # type: ignore[name
 
 
 @composed(covers="linalg_solve_ex")
-def linalg_solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> Any:
+def linalg_solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> solve_result:
     """(result, info): `solve` that does not raise for singular matrices; their info is not 0.
 
     >>> dynograd.linalg.solve_ex(tensor([[2.0]]), tensor([4.0])).result
@@ -174,7 +174,7 @@ def linalg_solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = F
     return solve_result(exchanged(found) if not vector and not left else found, info)
 
 
-def _batched(input: Any, batch: tuple[int, ...]) -> Any:
+def _batched(input: Any, batch: tuple[int, ...]) -> Array:
     shape = (*batch, *input.shape[-2:])
     return input if tuple(input.shape) == shape else stretch(input, shape)
 
@@ -195,7 +195,7 @@ def _quick_linalg_solve(compute: Any, A: Any, B: Any, left: Any) -> object:
 
 @composed()
 @shortcut(None, _quick_linalg_solve, compute="linear_algebra.solve_at_once", beside="A B")
-def linalg_solve(A: Any, B: Any, *, left: bool = True) -> Any:
+def linalg_solve(A: Any, B: Any, *, left: bool = True) -> Array:
     """X with `A @ X = B` (`X @ A = B` unless `left`); batches broadcast.
 
     Args:
@@ -217,7 +217,7 @@ def triangular_solutions(A: Array, B: Array, upper: bool, unitriangular: bool) -
 
 
 @triangular_solutions.backward
-def triangular_solutions_backward(g: Any, saved: Any, upper: Any, unitriangular: Any) -> Any:
+def triangular_solutions_backward(g: Any, saved: Any, upper: Any, unitriangular: Any) -> Gradients:
     g_b = triangular_solutions(adjoint_of(saved.A), g, not upper, unitriangular)
     if not saved.needs(0):
         return None, g_b
@@ -227,7 +227,7 @@ def triangular_solutions_backward(g: Any, saved: Any, upper: Any, unitriangular:
 
 
 @composed(covers="linalg_solve_triangular")
-def linalg_solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
+def linalg_solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Array:
     """X with `A @ X = B` (`X @ A = B` unless `left`), where only one triangle of A counts; batches broadcast.
 
     A zero on the diagonal gives inf or NaN.
@@ -261,7 +261,7 @@ triangular_result = namedtuple("triangular_solve", "solution cloned_coefficient"
 @composed(method=True)
 def triangular_solve(
     input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
-) -> Any:
+) -> triangular_result:
     """(X with `A @ X = input`, A): the older form of `linalg.solve_triangular`; `transpose` solves with the transpose of A.
 
     >>> dynograd.triangular_solve(tensor([[4.0]]), tensor([[2.0]])).solution
@@ -278,7 +278,7 @@ def triangular_solve(
 
 
 @op(name="linalg_cholesky_ex", outputs="L info", saves="output")
-def lower_roots(A: Array, check: bool) -> Any:
+def lower_roots(A: Array, check: bool) -> tuple[Array, Array]:
     """(L with L @ L^H = A, 0 or the order of the first leading minor that is not positive definite)."""
     return with_state(
         check,
@@ -290,7 +290,7 @@ def lower_roots(A: Array, check: bool) -> Any:
 
 
 @lower_roots.backward
-def lower_roots_backward(g: Any, saved: Any, check: Any) -> Any:
+def lower_roots_backward(g: Any, saved: Any, check: Any) -> Gradients:
     turned = adjoint_of(saved.output[0])
     inner = tril(matmul(turned, g[0]))
     diagonal = inner - tril(inner, -1)  # of a Hermitian matrix: real, and counted once
@@ -300,7 +300,7 @@ def lower_roots_backward(g: Any, saved: Any, check: Any) -> Any:
 
 
 @composed(covers="linalg_cholesky_ex")
-def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
+def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> tuple[Array, Array]:
     """(L, info): `cholesky` that does not raise; info is the order of the first minor that is not positive definite, or 0.
 
     >>> dynograd.linalg.cholesky_ex(tensor([[-1.0]])).info
@@ -319,7 +319,7 @@ def _quick_linalg_cholesky(compute: Any, A: Any, upper: Any) -> object:
 
 @composed()
 @shortcut(None, _quick_linalg_cholesky, compute="linear_algebra.factor_at_once", beside="A")
-def linalg_cholesky(A: Any, *, upper: bool = False) -> Any:
+def linalg_cholesky(A: Any, *, upper: bool = False) -> Array:
     """The lower triangle L with `L @ L.mH = A` (or the upper one), of Hermitian positive definite matrices.
 
     Only one triangle of A is read; its gradient is Hermitian.
@@ -335,13 +335,13 @@ def linalg_cholesky(A: Any, *, upper: bool = False) -> Any:
 
 
 @composed(method=True)
-def cholesky(input: Any, upper: bool = False) -> Any:
+def cholesky(input: Any, upper: bool = False) -> Array:
     """The older name of `linalg.cholesky`."""
     return linalg_cholesky(input, upper=upper)
 
 
 @composed(method=True)
-def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
+def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Array:
     """X with `A @ X = input`, where `input2` is the Cholesky factor of A.
 
     >>> dynograd.cholesky_solve(tensor([[8.0]]), tensor([[2.0]]))
@@ -353,7 +353,7 @@ def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
 
 
 @composed(method=True)
-def cholesky_inverse(input: Any, upper: bool = False) -> Any:
+def cholesky_inverse(input: Any, upper: bool = False) -> Array:
     """The inverse of the matrix whose Cholesky factor is `input`.
 
     >>> dynograd.cholesky_inverse(tensor([[2.0]]))

@@ -25,7 +25,7 @@ from dynograd.ops.linalg.triangles import tril, triu
 from dynograd.ops.matmul.matmuls import _adjoint as adjoint_of
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.matmul.matrix_products import identity_like
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.row import Row
 
 __all__ = ["lu_factors"]
@@ -34,7 +34,7 @@ FAMILY = Row(ragged="groups")
 
 
 @op(name="linalg_lu_factor_ex", outputs="LU pivots info", saves="output")
-def lu_factors(A: Array, check: bool) -> Any:
+def lu_factors(A: Array, check: bool) -> tuple[Array, Array, Array]:
     """(L below and U on and above the diagonal, pivots, 0 or where a zero stands on the diagonal of U)."""
     return with_state(
         check,
@@ -45,7 +45,7 @@ def lu_factors(A: Array, check: bool) -> Any:
 
 
 @lu_factors.backward
-def lu_factors_backward(g: Any, saved: Any, check: Any) -> Any:
+def lu_factors_backward(g: Any, saved: Any, check: Any) -> Gradients:
     packed, pivots, _ = saved.output
     rows, columns = packed.shape[-2:]
     count = min(rows, columns)
@@ -70,7 +70,7 @@ def lu_factors_backward(g: Any, saved: Any, check: Any) -> Any:
     return (matmul(permutation_of(pivots, rows, packed.dtype), found),)
 
 
-def _block(input: Any, top: int, bottom: int, left: int, right: int) -> Any:
+def _block(input: Any, top: int, bottom: int, left: int, right: int) -> Array:
     return get_basic(input, (Ellipsis, slice(top, bottom), slice(left, right)))
 
 
@@ -81,7 +81,7 @@ def permutation_of(pivots: Array, rows: int, dtype: Any) -> Array:
 
 
 @composed(covers="linalg_lu_factor_ex")
-def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> Any:
+def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> tuple[Array, Array, Array]:
     """(LU, pivots, info): `lu_factor` with info, the place of a zero on the diagonal of U, or 0."""
     check_matrices("linalg.lu_factor", A)
     if not pivot:
@@ -93,7 +93,7 @@ lu_factor_result = namedtuple("linalg_lu_factor", "LU pivots")  # type: ignore[n
 
 
 @composed()
-def linalg_lu_factor(A: Any, *, pivot: bool = True) -> Any:
+def linalg_lu_factor(A: Any, *, pivot: bool = True) -> lu_factor_result:
     """(L and U in one matrix, row exchanges counted from 1), for `lu_solve`.
 
     >>> dynograd.linalg.lu_factor(tensor([[1.0, 2.0], [2.0, 2.0]])).LU
@@ -108,7 +108,7 @@ lu_unpack_result = namedtuple("lu_unpack", "P L U")  # type: ignore[name-match]
 
 
 @composed()
-def linalg_lu(A: Any, *, pivot: bool = True) -> Any:
+def linalg_lu(A: Any, *, pivot: bool = True) -> lu_result:
     """(P, L, U) with `A = P @ L @ U`: a permutation, a lower triangle with ones on its diagonal, an upper triangle.
 
     >>> dynograd.linalg.lu(tensor([[1.0, 2.0], [2.0, 2.0]])).U
@@ -119,7 +119,7 @@ def linalg_lu(A: Any, *, pivot: bool = True) -> Any:
 
 
 @composed()
-def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
+def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> lu_unpack_result:
     """(P, L, U) of what `linalg.lu_factor` gave; empty tensors for what is not wanted.
 
     >>> dynograd.lu_unpack(*dynograd.linalg.lu_factor(tensor([[1.0, 2.0], [2.0, 2.0]]))).L
@@ -156,14 +156,14 @@ def _check_pivots(who: str, pivots: Any, rows: int) -> None:
         )
 
 
-def _wide_identity(input: Any) -> Any:
+def _wide_identity(input: Any) -> Array:
     """Ones on the main diagonal, for matrices of any shape, as a constant."""
     raw = getattr(input, "array", input)
     return tril(triu(arrays.ones_like(raw)))
 
 
 @composed()
-def linalg_lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
+def linalg_lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Array:
     """X with `A @ X = B` for what `lu_factor(A)` gave (`X @ A = B` unless `left`; with A's adjoint if `adjoint`).
 
     >>> dynograd.linalg.lu_solve(*dynograd.linalg.lu_factor(tensor([[2.0]])), tensor([[4.0]]))
@@ -194,13 +194,13 @@ def linalg_lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint:
 
 
 @composed(method=True)
-def lu_solve(input: Any, LU_data: Any, LU_pivots: Any) -> Any:
+def lu_solve(input: Any, LU_data: Any, LU_pivots: Any) -> Array:
     """The older form of `linalg.lu_solve`, with its arguments in another order."""
     return linalg_lu_solve(LU_data, LU_pivots, input)
 
 
 @composed(method=True)
-def lu(input: Any, pivot: bool = True, get_infos: bool = False) -> Any:
+def lu(input: Any, pivot: bool = True, get_infos: bool = False) -> tuple[Array, ...]:
     """(LU, pivots), and infos if wanted: the older form of `linalg.lu_factor`."""
     found = linalg_lu_factor_ex(input, pivot=pivot)
     return tuple(found) if get_infos else tuple(found[:2])

@@ -18,7 +18,7 @@ from dynograd.ops.linalg.linear_systems import adjoint_of, check_matrices, linal
 from dynograd.ops.linalg.triangles import tril, triu
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.matmul.matrix_products import chain_matmul, cross, matrix_power
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import narrowed, widened
 from dynograd.ops.reduce.scans import cumprod
 from dynograd.ops.row import Row
@@ -38,7 +38,7 @@ def exponentials(input: Array) -> Array:
 
 
 @exponentials.backward
-def exponentials_backward(g: Any, saved: Any) -> Any:
+def exponentials_backward(g: Any, saved: Any) -> Gradients:
     # the derivative stands beside the exponential of a matrix of twice the size: Mathias, 1996
     turned = adjoint_of(saved.input)
     size = turned.shape[-1]
@@ -47,7 +47,7 @@ def exponentials_backward(g: Any, saved: Any) -> Any:
 
 
 @composed(covers="matrix_exp", method=True)
-def matrix_exp(input: Any) -> Any:
+def matrix_exp(input: Any) -> Array:
     """The exponential of each square matrix, `I + A + A @ A / 2 + ...`.
 
     >>> dynograd.matrix_exp(tensor([[0.0, 1.0], [0.0, 0.0]]))
@@ -63,7 +63,7 @@ def matrix_exp(input: Any) -> Any:
 
 
 @composed(out=None)
-def linalg_vander(x: Any, *, N: int | None = None) -> Any:
+def linalg_vander(x: Any, *, N: int | None = None) -> Array:
     """The powers 0 to N - 1 (by default as many as there are numbers) of each number of the last dim, in a new one.
 
     >>> dynograd.linalg.vander(tensor([2, 3]), N=3)
@@ -78,14 +78,14 @@ def linalg_vander(x: Any, *, N: int | None = None) -> Any:
     return _powers(x if shape else reshaped(x, (1,)), N)
 
 
-def _powers(x: Any, count: int) -> Any:
+def _powers(x: Any, count: int) -> Array:
     column = reshaped(x, (*x.shape, 1))
     ones = column * 0 + 1
     return cumprod(cat([ones] + [column] * (count - 1), -1), -1) if count else get_basic(ones, (Ellipsis, slice(0, 0)))
 
 
 @composed(out=None, ragged="each")
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
     """The powers of each number of a vector as a row: N - 1 down to 0, or up when `increasing`.
 
     >>> dynograd.vander(tensor([2, 3]), N=3)
@@ -104,7 +104,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
 
 
 @composed(ragged="each")
-def linalg_multi_dot(tensors: Any) -> Any:
+def linalg_multi_dot(tensors: Any) -> Array:
     """The product of two or more matrices in the cheapest order; the first and the last may be vectors.
 
     >>> dynograd.linalg.multi_dot([tensor([1.0, 2.0]), tensor([[3.0], [4.0]])])
@@ -124,7 +124,7 @@ def linalg_multi_dot(tensors: Any) -> Any:
 
 
 @composed()
-def linalg_householder_product(input: Any, tau: Any) -> Any:
+def linalg_householder_product(input: Any, tau: Any) -> Array:
     """The first columns of the product of reflections `I - tau_i v_i v_i^H`, as `geqrf` gives them: v_i is 1 at i and `input` below.
 
     >>> dynograd.linalg.householder_product(tensor([[1.0], [1.0]]), tensor([1.0]))
@@ -157,7 +157,7 @@ def _check_tau(who: str, input: Any, tau: Any) -> None:
         )
 
 
-def _reflected(vectors: Any, tau: Any, found: Any, adjoint: bool) -> Any:
+def _reflected(vectors: Any, tau: Any, found: Any, adjoint: bool) -> Array:
     """The product of the reflections `I - tau_i v_i v_i^H` (or its adjoint) times `found`."""
     count = tau.shape[-1]
     for place in range(count) if adjoint else range(count - 1, -1, -1):
@@ -169,7 +169,7 @@ def _reflected(vectors: Any, tau: Any, found: Any, adjoint: bool) -> Any:
 
 
 @composed(method=True, aliases={"tau": "input2", "other": "input3"})
-def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
+def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Array:
     """`Q @ other` for the product Q of all reflections that `geqrf` gave, without making Q.
 
     Args:
@@ -207,19 +207,19 @@ def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool =
 
 
 @composed(method=True)
-def orgqr(input: Any, input2: Any) -> Any:
+def orgqr(input: Any, input2: Any) -> Array:
     """Another name of `linalg.householder_product`."""
     return linalg_householder_product(input, input2)
 
 
 @composed()
-def linalg_matrix_power(A: Any, n: int) -> Any:
+def linalg_matrix_power(A: Any, n: int) -> Array:
     """The n-th power of each square matrix; see `matrix_power`."""
     return matrix_power(A, n)
 
 
 @composed(out="apart")
-def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Any:
+def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Array:
     """The cross product of vectors of size 3 along `dim`.
 
     >>> dynograd.linalg.cross(tensor([1.0, 0.0, 0.0]), tensor([0.0, 1.0, 0.0]))
@@ -229,7 +229,7 @@ def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Any:
 
 
 @composed(out=None)
-def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
     """A view of the diagonal of each matrix.
 
     >>> dynograd.linalg.diagonal(tensor([[1, 2], [3, 4]]))
@@ -239,7 +239,7 @@ def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) 
 
 
 @composed()
-def linalg_matmul(input: Any, other: Any) -> Any:
+def linalg_matmul(input: Any, other: Any) -> Array:
     """Another name of `matmul`."""
     return matmul(input, other)
 
@@ -248,7 +248,7 @@ def linalg_matmul(input: Any, other: Any) -> Any:
 
 
 @composed(ragged="each")
-def linalg_tensorinv(A: Any, ind: int = 2) -> Any:
+def linalg_tensorinv(A: Any, ind: int = 2) -> Array:
     """The inverse with respect to `tensordot` over the first `ind` dims.
 
     >>> dynograd.linalg.tensorinv(tensor([[2.0]]), ind=1)
@@ -267,7 +267,7 @@ def linalg_tensorinv(A: Any, ind: int = 2) -> Any:
 
 
 @composed(ragged="each")
-def linalg_tensorsolve(A: Any, B: Any, dims: Any = None) -> Any:
+def linalg_tensorsolve(A: Any, B: Any, dims: Any = None) -> Array:
     """X with `tensordot(A, X, X.ndim) = B`; the dims `dims` of A are moved to its end first.
 
     >>> dynograd.linalg.tensorsolve(tensor([[2.0]]), tensor([4.0]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.shapes import normalize_dim
 from dynograd.errors import DtypeError, ShapeError
@@ -26,7 +27,7 @@ FAMILY = Row(ragged="groups")
 
 
 @composed(ragged="parts")
-def linalg_vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def linalg_vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
     """The norm of order `ord` (a number, inf or -inf) over `dim`, an int or several; of all elements by default.
 
     >>> dynograd.linalg.vector_norm(tensor([3.0, -4.0]), 1)
@@ -46,7 +47,7 @@ def _is(ord: Any, *values: Any) -> bool:
 @composed()
 def linalg_matrix_norm(
     A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
-) -> Any:
+) -> Array:
     """The norm of matrices that lie along two dims.
 
     Args:
@@ -91,7 +92,7 @@ def linalg_matrix_norm(
 
 
 @composed(ragged="parts")
-def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
     """The norm of vectors or matrices, as `dim` or the rank says; without `ord` the 2-norm of all elements.
 
     Args:
@@ -126,7 +127,7 @@ def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False,
 
 
 @composed()
-def linalg_cond(A: Any, p: Any = None) -> Any:
+def linalg_cond(A: Any, p: Any = None) -> Array:
     """The condition number of each matrix, `norm(A, p) * norm(inv(A), p)`; inf for singular ones.
 
     Args:
@@ -153,7 +154,7 @@ def linalg_cond(A: Any, p: Any = None) -> Any:
 
 
 @composed(ragged="parts")
-def linalg_vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
+def linalg_vecdot(x: Any, y: Any, *, dim: int = -1) -> Array:
     """The sum of `conj(x) * y` along `dim`; the others broadcast.
 
     >>> dynograd.linalg.vecdot(tensor([1.0, 2.0]), tensor([3.0, 4.0]))

@@ -19,7 +19,7 @@ FAMILY = Row(ragged="groups")
 
 
 @op(name="linalg_ldl_factor_ex", outputs="LD pivots info", differentiable=False)
-def ldl_factors(A: Array, hermitian: bool, check: bool) -> Any:
+def ldl_factors(A: Array, hermitian: bool, check: bool) -> tuple[Array, Array, Array]:
     """(L below D in one matrix, exchanges, 0 or where a zero stands on the diagonal of D)."""
     found = kernel("symmetric_factors", "bunch_kaufman", A)(A, hermitian)
     if check:
@@ -35,7 +35,7 @@ def ldl_factors(A: Array, hermitian: bool, check: bool) -> Any:
 
 
 @composed(covers="linalg_ldl_factor_ex")
-def linalg_ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool = False) -> Any:
+def linalg_ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool = False) -> tuple[Array, Array, Array]:
     """(LD, pivots, info): `ldl_factor` with info, the place of a zero on the diagonal of D, or 0.
 
     >>> dynograd.linalg.ldl_factor_ex(dynograd.zeros(2, 2)).info.item()
@@ -49,7 +49,7 @@ ldl_result = namedtuple("linalg_ldl_factor", "LD pivots")  # type: ignore[name-m
 
 
 @composed()
-def linalg_ldl_factor(A: Any, *, hermitian: bool = False) -> Any:
+def linalg_ldl_factor(A: Any, *, hermitian: bool = False) -> ldl_result:
     """(L and D in one matrix, row exchanges) of `A = L @ D @ L.mT`, for `ldl_solve`; there is no gradient, as in PyTorch.
 
     D has blocks of one or two rows on its diagonal; the exchanges of blocks of two are negative. Only the lower triangle of A is read.
@@ -77,7 +77,7 @@ def ldl_solutions(LD: Array, pivots: Array, B: Array, hermitian: bool) -> Array:
 
 
 @composed(covers="linalg_ldl_solve")
-def linalg_ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Any:
+def linalg_ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Array:
     """X with `A @ X = B`, for what `ldl_factor(A)` gave; there is no gradient, as in PyTorch.
 
     Args:

@@ -13,7 +13,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.layout.conversions import copied
 from dynograd.ops.layout.strides import diagonal, fill_diagonal_of
 from dynograd.ops.layout.views import ravel
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.row import Row
 
 __all__ = ["diag", "diag_embed", "diagflat", "tril", "tril_indices", "triu", "triu_indices"]
@@ -29,7 +29,7 @@ def lower_part(input: Array, diagonal: int = 0) -> Array:
 
 
 @lower_part.backward
-def lower_part_backward(g: Any, saved: Any, diagonal: Any) -> Any:
+def lower_part_backward(g: Any, saved: Any, diagonal: Any) -> Gradients:
     return (lower_part(g, diagonal),)
 
 
@@ -39,7 +39,7 @@ def _quick_tril(compute: Any, input: Any, diagonal: Any) -> tuple | None:
 
 @composed(covers="tril", method=True)
 @shortcut(lower_part, _quick_tril, compute="triangles.tril_few")
-def tril(input: Any, diagonal: int = 0) -> Any:
+def tril(input: Any, diagonal: int = 0) -> Array:
     """The lower triangle of the last two dims, zeros elsewhere.
 
     Args:
@@ -62,13 +62,13 @@ def upper_part(input: Array, diagonal: int = 0) -> Array:
 
 
 @upper_part.backward
-def upper_part_backward(g: Any, saved: Any, diagonal: Any) -> Any:
+def upper_part_backward(g: Any, saved: Any, diagonal: Any) -> Gradients:
     return (upper_part(g, diagonal),)
 
 
 @composed(covers="triu", method=True)
 @shortcut(upper_part, _quick_tril, compute="triangles.triu_few")
-def triu(input: Any, diagonal: int = 0) -> Any:
+def triu(input: Any, diagonal: int = 0) -> Array:
     """The upper triangle of the last two dims, zeros elsewhere.
 
     Args:
@@ -89,7 +89,7 @@ def _check_matrix(who: str, input: Any) -> None:
 
 
 @composed(method=True, out="exact", ragged="each")
-def diag(input: Any, diagonal: int = 0) -> Any:
+def diag(input: Any, diagonal: int = 0) -> Array:
     """A vector as the diagonal of a new matrix, or the diagonal of a matrix as a vector, in memory of its own.
 
     Raises:
@@ -112,7 +112,7 @@ _diagonal = diagonal
 
 
 @composed(method=True, out=None)
-def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
     """Matrices of zeros with the last dim of `input` on a diagonal; they lie in the new dims `dim1` and `dim2`.
 
     >>> dynograd.diag_embed(tensor([1, 2]), offset=1)
@@ -136,7 +136,7 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
 
 
 @composed(method=True, out=None, ragged="each")
-def diagflat(input: Any, offset: int = 0) -> Any:
+def diagflat(input: Any, offset: int = 0) -> Array:
     """A matrix with all elements of `input` on a diagonal.
 
     >>> dynograd.diagflat(tensor([[1, 2]]))
@@ -197,7 +197,7 @@ def _check_no_gradient(who: str, requires_grad: bool) -> None:
         )
 
 
-def _indices(who: str, row: int, col: int, offset: int, dtype: Any, device: Any, lower: bool) -> Any:
+def _indices(who: str, row: int, col: int, offset: int, dtype: Any, device: Any, lower: bool) -> Array:
     place = arrays.check_device(who, device)
     if not (type(row) is type(col) is type(offset) is int and 0 <= row <= 1024 and 0 <= col <= 1024):
         check_sizes(who, (row, col))

@@ -20,7 +20,7 @@ from dynograd.ops.layout.broadcasting import stretch
 from dynograd.ops.layout.joins import stack
 from dynograd.ops.layout.paddings import pad_constant
 from dynograd.ops.layout.views import permuted, reshaped
-from dynograd.ops.op import op
+from dynograd.ops.op import Gradients, op
 from dynograd.ops.recurrent.recurrences import _alive
 from dynograd.ops.reduce.extremes import max_along
 from dynograd.ops.reduce.reductions import exp_difference, logsumexp_dims, sum_dims
@@ -54,7 +54,7 @@ def chain_likelihoods(
 
 
 @chain_likelihoods.fast_backward
-def chain_likelihoods_fast_backward(g: Any, saved: Any, step: Any) -> Any:
+def chain_likelihoods_fast_backward(g: Any, saved: Any, step: Any) -> Gradients:
     given = saved.emissions, saved.transitions, saved.first, saved.last, saved.tags, saved.starts, saved.lengths
     found = kernel("chains", "chain_gradients", saved.emissions)(g, *given, step, saved.levels, saved.sums)
     return (*found, None, None, None)
@@ -63,7 +63,7 @@ def chain_likelihoods_fast_backward(g: Any, saved: Any, step: Any) -> Any:
 @chain_likelihoods.decomposition
 def chain_likelihoods_step_by_step(
     emissions: Any, transitions: Any, first: Any, last: Any, tags: Any, starts: Any, lengths: Any, step: int
-) -> Any:
+) -> Array:
     x, alive, rows = _by_steps(emissions, starts, lengths, step)
     running = reshaped(lengths, (-1,)) > 0
     level = _forward(x, alive, transitions, first)[-1]
@@ -97,7 +97,7 @@ def chain_marginals(
 @chain_marginals.decomposition
 def chain_marginals_step_by_step(
     emissions: Any, transitions: Any, first: Any, last: Any, starts: Any, lengths: Any, step: int
-) -> Any:
+) -> Array:
     x, alive, rows = _by_steps(emissions, starts, lengths, step)
     levels = _forward(x, alive, transitions, first)
     behind = stretch(reshaped(last, (1, -1)), tuple(levels[0].shape))
@@ -119,7 +119,7 @@ def chain_marginals_step_by_step(
 @op(differentiable=False, outputs="tags scores", inner=True)
 def chain_best_paths(
     emissions: Array, transitions: Array, first: Array, last: Array, starts: Array, lengths: Array, step: int
-) -> Any:
+) -> tuple[Array, Array]:
     """(tags (M,) of the sequences of tags with the highest scores, 0 in rows of no sequence; these scores (B,))."""
     return kernel("chains", "best_paths", emissions)(emissions, transitions, first, last, starts, lengths, step)
 
@@ -127,7 +127,7 @@ def chain_best_paths(
 @chain_best_paths.decomposition
 def chain_best_paths_step_by_step(
     emissions: Any, transitions: Any, first: Any, last: Any, starts: Any, lengths: Any, step: int
-) -> Any:
+) -> tuple[Array, Array]:
     x, alive, rows = _by_steps(emissions, starts, lengths, step)
     level = get_basic(x, (0,)) + first
     moves = reshaped(transitions, (1, *transitions.shape))
@@ -164,7 +164,7 @@ def _by_steps(emissions: Any, starts: Any, lengths: Any, step: int) -> tuple[Any
     return x, alive, rows
 
 
-def _of_step(alive: Any, time: int) -> Any:
+def _of_step(alive: Any, time: int) -> Array:
     return get_basic(alive, (time,))
 
 

@@ -24,7 +24,7 @@ from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.loss.losses import in_one_pass, reduced, reduction_of
 from dynograd.ops.norm.softmaxes import log_softmax_over
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import narrowed, widened
 from dynograd.ops.reduce.reductions import sum_dims
 from dynograd.ops.row import Row
@@ -59,7 +59,7 @@ def class_entropy(
 @class_entropy.fast_backward
 def class_entropy_fast_backward(
     g: Any, saved: Any, ignore_index: Any, label_smoothing: Any, reduction: Any, with_gradient: Any
-) -> Any:
+) -> Gradients:
     backward = kernel("losses", "cross_entropy_backward", saved.input)
     options = saved.weight, ignore_index, label_smoothing, reduction
     gradient, saved.gradient = saved.gradient, None  # the first backward's own; a second one computes it again
@@ -75,7 +75,7 @@ def class_entropy_decomposition(
     label_smoothing: float,
     reduction: str,
     with_gradient: bool = False,
-) -> Any:
+) -> Array:
     logarithms = log_softmax_over(widened(input), min(1, len(input.shape) - 1))
     return narrowed(_picked_loss(logarithms, target, weight, ignore_index, label_smoothing, reduction), input)
 
@@ -87,17 +87,19 @@ def class_likelihood(input: Array, target: Array, weight: Array | None, ignore_i
 
 
 @class_likelihood.fast_backward
-def class_likelihood_fast_backward(g: Any, saved: Any, ignore_index: Any, reduction: Any) -> Any:
+def class_likelihood_fast_backward(g: Any, saved: Any, ignore_index: Any, reduction: Any) -> Gradients:
     backward = kernel("losses", "nll_loss_backward", saved.input)
     return (backward(g, saved.input, saved.target, saved.total, saved.weight, ignore_index, reduction), None, None)
 
 
 @class_likelihood.decomposition
-def class_likelihood_decomposition(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
+def class_likelihood_decomposition(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Array:
     return narrowed(_picked_loss(widened(input), target, weight, ignore_index, 0.0, reduction), input)
 
 
-def _picked_loss(logarithms: Any, target: Any, weight: Any, ignore_index: int, smoothing: float, reduction: str) -> Any:
+def _picked_loss(
+    logarithms: Any, target: Any, weight: Any, ignore_index: int, smoothing: float, reduction: str
+) -> Array:
     """-logarithms[target], smoothed, weighted and reduced, in terms of other ops."""
     dim = min(1, len(logarithms.shape) - 1)
     other = not has_values(target)
@@ -142,7 +144,7 @@ def cross_entropy(
     reduce: Any = None,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
-) -> Any:
+) -> Array:
     """-log softmax(input)[target], averaged.
 
     Args:
@@ -190,7 +192,7 @@ def nll_loss(
     ignore_index: int = -100,
     reduce: Any = None,
     reduction: str = "mean",
-) -> Any:
+) -> Array:
     """-input[target], averaged: the negative log-likelihood of the targets.
 
     Args:
@@ -218,7 +220,7 @@ def nll_loss(
 
 def _distribution_entropy(
     input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float
-) -> Any:
+) -> Array:
     """Cross-entropy of target probabilities; the mean divides by the number of targets, whatever the weights."""
     if ignore_index >= 0:
         raise RuntimeError(
@@ -248,13 +250,13 @@ def distribution_entropies(input: Array, target: Array, weight: Array | None) ->
 
 
 @distribution_entropies.fast_backward
-def distribution_entropies_fast_backward(g: Any, saved: Any) -> Any:
+def distribution_entropies_fast_backward(g: Any, saved: Any) -> Gradients:
     backward = kernel("losses", "distribution_entropy_backward", saved.input)
     return (backward(g, saved.input, saved.target, saved.weight, saved.top, saved.total), None, None)
 
 
 @distribution_entropies.decomposition
-def distribution_entropies_decomposition(input: Any, target: Any, weight: Any) -> Any:
+def distribution_entropies_decomposition(input: Any, target: Any, weight: Any) -> Array:
     dim = min(1, len(input.shape) - 1)
     products = log_softmax_over(widened(input), dim) * target
     if weight is not None:
@@ -280,7 +282,7 @@ def _check_scores(who: str, scores: Any, weight: Any, ignore_index: int) -> None
             )
 
 
-def _checked_labels(who: str, scores: Any, target: Any, labels: Any, ignore_index: int) -> Any:
+def _checked_labels(who: str, scores: Any, target: Any, labels: Any, ignore_index: int) -> Array:
     """`target`, whose array is `labels`, as int64, when it fits the scores and every number in it is a class."""
     shape = scores.shape
     wanted = (shape[0], *shape[2:]) if len(shape) > 1 else ()
@@ -320,7 +322,7 @@ def _target_shape_error(who: str, shape: tuple, own: tuple, wanted: tuple) -> Sh
     )
 
 
-def _along(vector: Any, dim: int, rank: int) -> Any:
+def _along(vector: Any, dim: int, rank: int) -> Array:
     return reshaped(vector, (-1, *(1,) * (rank - dim - 1)))
 
 
@@ -334,7 +336,7 @@ def yes_no_entropy(input: Array, target: Array) -> Array:
 
 
 @yes_no_entropy.backward
-def yes_no_entropy_backward(g: Any, saved: Any) -> Any:
+def yes_no_entropy_backward(g: Any, saved: Any) -> Gradients:
     x, y = saved.input, saved.target
     return (
         g * ((x - y) / maximum(x - x * x, 1e-12)) if saved.needs(0) else None,
@@ -345,7 +347,7 @@ def yes_no_entropy_backward(g: Any, saved: Any) -> Any:
 @composed(covers="binary_cross_entropy", ragged="elements")
 def binary_cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
-) -> Any:
+) -> Array:
     """-(target * log(input) + (1 - target) * log(1 - input)), averaged.
 
     Logarithms count as at least -100, so a certain prediction that is wrong costs 100, not inf.
@@ -376,7 +378,7 @@ def binary_cross_entropy(
     return reduced(_yes_no_losses(input, target) * weight, reduction)
 
 
-def _yes_no_losses(input: Any, target: Any, _: float = 0.0) -> Any:
+def _yes_no_losses(input: Any, target: Any, _: float = 0.0) -> Array:
     return narrowed(yes_no_entropy(widened(input), widened(target)), input)
 
 
@@ -417,7 +419,7 @@ def binary_cross_entropy_with_logits(
     reduce: Any = None,
     reduction: str = "mean",
     pos_weight: Any = None,
-) -> Any:
+) -> Array:
     """`binary_cross_entropy` of sigmoid(input), computed without overflow.
 
     Args:

@@ -22,7 +22,7 @@ from dynograd.ops.layout.broadcasting import convert, stretch
 from dynograd.ops.layout.paddings import pad_constant
 from dynograd.ops.layout.views import permuted, reshaped
 from dynograd.ops.loss.losses import reduced, reduction_of
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import check_floating, narrowed, widened
 from dynograd.ops.recurrent.recurrences import _alive
 from dynograd.ops.reduce.reductions import sum_dims
@@ -52,7 +52,7 @@ def ctc_losses(
 
 
 @ctc_losses.fast_backward
-def ctc_fast_backward(g: Any, saved: Any, blank: Any, zero_infinity: Any) -> Any:
+def ctc_fast_backward(g: Any, saved: Any, blank: Any, zero_infinity: Any) -> Gradients:
     given = saved.log_probs, saved.targets, saved.input_lengths, saved.target_lengths
     backward = kernel("ctc", "ctc_backward", saved.log_probs)
     found = backward(g, *given, saved.alphas, saved.shifts, saved.exact, blank, zero_infinity)
@@ -62,7 +62,7 @@ def ctc_fast_backward(g: Any, saved: Any, blank: Any, zero_infinity: Any) -> Any
 @ctc_losses.decomposition
 def ctc_decomposition(
     log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int, zero_infinity: bool
-) -> Any:
+) -> Array:
     steps, count, _ = log_probs.shape
     width = targets.shape[1]
     alive = _alive(input_lengths, steps)
@@ -109,7 +109,7 @@ def ctc_loss(
     blank: int = 0,
     reduction: Any = "mean",
     zero_infinity: bool = False,
-) -> Any:
+) -> Array:
     """-log of the probability of `targets`, summed over all alignments with the sequence: connectionist temporal classification.
 
     An alignment names a class or `blank` in every step; leaving out blanks and repetitions gives the target. The gradient is that
@@ -180,11 +180,11 @@ def ctc_loss(
 FULL = slice(None)
 
 
-def _kind_of(x: Any) -> Any:
+def _kind_of(x: Any) -> dtypes.dtype:
     return dtypes.of_array(getattr(x, "array", x))
 
 
-def _lengths(name: str, given: Any, count: int, place: Any) -> Any:
+def _lengths(name: str, given: Any, count: int, place: Any) -> Array:
     """`count` lengths as int64 (N,), where log_probs are."""
     if not hasattr(given, "shape"):
         given = [given] if isinstance(given, int) else list(given)
@@ -224,7 +224,7 @@ def _check_labels(labels: Any, classes: int) -> None:
         )
 
 
-def _padded(targets: Any, lengths: Any, count: int, single: bool) -> Any:
+def _padded(targets: Any, lengths: Any, count: int, single: bool) -> Array:
     """Targets as int64 (N, S)."""
     array = getattr(targets, "array", targets)
     targets = targets if array.dtype.num == dtypes.int64.num else convert(targets, dtypes.int64)
@@ -239,7 +239,7 @@ def _padded(targets: Any, lengths: Any, count: int, single: bool) -> Any:
 
 
 @read_values
-def _of_flat(targets: Any, lengths: Any) -> Any:
+def _of_flat(targets: Any, lengths: Any) -> Array:
     array, lengths = getattr(targets, "array", targets), getattr(lengths, "array", lengths)
     given = [int(one) for one in lengths.tolist()]
     if sum(given) != array.shape[0] or min(given) < 0:

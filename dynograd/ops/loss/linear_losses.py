@@ -23,7 +23,7 @@ from dynograd.ops.layout.views import permuted, reshaped
 from dynograd.ops.loss.class_losses import _checked_labels, class_entropy_decomposition, cross_entropy
 from dynograd.ops.loss.losses import reduction_of
 from dynograd.ops.matmul.matmuls import linear, matmul
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import narrowed, widened
 from dynograd.ops.reduce.reductions import sum_dims
 
@@ -86,7 +86,7 @@ def chunked_entropy(
 @chunked_entropy.fast_backward
 def chunked_entropy_fast_backward(
     g: Any, saved: Any, ignore_index: Any, label_smoothing: Any, reduction: Any, chunk: Any, with_gradients: Any
-) -> Any:
+) -> Gradients:
     slopes: tuple[Any, ...] = saved.input_slope, saved.weight_slope, saved.bias_slope
     if with_gradients:
         slopes = tuple([None if one is None else narrowed(one * g, one) for one in slopes])
@@ -108,7 +108,7 @@ def chunked_entropy_decomposition(
     reduction: str,
     chunk: int,
     with_gradients: bool,
-) -> Any:
+) -> Array:
     bias = None if linear_bias is None else widened(linear_bias)
     scores = linear(widened(input), widened(linear_weight), bias)
     loss = class_entropy_decomposition(scores, target, weight, ignore_index, label_smoothing, reduction)
@@ -146,7 +146,7 @@ def _through_chunks(
     return losses, (joined(input_slopes, 0), weight_slope, bias_slope)
 
 
-def _sum_of(total: Any, part: Any) -> Any:
+def _sum_of(total: Any, part: Any) -> Array:
     """Half types add up in float32."""
     part = widened(part)
     return part if total is None else total + part
@@ -164,7 +164,7 @@ def linear_cross_entropy(
     ignore_index: int | None = None,
     label_smoothing: float = 0.0,
     options: LinearCrossEntropyOptions | None = None,
-) -> Any:
+) -> Array:
     """`cross_entropy(linear(input, linear_weight, linear_bias), target)` without holding the scores of all rows at once.
 
     Args:
@@ -249,7 +249,7 @@ def linear_cross_entropy(
     return narrowed(loss, linear_weight if sizes[1] > sizes[0] else input)
 
 
-def _counted(labels: Any, weight: Any, ignored: int) -> Any:
+def _counted(labels: Any, weight: Any, ignored: int) -> Array:
     """The sum of the weights of the labels that count."""
     counts = labels != ignored
     if weight is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from dynograd import arrays
@@ -17,7 +18,7 @@ from dynograd.ops.elementwise.arithmetic import abs, square
 from dynograd.ops.elementwise.choices import choose
 from dynograd.ops.elementwise.exponentials import exp, log
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.reduce.reductions import mean_dims, sum_dims
 from dynograd.ops.row import Row
 
@@ -29,17 +30,17 @@ FAMILY = Row(out=None)
 # --- in one pass ---------------------------------------------------------------------------------------------------------------
 
 
-def in_one_pass(name: str, losses: Any, summary: str) -> Any:
+def in_one_pass(name: str, losses: Any, summary: str) -> Callable[..., Any]:
     """An op that gives the sum or mean of a loss without an array of losses; `losses(input, target, parameter)` by other ops."""
 
     def forward(input: Array, target: Array, parameter: float, reduction: str) -> Array:
         return kernel("paired_losses", "loss_forward", input)(name, input, target, parameter, reduction)
 
-    def backward(g: Any, saved: Any, parameter: Any, reduction: Any) -> Any:
+    def backward(g: Any, saved: Any, parameter: Any, reduction: Any) -> Gradients:
         run = kernel("paired_losses", "loss_backward", saved.input)
         return (run(name, g, saved.input, saved.target, parameter, reduction), None)
 
-    def decomposition(input: Any, target: Any, parameter: float, reduction: str) -> Any:
+    def decomposition(input: Any, target: Any, parameter: float, reduction: str) -> Array:
         return reduced(losses(input, target, parameter), reduction)
 
     forward.__doc__ = summary
@@ -48,7 +49,7 @@ def in_one_pass(name: str, losses: Any, summary: str) -> Any:
     made.fast_backward(backward)
     made.decomposition(decomposition)
 
-    def loss(input: Any, target: Any, parameter: float, reduction: str) -> Any:
+    def loss(input: Any, target: Any, parameter: float, reduction: str) -> Array:
         """The reduced losses, in one pass where that is possible."""
         if reduction != "none" and not getattr(target, "requires_grad", False):
             x, t = getattr(input, "array", input), getattr(target, "array", target)
@@ -59,12 +60,12 @@ def in_one_pass(name: str, losses: Any, summary: str) -> Any:
     return loss
 
 
-def _near_or_far(input: Any, target: Any, beta: float) -> Any:
+def _near_or_far(input: Any, target: Any, beta: float) -> Array:
     distance = abs(input - target)
     return choose(distance < beta, distance * distance * (0.5 / beta), distance - 0.5 * beta)
 
 
-def _huber(input: Any, target: Any, delta: float) -> Any:
+def _huber(input: Any, target: Any, delta: float) -> Array:
     distance = abs(input - target)
     return choose(distance < delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta)
 
@@ -78,7 +79,7 @@ _huber_losses = in_one_pass("huber", _huber, "The reduced squares, distances bey
 @composed(functional=True, cast="wide", ragged="elements")
 def mse_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", weight: Any = None
-) -> Any:
+) -> Array:
     """(input - target)^2, averaged.
 
     Args:
@@ -99,7 +100,7 @@ def mse_loss(
 @composed(functional=True, cast="wide", ragged="elements")
 def l1_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", weight: Any = None
-) -> Any:
+) -> Array:
     """|input - target|, averaged. Gradient 0 where they are equal.
 
     Args:
@@ -119,7 +120,7 @@ def l1_loss(
 @composed(functional=True, cast="wide", ragged="elements")
 def smooth_l1_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", beta: float = 1.0
-) -> Any:
+) -> Array:
     """d^2 / (2 beta) below beta, d - beta / 2 above, of d = |input - target|, averaged.
 
     Args:
@@ -143,7 +144,7 @@ def smooth_l1_loss(
 
 
 @composed(functional=True, cast="wide", ragged="elements")
-def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Any:
+def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Array:
     """d^2 / 2 below delta, delta (d - delta / 2) above, of d = |input - target|, averaged.
 
     Args:
@@ -176,7 +177,7 @@ def kl_div(
     reduce: Any = None,
     reduction: str = "mean",
     log_target: bool = False,
-) -> Any:
+) -> Array:
     """target * (log(target) - input): the Kullback-Leibler divergence of `target` from exp(input). 0 where target is 0.
 
     Args:
@@ -207,11 +208,11 @@ def kl_div(
     return _reduced_divergence(input, target, log_target, reduction)
 
 
-def _reduced_divergence(input: Any, target: Any, log_target: bool, reduction: str) -> Any:
+def _reduced_divergence(input: Any, target: Any, log_target: bool, reduction: str) -> Array:
     return (_divergence_of_logarithms if log_target else _divergence)(input, target, 0.0, reduction)
 
 
-def _entropy(target: Any) -> Any:
+def _entropy(target: Any) -> Array:
     """target * log(target), 0 at 0, NaN below."""
     zero = target == 0
     return choose(zero, target * 0, target * log(choose(zero, 1.0, target)))
@@ -237,7 +238,7 @@ def poisson_nll_loss(
     eps: float = 1e-8,
     reduce: Any = None,
     reduction: str = "mean",
-) -> Any:
+) -> Array:
     """The negative log-likelihood of counts under Poisson distributions: exp(input) - target * input, averaged.
 
     Args:
@@ -263,7 +264,7 @@ def poisson_nll_loss(
 @composed(functional=True, ragged="elements")
 def gaussian_nll_loss(
     input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
-) -> Any:
+) -> Array:
     """The negative log-likelihood under normal distributions: (log(var) + (input - target)^2 / var) / 2, averaged.
 
     Args:
@@ -304,7 +305,7 @@ def gaussian_nll_loss(
     return reduced(loss, reduction)
 
 
-def _spread_variance(input: Any, var: Any) -> Any:
+def _spread_variance(input: Any, var: Any) -> Array:
     shape, own = tuple(input.shape), tuple(var.shape)
     if own == shape:
         return var
@@ -325,7 +326,7 @@ def _spread_variance(input: Any, var: Any) -> Any:
 # --- what all losses share ---------------------------------------------------------------------------------------------------
 
 
-def reduced(loss: Any, reduction: str) -> Any:
+def reduced(loss: Any, reduction: str) -> Array:
     """The mean, the sum, or the losses themselves."""
     if reduction == "mean":
         return mean_dims(loss, None, False)
@@ -371,7 +372,7 @@ def _check_weight(who: str, weight: Any, input: Any) -> None:
         )
 
 
-def _weighted(who: str, loss: Any, input: Any, weight: Any, reduction: str) -> Any:
+def _weighted(who: str, loss: Any, input: Any, weight: Any, reduction: str) -> Array:
     if weight is None:
         return reduced(loss, reduction)
     _check_weight(who, weight, input)

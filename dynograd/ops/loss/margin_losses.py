@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays
+from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.shapes import broadcast_shapes, check_fits
 from dynograd.base.values import has_values, read_values
@@ -46,7 +47,7 @@ def hinge_embedding_loss(
     size_average: Any = None,
     reduce: Any = None,
     reduction: str = "mean",
-) -> Any:
+) -> Array:
     """`input` where target is 1, max(0, margin - input) where it is -1, averaged.
 
     Args:
@@ -73,7 +74,7 @@ def cosine_embedding_loss(
     size_average: Any = None,
     reduce: Any = None,
     reduction: str = "mean",
-) -> Any:
+) -> Array:
     """1 - cos where target is 1, max(0, cos - margin) where it is -1, averaged; cos of the angle between input1 and input2.
 
     Args:
@@ -112,7 +113,7 @@ def margin_ranking_loss(
     size_average: Any = None,
     reduce: Any = None,
     reduction: str = "mean",
-) -> Any:
+) -> Array:
     """max(0, -target * (input1 - input2) + margin), averaged: target 1 asks for a larger input1, -1 for a smaller one.
 
     Raises:
@@ -134,7 +135,7 @@ def margin_ranking_loss(
 @composed(cast="wide", ragged="elements")
 def soft_margin_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
-) -> Any:
+) -> Array:
     """log(1 + exp(-target * input)), averaged; nothing overflows.
 
     Args:
@@ -157,7 +158,7 @@ def multilabel_soft_margin_loss(
     size_average: Any = None,
     reduce: Any = None,
     reduction: str = "mean",
-) -> Any:
+) -> Array:
     """The mean over classes of the binary cross-entropy of scores, averaged over examples.
 
     Args:
@@ -190,7 +191,7 @@ def multi_margin_loss(
     size_average: Any = None,
     reduce: Any = None,
     reduction: str = "mean",
-) -> Any:
+) -> Array:
     """The sum over the other classes j of max(0, margin - input[target] + input[j])^p, divided by C, averaged.
 
     Args:
@@ -232,7 +233,7 @@ def multi_margin_loss(
 @read_values
 def multilabel_margin_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
-) -> Any:
+) -> Array:
     """The sum over named classes i and other classes j of max(0, 1 - input[i] + input[j]), divided by C, averaged.
 
     Args:
@@ -302,7 +303,7 @@ def triplet_margin_loss(
     size_average: Any = None,
     reduce: Any = None,
     reduction: str = "mean",
-) -> Any:
+) -> Array:
     """max(0, |anchor - positive| - |anchor - negative| + margin), averaged.
 
     Args:
@@ -321,7 +322,7 @@ def triplet_margin_loss(
     """
     reduction = reduction_of("triplet_margin_loss", size_average, reduce, reduction)
 
-    def distance(one: Any, other: Any) -> Any:
+    def distance(one: Any, other: Any) -> Array:
         return pairwise_distance(one, other, p, eps)
 
     return _triplet("triplet_margin_loss", anchor, positive, negative, distance, margin, swap, reduction)
@@ -337,7 +338,7 @@ def triplet_margin_with_distance_loss(
     margin: float = 1.0,
     swap: bool = False,
     reduction: str = "mean",
-) -> Any:
+) -> Array:
     """`triplet_margin_loss` with any distance function of two tensors.
 
     >>> one, two = tensor([[0.0, 1.0]]), tensor([[1.0, 0.0]])
@@ -351,7 +352,7 @@ def triplet_margin_with_distance_loss(
 
 def _triplet(
     who: str, anchor: Any, positive: Any, negative: Any, distance: Any, margin: float, swap: bool, reduction: str
-) -> Any:
+) -> Array:
     if margin <= 0:
         raise ValueError(f"{who}: margin must be greater than 0, got {margin}.")
     if not len(anchor.shape) == len(positive.shape) == len(negative.shape):

@@ -10,6 +10,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
+from dynograd.arrays import Array
 from dynograd.base.shapes import normalize_dim
 from dynograd.errors import ShapeError
 from dynograd.ops.elementwise.arithmetic import conj, mul
@@ -27,7 +28,7 @@ Shape = tuple[int, ...]
 
 
 @composed(out=None, functional=True)
-def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Array:
     """`input1 @ weight[k] @ input2 + bias[k]` for every output feature k.
 
     Args:
@@ -58,7 +59,7 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
 
 
 @composed(out=None)
-def einsum(equation: Any, *operands: Any) -> Any:
+def einsum(equation: Any, *operands: Any) -> Array:
     """Products of all operands' elements, summed over the subscripts that the output lacks.
 
     Args:
@@ -120,7 +121,7 @@ def _direct(equation: str, shapes: tuple[Shape, ...]) -> tuple[_Plan, Shape | No
     return plan, None if plan.labels == output else tuple([plan.labels.index(label) for label in output])
 
 
-def _as_output(tensor: Any, labels: Labels, output: Labels) -> Any:
+def _as_output(tensor: Any, labels: Labels, output: Labels) -> Array:
     """The last operand summed over what the output lacks, with its dims in the output's order."""
     summed = tuple([place for place, label in enumerate(labels) if label not in output])
     if summed:
@@ -183,13 +184,13 @@ def _contract(x: Any, one: Labels, y: Any, two: Labels, keep: frozenset) -> tupl
     return _multiplied(x, y, plan), plan.labels
 
 
-def _multiplied(x: Any, y: Any, plan: _Plan) -> Any:
+def _multiplied(x: Any, y: Any, plan: _Plan) -> Array:
     function = mul if plan.product else matmul
     made = function(_arranged(x, plan.first), _arranged(y, plan.second))
     return made if plan.shape is None else reshaped(made, plan.shape)
 
 
-def _arranged(tensor: Any, steps: _Arrangement) -> Any:
+def _arranged(tensor: Any, steps: _Arrangement) -> Array:
     summed, order, shape = steps
     if summed is not None:
         tensor = sum_dims(tensor, summed, False)
@@ -362,7 +363,7 @@ def _check_letters(term: str, wrong: Any) -> None:
 
 
 @composed()
-def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
+def tensordot(a: Any, b: Any, dims: Any = 2) -> Array:
     """The sum of products over pairs of dims; the others of `a`, then of `b`, remain.
 
     Args:
@@ -406,7 +407,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
 
 
 @composed(method=True, tensors="input other")
-def inner(input: Any, other: Any) -> Any:
+def inner(input: Any, other: Any) -> Array:
     """The sum of products over the last dims; a number multiplies.
 
     Raises:
@@ -425,7 +426,7 @@ def inner(input: Any, other: Any) -> Any:
 
 
 @composed(method=True, out="exact", ragged="each")
-def vdot(input: Any, other: Any) -> Any:
+def vdot(input: Any, other: Any) -> Array:
     """The inner product of two vectors, the first one conjugated.
 
     >>> dynograd.vdot(tensor([1.0, 2.0]), tensor([3.0, 4.0]))

@@ -13,19 +13,19 @@ from dynograd.kernels import KernelOfType, kernel
 from dynograd.ops.elementwise.arithmetic import conj
 from dynograd.ops.layout.broadcasting import convert, sum_to
 from dynograd.ops.layout.views import permuted, reshaped
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.reduce.deferred_sums import deferred
 
 __all__ = ["bmm", "linear", "matmul", "mm"]
 
 
-def _adjoint(input: Any) -> Any:
+def _adjoint(input: Any) -> Array:
     """The last two dims exchanged (a view); complex numbers conjugated."""
     rank = len(input.shape)
     return conjugated(permuted(input, (*range(rank - 2), rank - 1, rank - 2)))
 
 
-def conjugated(input: Any) -> Any:
+def conjugated(input: Any) -> Array:
     """`input`, complex numbers conjugated."""
     return conj(input) if getattr(input, "array", input).dtype.kind == "c" else input
 
@@ -81,7 +81,7 @@ def _text(array: Any) -> str:
 
 
 @matmul.backward
-def matmul_backward(g: Any, saved: Any) -> Any:
+def matmul_backward(g: Any, saved: Any) -> Gradients:
     x, y = saved.input, saved.other
     if len(x.shape) == 2 and len(y.shape) == 2:
         return (
@@ -115,7 +115,7 @@ _PRODUCT = KernelOfType("matmuls", "matmul_forward")
 
 
 @matmul.fast_backward
-def matmul_fast_backward(g: Any, saved: Any) -> Any:
+def matmul_fast_backward(g: Any, saved: Any) -> Gradients:
     x, y = saved.input, saved.other
     if x.ndim != 2 or y.ndim != 2 or g.dtype.kind == "c":
         return matmul_backward(g, saved)
@@ -128,7 +128,7 @@ def matmul_fast_backward(g: Any, saved: Any) -> Any:
 
 
 @composed(method=True, work="product")
-def mm(input: Any, mat2: Any, out_dtype: Any = None) -> Any:
+def mm(input: Any, mat2: Any, out_dtype: Any = None) -> Array:
     """The product of two matrices; `out_dtype` float32 keeps what half types are summed in.
 
     >>> dynograd.mm(tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]))
@@ -149,7 +149,7 @@ def _quick_bmm(compute: Any, input: Any, other: Any, out_dtype: Any) -> tuple | 
 
 @composed(method=True, out="exact", work="product")
 @shortcut(matmul, _quick_bmm, compute="matmuls.few_products", misses=(ValueError,), other="mat2")
-def bmm(input: Any, mat2: Any, out_dtype: Any = None) -> Any:
+def bmm(input: Any, mat2: Any, out_dtype: Any = None) -> Array:
     """The products of two batches of matrices, (B, N, M) with (B, M, P); `out_dtype` as in `mm`.
 
     >>> dynograd.bmm(tensor([[[2.0]], [[3.0]]]), tensor([[[4.0]], [[5.0]]]))
@@ -184,7 +184,7 @@ def of_out_dtype(who: str, out_dtype: Any, *operands: Any) -> list[Any]:
 
 
 @composed(method=True, work="product")
-def mv(input: Any, vec: Any) -> Any:
+def mv(input: Any, vec: Any) -> Array:
     """The product of a matrix and a vector.
 
     >>> dynograd.mv(tensor([[1.0, 2.0]]), tensor([3.0, 4.0]))
@@ -196,7 +196,7 @@ def mv(input: Any, vec: Any) -> Any:
 
 
 @composed(method=True, out="exact", ragged="each", work="product")
-def dot(input: Any, tensor: Any) -> Any:
+def dot(input: Any, tensor: Any) -> Array:
     """The inner product of two vectors.
 
     >>> dynograd.dot(tensor([1.0, 2.0]), tensor([3.0, 4.0]))
@@ -248,12 +248,12 @@ def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
 _OF_LINEAR = "linear"
 
 
-def _outer(g: Any, x: Any) -> Any:
+def _outer(g: Any, x: Any) -> Array:
     return matmul(permuted(g, (1, 0)), conjugated(x))
 
 
 @linear.backward
-def linear_backward(g: Any, saved: Any) -> Any:
+def linear_backward(g: Any, saved: Any) -> Gradients:
     x, w, whole = saved.input, saved.weight, g
     if len(w.shape) == 1:
         g = reshaped(g, (*g.shape, 1))

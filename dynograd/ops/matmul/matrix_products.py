@@ -16,7 +16,7 @@ from dynograd.ops.layout.broadcasting import stretch
 from dynograd.ops.layout.strides import diagonal
 from dynograd.ops.layout.views import permuted, reshaped
 from dynograd.ops.matmul.matmuls import bmm, matmul, mm, mv, of_out_dtype
-from dynograd.ops.op import composed, op, registry
+from dynograd.ops.op import Gradients, composed, op, registry
 from dynograd.ops.reduce.reductions import sum
 
 __all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm", "chain_matmul", "cross", "matrix_power", "trace"]
@@ -35,7 +35,7 @@ def _check_dtypes(who: str, **given: Any) -> None:
         )
 
 
-def _added(who: str, input: Any, product: Any, beta: float, alpha: float) -> Any:
+def _added(who: str, input: Any, product: Any, beta: float, alpha: float) -> Array:
     shape = tuple(product.shape)
     own = tuple(input.shape)
     lead = len(shape) - len(own)
@@ -59,12 +59,12 @@ def scaled(input: Array, factor: float) -> Array:
 
 
 @scaled.backward
-def scaled_backward(g: Any, saved: Any, factor: Any) -> Any:
+def scaled_backward(g: Any, saved: Any, factor: Any) -> Gradients:
     return (scaled(g, factor.conjugate()),)
 
 
 @composed(method=True, inplace=True, out="exact", cast="lower", ragged="each", work="product")
-def addmm(input: Any, mat1: Any, mat2: Any, out_dtype: Any = None, *, beta: float = 1, alpha: float = 1) -> Any:
+def addmm(input: Any, mat1: Any, mat2: Any, out_dtype: Any = None, *, beta: float = 1, alpha: float = 1) -> Array:
     """`beta * input + alpha * (mat1 @ mat2)`; with beta 0, NaN and inf in `input` do not matter.
 
     Raises:
@@ -80,7 +80,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, out_dtype: Any = None, *, beta: floa
 
 
 @composed(method=True, inplace="function", out="exact", cast="lower", ragged="each")
-def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Array:
     """`beta * input + alpha * (mat @ vec)`.
 
     >>> dynograd.addmv(tensor([1.0]), tensor([[1.0, 2.0]]), tensor([3.0, 4.0]))
@@ -91,7 +91,7 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) 
 
 
 @composed(method=True, inplace=True, cast="lower", ragged="each")
-def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Array:
     """`beta * input + alpha * outer(vec1, vec2)`.
 
     >>> dynograd.addr(dynograd.zeros(2, 2), tensor([1.0, 2.0]), tensor([3.0, 4.0]))
@@ -106,7 +106,7 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1)
 
 
 @composed(method=True, inplace=True, out="exact", cast="lower", work="product")
-def baddbmm(input: Any, batch1: Any, batch2: Any, out_dtype: Any = None, *, beta: float = 1, alpha: float = 1) -> Any:
+def baddbmm(input: Any, batch1: Any, batch2: Any, out_dtype: Any = None, *, beta: float = 1, alpha: float = 1) -> Array:
     """`beta * input + alpha * (batch1 @ batch2)` for batches of matrices.
 
     >>> dynograd.baddbmm(tensor([1.0]), tensor([[[2.0]]]), tensor([[[3.0]]]))
@@ -119,7 +119,7 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, out_dtype: Any = None, *, beta
 
 
 @composed(method=True, inplace=True, out="exact", cast="lower")
-def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Array:
     """`beta * input + alpha * (batch1 @ batch2).sum(0)`: the products of a batch added up.
 
     >>> dynograd.addbmm(tensor([1.0]), tensor([[[2.0]], [[4.0]]]), tensor([[[3.0]], [[5.0]]]))
@@ -137,7 +137,7 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: floa
 
 
 @composed(ragged="each")
-def chain_matmul(*matrices: Any) -> Any:
+def chain_matmul(*matrices: Any) -> Array:
     """The product of several matrices, in the order of multiplications that costs least.
 
     >>> dynograd.chain_matmul(tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]), tensor([[2.0]]))
@@ -158,7 +158,7 @@ def chain_matmul(*matrices: Any) -> Any:
     )
 
 
-def _chain(matrices: list[Any], splits: dict[tuple[int, int], int], first: int, last: int) -> Any:
+def _chain(matrices: list[Any], splits: dict[tuple[int, int], int], first: int, last: int) -> Array:
     if first == last:
         return matrices[first]
     middle = splits[first, last]
@@ -191,7 +191,7 @@ def identity_like(input: Array) -> Array:
 
 
 @composed(method=True)
-def matrix_power(input: Any, n: int) -> Any:
+def matrix_power(input: Any, n: int) -> Array:
     """The n-th power of a square matrix, or of each of a batch; n = 0 gives identity matrices, n < 0 powers of the inverse.
 
     Raises:
@@ -212,18 +212,18 @@ def matrix_power(input: Any, n: int) -> Any:
         input, n = registry["inverse"].function(input), -n
     if n == 0:
         return choose(abs(input) < 0, input, identity_like(input))  # a gradient of 0
-    found = None
+    product: Any = None  # of the powers that n has had so far
     while True:
         if n & 1:
-            found = input if found is None else matmul(found, input)
+            product = input if product is None else matmul(product, input)
         n >>= 1
         if not n:
-            return found if found is not input else input * 1
+            return product if product is not input else input * 1
         input = matmul(input, input)
 
 
 @composed(method=True, out=None, cast={"cpu": "wide"}, ragged="each")
-def trace(input: Any) -> Any:
+def trace(input: Any) -> Array:
     """The sum of the diagonal of a matrix.
 
     >>> dynograd.trace(tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -246,7 +246,7 @@ def cross_along(input: Array, other: Array, dim: int) -> Array:
 
 
 @cross_along.backward
-def cross_backward(g: Any, saved: Any, dim: Any) -> Any:
+def cross_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     x, y = saved.input, saved.other
     if getattr(x, "array", x).dtype.kind == "c":
         x, y = conj(x), conj(y)
@@ -254,7 +254,7 @@ def cross_backward(g: Any, saved: Any, dim: Any) -> Any:
 
 
 @composed(covers="cross", method=True)
-def cross(input: Any, other: Any, dim: int | None = None) -> Any:
+def cross(input: Any, other: Any, dim: int | None = None) -> Array:
     """The cross product of vectors of size 3 along `dim` (the first dim of size 3 unless given); other dims broadcast.
 
     Raises:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.arrays import Array
 from dynograd.errors import ShapeError
 from dynograd.ops.elementwise.arithmetic import mul
 from dynograd.ops.layout.views import reshaped
@@ -25,7 +26,7 @@ def _quick_outer(compute: Any, input: Any, vec2: Any) -> object:
 
 @composed(method=True, ragged="each")
 @shortcut(None, _quick_outer, compute="few.outer", beside="input vec2")
-def outer(input: Any, vec2: Any) -> Any:
+def outer(input: Any, vec2: Any) -> Array:
     """The matrix of `input[i] * vec2[j]`.
 
     Raises:
@@ -44,13 +45,13 @@ def outer(input: Any, vec2: Any) -> Any:
 
 
 @composed(method=True, ragged="each")
-def ger(input: Any, vec2: Any) -> Any:
+def ger(input: Any, vec2: Any) -> Array:
     """Another name of `outer`."""
     return outer(input, vec2)
 
 
 @composed(method=True, ragged="each")
-def kron(input: Any, other: Any) -> Any:
+def kron(input: Any, other: Any) -> Array:
     """The Kronecker product: every element of `input` times the whole of `other`, laid out as a block tensor.
 
     >>> dynograd.kron(tensor([1, 2]), tensor([1, 10]))

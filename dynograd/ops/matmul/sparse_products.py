@@ -13,7 +13,7 @@ from dynograd.arrays import Array
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.arithmetic import conj
-from dynograd.ops.op import op
+from dynograd.ops.op import Gradients, op
 from dynograd.ops.row import Row
 
 __all__ = ["sparse_product", "sparse_sampled", "sparse_transposed_product"]
@@ -54,7 +54,7 @@ def sparse_product(values: Array, crow: Array, col: Array, dense: Array) -> Arra
 
 
 @sparse_product.backward
-def sparse_product_backward(g: Any, saved: Any) -> Any:
+def sparse_product_backward(g: Any, saved: Any) -> Gradients:
     values, crow, col, dense = saved.values, saved.crow, saved.col, saved.dense
     return (
         sparse_sampled(g, _conjugate(dense), crow, col) if saved.needs(0) else None,
@@ -65,7 +65,7 @@ def sparse_product_backward(g: Any, saved: Any) -> Any:
 
 
 @sparse_product.jvp
-def sparse_product_jvp(tangents: Any, saved: Any) -> Any:
+def sparse_product_jvp(tangents: Any, saved: Any) -> Array:
     return _either(
         tangents,
         lambda moved: sparse_product(moved, saved.crow, saved.col, saved.dense),
@@ -89,7 +89,7 @@ def sparse_transposed_product(values: Array, crow: Array, col: Array, dense: Arr
 
 
 @sparse_transposed_product.backward
-def sparse_transposed_product_backward(g: Any, saved: Any, columns: Any) -> Any:
+def sparse_transposed_product_backward(g: Any, saved: Any, columns: Any) -> Gradients:
     values, crow, col, dense = saved.values, saved.crow, saved.col, saved.dense
     return (
         sparse_sampled(_conjugate(dense), g, crow, col) if saved.needs(0) else None,
@@ -100,7 +100,7 @@ def sparse_transposed_product_backward(g: Any, saved: Any, columns: Any) -> Any:
 
 
 @sparse_transposed_product.jvp
-def sparse_transposed_product_jvp(tangents: Any, saved: Any, columns: Any) -> Any:
+def sparse_transposed_product_jvp(tangents: Any, saved: Any, columns: Any) -> Array:
     return _either(
         tangents,
         lambda moved: sparse_transposed_product(moved, saved.crow, saved.col, saved.dense, columns),
@@ -130,7 +130,7 @@ def sparse_sampled(input: Array, other: Array, crow: Array, col: Array) -> Array
 
 
 @sparse_sampled.backward
-def sparse_sampled_backward(g: Any, saved: Any) -> Any:
+def sparse_sampled_backward(g: Any, saved: Any) -> Gradients:
     input, other, crow, col = saved.input, saved.other, saved.crow, saved.col
     return (
         sparse_product(g, crow, col, _conjugate(other)) if saved.needs(0) else None,
@@ -141,7 +141,7 @@ def sparse_sampled_backward(g: Any, saved: Any) -> Any:
 
 
 @sparse_sampled.jvp
-def sparse_sampled_jvp(tangents: Any, saved: Any) -> Any:
+def sparse_sampled_jvp(tangents: Any, saved: Any) -> Array:
     one, two = tangents[0], tangents[1]
     parts = []
     if one is not None:
@@ -151,11 +151,11 @@ def sparse_sampled_jvp(tangents: Any, saved: Any) -> Any:
     return parts[0] if len(parts) == 1 else parts[0] + parts[1]
 
 
-def _either(tangents: Any, of_values: Any, of_dense: Any) -> Any:
+def _either(tangents: Any, of_values: Any, of_dense: Any) -> Array:
     """The sum of what moves with the values (argument 0) and with the dense matrix (argument 3)."""
     parts = [one(moved) for one, moved in ((of_values, tangents[0]), (of_dense, tangents[3])) if moved is not None]
     return parts[0] if len(parts) == 1 else parts[0] + parts[1]
 
 
-def _conjugate(input: Any) -> Any:
+def _conjugate(input: Any) -> Array:
     return conj(input) if getattr(input, "array", input).dtype.kind == "c" else input

@@ -15,7 +15,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.elementwise.exponentials import sqrt
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.norm.normalizations import by_channel, check_channels, group_normalized, scaled
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import check_floating, narrowed, widened
 from dynograd.ops.reduce.reductions import mean_dims
 from dynograd.ops.row import Row
@@ -49,7 +49,7 @@ def batch_normalized(
 
 
 @batch_normalized.fast_backward
-def batch_normalized_fast_backward(g: Any, saved: Any, training: Any, eps: Any) -> Any:
+def batch_normalized_fast_backward(g: Any, saved: Any, training: Any, eps: Any) -> Gradients:
     backward = kernel("normalizations", "batch_norm_backward", g[0])
     found = backward(g[0], saved.input, saved.weight, saved.batch_mean, saved.rstd, training)
     return (*found, None, None)
@@ -58,7 +58,7 @@ def batch_normalized_fast_backward(g: Any, saved: Any, training: Any, eps: Any) 
 @batch_normalized.decomposition
 def batch_normalized_decomposition(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, eps: float
-) -> Any:
+) -> tuple[Array, Array, Array]:
     shape = (1, -1, *(1,) * (len(input.shape) - 2))
     wide = widened(input)
     dims = (0, *range(2, len(input.shape)))
@@ -92,7 +92,7 @@ def batch_norm(
     training: bool = False,
     momentum: float = 0.1,
     eps: float = 1e-5,
-) -> Any:
+) -> Array:
     """Each channel with mean 0 and variance 1, times `weight` plus `bias`.
 
     Args:
@@ -153,7 +153,7 @@ def instance_norm(
     use_input_stats: bool = True,
     momentum: float = 0.1,
     eps: float = 1e-5,
-) -> Any:
+) -> Array:
     """Each channel of each example with mean 0 and variance 1, times `weight` plus `bias`.
 
     Args:
@@ -206,7 +206,7 @@ def _check_running(who: str, mean: Any, var: Any) -> None:
         )
 
 
-def _by_running(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, eps: float) -> Any:
+def _by_running(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, eps: float) -> Array:
     """Normalised by given statistics; through other ops where somebody wants their gradient."""
     wanted = getattr(running_mean, "requires_grad", False) or getattr(running_var, "requires_grad", False)
     normalize = batch_normalized_decomposition if wanted else batch_normalized

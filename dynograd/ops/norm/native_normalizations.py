@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from dynograd.arrays import Array
 from dynograd.errors import ShapeError
 from dynograd.ops.elementwise.exponentials import rsqrt
 from dynograd.ops.layout.views import reshaped
@@ -18,7 +19,7 @@ __all__ = ["native_batch_norm", "native_group_norm", "native_layer_norm"]
 
 
 @composed(out=None)
-def native_layer_norm(input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+def native_layer_norm(input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> tuple[Array, ...]:
     """(`layer_norm` of `input`, means, 1 / root of variance + eps), the last two with dims of size 1 in place of the normalised ones.
 
     >>> out, mean, rstd = dynograd.native_layer_norm(tensor([[1.0, 3.0]]), (2,), None, None, 0.0)
@@ -31,7 +32,9 @@ def native_layer_norm(input: Any, normalized_shape: Any, weight: Any, bias: Any,
 
 
 @composed(out=None)
-def native_group_norm(input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float) -> Any:
+def native_group_norm(
+    input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float
+) -> tuple[Array, ...]:
     """(`group_norm` of `input` (N, C, *), means (N, group), 1 / root of variance + eps (N, group)).
 
     >>> out, mean, rstd = dynograd.native_group_norm(tensor([[[1.0, 3.0]]]), None, None, 1, 1, 2, 1, 0.0)
@@ -55,7 +58,7 @@ def native_group_norm(input: Any, weight: Any, bias: Any, N: int, C: int, HxW: i
 @composed()
 def native_batch_norm(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
-) -> Any:
+) -> tuple[Array, ...]:
     """(`batch_norm` of `input` (N, C, *), means (C,), 1 / root of variance + eps (C,)); the last two are empty when not training.
 
     >>> out, mean, rstd = dynograd.native_batch_norm(tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 0.0)

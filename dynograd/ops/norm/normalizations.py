@@ -18,7 +18,7 @@ from dynograd.ops.elementwise.exponentials import sqrt
 from dynograd.ops.image.poolings import average
 from dynograd.ops.layout.paddings import pad_constant
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import check_floating, narrowed, widened
 from dynograd.ops.reduce.reductions import mean_dims
 from dynograd.ops.row import Row
@@ -39,13 +39,13 @@ def layer_normalized(input: Array, weight: Array | None, bias: Array | None, ran
 
 
 @layer_normalized.fast_backward
-def layer_normalized_fast_backward(g: Any, saved: Any, rank: Any, eps: Any) -> Any:
+def layer_normalized_fast_backward(g: Any, saved: Any, rank: Any, eps: Any) -> Gradients:
     backward = kernel("normalizations", "layer_norm_backward", g)
     return backward(g, saved.input, saved.mean, saved.rstd, saved.weight, rank)
 
 
 @layer_normalized.decomposition
-def layer_normalized_decomposition(input: Any, weight: Any, bias: Any, rank: int, eps: float) -> Any:
+def layer_normalized_decomposition(input: Any, weight: Any, bias: Any, rank: int, eps: float) -> Array:
     dims = tuple(range(len(input.shape) - rank, len(input.shape)))
     wide = widened(input)
     centered = wide - mean_dims(wide, dims, True)
@@ -61,7 +61,7 @@ def layer_norm(
     bias: Any = None,
     eps: float = 1e-5,
     cudnn_enable: bool = True,
-) -> Any:
+) -> Array:
     """`input` with mean 0 and variance 1 over its last dims, times `weight` plus `bias`.
 
     (input - mean) / sqrt(variance + eps), with the biased variance.
@@ -89,12 +89,12 @@ def root_normalized(input: Array, weight: Array | None, rank: int, eps: float) -
 
 
 @root_normalized.fast_backward
-def root_normalized_fast_backward(g: Any, saved: Any, rank: Any, eps: Any) -> Any:
+def root_normalized_fast_backward(g: Any, saved: Any, rank: Any, eps: Any) -> Gradients:
     return kernel("rms_norms", "rms_norm_backward", g)(g, saved.input, saved.weight, saved.scale, rank)
 
 
 @root_normalized.decomposition
-def root_normalized_decomposition(input: Any, weight: Any, rank: int, eps: float) -> Any:
+def root_normalized_decomposition(input: Any, weight: Any, rank: int, eps: float) -> Array:
     dims = tuple(range(len(input.shape) - rank, len(input.shape)))
     wide = widened(input)
     out = wide / sqrt(mean_dims(wide * wide, dims, True) + eps)
@@ -102,7 +102,7 @@ def root_normalized_decomposition(input: Any, weight: Any, rank: int, eps: float
 
 
 @composed(covers="rms_norm")
-def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Array:
     """`input` divided by the root of its mean square over its last dims, times `weight`.
 
     Args:
@@ -160,13 +160,13 @@ def group_normalized(input: Array, weight: Array | None, bias: Array | None, gro
 
 
 @group_normalized.fast_backward
-def group_normalized_fast_backward(g: Any, saved: Any, groups: Any, eps: Any) -> Any:
+def group_normalized_fast_backward(g: Any, saved: Any, groups: Any, eps: Any) -> Gradients:
     backward = kernel("normalizations", "group_norm_backward", g)
     return backward(g, saved.input, saved.mean, saved.rstd, saved.weight, groups)
 
 
 @group_normalized.decomposition
-def group_normalized_decomposition(input: Any, weight: Any, bias: Any, groups: int, eps: float) -> Any:
+def group_normalized_decomposition(input: Any, weight: Any, bias: Any, groups: int, eps: float) -> Array:
     shape = tuple(input.shape)
     rows = reshaped(input, (shape[0] * groups, prod(shape[1:]) // groups))
     out = layer_normalized_decomposition(rows, None, None, 1, eps)
@@ -174,7 +174,7 @@ def group_normalized_decomposition(input: Any, weight: Any, bias: Any, groups: i
 
 
 @composed(covers="group_norm")
-def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Array:
     """Each group of channels of each example with mean 0 and variance 1, times `weight` plus `bias`.
 
     Args:
@@ -209,7 +209,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
 
 
 @composed(ragged="groups")
-def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Any:
+def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Array:
     """input / (k + alpha * mean of the squares of `size` neighbouring channels)^beta.
 
     Args:
@@ -249,13 +249,13 @@ def check_channels(who: str, shape: tuple[int, ...], **parameters: Any) -> None:
             )
 
 
-def scaled(out: Any, weight: Any, bias: Any) -> Any:
+def scaled(out: Any, weight: Any, bias: Any) -> Array:
     if weight is not None:
         out = out * weight
     return out if bias is None else out + bias
 
 
-def by_channel(out: Any, weight: Any, bias: Any) -> Any:
+def by_channel(out: Any, weight: Any, bias: Any) -> Array:
     """`out` (N, C, *) times and plus a number for each channel."""
     shape = (-1, *(1,) * (len(out.shape) - 2))
     weight = None if weight is None else reshaped(weight, shape)

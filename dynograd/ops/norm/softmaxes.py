@@ -13,7 +13,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.elementwise.exponentials import exp
 from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.reduce.reductions import sum_dims
 from dynograd.ops.row import Row
 
@@ -31,18 +31,18 @@ def softmax_over(input: Array, dim: int) -> Array:
 
 
 @softmax_over.backward
-def softmax_backward(g: Any, saved: Any, dim: Any) -> Any:
+def softmax_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     y = saved.output
     return (y * (g - sum_dims(y * g, (dim,), True)),)
 
 
 @softmax_over.fast_backward
-def softmax_fast_backward(g: Any, saved: Any, dim: Any) -> Any:
+def softmax_fast_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (kernel("softmaxes", "softmax_backward", g)(g, saved.output, dim),)
 
 
 @softmax_over.jvp
-def softmax_jvp(tangents: Any, saved: Any, dim: Any) -> Any:
+def softmax_jvp(tangents: Any, saved: Any, dim: Any) -> Array:
     y, way = saved.output, tangents[0]
     return y * (way - sum_dims(y * way, (dim,), True))
 
@@ -56,17 +56,17 @@ def log_softmax_over(input: Array, dim: int) -> Array:
 
 
 @log_softmax_over.backward
-def log_softmax_backward(g: Any, saved: Any, dim: Any) -> Any:
+def log_softmax_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (g - exp(saved.output) * sum_dims(g, (dim,), True),)
 
 
 @log_softmax_over.fast_backward
-def log_softmax_fast_backward(g: Any, saved: Any, dim: Any) -> Any:
+def log_softmax_fast_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (kernel("softmaxes", "log_softmax_backward", g)(g, saved.output, dim),)
 
 
 @log_softmax_over.jvp
-def log_softmax_jvp(tangents: Any, saved: Any, dim: Any) -> Any:
+def log_softmax_jvp(tangents: Any, saved: Any, dim: Any) -> Array:
     way = tangents[0]
     return way - sum_dims(exp(saved.output) * way, (dim,), True)
 
@@ -86,7 +86,7 @@ def _quick_softmax(compute: Any, input: Any, dim: Any, _stacklevel: Any, dtype: 
 
 @composed(covers="softmax", method=True)
 @shortcut(softmax_over, _quick_softmax, compute="softmaxes.softmax_forward")
-def softmax(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None) -> Any:
+def softmax(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None) -> Array:
     """`exp(input)`, scaled to sum to 1 along `dim`.
 
     A slice that is -inf throughout gives NaN, as in PyTorch.
@@ -108,7 +108,7 @@ def softmax(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None
 
 @composed(covers="log_softmax", method=True)
 @shortcut(log_softmax_over, _quick_softmax, compute="softmaxes.log_softmax_forward")
-def log_softmax(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None) -> Any:
+def log_softmax(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None) -> Array:
     """The logarithm of `softmax`, computed without overflow.
 
     Args:
@@ -124,7 +124,7 @@ def log_softmax(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = 
 
 
 @composed(out=None)
-def softmin(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None) -> Any:
+def softmin(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None) -> Array:
     """`softmax(-input)`: the smallest element gets most.
 
     >>> dynograd.nn.functional.softmin(tensor([0.0, 100.0]), dim=0)
@@ -133,7 +133,7 @@ def softmin(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None
     return _over_dim("softmin", softmax_over, -input, dim, _stacklevel, dtype)
 
 
-def _over_dim(who: str, over: Any, input: Any, dim: Any, stacklevel: Any, dtype: Any) -> Any:
+def _over_dim(who: str, over: Any, input: Any, dim: Any, stacklevel: Any, dtype: Any) -> Array:
     rank = len(input.shape)
     if type(stacklevel) is not int:  # dynograd.softmax(input, dim, dtype)
         dtype = stacklevel

@@ -15,7 +15,7 @@ from dynograd.ops.elementwise.exponentials import sigmoid, tanh
 from dynograd.ops.index.indexing import get_basic
 from dynograd.ops.layout.joins import joined
 from dynograd.ops.matmul.matmuls import linear
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.row import Row
 
 __all__ = ["gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"]
@@ -36,7 +36,7 @@ def lstm_step(input: Array, cell: Array) -> Array:
 
 
 @lstm_step.backward
-def lstm_step_backward(g: Any, saved: Any) -> Any:
+def lstm_step_backward(g: Any, saved: Any) -> Gradients:
     cell = saved.cell
     i, f, u, o = _blocks(saved.input, 4)
     i, f, u, o = sigmoid(i), sigmoid(f), tanh(u), sigmoid(o)
@@ -53,7 +53,7 @@ def lstm_step_backward(g: Any, saved: Any) -> Any:
 
 
 @lstm_step.fast_backward
-def lstm_step_fast_backward(g: Any, saved: Any) -> Any:
+def lstm_step_fast_backward(g: Any, saved: Any) -> Gradients:
     return kernel("cells", "lstm_step_backward", saved.cell)(*g, saved.active, saved.cell, saved.new_cell)
 
 
@@ -69,7 +69,7 @@ def gru_step(input: Array, other: Array, hidden: Array) -> Array:
 
 
 @gru_step.backward
-def gru_step_backward(g: Any, saved: Any) -> Any:
+def gru_step_backward(g: Any, saved: Any) -> Gradients:
     hidden = saved.hidden
     x_r, x_z, x_n = _blocks(saved.input, 3)
     h_r, h_z, h_n = _blocks(saved.other, 3)
@@ -83,7 +83,7 @@ def gru_step_backward(g: Any, saved: Any) -> Any:
 
 
 @gru_step.fast_backward
-def gru_step_fast_backward(g: Any, saved: Any) -> Any:
+def gru_step_fast_backward(g: Any, saved: Any) -> Gradients:
     return kernel("cells", "gru_step_backward", saved.hidden)(g, saved.active, saved.other, saved.hidden)
 
 
@@ -101,7 +101,7 @@ def _blocks(gates: Any, count: int) -> list[Any]:
 
 
 @composed(cast="lower")
-def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> tuple[Array, ...]:
     """One step of an LSTM: (h', c') from `input` (B, I) and `hx` = (h, c), each (B, H); see `lstm_layer`.
 
     >>> states = dynograd.zeros(1, 2), dynograd.ones(1, 2)
@@ -115,7 +115,7 @@ def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh:
 
 
 @composed(cast="lower")
-def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Array:
     """One step of a GRU: h' (B, H) from `input` (B, I) and `hx` (B, H); see `gru_layer`.
 
     >>> dynograd.gru_cell(dynograd.ones(1, 3), dynograd.ones(1, 2), dynograd.zeros(6, 3), dynograd.zeros(6, 2))
@@ -126,7 +126,7 @@ def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: 
 
 
 @composed(cast="lower")
-def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Array:
     """One step of an Elman network: tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh).
 
     >>> dynograd.rnn_tanh_cell(dynograd.ones(1, 1), dynograd.zeros(1, 1), dynograd.ones(1, 1), dynograd.ones(1, 1))
@@ -137,7 +137,7 @@ def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b
 
 
 @composed(cast="lower")
-def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Array:
     """One step of an Elman network with relu: relu(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh).
 
     >>> dynograd.rnn_relu_cell(dynograd.ones(1, 1), dynograd.zeros(1, 1), dynograd.ones(1, 1), dynograd.ones(1, 1))

@@ -20,7 +20,7 @@ from dynograd.ops.index.indexing import get_advanced, get_basic
 from dynograd.ops.layout.joins import joined, stack
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.matmul.matmuls import linear
-from dynograd.ops.op import op
+from dynograd.ops.op import Gradients, op
 from dynograd.ops.recurrent.cells import gru_step, lstm_step
 from dynograd.ops.row import Row
 
@@ -83,7 +83,7 @@ def lstm_layer(
 
 
 @lstm_layer.fast_backward
-def lstm_fast_backward(g: Any, saved: Any, reverse: Any, ragged: Any) -> Any:
+def lstm_fast_backward(g: Any, saved: Any, reverse: Any, ragged: Any) -> Gradients:
     arrays = saved.input, saved.h_0, saved.c_0, saved.weight_ih, saved.weight_hh
     found = kernel("recurrent", "lstm_backward", saved.input)(*g, *arrays, saved.reserve, saved.needs(0))
     return (*found, None)
@@ -101,7 +101,7 @@ def lstm_decomposition(
     lengths: Any = None,
     reverse: bool = False,
     ragged: bool = False,
-) -> Any:
+) -> tuple[Array, ...]:
     def step(gates: Any, states: tuple) -> tuple:
         return tuple(lstm_step(gates + linear(states[0], weight_hh, bias_hh), states[1]))
 
@@ -120,7 +120,7 @@ def projected_lstm(
     lengths: Any = None,
     reverse: bool = False,
     ragged: bool = False,
-) -> Any:
+) -> tuple[Array, ...]:
     """`lstm_layer` whose hidden state (B, P) is `(o * tanh(c)) @ weight_hr.T`, step by step; h_0 (B, P), weight_hh (4 H, P).
 
     Source: Sak et al., Long short-term memory based recurrent neural network architectures, 2014 (arXiv:1402.1128).
@@ -173,7 +173,7 @@ def gru_layer(
 
 
 @gru_layer.fast_backward
-def gru_fast_backward(g: Any, saved: Any, reverse: Any, ragged: Any) -> Any:
+def gru_fast_backward(g: Any, saved: Any, reverse: Any, ragged: Any) -> Gradients:
     arrays = saved.input, saved.h_0, saved.weight_ih, saved.weight_hh
     return (*kernel("recurrent", "gru_backward", saved.input)(*g, *arrays, saved.reserve, saved.needs(0)), None)
 
@@ -189,7 +189,7 @@ def gru_decomposition(
     lengths: Any = None,
     reverse: bool = False,
     ragged: bool = False,
-) -> Any:
+) -> tuple[Array, ...]:
     def step(gates: Any, states: tuple) -> tuple:
         return (gru_step(gates, linear(states[0], weight_hh, bias_hh), states[0]),)
 
@@ -240,7 +240,7 @@ def rnn_layer(
 
 
 @rnn_layer.fast_backward
-def rnn_fast_backward(g: Any, saved: Any, nonlinearity: Any, reverse: Any, ragged: Any) -> Any:
+def rnn_fast_backward(g: Any, saved: Any, nonlinearity: Any, reverse: Any, ragged: Any) -> Gradients:
     arrays = saved.input, saved.h_0, saved.weight_ih, saved.weight_hh
     return (*kernel("recurrent", "rnn_backward", saved.input)(*g, *arrays, saved.reserve, saved.needs(0)), None)
 
@@ -257,7 +257,7 @@ def rnn_decomposition(
     nonlinearity: str = "tanh",
     reverse: bool = False,
     ragged: bool = False,
-) -> Any:
+) -> tuple[Array, ...]:
     bend = tanh if nonlinearity == "tanh" else relu
 
     def step(gates: Any, states: tuple) -> tuple:
@@ -269,14 +269,14 @@ def rnn_decomposition(
 # --- the layers, step by step ------------------------------------------------------------------------------------------------
 
 
-def _projected(input: Any, weight: Any, bias: Any, lengths: Any) -> Any:
+def _projected(input: Any, weight: Any, bias: Any, lengths: Any) -> Array:
     """All inputs through `weight`; what lies beyond a row's length counts as 0, whatever it is."""
     if lengths is not None and input.ndim == 3:
         input = choose(_alive(lengths, input.shape[0]), input, 0.0)
     return linear(input, weight, bias)
 
 
-def _alive(lengths: Any, steps: int) -> Any:
+def _alive(lengths: Any, steps: int) -> Array:
     """(T, B, 1): whether a row still runs in a step."""
     array = getattr(lengths, "array", lengths)
     if not has_values(lengths):
@@ -311,7 +311,7 @@ def _unrolled_ragged(step: Any, gates: Any, states: tuple, lengths: Any, reverse
     array = getattr(lengths, "array", lengths)
     order, back, tokens, tokens_back, longest_first = kernel("recurrent_packing", "ragged_places", array)(array)
 
-    def taken(x: Any, places: Any) -> Any:
+    def taken(x: Any, places: Any) -> Array:
         return get_advanced(x, [places], (0,))
 
     sorted_states = tuple([taken(one, order) for one in states])
@@ -343,11 +343,11 @@ def _unrolled_packed(step: Any, gates: Any, states: tuple, lengths: Any, reverse
     return (output, *finals)
 
 
-def _rows(x: Any, start: int, stop: int) -> Any:
+def _rows(x: Any, start: int, stop: int) -> Array:
     return get_basic(x, (slice(start, stop),))
 
 
-def _joined_rows(parts: list[Any]) -> Any:
+def _joined_rows(parts: list[Any]) -> Array:
     return joined(parts, 0)
 
 

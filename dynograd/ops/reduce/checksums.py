@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.ops.elementwise.bits import bitwise_xor
@@ -19,7 +20,7 @@ __all__ = ["hash_tensor"]
 
 
 @composed(method=True)
-def hash_tensor(input: Any, dim: Any = None, *, keepdim: bool = False, mode: int = 0) -> Any:
+def hash_tensor(input: Any, dim: Any = None, *, keepdim: bool = False, mode: int = 0) -> Array:
     """The exclusive or of the bits of all elements over `dim`, each as float64 or int64: equal for equal elements in any order.
 
     Raises:

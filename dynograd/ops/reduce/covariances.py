@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.shapes import whole_number
 from dynograd.base.values import differs_by_example
@@ -22,7 +23,7 @@ __all__ = ["corrcoef", "cov"]
 
 
 @composed(method=True, out=None, ragged="each")
-def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Array:
     """The covariance matrix of variables (rows) over observations (columns); of one variable its variance.
 
     Args:
@@ -63,7 +64,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     return reshaped(found, ()) if tuple(found.shape) == (1, 1) else found
 
 
-def _weights(count: int, fweights: Any, aweights: Any) -> Any:
+def _weights(count: int, fweights: Any, aweights: Any) -> Array | None:
     """The product of the weights given, checked; None when there are none."""
     for name, one, whole in (("fweights", fweights, True), ("aweights", aweights, False)):
         if one is None:
@@ -89,7 +90,7 @@ def _weights(count: int, fweights: Any, aweights: Any) -> Any:
 
 
 @composed(method=True, out=None, ragged="each")
-def corrcoef(input: Any) -> Any:
+def corrcoef(input: Any) -> Array:
     """Pearson's correlation coefficients of variables (rows) over observations (columns), between -1 and 1.
 
     >>> dynograd.corrcoef(tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dynograd.arrays import ndarray
+from dynograd.arrays import Array, ndarray
 from dynograd.kernels import kernel
 
 __all__ = ["DeferredSum", "deferred"]
@@ -29,7 +29,7 @@ class DeferredSum:
         self.key, self.make, self.total = key, make, None
         self.parts, self.waiting = [(rows, others)], len(rows)
 
-    def plus_gradient(self, other: Any) -> Any:
+    def plus_gradient(self, other: Any) -> DeferredSum | Array:
         if type(other) is DeferredSum:
             if other.key == self.key and other.total is None:
                 self.parts += other.parts
@@ -47,12 +47,12 @@ class DeferredSum:
         kernel("gradients", "add_into", held)(held, other)
         return held
 
-    def so_far(self) -> Any:
+    def so_far(self) -> Array:
         """The sum as it is now; what it was made of may change from here on."""
         self._settle()
         return self.total
 
-    def dense(self) -> Any:
+    def dense(self) -> Array:
         """The sum as an array that nobody else has; the object is empty then."""
         self._settle()
         made, self.total = self.total, None
@@ -76,7 +76,7 @@ class DeferredSum:
 
 def deferred(
     saved: Any, place: int, rows: Any, others: Any, size: int, key: Any, make: Callable[[Any, Any], Any]
-) -> Any:
+) -> DeferredSum | None:
     """A DeferredSum, where the gradient at `place` goes to a leaf that takes it and the call has few rows; else None."""
     if type(rows) is not ndarray or type(others) is not ndarray or len(rows) > FEW or size < LEAST:
         return None

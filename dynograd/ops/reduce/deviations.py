@@ -9,7 +9,7 @@ from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.errors import DtypeError, user_level
 from dynograd.kernels import kernel
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.reduce.norms import absolute_power
 from dynograd.ops.reduce.reductions import count_of, kept, mean_dims, reduced_dims
 
@@ -33,17 +33,17 @@ def std_dims(input: Array, dim: Any, correction: float, keepdim: bool) -> Array:
 
 
 @var_dims.backward
-def var_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) -> Any:
+def var_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) -> Gradients:
     return (_through_distance(g + g, saved.input, dim, correction, keepdim),)
 
 
 @std_dims.backward
-def std_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) -> Any:
+def std_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) -> Gradients:
     return (_through_distance(g * absolute_power(saved.output, -1), saved.input, dim, correction, keepdim),)
 
 
 @var_dims.fast_backward
-def var_fast_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) -> Any:
+def var_fast_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) -> Gradients:
     x = saved.input
     freedom = count_of(x.shape, dim) - correction
     if freedom > 0:
@@ -54,7 +54,7 @@ def var_fast_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: An
 
 
 @std_dims.fast_backward
-def std_fast_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) -> Any:
+def std_fast_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: Any) -> Gradients:
     x = saved.input
     scaled = g * absolute_power(saved.output, -1)
     freedom = count_of(x.shape, dim) - correction
@@ -65,7 +65,7 @@ def std_fast_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: An
     return (_through_distance(scaled, x, dim, correction, keepdim),)
 
 
-def _through_distance(g: Any, x: Any, dim: Any, correction: float, keepdim: bool) -> Any:
+def _through_distance(g: Any, x: Any, dim: Any, correction: float, keepdim: bool) -> Array:
     """g times the distance of x from its mean, over the degrees of freedom."""
     shape = tuple(x.shape)
     freedom = count_of(shape, dim) - correction
@@ -106,7 +106,7 @@ def var(
     correction: float | None = None,
     axis: Any = None,
     keepdims: bool | None = None,
-) -> Any:
+) -> Array:
     """The variance over `dim`: squared distances from the mean, summed, over (number of elements - correction).
 
     Args:
@@ -133,7 +133,7 @@ def std(
     correction: float | None = None,
     axis: Any = None,
     keepdims: bool | None = None,
-) -> Any:
+) -> Array:
     """The standard deviation over `dim`, the root of `var`, with its arguments. Where it is 0, so is the gradient.
 
     >>> dynograd.std(tensor([[1.0, 3.0], [2.0, 2.0]]), dim=1)
@@ -145,7 +145,7 @@ def std(
 @composed(out=None)
 def var_mean(
     input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
-) -> Any:
+) -> tuple[Array, Array]:
     """The variance and the mean over `dim`; arguments as in `var`.
 
     >>> dynograd.var_mean(tensor([1.0, 2.0, 3.0, 4.0]))
@@ -158,7 +158,7 @@ def var_mean(
 @composed(out=None)
 def std_mean(
     input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
-) -> Any:
+) -> tuple[Array, Array]:
     """The standard deviation and the mean over `dim`; arguments as in `var`.
 
     >>> dynograd.std_mean(tensor([1.0, 2.0, 3.0, 4.0]))

@@ -17,7 +17,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.elementwise.arithmetic import maximum, minimum
 from dynograd.ops.index.scatters import gathered, spread
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.reduce.reductions import kept, reduced_dims
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
@@ -40,7 +40,7 @@ def amin_dims(input: Array, dim: Any, keepdim: bool) -> Array:
 
 @amax_dims.backward
 @amin_dims.backward
-def amax_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def amax_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     x = saved.input
     return (kept(g, tuple(x.shape), dim, keepdim) * tie_shares(x, saved.output, dim, keepdim),)
 
@@ -68,7 +68,7 @@ def _quick_amax(compute: Any, input: Any, dim: Any, keepdim: Any, axis: Any, kee
 
 @composed(covers="amax", method=True)
 @shortcut(amax_dims, _quick_amax, compute="extremes.amax")
-def amax(input: Any, dim: Any = (), keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
+def amax(input: Any, dim: Any = (), keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Array:
     """The largest element over `dim` (an int or several; () for all). Elements that tie share the gradient evenly.
 
     Raises:
@@ -83,7 +83,7 @@ def amax(input: Any, dim: Any = (), keepdim: bool = False, *, axis: Any = None, 
 
 @composed(covers="amin", method=True)
 @shortcut(amin_dims, _quick_amax, compute="extremes.amin")
-def amin(input: Any, dim: Any = (), keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
+def amin(input: Any, dim: Any = (), keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Array:
     """The smallest element over `dim` (an int or several; () for all). Elements that tie share the gradient evenly.
 
     Raises:
@@ -100,7 +100,7 @@ aminmax_result = namedtuple("aminmax", "min max")  # type: ignore[name-match]
 
 
 @composed(method=True, out="exact")
-def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
+def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> aminmax_result:
     """The smallest and the largest element, of all or over one `dim`, as (min, max).
 
     >>> dynograd.aminmax(tensor([3.0, 1.0, 2.0]))
@@ -110,7 +110,7 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any
     return aminmax_result(amin_dims(input, dims, keepdim), amax_dims(input, dims, keepdim))
 
 
-def _nonempty_dims(who: str, input: Any, dim: Any) -> Any:
+def _nonempty_dims(who: str, input: Any, dim: Any) -> int | tuple[int, ...] | None:
     """The dims of a reduction that has no result for an empty row: None for all of them, else an int or a tuple."""
     shape = tuple(input.shape)
     if dim is None or dim == ():
@@ -121,7 +121,7 @@ def _nonempty_dims(who: str, input: Any, dim: Any) -> Any:
             )
         return None
     dims = reduced_dims(who, dim, len(shape))
-    for place in (dims,) if type(dims) is int else dims:
+    for place in (dims,) if isinstance(dims, int) else dims:
         if shape[place] == 0:
             raise DimError(
                 f"{who}: Expected reduction dim {place} to have non-zero size, got shape {shape}. There is nothing to choose from."
@@ -132,7 +132,7 @@ def _nonempty_dims(who: str, input: Any, dim: Any) -> Any:
 # --- over one dim, with the index ----------------------------------------------------------------------------------------
 
 
-def picked(input: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bool) -> Any:
+def picked(input: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bool) -> Array:
     """The element of each row along `dim` at `index`, which a reduction over `dim` of `shape` gave."""
     if not shape:
         return input * 1
@@ -140,7 +140,7 @@ def picked(input: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bo
     return found if keepdim else reshaped(found, (*shape[:dim], *shape[dim + 1 :]))
 
 
-def put_back(g: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bool) -> Any:
+def put_back(g: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bool) -> Array:
     """The transpose of `picked`: the gradient of each result at the element that it came from."""
     if not shape:
         return g
@@ -148,26 +148,26 @@ def put_back(g: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bool
 
 
 @op(name="max", outputs="values indices", saves="input.shape output.indices", tensors="input", uneven=True)
-def max_along(input: Array, dim: int, keepdim: bool) -> Any:
+def max_along(input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The largest along `dim`, and where the first such is."""
     return kernel("extremes", "max_along", input)(input, dim, keepdim)
 
 
 @op(name="min", outputs="values indices", saves="input.shape output.indices", tensors="input", uneven=True)
-def min_along(input: Array, dim: int, keepdim: bool) -> Any:
+def min_along(input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The smallest along `dim`, and where the first such is."""
     return kernel("extremes", "min_along", input)(input, dim, keepdim)
 
 
 @max_along.backward
 @min_along.backward
-def max_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def max_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     return (put_back(g[0], saved.output[1], saved.input_shape, dim, keepdim),)
 
 
 @max_along.jvp
 @min_along.jvp
-def max_jvp(tangents: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def max_jvp(tangents: Any, saved: Any, dim: Any, keepdim: Any) -> tuple[Array, None]:
     return picked(tangents[0], saved.output[1], saved.input_shape, dim, keepdim), None
 
 
@@ -219,7 +219,7 @@ def max(
     other: Any = None,
     axis: Any = None,
     keepdims: bool | None = None,
-) -> Any:
+) -> Array | tuple[Array, Array]:
     """The largest element; with `dim`, (values, indices) along it; with a tensor `other`, the larger of each pair.
 
     NaN wins. The index is that of the first of several equals, and gets the gradient; the form over all elements shares it evenly.
@@ -248,7 +248,7 @@ def min(
     other: Any = None,
     axis: Any = None,
     keepdims: bool | None = None,
-) -> Any:
+) -> Array | tuple[Array, Array]:
     """The smallest element; with `dim`, (values, indices) along it; with a tensor `other`, the smaller of each pair.
 
     As `max`, with NaN winning too.
@@ -259,7 +259,9 @@ def min(
     return _max_or_min("min", (min_along, amin_dims, minimum), input, dim, keepdim, other, axis, keepdims)
 
 
-def _max_or_min(who: str, forms: Any, input: Any, dim: Any, keepdim: bool, other: Any, axis: Any, keepdims: Any) -> Any:
+def _max_or_min(
+    who: str, forms: Any, input: Any, dim: Any, keepdim: bool, other: Any, axis: Any, keepdims: Any
+) -> Array | tuple[Array, Array]:
     dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
     along, over_all, pairwise = forms
     if hasattr(dim, "shape") and not isinstance(dim, int):
@@ -317,7 +319,7 @@ def _quick_argmax(compute: Any, input: Any, dim: Any, keepdim: Any, axis: Any, k
 @shortcut(argmax_along, _quick_argmax, compute="extremes.argmax")
 def argmax(
     input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None
-) -> Any:
+) -> Array:
     """The index of the largest element along `dim`, or in the flattened tensor; of several equals the first, NaN before all.
 
     >>> dynograd.argmax(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
@@ -331,7 +333,7 @@ def argmax(
 @shortcut(argmin_along, _quick_argmax, compute="extremes.argmin")
 def argmin(
     input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None
-) -> Any:
+) -> Array:
     """The index of the smallest element along `dim`, or in the flattened tensor; of several equals the first, NaN before all.
 
     >>> dynograd.argmin(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)

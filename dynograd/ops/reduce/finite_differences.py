@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.shapes import normalize_dim
 from dynograd.errors import ShapeError
@@ -16,7 +17,7 @@ __all__ = ["gradient"]
 
 
 @composed(out=None)
-def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> Any:
+def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple[Array, ...]:
     """Estimates the derivative of a sampled function along each dim by second-order differences of neighbours.
 
     Args:
@@ -64,10 +65,10 @@ def _is_coordinates(spacing: Any) -> bool:
     return hasattr(spacing, "shape") and len(spacing.shape) > 0
 
 
-def _derivative(values: Any, dim: int, spacing: Any, edge_order: int) -> Any:
+def _derivative(values: Any, dim: int, spacing: Any, edge_order: int) -> Array:
     count = values.shape[dim]
 
-    def at(start: int, length: int) -> Any:
+    def at(start: int, length: int) -> Array:
         return narrow(values, dim, start, length)
 
     if _is_coordinates(spacing):
@@ -78,7 +79,7 @@ def _derivative(values: Any, dim: int, spacing: Any, edge_order: int) -> Any:
     else:
         steps = None
 
-    def step(start: int, length: int) -> Any:
+    def step(start: int, length: int) -> Array | float:
         return spacing if steps is None else narrow(steps, 0, start, length)
 
     if count > 2:

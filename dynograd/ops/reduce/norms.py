@@ -16,7 +16,7 @@ from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.views import permuted, reshaped
 from dynograd.ops.linalg.triangles import triu_indices
 from dynograd.ops.matmul.matmuls import matmul
-from dynograd.ops.op import composed, op, registry, shortcut
+from dynograd.ops.op import Gradients, composed, op, registry, shortcut
 from dynograd.ops.reduce.extremes import tie_shares
 from dynograd.ops.reduce.reductions import kept, reduced_dims, sum_dims
 
@@ -30,7 +30,7 @@ def norm_dims(input: Array, p: float, dim: Any, keepdim: bool) -> Array:
 
 
 @norm_dims.backward
-def norm_backward(g: Any, saved: Any, p: Any, dim: Any, keepdim: Any) -> Any:
+def norm_backward(g: Any, saved: Any, p: Any, dim: Any, keepdim: Any) -> Gradients:
     x, y = saved.input, saved.output
     shape = tuple(x.shape)
     if p == 0:
@@ -50,7 +50,7 @@ def absolute_power(input: Array, exponent: float) -> Array:
 
 
 @absolute_power.backward
-def absolute_power_backward(g: Any, saved: Any, exponent: Any) -> Any:
+def absolute_power_backward(g: Any, saved: Any, exponent: Any) -> Gradients:
     return (g * exponent * signed_power(saved.input, exponent - 1),)
 
 
@@ -61,7 +61,7 @@ def signed_power(input: Array, exponent: float) -> Array:
 
 
 @signed_power.backward
-def signed_power_backward(g: Any, saved: Any, exponent: Any) -> Any:
+def signed_power_backward(g: Any, saved: Any, exponent: Any) -> Gradients:
     x = saved.input
     if getattr(x, "array", x).dtype.kind != "c":
         return (g * exponent * absolute_power(x, exponent - 1),)
@@ -72,7 +72,7 @@ def signed_power_backward(g: Any, saved: Any, exponent: Any) -> Any:
 
 def vector_norm(
     input: Any, p: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None, who: str = "norm"
-) -> Any:
+) -> Array:
     """The p-norm over `dim` as one vector; `who` asks."""
     if dtype is not None:
         input = convert(input, dtypes.as_dtype(dtype))
@@ -85,7 +85,7 @@ def vector_norm(
     shape = tuple(input.shape)
     dims = None if dim is None else reduced_dims(who, dim, len(shape))
     if p < 0 or p == inf:
-        sizes = shape if dims is None else [shape[place] for place in ((dims,) if type(dims) is int else dims)]
+        sizes = shape if dims is None else [shape[place] for place in ((dims,) if isinstance(dims, int) else dims)]
         if 0 in sizes:
             raise ShapeError(
                 f"{who}: cannot compute the {p} norm on an empty tensor (shape {shape}, dim {dim}): it has no identity."
@@ -108,7 +108,7 @@ def _quick_norm(compute: Any, input: Any, p: Any, dim: Any, keepdim: Any, dtype:
 
 @composed(method=True, uneven=True)
 @shortcut(norm_dims, _quick_norm, compute="norms.vector_norm_forward")
-def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Array:
     """The p-norm of all elements, or over `dim` (an int or several), taken as one vector.
 
     Args:
@@ -134,7 +134,7 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dty
 
 
 @composed(method=True, out=None, tensors="input other", cast={"cuda": "wide"})
-def dist(input: Any, other: Any, p: float = 2) -> Any:
+def dist(input: Any, other: Any, p: float = 2) -> Array:
     """The p-norm of `input - other`, which broadcast.
 
     >>> dynograd.dist(tensor([1.0, 1.0]), tensor([4.0, 5.0]))
@@ -166,7 +166,7 @@ def renorm(input: Array, p: float, dim: int, maxnorm: float) -> Array:
 
 
 @renorm.decomposition
-def renorm_by_parts(input: Any, p: float, dim: int, maxnorm: float) -> Any:
+def renorm_by_parts(input: Any, p: float, dim: int, maxnorm: float) -> Array:
     sizes = norm_dims(input, p, _other_dims("renorm", dim, len(input.shape)), True)
     return input * where(sizes > maxnorm, maxnorm / (sizes + 1e-7), 1.0)  # also of NaN, as it is
 
@@ -198,7 +198,7 @@ def _quick_cdist(compute: Any, x1: Any, x2: Any, p: Any, compute_mode: Any) -> o
 
 @composed(out=None, cast="wide")
 @shortcut(None, _quick_cdist, compute="norms.distances", beside="x1 x2")
-def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = _IF_NECESSARY) -> Any:
+def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = _IF_NECESSARY) -> Array:
     """The p-norm distance between each row of `x1` and each row of `x2`.
 
     Args:
@@ -238,7 +238,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = _IF_NECES
 
 
 @composed(out=None, functional=True, ragged="each")
-def pdist(input: Any, p: float = 2.0) -> Any:
+def pdist(input: Any, p: float = 2.0) -> Array:
     """The p-norm distance between every two rows of `input`: rows 0 and 1, 0 and 2, ..., the last two.
 
     Args:
@@ -258,7 +258,7 @@ def pdist(input: Any, p: float = 2.0) -> Any:
     return vector_norm(input[rows] - input[columns], p, -1, who="pdist")
 
 
-def _euclidean_by_product(x1: Any, x2: Any) -> Any:
+def _euclidean_by_product(x1: Any, x2: Any) -> Array:
     rank = len(x2.shape)
     squares1 = sum_dims(x1 * x1, len(x1.shape) - 1, True)
     squares2 = reshaped(sum_dims(x2 * x2, rank - 1, False), (*x2.shape[:-2], 1, x2.shape[-2]))

@@ -16,7 +16,7 @@ from dynograd.ops.index.sorting import sort
 from dynograd.ops.layout.broadcasting import stretch
 from dynograd.ops.layout.transposes import movedim
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.reduce.extremes import picked, put_back, tie_shares
 from dynograd.ops.reduce.reductions import not_nan, sum_dims
 
@@ -27,18 +27,18 @@ __all__ = ["median", "mode", "nanmedian", "nanquantile", "quantile"]
 
 
 @op(name="median", outputs="values indices", saves="input.shape output.indices")
-def median_along(input: Array, dim: int, keepdim: bool, ignore_nan: bool) -> Any:
+def median_along(input: Array, dim: int, keepdim: bool, ignore_nan: bool) -> tuple[Array, Array]:
     """The lower median along `dim`, and where the first such element is."""
     return kernel("quantiles", "median", input)(input, dim, keepdim, ignore_nan)
 
 
 @median_along.backward
-def median_backward(g: Any, saved: Any, dim: Any, keepdim: Any, ignore_nan: Any) -> Any:
+def median_backward(g: Any, saved: Any, dim: Any, keepdim: Any, ignore_nan: Any) -> Gradients:
     return (put_back(g[0], saved.output[1], saved.input_shape, dim, keepdim),)
 
 
 @median_along.jvp
-def median_jvp(tangents: Any, saved: Any, dim: Any, keepdim: Any, ignore_nan: Any) -> Any:
+def median_jvp(tangents: Any, saved: Any, dim: Any, keepdim: Any, ignore_nan: Any) -> tuple[Array, None]:
     return picked(tangents[0], saved.output[1], saved.input_shape, dim, keepdim), None
 
 
@@ -49,7 +49,7 @@ def median_of_all(input: Array, ignore_nan: bool) -> Array:
 
 
 @median_of_all.backward
-def median_of_all_backward(g: Any, saved: Any, ignore_nan: Any) -> Any:
+def median_of_all_backward(g: Any, saved: Any, ignore_nan: Any) -> Gradients:
     return (g * tie_shares(saved.input, saved.output, None, False),)
 
 
@@ -61,7 +61,7 @@ def _quick_median(compute: Any, input: Any, dim: Any, keepdim: Any) -> tuple | N
 
 @composed(covers="median", method=True)
 @shortcut(median_of_all, _quick_median, compute="quantiles.median_of_all")
-def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Array | tuple[Array, Array]:
     """The median of all elements, or along `dim` as (values, indices). Of two in the middle, the lower; NaN wins.
 
     >>> dynograd.median(tensor([1.0, 5.0, 2.0, 4.0]))
@@ -73,7 +73,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 
 
 @composed(method=True)
-def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Array | tuple[Array, Array]:
     """The median of the elements that are not NaN; NaN where there are none. Otherwise as `median`.
 
     >>> dynograd.nanmedian(tensor([1.0, float("nan"), 3.0, 2.0]))
@@ -82,7 +82,7 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return _median("nanmedian", input, dim, keepdim, True)
 
 
-def _median(who: str, input: Any, dim: int | None, keepdim: bool, ignore_nan: bool) -> Any:
+def _median(who: str, input: Any, dim: int | None, keepdim: bool, ignore_nan: bool) -> Array | tuple[Array, Array]:
     if dim is not None:
         return median_along(input, _nonempty_dim(who, input, dim), bool(keepdim), ignore_nan)
     refuse_complex(who, getattr(input, "array", input))
@@ -106,23 +106,23 @@ def _nonempty_dim(who: str, input: Any, dim: Any) -> int:
 
 
 @op(name="mode", outputs="values indices", saves="input.shape output.indices")
-def mode_along(input: Array, dim: int, keepdim: bool) -> Any:
+def mode_along(input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The most frequent element along `dim`, and where it is."""
     return kernel("quantiles", "mode", input)(input, dim, keepdim)
 
 
 @mode_along.backward
-def mode_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def mode_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     return (put_back(g[0], saved.output[1], saved.input_shape, dim, keepdim),)
 
 
 @mode_along.jvp
-def mode_jvp(tangents: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def mode_jvp(tangents: Any, saved: Any, dim: Any, keepdim: Any) -> tuple[Array, None]:
     return picked(tangents[0], saved.output[1], saved.input_shape, dim, keepdim), None
 
 
 @composed(covers="mode", method=True)
-def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
+def mode(input: Any, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
     """The most frequent element along `dim`, as (values, indices): of several the smallest, and the last place of it.
 
     >>> dynograd.mode(tensor([1, 3, 3, 2]))
@@ -137,7 +137,7 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
 @composed(method=True, cast={"cpu": "wide"})
 def quantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
-) -> Any:
+) -> Array:
     """The `q`-quantiles along `dim`, or of all elements; NaN where there is one.
 
     Args:
@@ -158,7 +158,7 @@ def quantile(
 @composed(method=True, cast={"cpu": "wide"})
 def nanquantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
-) -> Any:
+) -> Array:
     """The `q`-quantiles of the elements that are not NaN; NaN where there are none. Otherwise as `quantile`.
 
     >>> dynograd.nanquantile(tensor([0.0, float("nan"), 2.0]), 0.5)
@@ -170,7 +170,7 @@ def nanquantile(
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
-def _quantile(who: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, ignore_nan: bool) -> Any:
+def _quantile(who: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, ignore_nan: bool) -> Array:
     shape = tuple(input.shape)
     rank = len(shape)
     _check_quantile(who, input, q, interpolation)
@@ -198,7 +198,7 @@ def _quantile(who: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolati
     return reshaped(movedim(found, -1, 0), (q.shape[0], *reduced))
 
 
-def _between(ordered: Any, rank_of: Any, last: int, interpolation: str) -> Any:
+def _between(ordered: Any, rank_of: Any, last: int, interpolation: str) -> Array:
     """What stands at the (broken) places `rank_of` of the ordered rows."""
     rank_of = stretch(rank_of, (*ordered.shape[:-1], rank_of.shape[-1]))
     if interpolation in ("lower", "higher", "nearest"):

@@ -19,19 +19,19 @@ from dynograd.ops.index.indices import FULL
 from dynograd.ops.layout.broadcasting import convert, stretch, sum_to
 from dynograd.ops.layout.joins import joined
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op, registry, shortcut
+from dynograd.ops.op import Gradients, composed, op, registry, shortcut
 
 __all__ = ["all", "any", "count_nonzero", "logsumexp", "mean", "nanmean", "nansum", "prod", "sum"]
 
 
-def reduced_dims(who: str, dim: Any, rank: int) -> Any:
+def reduced_dims(who: str, dim: Any, rank: int) -> int | tuple[int, ...]:
     """`dim` as an int or a tuple counted from the front; an int stays an int."""
     if type(dim) is int and -rank <= dim < rank:
         return dim + rank if dim < 0 else dim
     return normalize_dims(who, dim, rank)
 
 
-def kept(reduced: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
+def kept(reduced: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Array:
     """A result of a reduction over `shape` with the reduced dims put back as size 1."""
     if keepdim or dim is None:
         return reduced
@@ -39,7 +39,7 @@ def kept(reduced: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
     return reshaped(reduced, tuple([1 if place in dims else size for place, size in enumerate(shape)]))
 
 
-def floating(input: Any) -> Any:
+def floating(input: Any) -> Array:
     """`input`, integers as the default float dtype."""
     return convert(input, dtypes.get_default_dtype()) if getattr(input, "array", input).dtype.kind in "iub" else input
 
@@ -56,7 +56,7 @@ def sum_dims(input: Array, dim: Any, keepdim: bool) -> Array:
 
 
 @sum_dims.backward
-def sum_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def sum_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     shape = saved.input_shape
     return (stretch(kept(g, shape, dim, keepdim), shape),)
 
@@ -65,7 +65,7 @@ _SPREAD = KernelOfType("reductions", "spread")
 
 
 @sum_dims.fast_backward
-def sum_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def sum_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     return (_SPREAD[type(g)](g, saved.input_shape, dim, keepdim),)
 
 
@@ -93,7 +93,7 @@ def sum(
     dtype: Any = None,
     axis: Any = None,
     keepdims: bool | None = None,
-) -> Any:
+) -> Array:
     """The sum of all elements, or over `dim` (an int or several). Booleans and integers sum in int64.
 
     >>> dynograd.sum(tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
@@ -122,13 +122,13 @@ def mean_dims(input: Array, dim: Any, keepdim: bool) -> Array:
 
 
 @mean_dims.backward
-def mean_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def mean_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     shape = saved.input_shape
     return (stretch(kept(g / (count_of(shape, dim) or 1), shape, dim, keepdim), shape),)
 
 
 @mean_dims.fast_backward
-def mean_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def mean_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     shape = saved.input_shape
     return (kernel("reductions", "spread", g)(g / (count_of(shape, dim) or 1), shape, dim, keepdim),)
 
@@ -166,7 +166,7 @@ def mean(
     dtype: Any = None,
     axis: Any = None,
     keepdims: bool | None = None,
-) -> Any:
+) -> Array:
     """The mean of all elements, or over `dim`; NaN where there are none.
 
     Raises:
@@ -198,7 +198,7 @@ def zero_nan(input: Array) -> Array:
 
 
 @zero_nan.backward
-def zero_nan_backward(g: Any, saved: Any) -> Any:
+def zero_nan_backward(g: Any, saved: Any) -> Gradients:
     return (g * not_nan(saved.input),)
 
 
@@ -209,7 +209,7 @@ def not_nan(input: Array) -> Array:
 
 
 @composed(method=True)
-def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
     """The sum, over `dim` or of everything, with NaN counted as 0.
 
     >>> dynograd.nansum(tensor([1.0, float("nan"), 2.0]))
@@ -221,7 +221,7 @@ def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
 
 
 @composed(method=True)
-def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
     """The mean of the elements that are not NaN; NaN where there are none.
 
     >>> dynograd.nanmean(tensor([1.0, float("nan"), 2.0]))
@@ -235,7 +235,7 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
 
 
 @composed(method=True, out=None)
-def sum_to_size(input: Any, *sizes: Any, size: Any = None) -> Any:
+def sum_to_size(input: Any, *sizes: Any, size: Any = None) -> Array:
     """`input` summed over the dims that broadcasting from `size` would have stretched.
 
     Raises:
@@ -280,12 +280,12 @@ def prod_dims(input: Array, dim: Any, keepdim: bool) -> Array:
 
 
 @prod_dims.fast_backward
-def prod_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def prod_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     return (kernel("reductions", "prod_backward", saved.input)(g, saved.input, saved.output, dim, keepdim),)
 
 
 @prod_dims.decomposition
-def prod_by_halves(input: Any, dim: Any, keepdim: bool) -> Any:
+def prod_by_halves(input: Any, dim: Any, keepdim: bool) -> Array:
     """Halves multiplied with each other until one element is left: right at zeros, in derivatives of any order."""
     rows, place = (
         (reshaped(input, (-1,)), 0) if dim is None else (input, dim if type(dim) is int else dim[0] if dim else None)
@@ -318,7 +318,7 @@ def prod(
     dtype: Any = None,
     axis: Any = None,
     keepdims: bool | None = None,
-) -> Any:
+) -> Array:
     """The product of all elements, or over one `dim`; 1 where there are none. Booleans and integers multiply in int64.
 
     The gradient is right with any number of zeros.
@@ -371,7 +371,7 @@ def _quick_any(compute: Any, input: Any, dim: Any, keepdim: Any, axis: Any, keep
 
 @composed(covers="any", method=True)
 @shortcut(any_dims, _quick_any, compute="reductions.any")
-def any(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
+def any(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Array:
     """Whether any element, of all or over `dim`, is not zero (NaN is not); False where there are none. uint8 stays uint8.
 
     With `dim=()` nothing is reduced: that each element is not zero.
@@ -385,7 +385,7 @@ def any(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None,
 
 @composed(covers="all", method=True)
 @shortcut(all_dims, _quick_any, compute="reductions.all")
-def all(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Any:
+def all(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Array:
     """Whether all elements, or all over `dim`, are not zero (NaN is not); True where there are none. uint8 stays uint8.
 
     >>> dynograd.all(tensor([[True, True], [False, True]]), dim=1)
@@ -407,14 +407,14 @@ def logsumexp_dims(input: Array, dim: Any, keepdim: bool) -> Array:
 
 
 @logsumexp_dims.backward
-def logsumexp_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def logsumexp_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     x = saved.input
     shape = tuple(x.shape)
     return (kept(g, shape, dim, keepdim) * exp_difference(x, kept(saved.output, shape, dim, keepdim)),)
 
 
 @logsumexp_dims.fast_backward
-def logsumexp_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Any:
+def logsumexp_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     return (kernel("softmaxes", "logsumexp_backward", saved.input)(g, saved.input, saved.output, dim, keepdim),)
 
 
@@ -425,13 +425,13 @@ def exp_difference(input: Array, level: Array) -> Array:
 
 
 @exp_difference.backward
-def exp_difference_backward(g: Any, saved: Any) -> Any:
+def exp_difference_backward(g: Any, saved: Any) -> Gradients:
     part = g * saved.output
     return part, sum_to(-part, saved.level_shape) if saved.needs(1) else None
 
 
 @composed(covers="logsumexp", method=True)
-def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
+def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Array:
     """log(sum(exp(input))) over `dim` (an int or several), without overflow.
 
     A row that is all -inf gives -inf, and its gradient is 0.
@@ -445,7 +445,7 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     return logsumexp_dims(floating(input), dims, keepdim)
 
 
-def _complex_logsumexp(input: Any, dims: Any, keepdim: bool) -> Any:
+def _complex_logsumexp(input: Any, dims: Any, keepdim: bool) -> Array:
     """With the largest real part taken out first; the imaginary part of the result lies within pi of 0."""
     if 0 in tuple(input.shape):
         return sum_dims(input.exp(), dims, keepdim).log()

@@ -17,7 +17,7 @@ from dynograd.ops.index.scatters import gathered, spread
 from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.joins import cat
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.reduce.reductions import exp_difference, floating, sum_dims
 
 __all__ = [
@@ -33,12 +33,12 @@ __all__ = [
 ]
 
 
-def _part(input: Any, dim: int, start: int | None, stop: int | None) -> Any:
+def _part(input: Any, dim: int, start: int | None, stop: int | None) -> Array:
     """A slice along `dim`."""
     return get_basic(input, (*(FULL,) * dim, slice(start, stop)))
 
 
-def _moved(input: Any, dim: int, step: int) -> Any:
+def _moved(input: Any, dim: int, step: int) -> Array:
     """`input` moved by one place along `dim` (towards the end for step 1, the front for -1), with 0 where nothing arrives."""
     shape = tuple(input.shape)
     if step == 1:
@@ -58,7 +58,7 @@ def sum_so_far(input: Array, dim: int, reverse: bool) -> Array:
 
 
 @sum_so_far.backward
-def sum_so_far_backward(g: Any, saved: Any, dim: Any, reverse: Any) -> Any:
+def sum_so_far_backward(g: Any, saved: Any, dim: Any, reverse: Any) -> Gradients:
     return (sum_so_far(g, dim, not reverse),)
 
 
@@ -77,7 +77,7 @@ def _quick_cumsum(compute: Any, input: Any, dim: Any, dtype: Any, axis: Any) -> 
 
 @composed(covers="cumsum", method=True, inplace=True)
 @shortcut(sum_so_far, _quick_cumsum, compute="scans.cumsum")
-def cumsum(input: Any, dim: Any = None, *, dtype: Any = None, axis: Any = None) -> Any:
+def cumsum(input: Any, dim: Any = None, *, dtype: Any = None, axis: Any = None) -> Array:
     """The sum of the elements up to and with each place of `dim`. Booleans and integers sum in int64.
 
     >>> dynograd.cumsum(tensor([1, 2, 3]), 0)
@@ -111,12 +111,12 @@ def product_so_far(input: Array, dim: int) -> Array:
 
 
 @product_so_far.fast_backward
-def product_so_far_fast_backward(g: Any, saved: Any, dim: Any) -> Any:
+def product_so_far_fast_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (kernel("scans", "cumprod_backward", g)(g, saved.input, saved.output, dim),)
 
 
 @product_so_far.backward
-def product_so_far_backward(g: Any, saved: Any, dim: Any) -> Any:
+def product_so_far_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     """Element k: the product before it, times r[k] = g[k] + x[k + 1] r[k + 1]. Right with any number of zeros."""
     x = saved.input
     if not len(x.shape):
@@ -131,7 +131,7 @@ def behind_one(input: Array, dim: int) -> Array:
 
 
 @behind_one.backward
-def behind_one_backward(g: Any, saved: Any, dim: Any) -> Any:
+def behind_one_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (_moved(g, dim, -1),)
 
 
@@ -142,7 +142,7 @@ def recurrence(input: Array, decay: Array, dim: int) -> Array:
 
 
 @recurrence.backward
-def recurrence_backward(g: Any, saved: Any, dim: Any) -> Any:
+def recurrence_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     # The transpose runs the other way: s[k] = g[k] + decay[k - 1] * s[k - 1].
     back = reversed_along(
         recurrence(reversed_along(g, dim), conj(reversed_along(_moved(saved.decay, dim, 1), dim)), dim), dim
@@ -157,12 +157,12 @@ def reversed_along(input: Array, dim: int) -> Array:
 
 
 @reversed_along.backward
-def reversed_along_backward(g: Any, saved: Any, dim: Any) -> Any:
+def reversed_along_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (reversed_along(g, dim),)
 
 
 @composed(covers="cumprod", method=True, inplace=True)
-def cumprod(input: Any, dim: Any = None, *, dtype: Any = None, axis: Any = None) -> Any:
+def cumprod(input: Any, dim: Any = None, *, dtype: Any = None, axis: Any = None) -> Array:
     """The product of the elements up to and with each place of `dim`. Booleans and integers multiply in int64.
 
     The gradient is right with any number of zeros.
@@ -177,32 +177,32 @@ def cumprod(input: Any, dim: Any = None, *, dtype: Any = None, axis: Any = None)
 
 
 @op(name="cummax", outputs="values indices", saves="input.shape output.indices")
-def max_so_far(input: Array, dim: int) -> Any:
+def max_so_far(input: Array, dim: int) -> tuple[Array, Array]:
     """The largest element up to each place of `dim`, and where it is."""
     return kernel("scans", "cummax", input)(input, dim)
 
 
 @op(name="cummin", outputs="values indices", saves="input.shape output.indices")
-def min_so_far(input: Array, dim: int) -> Any:
+def min_so_far(input: Array, dim: int) -> tuple[Array, Array]:
     """The smallest element up to each place of `dim`, and where it is."""
     return kernel("scans", "cummin", input)(input, dim)
 
 
 @max_so_far.backward
 @min_so_far.backward
-def max_so_far_backward(g: Any, saved: Any, dim: Any) -> Any:
+def max_so_far_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     shape = saved.input_shape
     return (spread(g[0], dim, saved.output[1], shape) if shape else g[0],)
 
 
 @max_so_far.jvp
 @min_so_far.jvp
-def max_so_far_jvp(tangents: Any, saved: Any, dim: Any) -> Any:
+def max_so_far_jvp(tangents: Any, saved: Any, dim: Any) -> tuple[Array, None]:
     return gathered(tangents[0], dim, saved.output[1]) if saved.input_shape else tangents[0], None
 
 
 @composed(covers="cummax", method=True)
-def cummax(input: Any, dim: int) -> Any:
+def cummax(input: Any, dim: int) -> tuple[Array, Array]:
     """The largest element up to and with each place of `dim`, as (values, indices). Of equals the last counts; NaN stays.
 
     >>> dynograd.cummax(tensor([1.0, 3.0, 2.0]), 0)
@@ -213,7 +213,7 @@ def cummax(input: Any, dim: int) -> Any:
 
 
 @composed(covers="cummin", method=True)
-def cummin(input: Any, dim: int) -> Any:
+def cummin(input: Any, dim: int) -> tuple[Array, Array]:
     """The smallest element up to and with each place of `dim`, as (values, indices). Of equals the last counts; NaN stays.
 
     >>> dynograd.cummin(tensor([2.0, 1.0, 3.0]), 0)
@@ -233,7 +233,7 @@ def logsumexp_so_far(input: Array, dim: int) -> Array:
 
 
 @logsumexp_so_far.backward
-def logsumexp_so_far_backward(g: Any, saved: Any, dim: Any) -> Any:
+def logsumexp_so_far_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     """exp(x[k] - y[k]) r[k] with r[k] = g[k] + exp(y[k] - y[k + 1]) r[k + 1]: no exponent is above 0."""
     x, y = saved.input, saved.output
     shape = tuple(x.shape)
@@ -245,7 +245,7 @@ def logsumexp_so_far_backward(g: Any, saved: Any, dim: Any) -> Any:
 
 
 @composed(covers="logcumsumexp", method=True)
-def logcumsumexp(input: Any, dim: int) -> Any:
+def logcumsumexp(input: Any, dim: int) -> Array:
     """log(cumsum(exp(input), dim)), without overflow. Places up to which all is -inf give -inf, with gradient 0.
 
     >>> dynograd.logcumsumexp(tensor([0.0, 0.0, 1000.0]), 0)
@@ -257,7 +257,7 @@ def logcumsumexp(input: Any, dim: int) -> Any:
     return logsumexp_so_far(floating(input), place)
 
 
-def _doubled(function: Any, input: Any, dim: int) -> Any:
+def _doubled(function: Any, input: Any, dim: int) -> Array:
     """The running results of an associative function along `dim`, in log2(n) steps over the whole."""
     step, size = 1, input.shape[dim] if len(input.shape) else 0
     while step < size:
@@ -271,7 +271,7 @@ def _doubled(function: Any, input: Any, dim: int) -> Any:
 
 
 @composed(method=True)
-def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Array:
     """The difference of neighbours along `dim`, `n` times over. For booleans: whether they differ.
 
     Args:
@@ -297,7 +297,7 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
 
 
 @composed(out=None)
-def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
+def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Array:
     """The area below `y` along `dim` by the trapezoid rule.
 
     Args:
@@ -311,13 +311,13 @@ def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) 
 
 
 @composed(out=None)
-def trapz(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
+def trapz(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Array:
     """Another name of `trapezoid`."""
     return trapezoid(y, x, dx=dx, dim=dim)
 
 
 @composed(out=None)
-def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Any:
+def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Array:
     """The area below `y` up to each place of `dim` but the first; arguments as in `trapezoid`.
 
     >>> dynograd.cumulative_trapezoid(tensor([1.0, 5.0, 10.0]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.shapes import broadcast_shapes, normalize_dim
 from dynograd.errors import DtypeError
@@ -23,7 +24,7 @@ FAMILY = Row(out=None, functional=True)
 
 
 @composed(cast={"cuda": "wide"})
-def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Array:
     """The cosine of the angle between vectors along `dim`: x1 . x2 / (max(|x1|, eps) * max(|x2|, eps)).
 
     Args:
@@ -53,7 +54,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
 
 
 @composed(cast={"cuda": "wide"})
-def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
+def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Array:
     """The p-norm of x1 - x2 + eps over the last dim.
 
     Args:
@@ -68,7 +69,7 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepd
 
 
 @composed(out="cast")
-def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
+def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Array:
     """`input` divided by its p-norm along `dim`, so that vectors there have length 1; those shorter than `eps` stay short.
 
     Args:

@@ -6,7 +6,7 @@ from typing import Any
 
 from dynograd.arrays import Array
 from dynograd.kernels import kernel
-from dynograd.ops.op import op
+from dynograd.ops.op import Gradients, op
 
 __all__: list[str] = []
 
@@ -28,7 +28,7 @@ def segment_gather(values: Array, places: Array, starts: Array, ends: Array, per
 
 
 @segment_gather.backward
-def segment_gather_backward(g: Any, saved: Any, per: Any) -> Any:
+def segment_gather_backward(g: Any, saved: Any, per: Any) -> Gradients:
     found = segment_scatter(g, saved.places, saved.starts, saved.ends, per, saved.values_shape[0])
     return (found, None, None, None)
 
@@ -40,5 +40,5 @@ def segment_scatter(g: Array, places: Array, starts: Array, ends: Array, per: in
 
 
 @segment_scatter.backward
-def segment_scatter_backward(g: Any, saved: Any, per: Any, rows: Any) -> Any:
+def segment_scatter_backward(g: Any, saved: Any, per: Any, rows: Any) -> Gradients:
     return (segment_gather(g, saved.places, saved.starts, saved.ends, per), None, None, None)

@@ -6,7 +6,7 @@ from typing import Any
 
 from dynograd.arrays import Array
 from dynograd.kernels import kernel
-from dynograd.ops.op import op
+from dynograd.ops.op import Gradients, op
 from dynograd.ops.reduce.reductions import exp_difference
 
 __all__: list[str] = []
@@ -19,7 +19,7 @@ def segment_cumsum(values: Array, starts: Array, ends: Array, backwards: bool = 
 
 
 @segment_cumsum.backward
-def segment_cumsum_backward(g: Any, saved: Any, backwards: Any) -> Any:
+def segment_cumsum_backward(g: Any, saved: Any, backwards: Any) -> Gradients:
     return (segment_cumsum(g, saved.starts, saved.ends, not backwards), None, None)
 
 
@@ -30,7 +30,7 @@ def segment_move(values: Array, starts: Array, ends: Array, step: int) -> Array:
 
 
 @segment_move.backward
-def segment_move_backward(g: Any, saved: Any, step: Any) -> Any:
+def segment_move_backward(g: Any, saved: Any, step: Any) -> Gradients:
     return (segment_move(g, saved.starts, saved.ends, -step), None, None)
 
 
@@ -41,7 +41,7 @@ def segment_behind_one(values: Array, starts: Array, ends: Array) -> Array:
 
 
 @segment_behind_one.backward
-def segment_behind_one_backward(g: Any, saved: Any) -> Any:
+def segment_behind_one_backward(g: Any, saved: Any) -> Gradients:
     return (segment_move(g, saved.starts, saved.ends, -1), None, None)
 
 
@@ -52,7 +52,7 @@ def segment_recurrence(values: Array, decay: Array, starts: Array, ends: Array, 
 
 
 @segment_recurrence.backward
-def segment_recurrence_backward(g: Any, saved: Any, backwards: Any) -> Any:
+def segment_recurrence_backward(g: Any, saved: Any, backwards: Any) -> Gradients:
     starts, ends, step = saved.starts, saved.ends, 1 if backwards else -1
     back = segment_recurrence(g, segment_move(saved.decay, starts, ends, step), starts, ends, not backwards)
     decay = back * segment_move(saved.output, starts, ends, -step) if saved.needs(1) else None
@@ -66,7 +66,7 @@ def segment_cumprod(values: Array, starts: Array, ends: Array) -> Array:
 
 
 @segment_cumprod.backward
-def segment_cumprod_backward(g: Any, saved: Any) -> Any:
+def segment_cumprod_backward(g: Any, saved: Any) -> Gradients:
     """Row k: the product before it, times r[k] = g[k] + x[k + 1] r[k + 1]. Right with any number of zeros."""
     starts, ends = saved.starts, saved.ends
     rest = segment_recurrence(g, segment_move(saved.values, starts, ends, -1), starts, ends)
@@ -80,7 +80,7 @@ def segment_logcumsumexp(values: Array, starts: Array, ends: Array) -> Array:
 
 
 @segment_logcumsumexp.backward
-def segment_logcumsumexp_backward(g: Any, saved: Any) -> Any:
+def segment_logcumsumexp_backward(g: Any, saved: Any) -> Gradients:
     """exp(x[k] - y[k]) r[k] with r[k] = g[k] + exp(y[k] - y[k + 1]) r[k + 1]: no exponent is above 0."""
     x, y, starts, ends = saved.values, saved.output, saved.starts, saved.ends
     ratios = exp_difference(y, segment_move(y, starts, ends, -1))  # of a segment's last row nobody asks

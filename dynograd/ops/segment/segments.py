@@ -21,7 +21,7 @@ from dynograd.ops.index.scatters import ties
 from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.paddings import pad_constant
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import composed, op
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import check_floating, narrowed, widened
 from dynograd.ops.reduce.reductions import exp_difference, sum_dims
 from dynograd.ops.reduce.scans import cumsum
@@ -38,7 +38,7 @@ def segment_sum(values: Array, starts: Array, ends: Array) -> Array:
 
 
 @segment_sum.backward
-def segment_sum_backward(g: Any, saved: Any) -> Any:
+def segment_sum_backward(g: Any, saved: Any) -> Gradients:
     return (segment_spread(g, saved.starts, saved.ends, saved.values_shape[0]), None, None)
 
 
@@ -49,7 +49,7 @@ def segment_spread(g: Array, starts: Array, ends: Array, rows: int) -> Array:
 
 
 @segment_spread.backward
-def segment_spread_backward(g: Any, saved: Any, rows: Any) -> Any:
+def segment_spread_backward(g: Any, saved: Any, rows: Any) -> Gradients:
     return (segment_sum(g, saved.starts, saved.ends), None, None)
 
 
@@ -60,7 +60,7 @@ def segment_extreme(values: Array, starts: Array, ends: Array, which: str) -> Ar
 
 
 @segment_extreme.backward
-def segment_extreme_backward(g: Any, saved: Any, which: Any) -> Any:
+def segment_extreme_backward(g: Any, saved: Any, which: Any) -> Gradients:
     x, starts, ends = saved.values, saved.starts, saved.ends
     mine = choose(
         x == x, ties(x, segment_spread(saved.output, starts, ends, x.shape[0])), 1.0
@@ -71,7 +71,7 @@ def segment_extreme_backward(g: Any, saved: Any, which: Any) -> Any:
 
 
 @segment_extreme.fast_backward
-def segment_extreme_fast_backward(g: Any, saved: Any, which: Any) -> Any:
+def segment_extreme_fast_backward(g: Any, saved: Any, which: Any) -> Gradients:
     run = kernel("segments", "segment_gradients", saved.values)
     return (run(g, saved.values, saved.output, saved.starts, saved.ends, which), None, None)
 
@@ -83,13 +83,13 @@ def segment_product(values: Array, starts: Array, ends: Array) -> Array:
 
 
 @segment_product.fast_backward
-def segment_product_fast_backward(g: Any, saved: Any) -> Any:
+def segment_product_fast_backward(g: Any, saved: Any) -> Gradients:
     run = kernel("segments", "segment_gradients", saved.values)
     return (run(g, saved.values, None, saved.starts, saved.ends, "prod"), None, None)
 
 
 @segment_product.decomposition
-def segment_product_by_halves(values: Any, starts: Any, ends: Any) -> Any:
+def segment_product_by_halves(values: Any, starts: Any, ends: Any) -> Array:
     """Neighbours multiplied with each other until one row of a segment is left: right at zeros, in derivatives of any order."""
     first, last = getattr(starts, "array", starts), getattr(ends, "array", ends)
     longest = 2
@@ -102,7 +102,7 @@ def segment_product_by_halves(values: Any, starts: Any, ends: Any) -> Any:
     return get_advanced(_with_a_row_of_ones(values), [alone], (0,))
 
 
-def _with_a_row_of_ones(values: Any) -> Any:
+def _with_a_row_of_ones(values: Any) -> Array:
     return pad_constant(values, ((0, 1), (0, 0)), 1.0)
 
 
@@ -113,22 +113,22 @@ def segment_softmax(values: Array, starts: Array, ends: Array) -> Array:
 
 
 @segment_softmax.backward
-def segment_softmax_backward(g: Any, saved: Any) -> Any:
+def segment_softmax_backward(g: Any, saved: Any) -> Gradients:
     return (_without_mean(g, saved), None, None)
 
 
 @segment_softmax.fast_backward
-def segment_softmax_fast_backward(g: Any, saved: Any) -> Any:
+def segment_softmax_fast_backward(g: Any, saved: Any) -> Gradients:
     run = kernel("segments", "softmax_gradients", saved.output)
     return (run(g, saved.output, saved.starts, saved.ends), None, None)
 
 
 @segment_softmax.jvp
-def segment_softmax_jvp(tangents: Any, saved: Any) -> Any:
+def segment_softmax_jvp(tangents: Any, saved: Any) -> Array:
     return _without_mean(tangents[0], saved)
 
 
-def _without_mean(g: Any, saved: Any) -> Any:
+def _without_mean(g: Any, saved: Any) -> Array:
     """What the softmax makes of a gradient, and of a tangent."""
     y, starts, ends = saved.output, saved.starts, saved.ends
     weighed = y * g
@@ -145,7 +145,7 @@ def segment_combine(values: Array, g: Array, starts: Array, ends: Array, how: st
 
 
 @segment_combine.backward
-def segment_combine_backward(grad: Any, saved: Any, how: Any) -> Any:
+def segment_combine_backward(grad: Any, saved: Any, how: Any) -> Gradients:
     g, starts, ends = saved.g, saved.starts, saved.ends
     own = each = None
     if saved.needs(0):
@@ -166,7 +166,7 @@ def segment_squares(values: Array, starts: Array, ends: Array, centered: bool = 
 
 
 @segment_squares.backward
-def segment_squares_backward(g: Any, saved: Any, centered: Any) -> Any:
+def segment_squares_backward(g: Any, saved: Any, centered: Any) -> Gradients:
     return (
         _distances(saved, centered) * segment_spread(2 * g, saved.starts, saved.ends, saved.values.shape[0]),
         None,
@@ -175,11 +175,11 @@ def segment_squares_backward(g: Any, saved: Any, centered: Any) -> Any:
 
 
 @segment_squares.jvp
-def segment_squares_jvp(tangents: Any, saved: Any, centered: Any) -> Any:
+def segment_squares_jvp(tangents: Any, saved: Any, centered: Any) -> Array:
     return segment_sum(2 * _distances(saved, centered) * tangents[0], saved.starts, saved.ends)
 
 
-def _distances(saved: Any, centered: bool) -> Any:
+def _distances(saved: Any, centered: bool) -> Array:
     x, starts, ends = saved.values, saved.starts, saved.ends
     if not centered:
         return x
@@ -195,22 +195,22 @@ def segment_logsumexp(values: Array, starts: Array, ends: Array) -> Array:
 
 
 @segment_logsumexp.backward
-def segment_logsumexp_backward(g: Any, saved: Any) -> Any:
+def segment_logsumexp_backward(g: Any, saved: Any) -> Gradients:
     return (_shares(saved) * segment_spread(g, saved.starts, saved.ends, saved.values.shape[0]), None, None)
 
 
 @segment_logsumexp.fast_backward
-def segment_logsumexp_fast_backward(g: Any, saved: Any) -> Any:
+def segment_logsumexp_fast_backward(g: Any, saved: Any) -> Gradients:
     run = kernel("segments", "log_sum_gradients", saved.values)
     return (run(g, saved.values, saved.output, saved.starts, saved.ends), None, None)
 
 
 @segment_logsumexp.jvp
-def segment_logsumexp_jvp(tangents: Any, saved: Any) -> Any:
+def segment_logsumexp_jvp(tangents: Any, saved: Any) -> Array:
     return segment_sum(_shares(saved) * tangents[0], saved.starts, saved.ends)
 
 
-def _shares(saved: Any) -> Any:
+def _shares(saved: Any) -> Array:
     """The softmax; 0 in segments that are -inf as a whole."""
     x = saved.values
     return exp_difference(x, segment_spread(saved.output, saved.starts, saved.ends, x.shape[0]))
@@ -227,7 +227,7 @@ def segment_reduce(
     axis: int = 0,
     unsafe: bool = False,
     initial: Any = None,
-) -> Any:
+) -> Array:
     """The sum, mean, maximum, minimum or product of each segment of `axis`; segments lie behind one another.
 
     An empty segment gives 0, NaN, -inf, inf or 1; with `initial`, that number. Elements that tie for an extreme share the gradient.
@@ -287,7 +287,7 @@ def segment_reduce(
     return narrowed(reshaped(found, (*shape[:place], count, *shape[place + 1 :])), data)
 
 
-def _reduced(rows: Any, reduce: str, starts: Any, ends: Any, initial: Any) -> Any:
+def _reduced(rows: Any, reduce: str, starts: Any, ends: Any, initial: Any) -> Array:
     if reduce in _EXTREMES:
         found = segment_extreme(rows, starts, ends, reduce)
         if initial is None:
@@ -307,7 +307,7 @@ def _reduced(rows: Any, reduce: str, starts: Any, ends: Any, initial: Any) -> An
 # --- arguments -----------------------------------------------------------------------------------------------------------------
 
 
-def _checked(who: str, name: str, given: Any, shape: tuple[int, ...], place: int) -> Any:
+def _checked(who: str, name: str, given: Any, shape: tuple[int, ...], place: int) -> Array:
     """Lengths or offsets as int64, when their shape fits."""
     array = getattr(given, "array", given)
     if not hasattr(array, "dtype"):

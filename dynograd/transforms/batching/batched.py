@@ -133,7 +133,7 @@ class Batched(Tensor):
     inner: Any
 
     @property
-    def array(self) -> Any:  # type: ignore[override]
+    def array(self) -> Any:
         if hasattr(type(self.inner), "__dynograd_rows__"):
             return self.inner.example_array
         inner = self.inner.array
@@ -148,19 +148,19 @@ class Batched(Tensor):
     def array(self, value: Any) -> None:
         raise _no_value("assigning .array or .data")
 
-    _requires_grad = property(  # type: ignore[assignment]
+    _requires_grad = property(
         lambda self: self.inner._requires_grad, lambda self, value: setattr(self.inner, "_requires_grad", value)
     )
-    _grad = property(lambda self: None, lambda self, value: None)  # type: ignore[assignment]
-    shape = property(lambda self: Size(self.inner.shape[1:]))  # type: ignore[assignment]
-    ndim = property(lambda self: self.inner.ndim - 1)  # type: ignore[assignment]
-    dtype = property(lambda self: self.inner.dtype)  # type: ignore[assignment]
-    device = property(lambda self: self.inner.device)  # type: ignore[assignment]
-    is_leaf = property(lambda self: self.inner.is_leaf)  # type: ignore[assignment]
-    grad_fn = property(lambda self: self.inner.grad_fn)  # type: ignore[assignment]
+    _grad = property(lambda self: None, lambda self, value: None)
+    shape = property(lambda self: Size(self.inner.shape[1:]))
+    ndim = property(lambda self: self.inner.ndim - 1)
+    dtype = property(lambda self: self.inner.dtype)
+    device = property(lambda self: self.inner.device)
+    is_leaf = property(lambda self: self.inner.is_leaf)
+    grad_fn = property(lambda self: self.inner.grad_fn)
 
     @property
-    def node(self) -> Any:  # type: ignore[override]
+    def node(self) -> Any:
         inner = self.inner
         return inner.node or (inner if inner._requires_grad else None)
 
@@ -177,7 +177,7 @@ class Batched(Tensor):
         self.inner.requires_grad = value
 
     @property
-    def data(self) -> Any:  # type: ignore[override]
+    def data(self) -> Any:
         return make_batched(self.level, self.inner.data)
 
     @data.setter

@@ -202,15 +202,15 @@ class ChainNode(Node):
             weight, bias = where.get(product.weight), where.get(product.bias)
             made = state.arrays[key]
             if weight in wanted:
-                add(weight, _weight_gradient(chain, product, made))  # type: ignore[arg-type]
+                add(weight, _weight_gradient(chain, product, made))
             if bias in wanted:
-                width = chain.shared[product.bias].shape[0]  # type: ignore[index]
+                width = chain.shared[product.bias].shape[0]
                 known = columns.get((key, width))
                 if known is None:
                     known = columns[key, width] = _column_sums(made.reshape(-1, width))
                 else:
                     known = known.copy()  # it becomes a gradient of another parameter
-                add(bias, known)  # type: ignore[arg-type]
+                add(bias, known)
         for leaf, parts in plan.shared_sums.items():
             number = recipe.shared.index(recipe.leaves[leaf][1])
             place = where.get(number)

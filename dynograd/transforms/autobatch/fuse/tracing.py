@@ -162,7 +162,7 @@ class Traced(Batched):
     def detach_(self) -> Any:
         raise NotFused("it detaches in place")
 
-    data = property(lambda self: _refuse("it uses .data"))  # type: ignore[assignment]
+    data = property(lambda self: _refuse("it uses .data"))
 
     @staticmethod
     def __dynograd_op__(op: Op, given: dict[str, Any]) -> Any:

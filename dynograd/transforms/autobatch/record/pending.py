@@ -117,7 +117,7 @@ class Lazy(Tensor):
     views = _GRAD  # weak references to views of this one
 
     @property
-    def array(self) -> Any:  # type: ignore[override]
+    def array(self) -> Any:
         if self.pending.bucket.done:
             return settle(self).array
         return PendingArray(self)
@@ -128,7 +128,7 @@ class Lazy(Tensor):
         self.array = value
 
     @property
-    def node(self) -> Any:  # type: ignore[override]
+    def node(self) -> Any:
         return settle(self).node if self.pending.kind.grad else None
 
     @node.setter
@@ -136,7 +136,7 @@ class Lazy(Tensor):
         settle(self).node = value
 
     @property
-    def _requires_grad(self) -> bool:  # type: ignore[override]
+    def _requires_grad(self) -> bool:
         return self.pending.kind.grad
 
     @_requires_grad.setter
@@ -144,7 +144,7 @@ class Lazy(Tensor):
         settle(self)._requires_grad = value
 
     @property
-    def _grad(self) -> Any:  # type: ignore[override]
+    def _grad(self) -> Any:
         return None
 
     @_grad.setter
@@ -152,21 +152,21 @@ class Lazy(Tensor):
         settle(self)._grad = value
 
     @property
-    def _meta(self) -> Any:  # type: ignore[override]
+    def _meta(self) -> Any:
         return None if getattr(self, "origin", None) is None else _VIEW
 
     @_meta.setter
     def _meta(self, value: Any) -> None:
         settle(self)._meta = value
 
-    shape = property(lambda self: self.pending.kind.shown)  # type: ignore[assignment]
-    ndim = property(lambda self: len(self.pending.kind.shape))  # type: ignore[assignment]
-    dtype = property(lambda self: dtypes.BY_NUM[self.pending.kind.dtype.num])  # type: ignore[assignment]
-    device = property(lambda self: self.pending.kind.device)  # type: ignore[assignment]
-    requires_grad = property(  # type: ignore[assignment]
+    shape = property(lambda self: self.pending.kind.shown)
+    ndim = property(lambda self: len(self.pending.kind.shape))
+    dtype = property(lambda self: dtypes.BY_NUM[self.pending.kind.dtype.num])
+    device = property(lambda self: self.pending.kind.device)
+    requires_grad = property(
         lambda self: self.pending.kind.grad, lambda self, value: setattr(settle(self), "requires_grad", value)
     )
-    is_leaf = property(lambda self: not self.pending.kind.grad)  # type: ignore[assignment]
+    is_leaf = property(lambda self: not self.pending.kind.grad)
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         return Tensor.is_contiguous(settle(self), memory_format)
@@ -184,7 +184,7 @@ class Lazy(Tensor):
         return made
 
     @property
-    def data(self) -> Any:  # type: ignore[override]
+    def data(self) -> Any:
         return settle(self).data
 
     @data.setter
@@ -209,7 +209,7 @@ class Lazy(Tensor):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if not _slots.set_item(self, index, value):
-            Tensor.__setitem__(settle(self), index, value)  # type: ignore[index]
+            Tensor.__setitem__(settle(self), index, value)
 
     @staticmethod
     def __dynograd_set_item__(target: Any, index: Any, value: Any) -> bool:

@@ -124,5 +124,5 @@ for _name in (
     "radd rsub rmul rtruediv rfloordiv rmod rpow rmatmul lt le gt ge eq ne neg pos abs invert bool int float index"
 ).split():
     setattr(PendingArray, f"__{_name}__", _forwarded(f"__{_name}__"))
-PendingArray.__hash__ = object.__hash__  # type: ignore[method-assign,assignment]
+PendingArray.__hash__ = object.__hash__  # type: ignore[method-assign]
 arrays.use_backend(PendingArray, "cpu")
