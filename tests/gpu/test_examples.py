@@ -10,7 +10,7 @@ FEW = driver.is_emulated()
 
 
 def test_mnist(tmp_path):
-    options = dict(steps=2, batch_size=4, images=8, seed=1) if FEW else dict(steps=25, images=1000, seed=1)
+    options = dict(steps=2, batch_size=2, images=2, seed=1) if FEW else dict(steps=25, images=1000, seed=1)
     losses = []
     for device in ("cuda", "cpu"):
         found = mnist.main(device=device, checkpoint=tmp_path / f"{device}.safetensors", **options)

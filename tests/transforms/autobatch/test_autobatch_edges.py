@@ -208,7 +208,7 @@ def test_ragged_and_dense_tensors_inside_a_scope():
 def deep():
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(50_000)
-    yield 10_000
+    yield 4_000
     sys.setrecursionlimit(before)
 
 

@@ -556,7 +556,7 @@ def assert_same(examples, dtype, how, tolerance, order=1):
 
 
 @pytest.mark.slow
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(programs())
 def test_programs(examples):
     assert_same(examples, dynograd.float64, "autobatch", 1e-12)
@@ -569,14 +569,14 @@ def test_programs_float32(examples):
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(programs(without=SHARED_WRITES + RANDOM))
 def test_programs_batched(examples):
     assert_same(examples, dynograd.float64, "batched", 1e-12)
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(programs(without=FIRST_ORDER, steps=8, examples=4))
 def test_programs_second_order(examples):
     assert_same(examples, dynograd.float64, "autobatch", 1e-10, order=2)
