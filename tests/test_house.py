@@ -1,10 +1,13 @@
 """How the code is built may only get better: `python -m tools.house` prints the figures, this file holds their ceilings."""
 
+import itertools
 import re
 import tomllib
 
+import pytest
+
 from tools import house
-from tools.source_imports import cycles
+from tools.source_imports import cycles, import_graph
 
 # The figure of the day it was last lowered. Lower it with the change that lowers the figure.
 CEILINGS = {
@@ -68,6 +71,33 @@ def test_the_picture_shows_every_room_at_its_height():
     ]
     assert heights == sorted(heights)
     assert len(heights) == len(rooms)
+
+
+def _places_of_page(room: str) -> list[list[str]]:
+    """What the rows of the table of a room's page name, row by row."""
+    text = (house.PACKAGE / room / "README.md").read_text(encoding="utf-8")
+    return [re.findall(r"`([^`]+)`", row.split("|")[1]) for row in text.splitlines() if row.startswith("| `")]
+
+
+@pytest.mark.parametrize("room", ["ops", "kernels", "interpreter", "ragged", "transforms/autobatch"])
+def test_the_page_of_a_room_names_what_lives_there(room):
+    folder = house.PACKAGE / room
+    files = {path.name for path in folder.glob("*.py")} - {"__init__.py"}
+    folders = {f"{path.name}/" for path in folder.iterdir() if (path / "__init__.py").exists()}
+    assert sorted(itertools.chain.from_iterable(_places_of_page(room))) == sorted(files | folders)
+
+
+def test_the_page_of_ragged_lists_its_floors():
+    floors = {
+        name.removesuffix(".py").removesuffix("/"): number
+        for number, row in enumerate(_places_of_page("ragged"))
+        for name in row
+    }
+    for module, targets in import_graph(house.PACKAGE).items():
+        if module.startswith("dynograd.ragged."):
+            for target in targets:
+                if target.startswith("dynograd.ragged."):
+                    assert floors[target.split(".")[2]] <= floors[module.split(".")[2]], (module, target)
 
 
 def test_every_ceiling_is_a_figure():

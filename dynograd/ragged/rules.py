@@ -1,7 +1,7 @@
 """All ragged rules, and the functions that look for ragged tensors: imported when the first ragged tensor is made."""
 
 from dynograd.ops.op import registry
-from dynograd.ragged import interception, refusals  # noqa: F401  (importing refusals and families fills the table)
+from dynograd.ragged import interception, likes, refusals  # noqa: F401  (importing refusals and families fills the table)
 from dynograd.ragged.calls import RULES
 from dynograd.ragged.dispatch import goes_by_groups
 from dynograd.ragged.families import (  # noqa: F401
@@ -9,7 +9,6 @@ from dynograd.ragged.families import (  # noqa: F401
     each,
     indexing,
     joins,
-    likes,
     lookups,
     losses,
     normalizing,

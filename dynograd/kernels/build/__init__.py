@@ -1,0 +1,1 @@
+"""How kernels are compiled, launched, kept on disk and run on threads."""
