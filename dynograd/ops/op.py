@@ -122,7 +122,9 @@ class Op:
         parameters = list(self.public_signature.parameters.values())
         seen = [parameter for parameter in parameters if parameter.annotation != "Inplace"]
         self.has_inplace_argument = len(seen) < len(parameters)
-        self.signature = self.public_signature.replace(parameters=seen)
+        self.signature = self.public_signature
+        if self.has_inplace_argument:
+            self.signature = self.public_signature.replace(parameters=seen)
         arrays, optional, static = [], set(), []
         self.list_name, self.list_of_indices = None, False
         for parameter in self.signature.parameters.values():
