@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from math import prod
 from operator import index
 from typing import Any
 
-from dynograd.errors import DimError, ShapeError
+from dynograd.errors import DimError, ShapeError, user_level
 
 __all__ = ["Size"]
 
@@ -72,6 +73,19 @@ def normalize_dim(who: str, dim: Any, ndim: int) -> int:
             f"input has {ndim} dimensions."
         )
     return number + limit if number < 0 else number
+
+
+def class_dim(who: str, dim: Any, ndim: int) -> int:
+    """`normalize_dim`; None is the dim of the classes that PyTorch's first layers had, with a warning."""
+    if dim is None:
+        dim = 0 if ndim in (0, 1, 3) else 1
+        warnings.warn(
+            f"Implicit dimension choice for {who} has been deprecated. Change the call to include dim=X as an argument (dim={dim} "
+            f"is taken here).",
+            UserWarning,
+            stacklevel=user_level(),
+        )
+    return normalize_dim(who, dim, ndim)
 
 
 def normalize_dims(who: str, dims: Any, ndim: int) -> tuple[int, ...]:

@@ -59,6 +59,42 @@ def tuple_text(names: list[str]) -> str:
     return "".join(f"{name}, " for name in names)
 
 
+def argument_lines(op: Op) -> list[str]:
+    """What the kinds of arguments ask for before readers and the forward see them: `input_array` is then the array of the first operand,
+    `input`, or what else came in its place."""
+    kinds = {name: str(parameter.annotation) for name, parameter in op.public_signature.parameters.items()}
+    dims = [name for name, kind in kinds.items() if kind in _DIMS]
+    lines, first = [], op.array_names[0] if op.array_names else ""
+    for name, kind in kinds.items():
+        if kind == "Axis":
+            lines += ["    if dim is None:", f"        dim = {name}"]
+    for name, kind in kinds.items():
+        if kind == "Dtype":
+            number = f"type({name}) is not int and " if op.public_signature.parameters[name].default is not None else ""
+            lines += [
+                f"    if {number}{name} is not None:",
+                f"        if as_dtype({name}).category < FLOATING:",
+                f"            return in_whole_dtype(op, {name}, {', '.join(op.signature.parameters)})",
+                f"        {first} = convert({first}, as_dtype({name}))",
+            ]
+    if dims:
+        lines.append(f"    {first}_array = {first}.array if type({first}) in TENSORS else {first}")
+    for name in dims:
+        lines += [
+            f"    if type({name}) is int and -(ndim := {first}_array.ndim) <= {name} < ndim:",
+            f"        if {name} < 0:",
+            f"            {name} += ndim",
+            *(
+                [f"    elif {first}_array.shape == ():", f"        return of_a_row(op, {first}, {name})"]
+                * (kinds[name] == "ClassDim")
+            ),
+            "    else:",
+            f"        {name} = {_DIMS[kinds[name]]}(op.name, {name}, len({first}_array.shape))",
+        ]
+    return lines
+
+
+_DIMS = {"Dim": "normalize_dim", "ClassDim": "class_dim"}
 USUAL = {"bool": "{0} is False or {0} is True", "int": "type({0}) is int"}
 _CHECKED = {"bool": "truth_value", "int": "whole_number"}
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from dynograd.base.generated_sources import run_written, written_later
+from dynograd.ops.argument_kinds import UNSEEN
 from dynograd.ops.readers import is_aside, join
 from dynograd.ops.row import Row, complete
 
@@ -25,7 +26,7 @@ __all__ = ["Op", "composed", "elementwise", "op", "registry", "rows_with"]
 Function = Callable[..., Any]
 
 
-_WRAPPER_NAMES = {"adapt", "forward", "kind", "mode", "node", "op", "out", "result", "wants"}
+_WRAPPER_NAMES = {"adapt", "forward", "kind", "mode", "ndim", "node", "op", "out", "result", "wants"}
 
 
 class Op:
@@ -40,6 +41,7 @@ class Op:
         "extras",
         "fast_backward_rule",
         "few",
+        "few_dtypes",
         "formula",
         "forward",
         "function",
@@ -90,6 +92,7 @@ class Op:
         self.backward_rule = self.fast_backward_rule = self.jvp_rule = self.decomposition = None
         self.formula = self.derivative = self.promote = self.outputs = self.few = None
         self.saves = self.extras = ()
+        self.few_dtypes = ""
         self.written: Any = None  # writes the public function's code, until it is written
         self.method = self.inplace = self.linear = self.view = False
         self.differentiable = True
@@ -104,8 +107,8 @@ class Op:
     def _read_signature(self) -> None:
         self.public_signature = inspect.signature(self.forward)
         parameters = list(self.public_signature.parameters.values())
-        seen = [parameter for parameter in parameters if parameter.annotation != "Inplace"]
-        self.has_inplace_argument = len(seen) < len(parameters)
+        seen = [parameter for parameter in parameters if parameter.annotation not in UNSEEN]
+        self.has_inplace_argument = any([parameter.annotation == "Inplace" for parameter in parameters])
         self.signature = self.public_signature.replace(parameters=seen)
         arrays, optional, static = [], set(), []
         self.list_name, self.list_of_indices = None, False
@@ -166,12 +169,13 @@ def op(
     linear: bool = False,
     view: bool | str = False,
     few: str | None = None,
+    few_dtypes: str = "",
     **row: Unpack[Row],
 ) -> Callable[[Function], Any]:
     """Registers a function on arrays as an op; see CONTRIBUTING.md for what each option declares, and `Row` for the others.
 
     `few` ("family.name") is a kernel of the CPU that is asked first, with the same arguments: it raises, or gives None, where the
-    function itself is to compute.
+    function itself is to compute. `few_dtypes` are the letters of the dtypes that it knows, if it does not see to that itself.
     """
 
     def register(forward: Function) -> Any:
@@ -189,6 +193,7 @@ def op(
             linear=linear,
             view=view,
             few=few,
+            few_dtypes=few_dtypes,
         )
         return _publish(made)
 

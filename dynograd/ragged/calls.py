@@ -1,6 +1,6 @@
 """Ops on ragged tensors: the table of ragged rules, and how an op finds its rule.
 
-An op that gets a ragged tensor is looked up in `RULES` by its key in the table of ops (`softmax.public` is the public face of `softmax`).
+An op that gets a ragged tensor is looked up in `RULES` by its key in the table of ops (`add.public` is the public face of `add`).
 Without a rule an elementwise op computes on packed elements (`elementwise.py`), a composed one is run as it is, its parts finding their
 rules, and anything else is run on rows of equal shape together (`groups.py`).
 """

@@ -161,7 +161,7 @@ def _of_places(call: Call, x: RaggedTensor, target: Any) -> Any:
     counted = target != ignored
     rows = registry["nonzero"].function(counted)[:, 0]
     mine, at = registry["getitem"].function(x, rows), target[rows]
-    scores = registry["log_softmax.public"].function(mine, 1) if call.name == "cross_entropy" else mine
+    scores = registry["log_softmax"].function(mine, 1) if call.name == "cross_entropy" else mine
     losses = -registry["gather.public"].function(scores, 1, at[:, None])[:, 0]
     if smoothing:
         losses = losses * (1 - smoothing) - scores.mean(1) * smoothing
