@@ -88,6 +88,10 @@ def in_whole_dtype(op: Op, dtype: Any, operand: Any, *statics: Any) -> Any:
     return convert(op.function(convert(operand, kind), *statics), kind)
 
 
+def no_dim(who: str) -> TypeError:
+    return TypeError(f'{who}() missing 1 required positional arguments: "dim". Flatten first to scan all elements.')
+
+
 def of_a_row(op: Op, number: Any, dim: Any) -> Any:
     """The op along the one dim that a 0-d tensor counts as having."""
     class_dim(op.name, dim, 0)
@@ -146,6 +150,7 @@ def names_for_all() -> dict[str, Any]:
         convert=convert,
         in_place=in_place,
         in_whole_dtype=in_whole_dtype,
+        no_dim=no_dim,
         normalize_dim=normalize_dim,
         of_a_row=of_a_row,
         link_view=link_view,

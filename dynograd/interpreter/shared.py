@@ -68,6 +68,7 @@ def argument_lines(op: Op) -> list[str]:
     for name, kind in kinds.items():
         if kind == "Axis":
             lines += ["    if dim is None:", f"        dim = {name}"]
+            lines += ["        if dim is None:", "            raise no_dim(op.name)"]
     for name, kind in kinds.items():
         if kind == "Dtype":
             number = f"type({name}) is not int and " if op.public_signature.parameters[name].default is not None else ""
