@@ -88,6 +88,28 @@ def class_dim(who: str, dim: Any, ndim: int) -> int:
     return normalize_dim(who, dim, ndim)
 
 
+def one_dim(who: str, dim: Any, ndim: int) -> int | None:
+    """`normalize_dim`; None, which is every dim, where there is none."""
+    if not hasattr(dim, "__index__"):
+        raise TypeError(f"{who}: dim must be an int, got {dim!r}. Take several dims one after the other.")
+    place = normalize_dim(who, dim, ndim)
+    return place if ndim else None
+
+
+def reduced_dims(who: str, dim: Any, ndim: int) -> Any:
+    """An int or a tuple counted from the front; None is every dim, as is () and what there is of a 0-d tensor."""
+    if type(dim) is int and -ndim <= dim < ndim:
+        return dim + ndim if dim < 0 else dim
+    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
+        return None
+    return normalize_dims(who, dim, ndim) or None
+
+
+def some_dims(who: str, dim: Any, ndim: int) -> Any:
+    """`reduced_dims`; () is no dim."""
+    return () if type(dim) is tuple and not dim else reduced_dims(who, dim, ndim)
+
+
 def normalize_dims(who: str, dims: Any, ndim: int) -> tuple[int, ...]:
     """All dims counted from the front, each once; None and () mean every dim."""
     if dims is None:

@@ -12,7 +12,7 @@ from dynograd.arrays import FLOATING_WARNINGS, as_result, ndarray, quietly
 from dynograd.autograd.modes import MODES, show
 from dynograd.autograd.nodes import next_seq
 from dynograd.base.dtypes import FLOATING, as_dtype
-from dynograd.base.shapes import class_dim, normalize_dim, truth_value, whole_number
+from dynograd.base.shapes import class_dim, normalize_dim, one_dim, reduced_dims, some_dims, truth_value, whole_number
 from dynograd.interpreter.promotion import slow_of
 from dynograd.interpreter.shared import C64, C128, F32, F64, NUMBERS, TENSORS, plain_of, tensor_class
 from dynograd.interpreter.tensor_parts import enlist, link_view, watching
@@ -153,6 +153,9 @@ def names_for_all() -> dict[str, Any]:
         no_dim=no_dim,
         normalize_dim=normalize_dim,
         of_a_row=of_a_row,
+        one_dim=one_dim,
+        reduced_dims=reduced_dims,
+        some_dims=some_dims,
         link_view=link_view,
         enlist=enlist,
         watching=watching,

@@ -62,13 +62,17 @@ def tuple_text(names: list[str]) -> str:
 def argument_lines(op: Op) -> list[str]:
     """What the kinds of arguments ask for before readers and the forward see them: `input_array` is then the array of the first operand,
     `input`, or what else came in its place."""
-    kinds = {name: str(parameter.annotation) for name, parameter in op.public_signature.parameters.items()}
+    kinds = {
+        name: str(parameter.annotation).replace(" ", "") for name, parameter in op.public_signature.parameters.items()
+    }
     dims = [name for name, kind in kinds.items() if kind in _DIMS]
     lines, first = [], op.array_names[0] if op.array_names else ""
     for name, kind in kinds.items():
-        if kind == "Axis":
-            lines += ["    if dim is None:", f"        dim = {name}"]
-            lines += ["        if dim is None:", "            raise no_dim(op.name)"]
+        if kind == "Axis" and kinds["dim"] == "Dim":
+            lines += ["    if dim is None:", "        if axis is None:", "            raise no_dim(op.name)"]
+            lines.append("        dim = axis")
+        elif kind in ("Axis", "Keepdims"):
+            lines += [f"    if {name} is not None:", f"        {_OTHER_NAMES[kind]} = {name}"]
     for name, kind in kinds.items():
         if kind == "Dtype":
             number = f"type({name}) is not int and " if op.public_signature.parameters[name].default is not None else ""
@@ -81,21 +85,26 @@ def argument_lines(op: Op) -> list[str]:
     if dims:
         lines.append(f"    {first}_array = {first}.array if type({first}) in TENSORS else {first}")
     for name in dims:
+        kind = kinds[name]
+        inside = f"type({name}) is int and -(ndim := {first}_array.ndim) <= {name} < ndim"
+        lines += [f"    if {inside}:", f"        if {name} < 0:", f"            {name} += ndim"]
+        if kind == "ClassDim":
+            lines += [f"    elif {first}_array.shape == ():", f"        return of_a_row(op, {first}, {name})"]
         lines += [
-            f"    if type({name}) is int and -(ndim := {first}_array.ndim) <= {name} < ndim:",
-            f"        if {name} < 0:",
-            f"            {name} += ndim",
-            *(
-                [f"    elif {first}_array.shape == ():", f"        return of_a_row(op, {first}, {name})"]
-                * (kinds[name] == "ClassDim")
-            ),
-            "    else:",
-            f"        {name} = {_DIMS[kinds[name]]}(op.name, {name}, len({first}_array.shape))",
+            f"    elif {name} is not None:" if kind in ("Dim|None", "Dims", "SomeDims") else "    else:",
+            f"        {name} = {_DIMS[kind]}(op.name, {name}, len({first}_array.shape))",
         ]
     return lines
 
 
-_DIMS = {"Dim": "normalize_dim", "ClassDim": "class_dim"}
+_DIMS = {
+    "ClassDim": "class_dim",
+    "Dim": "normalize_dim",
+    "Dim|None": "one_dim",
+    "Dims": "reduced_dims",
+    "SomeDims": "some_dims",
+}
+_OTHER_NAMES = {"Axis": "dim", "Keepdims": "keepdim"}
 USUAL = {"bool": "{0} is False or {0} is True", "int": "type({0}) is int"}
 _CHECKED = {"bool": "truth_value", "int": "whole_number"}
 

@@ -27,7 +27,8 @@ from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.norm.softmaxes import softmax
 from dynograd.ops.op import composed, op
 from dynograd.ops.precisions import widened
-from dynograd.ops.reduce.reductions import logsumexp_dims, sum_dims
+from dynograd.ops.reduce.reductions import logsumexp_dims
+from dynograd.ops.reduce.reductions import sum as sum_dims
 from dynograd.ops.segment.offsets import checked_offsets
 
 __all__ = ["varlen_attention"]

@@ -26,7 +26,7 @@ from dynograd.ops.loss.losses import in_one_pass, reduced, reduction_of
 from dynograd.ops.norm.softmaxes import log_softmax
 from dynograd.ops.op import composed, op
 from dynograd.ops.precisions import narrowed, widened
-from dynograd.ops.reduce.reductions import sum_dims
+from dynograd.ops.reduce.reductions import sum as sum_dims
 from dynograd.ops.row import Row
 
 __all__ = ["binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "nll_loss"]

@@ -12,7 +12,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.argument_kinds import ClassDim, Dtype
 from dynograd.ops.elementwise.exponentials import exp
 from dynograd.ops.op import composed, op
-from dynograd.ops.reduce.reductions import sum_dims
+from dynograd.ops.reduce.reductions import sum as sum_dims
 from dynograd.ops.row import Row
 
 __all__ = ["log_softmax", "softmax", "softmin"]

@@ -12,13 +12,14 @@ from typing import Any
 
 from dynograd.arrays import Array
 from dynograd.base.dtypes import refuse_complex
+from dynograd.base.shapes import reduced_dims
 from dynograd.errors import DimError, DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.arithmetic import maximum, minimum
 from dynograd.ops.index.scatters import gathered, spread
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import composed, op, shortcut
-from dynograd.ops.reduce.reductions import kept, reduced_dims
+from dynograd.ops.reduce.reductions import kept
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 
@@ -121,7 +122,7 @@ def _nonempty_dims(who: str, input: Any, dim: Any) -> Any:
             )
         return None
     dims = reduced_dims(who, dim, len(shape))
-    for place in (dims,) if type(dims) is int else dims:
+    for place in (dims,) if type(dims) is int else dims or ():
         if shape[place] == 0:
             raise DimError(
                 f"{who}: Expected reduction dim {place} to have non-zero size, got shape {shape}. There is nothing to choose from."

@@ -18,7 +18,8 @@ from dynograd.ops.layout.transposes import movedim
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import composed, op, shortcut
 from dynograd.ops.reduce.extremes import picked, put_back, tie_shares
-from dynograd.ops.reduce.reductions import not_nan, sum_dims
+from dynograd.ops.reduce.reductions import not_nan
+from dynograd.ops.reduce.reductions import sum as sum_dims
 
 __all__ = ["median", "mode", "nanmedian", "nanquantile", "quantile"]
 

@@ -19,7 +19,8 @@ from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.joins import cat
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import composed, op
-from dynograd.ops.reduce.reductions import exp_difference, floating, sum_dims
+from dynograd.ops.reduce.reductions import exp_difference, floating
+from dynograd.ops.reduce.reductions import sum as sum_dims
 
 __all__ = [
     "cummax",
