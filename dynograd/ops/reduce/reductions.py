@@ -34,7 +34,8 @@ def floating(input: Any) -> Any:
     return convert(input, dtypes.get_default_dtype()) if getattr(input, "array", input).dtype.kind in "iub" else input
 
 
-_NUMBERS = "?bBhHiIlLqQefdFD"  # letters of NumPy's own dtypes, which its reductions know
+REAL = "?bBhHiIlLqQefd"  # letters of NumPy's own dtypes, which its reductions know
+LETTERS = REAL + "FD"
 
 
 # --- sums ----------------------------------------------------------------------------------------------------------------
@@ -45,7 +46,7 @@ _NUMBERS = "?bBhHiIlLqQefdFD"  # letters of NumPy's own dtypes, which its reduct
     linear=True,
     saves="input.shape",
     few="reductions.sum",
-    few_dtypes=_NUMBERS,
+    few_dtypes=LETTERS,
     cast={"cuda": "wide"},
     uneven=True,
 )
@@ -210,7 +211,7 @@ def count_nonzero(input: Array, dim: Any = None) -> Array:
 # --- products ------------------------------------------------------------------------------------------------------------
 
 
-@op(method=True, saves="input output", few="reductions.prod_forward", few_dtypes=_NUMBERS, cast="wide")
+@op(method=True, saves="input output", few="reductions.prod_forward", few_dtypes=LETTERS, cast="wide")
 def prod(
     input: Array,
     dim: Dim | None = None,
@@ -260,7 +261,7 @@ def prod_by_halves(input: Any, dim: Any, keepdim: bool) -> Any:
 # --- truth ---------------------------------------------------------------------------------------------------------------
 
 
-@op(method=True, differentiable=False, few="reductions.any", few_dtypes=_NUMBERS)
+@op(method=True, differentiable=False, few="reductions.any", few_dtypes=LETTERS)
 def any(
     input: Array,
     dim: SomeDims = None,
@@ -279,7 +280,7 @@ def any(
     return kernel("reductions", "any", input)(input, dim, keepdim)
 
 
-@op(method=True, differentiable=False, few="reductions.all", few_dtypes=_NUMBERS)
+@op(method=True, differentiable=False, few="reductions.all", few_dtypes=LETTERS)
 def all(
     input: Array,
     dim: SomeDims = None,
