@@ -22,16 +22,16 @@ tensor_class: list[Any] = [None]
 def signature_of(op: Op) -> tuple[str, dict[str, Any], list[str]]:
     """The parameter list as text, its default values, and the call `a, b, c=c` that passes every parameter on."""
     parts, defaults, call, keyword_only = [], {}, [], False
-    for parameter in op.public_signature.parameters.values():
-        if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
+    for name, parameter in op.public_signature.parameters.items():
+        if not keyword_only and parameter.kind is parameter.KEYWORD_ONLY:
             parts.append("*")
             keyword_only = True
-        text = parameter.name
-        if parameter.default is not parameter.empty:
-            defaults[f"default_{parameter.name}"] = parameter.default
-            text += f"=default_{parameter.name}"
+        text, default = name, parameter.default
+        if default is not parameter.empty:
+            defaults[f"default_{name}"] = default
+            text += f"=default_{name}"
         parts.append(text)
-        call.append(f"{parameter.name}={parameter.name}" if keyword_only else parameter.name)
+        call.append(f"{name}={name}" if keyword_only else name)
     return ", ".join(parts), defaults, call
 
 

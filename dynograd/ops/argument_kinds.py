@@ -33,9 +33,4 @@ SomeDims: TypeAlias = Any
 Inplace: TypeAlias = bool
 Real: TypeAlias = float
 
-UNSEEN = (
-    "Axis",
-    "Dtype",
-    "Inplace",
-    "Keepdims",
-)  # the written function makes something of them, and nobody else sees them
+UNSEEN = ("Axis", "Dtype", "Inplace", "Keepdims")  # only the written function sees them
