@@ -100,9 +100,15 @@ def reduced_dims(who: str, dim: Any, ndim: int) -> Any:
     """An int or a tuple counted from the front; None is every dim, as is () and what there is of a 0-d tensor."""
     if type(dim) is int and -ndim <= dim < ndim:
         return dim + ndim if dim < 0 else dim
-    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
-        return None
-    return normalize_dims(who, dim, ndim) or None
+    if type(dim) is tuple:  # rules give it in order
+        least = 0
+        for place in dim:
+            if type(place) is not int or not least <= place < ndim:
+                break
+            least = place + 1
+        else:
+            return dim or None
+    return None if dim is None else normalize_dims(who, dim, ndim) or None
 
 
 def some_dims(who: str, dim: Any, ndim: int) -> Any:
