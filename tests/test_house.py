@@ -33,7 +33,7 @@ CEILINGS = {
     "files_of_an_activation": 2,
     "warm_frames": 21,
     "warm_files": 14,
-    "first_frames": 682,
+    "first_frames": 641,
     "frames_to_kernel": 2,
     "without_source": 0,
 }

@@ -162,7 +162,7 @@ def _result(name: str, function: Callable[..., Any]) -> str:
 def _type(annotation: Any, result: bool = False) -> str:
     """An annotation for the stub: the builtin ones as they are, Tensor for what returns an array, Any for the rest."""
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "Any")
-    parts = [part.strip() for part in text.split("|")]
+    parts = ["int" if part.strip() == "Dim" else part.strip() for part in text.split("|")]
     if result and parts in (["Array"], ["Tensor"]):
         return "Tensor"
     if not _SIMPLE.issuperset(parts):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from math import prod
 from operator import index
 from typing import Any
 
-from dynograd.errors import DimError, ShapeError
+from dynograd.errors import DimError, ShapeError, user_level
 
 __all__ = ["Size"]
 
@@ -72,6 +73,47 @@ def normalize_dim(who: str, dim: Any, ndim: int) -> int:
             f"input has {ndim} dimensions."
         )
     return number + limit if number < 0 else number
+
+
+def class_dim(who: str, dim: Any, ndim: int) -> int:
+    """`normalize_dim`; None is the dim of the classes that PyTorch's first layers had, with a warning."""
+    if dim is None:
+        dim = 0 if ndim in (0, 1, 3) else 1
+        warnings.warn(
+            f"Implicit dimension choice for {who} has been deprecated. Change the call to include dim=X as an argument (dim={dim} "
+            f"is taken here).",
+            UserWarning,
+            stacklevel=user_level(),
+        )
+    return normalize_dim(who, dim, ndim)
+
+
+def one_dim(who: str, dim: Any, ndim: int) -> int | None:
+    """`normalize_dim`; None, which is every dim, where there is none."""
+    if not hasattr(dim, "__index__"):
+        raise TypeError(f"{who}: dim must be an int, got {dim!r}. Take several dims one after the other.")
+    place = normalize_dim(who, dim, ndim)
+    return place if ndim else None
+
+
+def reduced_dims(who: str, dim: Any, ndim: int) -> int | tuple[int, ...] | None:
+    """An int or a tuple counted from the front; None is every dim, as is () and what there is of a 0-d tensor."""
+    if type(dim) is int and -ndim <= dim < ndim:
+        return dim + ndim if dim < 0 else dim
+    if type(dim) is tuple:  # rules give it in order
+        least = 0
+        for place in dim:
+            if type(place) is not int or not least <= place < ndim:
+                break
+            least = place + 1
+        else:
+            return dim or None
+    return None if dim is None else normalize_dims(who, dim, ndim) or None
+
+
+def some_dims(who: str, dim: Any, ndim: int) -> int | tuple[int, ...] | None:
+    """`reduced_dims`; () is no dim."""
+    return () if type(dim) is tuple and not dim else reduced_dims(who, dim, ndim)
 
 
 def normalize_dims(who: str, dims: Any, ndim: int) -> tuple[int, ...]:

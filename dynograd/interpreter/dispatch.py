@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -11,11 +11,17 @@ from dynograd import arrays
 from dynograd.arrays import FLOATING_WARNINGS, as_result, ndarray, quietly
 from dynograd.autograd.modes import MODES, show
 from dynograd.autograd.nodes import next_seq
-from dynograd.base.shapes import truth_value, whole_number
+from dynograd.base.dtypes import FLOATING, as_dtype
+from dynograd.base.shapes import class_dim, normalize_dim, one_dim, reduced_dims, some_dims, truth_value, whole_number
 from dynograd.interpreter.promotion import slow_of
 from dynograd.interpreter.shared import C64, C128, F32, F64, NUMBERS, TENSORS, plain_of, tensor_class
 from dynograd.interpreter.tensor_parts import enlist, link_view, watching
+from dynograd.ops.layout.broadcasting import convert
+from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import Op
+
+if TYPE_CHECKING:
+    from dynograd.tensor.tensor import Tensor
 
 overridden: list[Any] = []  # who knows of types that take functions over by PyTorch's protocol
 _outline = attrgetter("shape", "dtype")
@@ -79,6 +85,22 @@ def in_place(op: Op, target: Any, statics: tuple) -> Any:
     return getattr(target, f"{op.name}_")(*statics)
 
 
+def in_whole_dtype(op: Op, dtype: Any, operand: Any, *statics: Any) -> Tensor:
+    """The op of an operand converted to a dtype of whole numbers, and the result too, which is wider where an op adds such numbers up."""
+    kind = as_dtype(dtype)
+    return convert(op.function(convert(operand, kind), *statics), kind)
+
+
+def no_dim(who: str) -> TypeError:
+    return TypeError(f'{who}() missing 1 required positional arguments: "dim". Flatten first to scan all elements.')
+
+
+def of_a_row(op: Op, number: Any, dim: Any) -> Tensor:
+    """The op along the one dim that a 0-d tensor counts as having."""
+    class_dim(op.name, dim, 0)
+    return reshaped(op.function(reshaped(number, (1,)), 0), ())
+
+
 def _operand(op: Op, name: str, value: Any, has_tensor: bool) -> Any:
     cls = tensor_class[0]
     if isinstance(value, cls):
@@ -125,7 +147,18 @@ def names_for_all() -> dict[str, Any]:
         next_seq=next_seq,
         show=show,
         other_types=other_types,
+        FLOATING=FLOATING,
+        as_dtype=as_dtype,
+        class_dim=class_dim,
+        convert=convert,
         in_place=in_place,
+        in_whole_dtype=in_whole_dtype,
+        no_dim=no_dim,
+        normalize_dim=normalize_dim,
+        of_a_row=of_a_row,
+        one_dim=one_dim,
+        reduced_dims=reduced_dims,
+        some_dims=some_dims,
         link_view=link_view,
         enlist=enlist,
         watching=watching,

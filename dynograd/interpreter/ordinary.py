@@ -17,6 +17,7 @@ from dynograd.interpreter.history import GraphSaved, through_decomposition
 from dynograd.interpreter.shared import (
     ARRAY_LINES,
     TENSORS,
+    argument_lines,
     arguments_text,
     edge_text,
     named_outputs,
@@ -37,14 +38,17 @@ from dynograd.ops.op import Op
 def op_source(op: Op) -> str:
     """The text of the op's public function."""
     parameters, _, call = signature_of(op)
+    call = [text for text in call if text.partition("=")[0] in op.signature.parameters]
     required = [name for name in op.array_names if name not in op.optional_names and name != op.list_name]
     optional = [name for name in op.array_names if name in op.optional_names]
-    tests = [f"type({name}) in TENSORS" for name in required]
+    arguments = argument_lines(op)
+    at_hand = required[:1] if arguments else []
+    tests = [f"{name}_array is not {name}" if name in at_hand else f"type({name}) in TENSORS" for name in required]
     tests += [f"({name} is None or type({name}) in TENSORS)" for name in optional]
     if op.list_name:
         one = op.list_name
         tests.append(f"((type({one}) is list and len({one}) == 1 and type({one}[0]) in TENSORS) or all_tensors({one}))")
-    lines = [f"def {op.name}({parameters}):"]
+    lines = [f"def {op.name}({parameters}):", *arguments]
     raw_tests = [f"type({name}) is ndarray" for name in required] + [f"{name} is None" for name in optional]
     if not op.list_name:
         lines += [
@@ -58,7 +62,7 @@ def op_source(op: Op) -> str:
     lines += static_lines(op)
     inner = dict.fromkeys(op.array_names, "")
     for name in required:
-        lines.append(f"    {name}_array = {name}.array")
+        lines += [f"    {name}_array = {name}.array"] * (name not in at_hand)
         inner[name] = f"{name}_array"
     for name in optional:
         lines.append(f"    {name}_array = None if {name} is None else {name}.array")
@@ -76,10 +80,9 @@ def op_source(op: Op) -> str:
     else:
         indent = "    "
         if op.few is not None:
-            lines += [
-                "    out = None",
-                f"    if {' and '.join([f'type({inner[name]}) is ndarray' for name in required])}:",
-            ]
+            of_cpu = [f"type({inner[name]}) is ndarray" for name in required]
+            of_cpu += [f"{inner[required[0]]}.dtype.char in {op.few_dtypes!r}"] * bool(op.few_dtypes)
+            lines += ["    out = None", f"    if {' and '.join(of_cpu)}:"]
             lines += ["        try:", f"            out = few({', '.join(inner_call)})", "        except WRONG:"]
             lines += ["            pass", "    if out is None:"]
             indent = "        "

@@ -16,6 +16,7 @@ from typing import Any
 from dynograd.base.generated_sources import run_written, written_later
 from dynograd.errors import DtypeError
 from dynograd.interpreter.override_protocol import ORDINARY, answer_of_foreign
+from dynograd.interpreter.shared import argument_lines
 from dynograd.ops.op import Op, prepare, registry
 from dynograd.ops.readers import join
 from dynograd.tensor.tensor import Tensor
@@ -272,8 +273,13 @@ def _number_test(name: str, operands: Sequence[str], junction: str, wanted: str)
 
 
 def _first_is_a_tensor(entry: Op, parameters: list[str]) -> bool:
-    """Whether a function made of ops needs a tensor first; `add` does not, nor those whose operands are equals (`xlogy`)."""
-    if entry.kind != "composed" or parameters[:1] != ["input"] or entry.row["tensors"] == "":
+    """Whether a function needs a tensor first, as those made of ops and those that count its dims do; `add` does not, nor those whose
+    operands are equals (`xlogy`)."""
+    if (
+        (entry.kind != "composed" and not argument_lines(entry))
+        or parameters[:1] != ["input"]
+        or entry.row["tensors"] == ""
+    ):
         return False
     covered = registry.get(entry.name)
     equals = covered is not None and covered.kind == "elementwise" and len(covered.array_names) == 2

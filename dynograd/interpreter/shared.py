@@ -22,16 +22,16 @@ tensor_class: list[Any] = [None]
 def signature_of(op: Op) -> tuple[str, dict[str, Any], list[str]]:
     """The parameter list as text, its default values, and the call `a, b, c=c` that passes every parameter on."""
     parts, defaults, call, keyword_only = [], {}, [], False
-    for parameter in op.public_signature.parameters.values():
-        if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
+    for name, parameter in op.public_signature.parameters.items():
+        if not keyword_only and parameter.kind is parameter.KEYWORD_ONLY:
             parts.append("*")
             keyword_only = True
-        text = parameter.name
-        if parameter.default is not parameter.empty:
-            defaults[f"default_{parameter.name}"] = parameter.default
-            text += f"=default_{parameter.name}"
+        text, default = name, parameter.default
+        if default is not parameter.empty:
+            defaults[f"default_{name}"] = default
+            text += f"=default_{name}"
         parts.append(text)
-        call.append(f"{parameter.name}={parameter.name}" if keyword_only else parameter.name)
+        call.append(f"{name}={name}" if keyword_only else name)
     return ", ".join(parts), defaults, call
 
 
@@ -59,6 +59,52 @@ def tuple_text(names: list[str]) -> str:
     return "".join(f"{name}, " for name in names)
 
 
+def argument_lines(op: Op) -> list[str]:
+    """What the kinds of arguments ask for before readers and the forward see them: `input_array` is then the array of the first operand,
+    `input`, or what else came in its place."""
+    kinds = {
+        name: str(parameter.annotation).replace(" ", "") for name, parameter in op.public_signature.parameters.items()
+    }
+    dims = [name for name, kind in kinds.items() if kind in _DIMS]
+    lines, first = [], op.array_names[0] if op.array_names else ""
+    for name, kind in kinds.items():
+        if kind == "Axis" and kinds["dim"] == "Dim":
+            lines += ["    if dim is None:", "        if axis is None:", "            raise no_dim(op.name)"]
+            lines.append("        dim = axis")
+        elif kind in ("Axis", "Keepdims"):
+            lines += [f"    if {name} is not None:", f"        {_OTHER_NAMES[kind]} = {name}"]
+    for name, kind in kinds.items():
+        if kind == "Dtype":
+            number = f"type({name}) is not int and " if op.public_signature.parameters[name].default is not None else ""
+            lines += [
+                f"    if {number}{name} is not None:",
+                f"        if as_dtype({name}).category < FLOATING:",
+                f"            return in_whole_dtype(op, {name}, {', '.join(op.signature.parameters)})",
+                f"        {first} = convert({first}, as_dtype({name}))",
+            ]
+    if dims:
+        lines.append(f"    {first}_array = {first}.array if type({first}) in TENSORS else {first}")
+    for name in dims:
+        kind = kinds[name]
+        inside = f"type({name}) is int and -(ndim := {first}_array.ndim) <= {name} < ndim"
+        lines += [f"    if {inside}:", f"        if {name} < 0:", f"            {name} += ndim"]
+        if kind == "ClassDim":
+            lines += [f"    elif {first}_array.shape == ():", f"        return of_a_row(op, {first}, {name})"]
+        lines += [
+            f"    elif {name} is not None:" if kind in ("Dim|None", "Dims", "SomeDims") else "    else:",
+            f"        {name} = {_DIMS[kind]}(op.name, {name}, len({first}_array.shape))",
+        ]
+    return lines
+
+
+_DIMS = {
+    "ClassDim": "class_dim",
+    "Dim": "normalize_dim",
+    "Dim|None": "one_dim",
+    "Dims": "reduced_dims",
+    "SomeDims": "some_dims",
+}
+_OTHER_NAMES = {"Axis": "dim", "Keepdims": "keepdim"}
 USUAL = {"bool": "{0} is False or {0} is True", "int": "type({0}) is int"}
 _CHECKED = {"bool": "truth_value", "int": "whole_number"}
 

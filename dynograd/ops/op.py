@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, Unpack
 
 from dynograd.arrays import Array
 from dynograd.base.generated_sources import run_written, written_later
+from dynograd.ops.argument_kinds import UNSEEN
 from dynograd.ops.readers import is_aside, join
 from dynograd.ops.row import Row, complete
 
@@ -27,7 +28,7 @@ Function = Callable[..., Any]
 Gradients: TypeAlias = tuple[Array | None, ...]
 """What a backward rule returns: for each operand its gradient (for a list of operands a list of them), or None where it has none."""
 
-_WRAPPER_NAMES = {"adapt", "forward", "kind", "mode", "node", "op", "out", "result", "wants"}
+_WRAPPER_NAMES = {"adapt", "forward", "kind", "mode", "ndim", "node", "op", "out", "result", "wants"}
 
 
 class Op:
@@ -42,6 +43,7 @@ class Op:
         "extras",
         "fast_backward_rule",
         "few",
+        "few_dtypes",
         "formula",
         "forward",
         "function",
@@ -107,6 +109,7 @@ class Op:
         self.formula = self.derivative = self.promote = self.outputs = self.few = None
         self.saves = self.extras = ()
         self.written = None
+        self.few_dtypes = ""
         self.method = self.inplace = self.linear = self.view = False
         self.differentiable = True
         for field, value in fields.items():
@@ -120,10 +123,10 @@ class Op:
     def _read_signature(self) -> None:
         self.public_signature = inspect.signature(self.forward)
         parameters = list(self.public_signature.parameters.values())
-        seen = [parameter for parameter in parameters if parameter.annotation != "Inplace"]
-        self.has_inplace_argument = len(seen) < len(parameters)
+        seen = [parameter for parameter in parameters if parameter.annotation not in UNSEEN]
+        self.has_inplace_argument = any([parameter.annotation == "Inplace" for parameter in parameters])
         self.signature = self.public_signature
-        if self.has_inplace_argument:
+        if len(seen) < len(parameters):
             self.signature = self.public_signature.replace(parameters=seen)
         arrays, optional, static = [], set(), []
         self.list_name, self.list_of_indices = None, False
@@ -184,12 +187,13 @@ def op(
     linear: bool = False,
     view: bool | str = False,
     few: str | None = None,
+    few_dtypes: str = "",
     **row: Unpack[Row],
 ) -> Callable[[Function], Any]:
     """Registers a function on arrays as an op; see CONTRIBUTING.md for what each option declares, and `Row` for the others.
 
     `few` ("family.name") is a kernel of the CPU that is asked first, with the same arguments: it raises, or gives None, where the
-    function itself is to compute.
+    function itself is to compute. `few_dtypes` are the letters of the dtypes that it knows, if it does not see to that itself.
     """
 
     def register(forward: Function) -> Function:
@@ -207,6 +211,7 @@ def op(
             linear=linear,
             view=view,
             few=few,
+            few_dtypes=few_dtypes,
         )
         return _publish(made)
 

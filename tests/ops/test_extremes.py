@@ -260,3 +260,10 @@ def test_results_do_not_share_memory_with_the_input():
     values = x.max(0).values
     values += 1
     assert x.item() == 3
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin", "amax", "any", "all", "sum"])
+def test_a_dim_may_be_a_number_of_numpy(name):
+    x = dynograd.tensor([[1.0, 5.0, 2.0], [0.0, 2.0, 7.0]])
+    numbered, plain = getattr(x, name)(numpy.int64(1)), getattr(x, name)(1)
+    assert numbered.tolist() == plain.tolist()

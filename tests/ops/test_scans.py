@@ -123,7 +123,7 @@ ROWS = [
         args=zeros_at((0, 1)),
         kwargs={"dim": 1},
         id="zero",
-        covers=["recurrence", "behind_one", "reversed_along"],
+        covers=["sum_onwards", "recurrence", "behind_one", "reversed_along"],
         errors=scan_errors("cumprod"),
     ),
     Row("cumprod", np_cumprod, args=zeros_at((0, 0), (0, 3), (1, 4), (2, 1), (2, 2)), kwargs={"dim": 1}, id="zeros"),

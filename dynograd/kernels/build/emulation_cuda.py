@@ -92,7 +92,7 @@ def _memory_of(array: CudaArray) -> Any:
     return numpy.frombuffer(raw, array.dtype, rest // array.dtype.itemsize)
 
 
-def _view_of(array: CudaArray) -> Any:
+def _view_of(array: CudaArray) -> numpy.ndarray:
     """The memory of an array as a NumPy array."""
     if not array.size:
         return numpy.empty(array.shape, array.dtype)

@@ -43,7 +43,7 @@ def reversed_along(input: Any, dim: int) -> Any:
     return copied(input[_flip(dim)])
 
 
-def cumsum(input: Any, dim: int, reverse: bool) -> Any:
+def cumsum(input: Any, dim: int, reverse: bool = False) -> Any:
     """The sum up to each place, or from each place on when `reverse`."""
     if not reverse and input.size < COMPILED_PASS:
         found = few_cpu.cumsum(input, dim)

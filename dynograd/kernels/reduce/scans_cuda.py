@@ -38,7 +38,7 @@ def _flipped(input: Any, dim: int) -> Any:
     return input[(*(slice(None),) * dim, slice(None, None, -1))]
 
 
-def cumsum(input: Any, dim: int, reverse: bool) -> Any:
+def cumsum(input: Any, dim: int, reverse: bool = False) -> Any:
     """The sum up to each place, or from each place on when `reverse`."""
     return _running("sum", input, dim, reverse)
 

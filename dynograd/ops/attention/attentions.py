@@ -21,7 +21,7 @@ from dynograd.ops.elementwise.dropouts import masked
 from dynograd.ops.layout.rearrangements import repeat_interleave
 from dynograd.ops.layout.views import permuted
 from dynograd.ops.matmul.matmuls import matmul
-from dynograd.ops.norm.softmaxes import softmax_over
+from dynograd.ops.norm.softmaxes import softmax
 from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.row import Row
 
@@ -82,7 +82,7 @@ def attended_decomposition(
         else:
             scores = scores + mask
             allowed = mask > -math.inf if other else kernel("masks", "above_minus_infinity", numbers)(numbers)
-    weights = softmax_over(scores, len(scores.shape) - 1) if allowed is None else _masked_softmax(scores, allowed)
+    weights = softmax(scores, len(scores.shape) - 1) if allowed is None else _masked_softmax(scores, allowed)
     if p:
         weights = masked(weights, tuple(weights.shape), p, place)
     return matmul(weights, value)
@@ -161,9 +161,9 @@ def _masked_softmax(scores: Any, allowed: Any) -> Array:
         seeing = kernel("masks", "any_in_row", allowed)(allowed)
     last = len(scores.shape) - 1
     if seeing is None:
-        return softmax_over(choose(allowed, scores, -math.inf), last)
+        return softmax(choose(allowed, scores, -math.inf), last)
     # a row of -inf would make NaN, and NaN times a gradient of 0 is NaN
-    weights = softmax_over(choose(allowed | ~seeing, choose(allowed, scores, 0.0), -math.inf), last)
+    weights = softmax(choose(allowed | ~seeing, choose(allowed, scores, 0.0), -math.inf), last)
     return choose(seeing, weights, 0.0)
 
 

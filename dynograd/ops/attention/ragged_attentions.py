@@ -24,10 +24,11 @@ from dynograd.ops.index.indexing import get_basic
 from dynograd.ops.layout.joins import joined
 from dynograd.ops.layout.views import permuted, reshaped
 from dynograd.ops.matmul.matmuls import matmul
-from dynograd.ops.norm.softmaxes import softmax_over
+from dynograd.ops.norm.softmaxes import softmax
 from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import widened
-from dynograd.ops.reduce.reductions import logsumexp_dims, sum_dims
+from dynograd.ops.reduce.reductions import logsumexp_dims
+from dynograd.ops.reduce.reductions import sum as sum_dims
 from dynograd.ops.segment.offsets import checked_offsets
 
 __all__ = ["varlen_attention"]
@@ -98,7 +99,7 @@ def attended_ragged_decomposition(
     factors = _factors(query, sum([(b - a) * (d - c) for a, b, c, d in spans]) * heads, p, place) if p else None
     parts, drawn = [], 0
     for scores, allowed, v in _scores(query, key, value, spans, mask, window, ends, scale):
-        weights = softmax_over(scores, 2) if allowed is None else _masked_softmax(scores, allowed)
+        weights = softmax(scores, 2) if allowed is None else _masked_softmax(scores, allowed)
         if factors is not None:
             size = prod(weights.shape)
             weights = weights * reshaped(_tokens(factors, drawn, drawn + size), tuple(weights.shape))
@@ -173,7 +174,7 @@ def attended_with_logarithms_decomposition(
             weights = _masked_softmax(scores, allowed)
             scores = choose(allowed, scores, -math.inf)
         else:
-            weights = softmax_over(scores, 2)
+            weights = softmax(scores, 2)
         parts.append(permuted(matmul(weights, v), (1, 0, 2)))
         wide = widened(scores)
         sums.append(logsumexp_dims(wide, 2, False) if scores.shape[2] else sum_dims(wide, (2,), False) - math.inf)

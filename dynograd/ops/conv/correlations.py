@@ -15,7 +15,7 @@ from dynograd.ops.index.indexing import get_basic
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.matmul.matmuls import conjugated
 from dynograd.ops.op import Gradients, op
-from dynograd.ops.reduce.reductions import sum_dims
+from dynograd.ops.reduce.reductions import sum as sum_dims
 from dynograd.ops.row import Row
 
 __all__: list[str] = []

@@ -13,7 +13,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.layout.conversions import copied
 from dynograd.ops.layout.strides import diagonal, fill_diagonal_of
 from dynograd.ops.layout.views import ravel
-from dynograd.ops.op import Gradients, composed, op, shortcut
+from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.row import Row
 
 __all__ = ["diag", "diag_embed", "diagflat", "tril", "tril_indices", "triu", "triu_indices"]
@@ -21,25 +21,8 @@ __all__ = ["diag", "diag_embed", "diagflat", "tril", "tril_indices", "triu", "tr
 FAMILY = Row(ragged="groups")
 
 
-@op(name="tril", inplace=True, linear=True)
-def lower_part(input: Array, diagonal: int = 0) -> Array:
-    """The lower triangle of the last two dims, zeros elsewhere."""
-    _check_matrix("tril", input)
-    return kernel("triangles", "tril", input)(input, diagonal)
-
-
-@lower_part.backward
-def lower_part_backward(g: Any, saved: Any, diagonal: Any) -> Gradients:
-    return (lower_part(g, diagonal),)
-
-
-def _quick_tril(compute: Any, input: Any, diagonal: Any) -> tuple | None:
-    return compute(input, diagonal), (diagonal,)
-
-
-@composed(covers="tril", method=True)
-@shortcut(lower_part, _quick_tril, compute="triangles.tril_few")
-def tril(input: Any, diagonal: int = 0) -> Array:
+@op(method=True, inplace=True, linear=True, few="triangles.tril_few")
+def tril(input: Array, diagonal: int = 0) -> Array:
     """The lower triangle of the last two dims, zeros elsewhere.
 
     Args:
@@ -51,24 +34,17 @@ def tril(input: Any, diagonal: int = 0) -> Array:
     tensor([[1., 0., 0.],
             [1., 1., 0.]])
     """
-    return lower_part(input, diagonal)
+    _check_matrix("tril", input)
+    return kernel("triangles", "tril", input)(input, diagonal)
 
 
-@op(name="triu", inplace=True, linear=True)
-def upper_part(input: Array, diagonal: int = 0) -> Array:
-    """The upper triangle of the last two dims, zeros elsewhere."""
-    _check_matrix("triu", input)
-    return kernel("triangles", "triu", input)(input, diagonal)
+@tril.backward
+def tril_backward(g: Any, saved: Any, diagonal: Any) -> Gradients:
+    return (tril(g, diagonal),)
 
 
-@upper_part.backward
-def upper_part_backward(g: Any, saved: Any, diagonal: Any) -> Gradients:
-    return (upper_part(g, diagonal),)
-
-
-@composed(covers="triu", method=True)
-@shortcut(upper_part, _quick_tril, compute="triangles.triu_few")
-def triu(input: Any, diagonal: int = 0) -> Array:
+@op(method=True, inplace=True, linear=True, few="triangles.triu_few")
+def triu(input: Array, diagonal: int = 0) -> Array:
     """The upper triangle of the last two dims, zeros elsewhere.
 
     Args:
@@ -80,7 +56,13 @@ def triu(input: Any, diagonal: int = 0) -> Array:
     tensor([[0., 1., 1.],
             [0., 0., 1.]])
     """
-    return upper_part(input, diagonal)
+    _check_matrix("triu", input)
+    return kernel("triangles", "triu", input)(input, diagonal)
+
+
+@triu.backward
+def triu_backward(g: Any, saved: Any, diagonal: Any) -> Gradients:
+    return (triu(g, diagonal),)
 
 
 def _check_matrix(who: str, input: Any) -> None:

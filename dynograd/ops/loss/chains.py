@@ -23,7 +23,8 @@ from dynograd.ops.layout.views import permuted, reshaped
 from dynograd.ops.op import Gradients, op
 from dynograd.ops.recurrent.recurrences import _alive
 from dynograd.ops.reduce.extremes import max_along
-from dynograd.ops.reduce.reductions import exp_difference, logsumexp_dims, sum_dims
+from dynograd.ops.reduce.reductions import exp_difference, logsumexp_dims
+from dynograd.ops.reduce.reductions import sum as sum_dims
 
 __all__: list[str] = []
 

@@ -23,10 +23,10 @@ from dynograd.ops.index.scatters import gathered
 from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.loss.losses import in_one_pass, reduced, reduction_of
-from dynograd.ops.norm.softmaxes import log_softmax_over
+from dynograd.ops.norm.softmaxes import log_softmax
 from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import narrowed, widened
-from dynograd.ops.reduce.reductions import sum_dims
+from dynograd.ops.reduce.reductions import sum as sum_dims
 from dynograd.ops.row import Row
 
 __all__ = ["binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "nll_loss"]
@@ -76,7 +76,7 @@ def class_entropy_decomposition(
     reduction: str,
     with_gradient: bool = False,
 ) -> Array:
-    logarithms = log_softmax_over(widened(input), min(1, len(input.shape) - 1))
+    logarithms = log_softmax(widened(input), min(1, len(input.shape) - 1))
     return narrowed(_picked_loss(logarithms, target, weight, ignore_index, label_smoothing, reduction), input)
 
 
@@ -258,7 +258,7 @@ def distribution_entropies_fast_backward(g: Any, saved: Any) -> Gradients:
 @distribution_entropies.decomposition
 def distribution_entropies_decomposition(input: Any, target: Any, weight: Any) -> Array:
     dim = min(1, len(input.shape) - 1)
-    products = log_softmax_over(widened(input), dim) * target
+    products = log_softmax(widened(input), dim) * target
     if weight is not None:
         products = products * _along(widened(weight), dim, len(input.shape))
     return -sum_dims(products, (dim,), False)

@@ -25,7 +25,7 @@ from dynograd.ops.loss.losses import reduced, reduction_of
 from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import check_floating, narrowed, widened
 from dynograd.ops.recurrent.recurrences import _alive
-from dynograd.ops.reduce.reductions import sum_dims
+from dynograd.ops.reduce.reductions import sum as sum_dims
 from dynograd.ops.row import Row
 
 __all__ = ["ctc_loss"]

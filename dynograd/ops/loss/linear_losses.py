@@ -25,7 +25,7 @@ from dynograd.ops.loss.losses import reduction_of
 from dynograd.ops.matmul.matmuls import linear, matmul
 from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import narrowed, widened
-from dynograd.ops.reduce.reductions import sum_dims
+from dynograd.ops.reduce.reductions import sum as sum_dims
 
 __all__ = ["linear_cross_entropy"]
 

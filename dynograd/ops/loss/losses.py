@@ -19,7 +19,8 @@ from dynograd.ops.elementwise.choices import choose
 from dynograd.ops.elementwise.exponentials import exp, log
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import Gradients, composed, op
-from dynograd.ops.reduce.reductions import mean_dims, sum_dims
+from dynograd.ops.reduce.reductions import mean as mean_dims
+from dynograd.ops.reduce.reductions import sum as sum_dims
 from dynograd.ops.row import Row
 
 __all__ = ["gaussian_nll_loss", "huber_loss", "kl_div", "l1_loss", "mse_loss", "poisson_nll_loss", "smooth_l1_loss"]

@@ -20,7 +20,7 @@ from dynograd.ops.index.scatters import gathered
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.loss.losses import reduced, reduction_of, same_shape
 from dynograd.ops.op import composed
-from dynograd.ops.reduce.reductions import sum_dims
+from dynograd.ops.reduce.reductions import sum as sum_dims
 from dynograd.ops.reduce.similarities import pairwise_distance
 from dynograd.ops.row import Row
 

@@ -19,7 +19,7 @@ from dynograd.ops.layout.views import permuted, reshaped
 from dynograd.ops.matmul.matmuls import dot, matmul
 from dynograd.ops.op import composed
 from dynograd.ops.precisions import narrowed
-from dynograd.ops.reduce.reductions import sum_dims
+from dynograd.ops.reduce.reductions import sum as sum_dims
 
 __all__ = ["bilinear", "einsum", "inner", "tensordot", "vdot"]
 

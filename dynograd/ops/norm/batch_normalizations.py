@@ -17,7 +17,7 @@ from dynograd.ops.layout.views import reshaped
 from dynograd.ops.norm.normalizations import by_channel, check_channels, group_normalized, scaled
 from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import check_floating, narrowed, widened
-from dynograd.ops.reduce.reductions import mean_dims
+from dynograd.ops.reduce.reductions import mean as mean_dims
 from dynograd.ops.row import Row
 
 __all__ = ["batch_norm", "instance_norm"]

@@ -20,7 +20,7 @@ from dynograd.ops.layout.paddings import pad_constant
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import check_floating, narrowed, widened
-from dynograd.ops.reduce.reductions import mean_dims
+from dynograd.ops.reduce.reductions import mean as mean_dims
 from dynograd.ops.row import Row
 
 __all__ = ["group_norm", "layer_norm", "local_response_norm", "rms_norm"]

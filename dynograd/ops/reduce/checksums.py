@@ -7,6 +7,7 @@ from typing import Any
 
 from dynograd.arrays import Array
 from dynograd.base import dtypes
+from dynograd.base.shapes import reduced_dims
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.ops.elementwise.bits import bitwise_xor
 from dynograd.ops.index.indexing import get_basic
@@ -14,7 +15,6 @@ from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.joins import cat
 from dynograd.ops.layout.views import permuted, reshaped, view_as_dtype
 from dynograd.ops.op import composed
-from dynograd.ops.reduce.reductions import reduced_dims
 
 __all__ = ["hash_tensor"]
 

@@ -7,11 +7,13 @@ from typing import Any
 
 from dynograd.arrays import Array
 from dynograd.base import dtypes
+from dynograd.base.shapes import reduced_dims
 from dynograd.errors import DtypeError, user_level
 from dynograd.kernels import kernel
 from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.reduce.norms import absolute_power
-from dynograd.ops.reduce.reductions import count_of, kept, mean_dims, reduced_dims
+from dynograd.ops.reduce.reductions import count_of, kept
+from dynograd.ops.reduce.reductions import mean as mean_dims
 
 __all__ = ["std", "std_mean", "var", "var_mean"]
 

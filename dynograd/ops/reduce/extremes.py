@@ -7,18 +7,19 @@ the gradient evenly among them, and `max(dim)`, `min(dim)` send it to the index 
 from __future__ import annotations
 
 from collections import namedtuple
-from math import prod
 from typing import Any
 
 from dynograd.arrays import Array
 from dynograd.base.dtypes import refuse_complex
+from dynograd.base.shapes import reduced_dims
 from dynograd.errors import DimError, DtypeError, ShapeError
 from dynograd.kernels import kernel
+from dynograd.ops.argument_kinds import Axis, Dim, Dims, Keepdims
 from dynograd.ops.elementwise.arithmetic import maximum, minimum
 from dynograd.ops.index.scatters import gathered, spread
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import Gradients, composed, op, shortcut
-from dynograd.ops.reduce.reductions import kept, reduced_dims
+from dynograd.ops.reduce.reductions import LETTERS, REAL, kept
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 
@@ -26,20 +27,36 @@ __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 # --- over any dims -------------------------------------------------------------------------------------------------------
 
 
-@op(name="amax", saves="input output", uneven=True)
-def amax_dims(input: Array, dim: Any, keepdim: bool) -> Array:
-    """The largest over `dim` (an int or a tuple, counted from the front; None: all)."""
+@op(method=True, saves="input output", few="extremes.amax", few_dtypes=LETTERS, uneven=True)
+def amax(input: Array, dim: Dims = (), keepdim: bool = False, *, axis: Axis = None, keepdims: Keepdims = None) -> Array:
+    """The largest element over `dim` (an int or several; () for all). Elements that tie share the gradient evenly.
+
+    Raises:
+        DimError: nothing to choose from.
+
+    >>> dynograd.amax(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
+    tensor([5., 3.])
+    """
+    _refuse_nothing("amax", input.shape, dim)
     return kernel("extremes", "amax", input)(input, dim, keepdim)
 
 
-@op(name="amin", saves="input output", uneven=True)
-def amin_dims(input: Array, dim: Any, keepdim: bool) -> Array:
-    """The smallest over `dim`."""
+@op(method=True, saves="input output", few="extremes.amin", few_dtypes=LETTERS, uneven=True)
+def amin(input: Array, dim: Dims = (), keepdim: bool = False, *, axis: Axis = None, keepdims: Keepdims = None) -> Array:
+    """The smallest element over `dim` (an int or several; () for all). Elements that tie share the gradient evenly.
+
+    Raises:
+        DimError: nothing to choose from.
+
+    >>> dynograd.amin(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
+    tensor([1., 2.])
+    """
+    _refuse_nothing("amin", input.shape, dim)
     return kernel("extremes", "amin", input)(input, dim, keepdim)
 
 
-@amax_dims.backward
-@amin_dims.backward
+@amax.backward
+@amin.backward
 def amax_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     x = saved.input
     return (kept(g, tuple(x.shape), dim, keepdim) * tie_shares(x, saved.output, dim, keepdim),)
@@ -49,51 +66,6 @@ def amax_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
 def tie_shares(input: Array, output: Array, dim: Any, keepdim: bool) -> Array:
     """What part of the gradient of the extreme `output` each element of `input` gets."""
     return kernel("extremes", "tie_shares", input)(input, output, dim, keepdim)
-
-
-def _quick_amax(compute: Any, input: Any, dim: Any, keepdim: Any, axis: Any, keepdims: Any) -> tuple | None:
-    if (
-        axis is None
-        and keepdims is None
-        and type(keepdim) is bool
-        and input.dtype.num < 256
-        and input.size
-        and type(dim) is int
-        and -input.ndim <= dim < input.ndim
-    ):
-        place = dim if dim is None or dim >= 0 else dim + input.ndim
-        return compute(input, place, keepdim), (place, keepdim)
-    return None
-
-
-@composed(covers="amax", method=True)
-@shortcut(amax_dims, _quick_amax, compute="extremes.amax")
-def amax(input: Any, dim: Any = (), keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Array:
-    """The largest element over `dim` (an int or several; () for all). Elements that tie share the gradient evenly.
-
-    Raises:
-        DimError: nothing to choose from.
-
-    >>> dynograd.amax(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
-    tensor([5., 3.])
-    """
-    dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
-    return amax_dims(input, _nonempty_dims("amax", input, dim), keepdim)
-
-
-@composed(covers="amin", method=True)
-@shortcut(amin_dims, _quick_amax, compute="extremes.amin")
-def amin(input: Any, dim: Any = (), keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Array:
-    """The smallest element over `dim` (an int or several; () for all). Elements that tie share the gradient evenly.
-
-    Raises:
-        DimError: nothing to choose from.
-
-    >>> dynograd.amin(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
-    tensor([1., 2.])
-    """
-    dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
-    return amin_dims(input, _nonempty_dims("amin", input, dim), keepdim)
 
 
 aminmax_result = namedtuple("aminmax", "min max")  # type: ignore[name-match]
@@ -107,26 +79,28 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> ami
     aminmax(min=tensor(1.), max=tensor(3.))
     """
     dims = _nonempty_dims("aminmax", input, dim)
-    return aminmax_result(amin_dims(input, dims, keepdim), amax_dims(input, dims, keepdim))
+    return aminmax_result(amin(input, dims, keepdim), amax(input, dims, keepdim))
 
 
 def _nonempty_dims(who: str, input: Any, dim: Any) -> int | tuple[int, ...] | None:
     """The dims of a reduction that has no result for an empty row: None for all of them, else an int or a tuple."""
     shape = tuple(input.shape)
-    if dim is None or dim == ():
-        if 0 in shape:
-            raise ShapeError(
-                f"{who}: Expected reduction dim to be specified for input.numel() == 0 (shape {shape}). Specify the reduction dim "
-                f"with the 'dim' argument, or leave empty inputs out."
-            )
-        return None
     dims = reduced_dims(who, dim, len(shape))
-    for place in (dims,) if isinstance(dims, int) else dims:
+    _refuse_nothing(who, shape, dims)
+    return dims
+
+
+def _refuse_nothing(who: str, shape: tuple[int, ...], dim: Any) -> None:
+    if dim is None and 0 in shape:
+        raise ShapeError(
+            f"{who}: Expected reduction dim to be specified for input.numel() == 0 (shape {shape}). Specify the reduction dim "
+            f"with the 'dim' argument, or leave empty inputs out."
+        )
+    for place in () if dim is None else (dim,) if type(dim) is int else dim:
         if shape[place] == 0:
             raise DimError(
                 f"{who}: Expected reduction dim {place} to have non-zero size, got shape {shape}. There is nothing to choose from."
             )
-    return dims
 
 
 # --- over one dim, with the index ----------------------------------------------------------------------------------------
@@ -190,7 +164,7 @@ def _quick_max_by_max_along(
     return None
 
 
-def _quick_max_by_amax_dims(
+def _quick_max_by_amax(
     compute: Any, input: Any, dim: Any, keepdim: Any, other: Any, axis: Any, keepdims: Any
 ) -> tuple | None:
     if (
@@ -210,7 +184,7 @@ def _quick_max_by_amax_dims(
 
 @composed(covers="max", method=True)
 @shortcut(max_along, _quick_max_by_max_along, compute="extremes.max_along")
-@shortcut(amax_dims, _quick_max_by_amax_dims, compute="extremes.amax")
+@shortcut(amax, _quick_max_by_amax, compute="extremes.amax")
 def max(
     input: Any,
     dim: Any = None,
@@ -234,12 +208,12 @@ def max(
     >>> dynograd.max(x, dim=1)
     max(values=tensor([5., 3.]), indices=tensor([1, 0]))
     """
-    return _max_or_min("max", (max_along, amax_dims, maximum), input, dim, keepdim, other, axis, keepdims)
+    return _max_or_min("max", (max_along, amax, maximum), input, dim, keepdim, other, axis, keepdims)
 
 
 @composed(covers="min", method=True)
 @shortcut(min_along, _quick_max_by_max_along, compute="extremes.min_along")
-@shortcut(amin_dims, _quick_max_by_amax_dims, compute="extremes.amin")
+@shortcut(amin, _quick_max_by_amax, compute="extremes.amin")
 def min(
     input: Any,
     dim: Any = None,
@@ -256,7 +230,7 @@ def min(
     >>> dynograd.min(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
     min(values=tensor([1., 2.]), indices=tensor([0, 1]))
     """
-    return _max_or_min("min", (min_along, amin_dims, minimum), input, dim, keepdim, other, axis, keepdims)
+    return _max_or_min("min", (min_along, amin, minimum), input, dim, keepdim, other, axis, keepdims)
 
 
 def _max_or_min(
@@ -275,85 +249,44 @@ def _max_or_min(
         raise TypeError(
             f"{who}: dim must be an int or a Tensor to compare with, got {dim!r}. Use a{who} for several dims."
         )
-    return along(input, _one_dim(who, input, dim), keepdim)
-
-
-def _one_dim(who: str, input: Any, dim: int) -> int:
-    dims = _nonempty_dims(who, input, dim)
-    return dims if type(dims) is int else 0
+    return along(input, _nonempty_dims(who, input, int(dim)) or 0, keepdim)
 
 
 # --- the index alone -----------------------------------------------------------------------------------------------------
 
 
-@op(name="argmax", differentiable=False, uneven=True)
-def argmax_along(input: Array, dim: int | None, keepdim: bool) -> Array:
-    """Where the largest is: along `dim`, or counted over all elements."""
-    _check_ordered("argmax", input)
-    return kernel("extremes", "argmax", input)(input, dim, keepdim)
-
-
-@op(name="argmin", differentiable=False, uneven=True)
-def argmin_along(input: Array, dim: int | None, keepdim: bool) -> Array:
-    """Where the smallest is: along `dim`, or counted over all elements."""
-    _check_ordered("argmin", input)
-    return kernel("extremes", "argmin", input)(input, dim, keepdim)
-
-
-def _quick_argmax(compute: Any, input: Any, dim: Any, keepdim: Any, axis: Any, keepdims: Any) -> tuple | None:
-    if (
-        axis is None
-        and keepdims is None
-        and type(keepdim) is bool
-        and input.dtype.num < 256
-        and (dim is None or (type(dim) is int and -input.ndim <= dim < input.ndim))
-        and input.size
-        and input.dtype.kind in "fiub"
-    ):
-        place = dim if dim is None or dim >= 0 else dim + input.ndim
-        return compute(input, place, keepdim), (place, keepdim)
-    return None
-
-
-@composed(covers="argmax", method=True)
-@shortcut(argmax_along, _quick_argmax, compute="extremes.argmax")
+@op(method=True, differentiable=False, few="extremes.argmax", few_dtypes=REAL, uneven=True)
 def argmax(
-    input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None
+    input: Array, dim: Dim | None = None, keepdim: bool = False, *, axis: Axis = None, keepdims: Keepdims = None
 ) -> Array:
     """The index of the largest element along `dim`, or in the flattened tensor; of several equals the first, NaN before all.
 
     >>> dynograd.argmax(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
     tensor([1, 0])
     """
-    dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
-    return argmax_along(input, _arg_dim("argmax", input, dim), keepdim)
+    _check_choice("argmax", input, dim)
+    return kernel("extremes", "argmax", input)(input, dim, keepdim)
 
 
-@composed(covers="argmin", method=True)
-@shortcut(argmin_along, _quick_argmax, compute="extremes.argmin")
+@op(method=True, differentiable=False, few="extremes.argmin", few_dtypes=REAL, uneven=True)
 def argmin(
-    input: Any, dim: int | None = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None
+    input: Array, dim: Dim | None = None, keepdim: bool = False, *, axis: Axis = None, keepdims: Keepdims = None
 ) -> Array:
     """The index of the smallest element along `dim`, or in the flattened tensor; of several equals the first, NaN before all.
 
     >>> dynograd.argmin(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
     tensor([0, 1])
     """
-    dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
-    return argmin_along(input, _arg_dim("argmin", input, dim), keepdim)
+    _check_choice("argmin", input, dim)
+    return kernel("extremes", "argmin", input)(input, dim, keepdim)
 
 
-def _check_ordered(who: str, array: Any) -> None:
+def _check_choice(who: str, array: Any, dim: int | None) -> None:
+    if dim is None and not array.size:
+        raise DimError(
+            f"{who}: Expected reduction dim to be specified for input.numel() == 0 (shape {array.shape}). Specify the "
+            f"reduction dim with the 'dim' argument."
+        )
+    _refuse_nothing(who, array.shape, dim)
     if array.dtype.kind == "c":
         raise DtypeError(f"{who}: complex numbers have no order. Use input.abs().{who}().")
-
-
-def _arg_dim(who: str, input: Any, dim: Any) -> int | None:
-    if dim is None:
-        if not prod(input.shape):
-            raise DimError(
-                f"{who}: Expected reduction dim to be specified for input.numel() == 0 (shape {tuple(input.shape)}). Specify the "
-                f"reduction dim with the 'dim' argument."
-            )
-        return None
-    return _one_dim(who, input, dim)

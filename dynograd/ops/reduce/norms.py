@@ -7,7 +7,7 @@ from typing import Any
 
 from dynograd.arrays import Array
 from dynograd.base import dtypes
-from dynograd.base.shapes import check_number, normalize_dim
+from dynograd.base.shapes import check_number, normalize_dim, reduced_dims
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.ops.elementwise.arithmetic import abs, conj, maximum
@@ -18,7 +18,8 @@ from dynograd.ops.linalg.triangles import triu_indices
 from dynograd.ops.matmul.matmuls import matmul
 from dynograd.ops.op import Gradients, composed, op, registry, shortcut
 from dynograd.ops.reduce.extremes import tie_shares
-from dynograd.ops.reduce.reductions import kept, reduced_dims, sum_dims
+from dynograd.ops.reduce.reductions import kept
+from dynograd.ops.reduce.reductions import sum as sum_dims
 
 __all__ = ["cdist", "dist", "norm", "pdist", "renorm"]
 

@@ -10,6 +10,7 @@ from dynograd.base.dtypes import refuse_complex
 from dynograd.base.shapes import normalize_dim
 from dynograd.errors import DimError, DtypeError, ShapeError
 from dynograd.kernels import kernel
+from dynograd.ops.argument_kinds import Dim
 from dynograd.ops.elementwise.arithmetic import maximum
 from dynograd.ops.index.scatters import gathered
 from dynograd.ops.index.sorting import sort
@@ -18,7 +19,8 @@ from dynograd.ops.layout.transposes import movedim
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.reduce.extremes import picked, put_back, tie_shares
-from dynograd.ops.reduce.reductions import not_nan, sum_dims
+from dynograd.ops.reduce.reductions import not_nan
+from dynograd.ops.reduce.reductions import sum as sum_dims
 
 __all__ = ["median", "mode", "nanmedian", "nanquantile", "quantile"]
 
@@ -105,30 +107,25 @@ def _nonempty_dim(who: str, input: Any, dim: Any) -> int:
 # --- mode ----------------------------------------------------------------------------------------------------------------
 
 
-@op(name="mode", outputs="values indices", saves="input.shape output.indices")
-def mode_along(input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
-    """The most frequent element along `dim`, and where it is."""
-    return kernel("quantiles", "mode", input)(input, dim, keepdim)
-
-
-@mode_along.backward
-def mode_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
-    return (put_back(g[0], saved.output[1], saved.input_shape, dim, keepdim),)
-
-
-@mode_along.jvp
-def mode_jvp(tangents: Any, saved: Any, dim: Any, keepdim: Any) -> tuple[Array, None]:
-    return picked(tangents[0], saved.output[1], saved.input_shape, dim, keepdim), None
-
-
-@composed(covers="mode", method=True)
-def mode(input: Any, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
+@op(method=True, outputs="values indices", saves="input.shape output.indices")
+def mode(input: Array, dim: Dim = -1, keepdim: bool = False) -> tuple[Array, Array]:
     """The most frequent element along `dim`, as (values, indices): of several the smallest, and the last place of it.
 
     >>> dynograd.mode(tensor([1, 3, 3, 2]))
     mode(values=tensor(3), indices=tensor(2))
     """
-    return mode_along(input, _nonempty_dim("mode", input, dim), bool(keepdim))
+    _nonempty_dim("mode", input, dim)
+    return kernel("quantiles", "mode", input)(input, dim, keepdim)
+
+
+@mode.backward
+def mode_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
+    return (put_back(g[0], saved.output[1], saved.input_shape, dim, keepdim),)
+
+
+@mode.jvp
+def mode_jvp(tangents: Any, saved: Any, dim: Any, keepdim: Any) -> tuple[Array, None]:
+    return picked(tangents[0], saved.output[1], saved.input_shape, dim, keepdim), None
 
 
 # --- quantiles -----------------------------------------------------------------------------------------------------------

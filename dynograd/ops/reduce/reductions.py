@@ -1,8 +1,4 @@
-"""Sums, means, products and truth over dims. Their arguments: `dim` is an int, several ints, or None for all dims.
-
-The registered ops take `dim` as `reduced_dims` gives it: None, an int or a tuple, counted from the front. `axis` and `keepdims`
-are NumPy's names of `dim` and `keepdim`, which PyTorch takes too.
-"""
+"""Sums, means, products and truth over dims. Their arguments: `dim` is an int, several ints, or None for all dims."""
 
 from __future__ import annotations
 
@@ -10,25 +6,19 @@ from typing import Any
 
 from dynograd.arrays import Array
 from dynograd.base import dtypes
-from dynograd.base.shapes import as_shape, normalize_dims, sizes_by_name
+from dynograd.base.shapes import as_shape, reduced_dims, sizes_by_name
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import KernelOfType, kernel
+from dynograd.ops.argument_kinds import Axis, Dim, Dims, Dtype, Keepdims, SomeDims
 from dynograd.ops.elementwise.choices import where
 from dynograd.ops.index.indexing import get_basic
 from dynograd.ops.index.indices import FULL
 from dynograd.ops.layout.broadcasting import convert, stretch, sum_to
 from dynograd.ops.layout.joins import joined
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import Gradients, composed, op, registry, shortcut
+from dynograd.ops.op import Gradients, composed, op, registry
 
 __all__ = ["all", "any", "count_nonzero", "logsumexp", "mean", "nanmean", "nansum", "prod", "sum"]
-
-
-def reduced_dims(who: str, dim: Any, rank: int) -> int | tuple[int, ...]:
-    """`dim` as an int or a tuple counted from the front; an int stays an int."""
-    if type(dim) is int and -rank <= dim < rank:
-        return dim + rank if dim < 0 else dim
-    return normalize_dims(who, dim, rank)
 
 
 def kept(reduced: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Array:
@@ -44,18 +34,42 @@ def floating(input: Any) -> Array:
     return convert(input, dtypes.get_default_dtype()) if getattr(input, "array", input).dtype.kind in "iub" else input
 
 
+REAL = "?bBhHiIlLqQefd"  # letters of NumPy's own dtypes, which its reductions know
+LETTERS = REAL + "FD"
+
+
 # --- sums ----------------------------------------------------------------------------------------------------------------
 
 
-@op(name="sum", linear=True, saves="input.shape", cast={"cuda": "wide"}, uneven=True)
-def sum_dims(input: Array, dim: Any, keepdim: bool) -> Array:
-    """The sum over `dim` (an int or a tuple, counted from the front; None: all)."""
+@op(
+    method=True,
+    linear=True,
+    saves="input.shape",
+    few="reductions.sum",
+    few_dtypes=LETTERS,
+    cast={"cuda": "wide"},
+    uneven=True,
+)
+def sum(
+    input: Array,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: Dtype = None,
+    axis: Axis = None,
+    keepdims: Keepdims = None,
+) -> Array:
+    """The sum of all elements, or over `dim` (an int or several). Booleans and integers sum in int64.
+
+    >>> dynograd.sum(tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
+    tensor([4., 6.])
+    """
     if input.dtype.itemsize == 1:
         dtypes.refuse_float8("sum", input)
     return kernel("reductions", "sum", input)(input, dim, keepdim)
 
 
-@sum_dims.backward
+@sum.backward
 def sum_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     shape = saved.input_shape
     return (stretch(kept(g, shape, dim, keepdim), shape),)
@@ -64,70 +78,46 @@ def sum_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
 _SPREAD = KernelOfType("reductions", "spread")
 
 
-@sum_dims.fast_backward
+@sum.fast_backward
 def sum_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     return (_SPREAD[type(g)](g, saved.input_shape, dim, keepdim),)
 
 
-def _quick_sum(compute: Any, input: Any, dim: Any, keepdim: Any, dtype: Any, axis: Any, keepdims: Any) -> tuple | None:
-    if (
-        axis is None
-        and keepdims is None
-        and type(keepdim) is bool
-        and input.dtype.num < 256
-        and (dim is None or (type(dim) is int and -input.ndim <= dim < input.ndim))
-        and dtype is None
-    ):
-        place = dim if dim is None or dim >= 0 else dim + input.ndim
-        return compute(input, place, keepdim), (place, keepdim)
-    return None
-
-
-@composed(covers="sum", method=True)
-@shortcut(sum_dims, _quick_sum, compute="reductions.sum")
-def sum(
-    input: Any,
-    dim: Any = None,
+@op(method=True, linear=True, saves="input.shape", few="reductions.mean_forward", few_dtypes="efd", uneven=True)
+def mean(
+    input: Array,
+    dim: Dims = None,
     keepdim: bool = False,
     *,
-    dtype: Any = None,
-    axis: Any = None,
-    keepdims: bool | None = None,
+    dtype: Dtype = None,
+    axis: Axis = None,
+    keepdims: Keepdims = None,
 ) -> Array:
-    """The sum of all elements, or over `dim` (an int or several). Booleans and integers sum in int64.
+    """The mean of all elements, or over `dim`; NaN where there are none.
 
-    >>> dynograd.sum(tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
-    tensor([4., 6.])
+    Raises:
+        DtypeError: an integer input without `dtype`.
+
+    >>> dynograd.mean(tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
+    tensor([1.5000, 3.5000])
     """
-    if axis is not None:
-        dim = axis
-    if keepdims is not None:
-        keepdim = keepdims
-    if dtype is not None:
-        kind = dtypes.as_dtype(dtype)
-        input = convert(input, kind)
-        if kind.category < dtypes.FLOATING and kind is not dtypes.int64:
-            return convert(sum(input, dim, keepdim), kind)
-    if dim is None:
-        return sum_dims(input, None, keepdim)
-    return sum_dims(input, reduced_dims("sum", dim, len(input.shape)), keepdim)
-
-
-@op(name="mean", linear=True, saves="input.shape", uneven=True)
-def mean_dims(input: Array, dim: Any, keepdim: bool) -> Array:
-    """The mean over `dim` of floating numbers."""
+    if input.dtype.kind in "iub":
+        raise DtypeError(
+            f"mean: could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: "
+            f"{dtypes.of_array(input)}. Use input.float() or pass dtype=dynograd.float32."
+        )
     if input.dtype.itemsize == 1:
         dtypes.refuse_float8("mean", input)
     return kernel("reductions", "mean_forward", input)(input, dim, keepdim)
 
 
-@mean_dims.backward
+@mean.backward
 def mean_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     shape = saved.input_shape
     return (stretch(kept(g / (count_of(shape, dim) or 1), shape, dim, keepdim), shape),)
 
 
-@mean_dims.fast_backward
+@mean.fast_backward
 def mean_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     shape = saved.input_shape
     return (kernel("reductions", "spread", g)(g / (count_of(shape, dim) or 1), shape, dim, keepdim),)
@@ -139,56 +129,6 @@ def count_of(shape: tuple[int, ...], dim: Any) -> int:
     for place in range(len(shape)) if dim is None else dim if type(dim) is tuple else (dim,):
         count *= shape[place]
     return count
-
-
-def _quick_mean(compute: Any, input: Any, dim: Any, keepdim: Any, dtype: Any, axis: Any, keepdims: Any) -> tuple | None:
-    if (
-        axis is None
-        and keepdims is None
-        and type(keepdim) is bool
-        and input.dtype.num < 256
-        and (dim is None or (type(dim) is int and -input.ndim <= dim < input.ndim))
-        and dtype is None
-        and input.dtype.kind == "f"
-    ):
-        place = dim if dim is None or dim >= 0 else dim + input.ndim
-        return compute(input, place, keepdim), (place, keepdim)
-    return None
-
-
-@composed(covers="mean", method=True)
-@shortcut(mean_dims, _quick_mean, compute="reductions.mean_forward")
-def mean(
-    input: Any,
-    dim: Any = None,
-    keepdim: bool = False,
-    *,
-    dtype: Any = None,
-    axis: Any = None,
-    keepdims: bool | None = None,
-) -> Array:
-    """The mean of all elements, or over `dim`; NaN where there are none.
-
-    Raises:
-        DtypeError: an integer input without `dtype`.
-
-    >>> dynograd.mean(tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
-    tensor([1.5000, 3.5000])
-    """
-    if axis is not None:
-        dim = axis
-    if keepdims is not None:
-        keepdim = keepdims
-    if dtype is not None:
-        input = convert(input, dtypes.as_dtype(dtype))
-    if getattr(input, "array", input).dtype.kind in "iub":
-        raise DtypeError(
-            f"mean: could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: "
-            f"{getattr(input, 'dtype', None)}. Use input.float() or pass dtype=dynograd.float32."
-        )
-    if dim is None:
-        return mean_dims(input, None, keepdim)
-    return mean_dims(input, reduced_dims("mean", dim, len(input.shape)), keepdim)
 
 
 @op(saves="input", ragged="packed")
@@ -271,27 +211,37 @@ def count_nonzero(input: Array, dim: Any = None) -> Array:
 # --- products ------------------------------------------------------------------------------------------------------------
 
 
-@op(name="prod", saves="input output", cast="wide")
-def prod_dims(input: Array, dim: Any, keepdim: bool) -> Array:
-    """The product over `dim`."""
+@op(method=True, saves="input output", few="reductions.prod_forward", few_dtypes=LETTERS, cast="wide")
+def prod(
+    input: Array,
+    dim: Dim | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: Dtype = None,
+    axis: Axis = None,
+    keepdims: Keepdims = None,
+) -> Array:
+    """The product of all elements, or over one `dim`; 1 where there are none. Booleans and integers multiply in int64.
+
+    The gradient is right with any number of zeros.
+
+    >>> dynograd.prod(tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
+    tensor([ 2., 12.])
+    """
     if input.dtype.itemsize == 1:
         dtypes.refuse_float8("prod", input)
     return kernel("reductions", "prod_forward", input)(input, dim, keepdim)
 
 
-@prod_dims.fast_backward
+@prod.fast_backward
 def prod_fast_backward(g: Any, saved: Any, dim: Any, keepdim: Any) -> Gradients:
     return (kernel("reductions", "prod_backward", saved.input)(g, saved.input, saved.output, dim, keepdim),)
 
 
-@prod_dims.decomposition
+@prod.decomposition
 def prod_by_halves(input: Any, dim: Any, keepdim: bool) -> Array:
     """Halves multiplied with each other until one element is left: right at zeros, in derivatives of any order."""
-    rows, place = (
-        (reshaped(input, (-1,)), 0) if dim is None else (input, dim if type(dim) is int else dim[0] if dim else None)
-    )
-    if place is None:
-        return input * 1
+    rows, place = (reshaped(input, (-1,)), 0) if dim is None else (input, dim)
     size = rows.shape[place]
     while size > 1:
         half = size // 2
@@ -301,77 +251,25 @@ def prod_by_halves(input: Any, dim: Any, keepdim: bool) -> Array:
         rows = joined([first * second, *left], place) if left else first * second
         size = rows.shape[place]
     if not size:
-        return sum_dims(input, dim, keepdim) + 1
+        return sum(input, dim, keepdim) + 1
     shape = tuple(input.shape)
     if dim is None:
         return reshaped(rows, (1,) * len(shape) if keepdim else ())
     return rows if keepdim else reshaped(rows, (*shape[:place], *shape[place + 1 :]))
 
 
-@composed(covers="prod", method=True)
-@shortcut(prod_dims, _quick_sum, compute="reductions.prod_forward")
-def prod(
-    input: Any,
-    dim: Any = None,
-    keepdim: bool = False,
-    *,
-    dtype: Any = None,
-    axis: Any = None,
-    keepdims: bool | None = None,
-) -> Array:
-    """The product of all elements, or over one `dim`; 1 where there are none. Booleans and integers multiply in int64.
-
-    The gradient is right with any number of zeros.
-
-    >>> dynograd.prod(tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
-    tensor([ 2., 12.])
-    """
-    dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
-    if dtype is not None:
-        kind = dtypes.as_dtype(dtype)
-        input = convert(input, kind)
-        if kind.category < dtypes.FLOATING and kind is not dtypes.int64:
-            return convert(prod(input, dim, keepdim), kind)
-    if dim is None:
-        return prod_dims(input, None, keepdim)
-    if not hasattr(dim, "__index__"):
-        raise TypeError(
-            f"prod: dim must be an int, got {dim!r}. Take the product over several dims one after the other."
-        )
-    return prod_dims(input, reduced_dims("prod", dim, len(input.shape)), keepdim)
-
-
 # --- truth ---------------------------------------------------------------------------------------------------------------
 
 
-@op(name="any", differentiable=False)
-def any_dims(input: Array, dim: Any, keepdim: bool) -> Array:
-    """Whether an element over `dim` is not zero."""
-    return kernel("reductions", "any", input)(input, dim, keepdim)
-
-
-@op(name="all", differentiable=False)
-def all_dims(input: Array, dim: Any, keepdim: bool) -> Array:
-    """Whether all elements over `dim` are not zero."""
-    return kernel("reductions", "all", input)(input, dim, keepdim)
-
-
-def _quick_any(compute: Any, input: Any, dim: Any, keepdim: Any, axis: Any, keepdims: Any) -> tuple | None:
-    if (
-        axis is None
-        and keepdims is None
-        and type(keepdim) is bool
-        and input.dtype.num < 256
-        and (dim is None or (type(dim) is int and -input.ndim <= dim < input.ndim))
-    ):
-        place = dim if dim is None or dim >= 0 else dim + input.ndim
-        return compute(input, place, keepdim), (place, keepdim)
-    return None
-
-
-@composed(covers="any", method=True)
-@shortcut(any_dims, _quick_any, compute="reductions.any")
-def any(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Array:
+@op(method=True, differentiable=False, few="reductions.any", few_dtypes=LETTERS)
+def any(
+    input: Array,
+    dim: SomeDims = None,
+    keepdim: bool = False,
+    *,
+    axis: Axis = None,
+    keepdims: Keepdims = None,
+) -> Array:
     """Whether any element, of all or over `dim`, is not zero (NaN is not); False where there are none. uint8 stays uint8.
 
     With `dim=()` nothing is reduced: that each element is not zero.
@@ -379,20 +277,24 @@ def any(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None,
     >>> dynograd.any(tensor([[False, True], [False, False]]), dim=1)
     tensor([ True, False])
     """
-    dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
-    return any_dims(input, dim if dim is None or dim == () else reduced_dims("any", dim, len(input.shape)), keepdim)
+    return kernel("reductions", "any", input)(input, dim, keepdim)
 
 
-@composed(covers="all", method=True)
-@shortcut(all_dims, _quick_any, compute="reductions.all")
-def all(input: Any, dim: Any = None, keepdim: bool = False, *, axis: Any = None, keepdims: bool | None = None) -> Array:
+@op(method=True, differentiable=False, few="reductions.all", few_dtypes=LETTERS)
+def all(
+    input: Array,
+    dim: SomeDims = None,
+    keepdim: bool = False,
+    *,
+    axis: Axis = None,
+    keepdims: Keepdims = None,
+) -> Array:
     """Whether all elements, or all over `dim`, are not zero (NaN is not); True where there are none. uint8 stays uint8.
 
     >>> dynograd.all(tensor([[True, True], [False, True]]), dim=1)
     tensor([ True, False])
     """
-    dim, keepdim = dim if axis is None else axis, keepdim if keepdims is None else keepdims
-    return all_dims(input, dim if dim is None or dim == () else reduced_dims("all", dim, len(input.shape)), keepdim)
+    return kernel("reductions", "all", input)(input, dim, keepdim)
 
 
 # --- log of a sum of exponentials ----------------------------------------------------------------------------------------
@@ -448,9 +350,9 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Array:
 def _complex_logsumexp(input: Any, dims: Any, keepdim: bool) -> Array:
     """With the largest real part taken out first; the imaginary part of the result lies within pi of 0."""
     if 0 in tuple(input.shape):
-        return sum_dims(input.exp(), dims, keepdim).log()
+        return sum(input.exp(), dims, keepdim).log()
     level = input.real.detach()
     level = registry["amax"].function(level, dims, keepdim=True)
     level = where(level.isfinite(), level, 0.0)
-    total = sum_dims((input - level).exp(), dims, True).log() + level
-    return total if keepdim else reshaped(total, tuple(sum_dims(level, dims, False).shape))
+    total = sum((input - level).exp(), dims, True).log() + level
+    return total if keepdim else reshaped(total, tuple(sum(level, dims, False).shape))

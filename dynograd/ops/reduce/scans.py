@@ -9,6 +9,7 @@ from dynograd.base import dtypes
 from dynograd.base.shapes import normalize_dim
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
+from dynograd.ops.argument_kinds import Axis, Dim, Dtype
 from dynograd.ops.elementwise.arithmetic import conj
 from dynograd.ops.elementwise.exponentials import logaddexp
 from dynograd.ops.index.indexing import fill_basic, get_basic
@@ -17,8 +18,9 @@ from dynograd.ops.index.scatters import gathered, spread
 from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.joins import cat
 from dynograd.ops.layout.views import reshaped
-from dynograd.ops.op import Gradients, composed, op, shortcut
-from dynograd.ops.reduce.reductions import exp_difference, floating, sum_dims
+from dynograd.ops.op import Gradients, composed, op
+from dynograd.ops.reduce.reductions import exp_difference, floating
+from dynograd.ops.reduce.reductions import sum as sum_dims
 
 __all__ = [
     "cummax",
@@ -49,74 +51,72 @@ def _moved(input: Any, dim: int, step: int) -> Array:
 # --- sums ----------------------------------------------------------------------------------------------------------------
 
 
-@op(name="cumsum", linear=True, inplace=True, out="exact", cast={"cuda": "wide"}, uneven=True)
-def sum_so_far(input: Array, dim: int, reverse: bool) -> Array:
-    """The sum of the elements up to each place of `dim`, or from it on when `reverse`."""
-    if input.dtype.itemsize == 1:
-        dtypes.refuse_float8("cumsum", input)
-    return kernel("scans", "cumsum", input)(input, dim, reverse)
-
-
-@sum_so_far.backward
-def sum_so_far_backward(g: Any, saved: Any, dim: Any, reverse: Any) -> Gradients:
-    return (sum_so_far(g, dim, not reverse),)
-
-
-def _quick_cumsum(compute: Any, input: Any, dim: Any, dtype: Any, axis: Any) -> tuple | None:
-    if (
-        type(dim) is int
-        and -input.ndim <= dim < input.ndim
-        and dtype is None
-        and axis is None
-        and input.dtype.char in "fdl"
-    ):
-        place = dim if dim >= 0 else dim + input.ndim
-        return compute(input, place, False), (place, False)
-    return None
-
-
-@composed(covers="cumsum", method=True, inplace=True)
-@shortcut(sum_so_far, _quick_cumsum, compute="scans.cumsum")
-def cumsum(input: Any, dim: Any = None, *, dtype: Any = None, axis: Any = None) -> Array:
+@op(
+    method=True,
+    linear=True,
+    inplace=True,
+    out="exact",
+    cast={"cuda": "wide"},
+    uneven=True,
+    few="scans.cumsum",
+    few_dtypes="fdl",
+)
+def cumsum(input: Array, dim: Dim = None, *, dtype: Dtype = None, axis: Axis = None) -> Array:
     """The sum of the elements up to and with each place of `dim`. Booleans and integers sum in int64.
 
     >>> dynograd.cumsum(tensor([1, 2, 3]), 0)
     tensor([1, 3, 6])
     """
-    return sum_so_far(*_scanned("cumsum", input, dim, dtype, axis), False)
+    if input.dtype.itemsize == 1:
+        dtypes.refuse_float8("cumsum", input)
+    return kernel("scans", "cumsum", input)(wide_integers(input), dim)
 
 
-def _scanned(who: str, input: Any, dim: Any, dtype: Any, axis: Any) -> tuple[Any, int]:
-    """`input` in the dtype in which it is accumulated, and the dim."""
-    dim = axis if dim is None else dim
-    if dim is None:
-        raise TypeError(f'{who}() missing 1 required positional arguments: "dim". Flatten first to scan all elements.')
-    kind = getattr(input, "array", input).dtype
-    if dtype is not None:
-        input = convert(input, dtypes.as_dtype(dtype))
-    elif kind.kind in "iub" and kind.num != dtypes.int64.num:
-        input = convert(input, dtypes.int64)
-    return input, normalize_dim(who, dim, len(input.shape))
+@cumsum.backward
+def cumsum_backward(g: Any, saved: Any, dim: Any) -> Gradients:
+    return (sum_onwards(g, dim),)
+
+
+@op(linear=True, cast={"cuda": "wide"}, uneven=True, inner=True)
+def sum_onwards(input: Array, dim: int) -> Array:
+    """The sum of the elements from each place of `dim` on."""
+    return kernel("scans", "cumsum", input)(input, dim, True)
+
+
+@sum_onwards.backward
+def sum_onwards_backward(g: Any, saved: Any, dim: Any) -> Gradients:
+    return (cumsum(g, dim),)
+
+
+def wide_integers(input: Any) -> Array:
+    """The array, booleans and integers as int64."""
+    return convert(input, dtypes.int64) if input.dtype.kind in "iub" else input
 
 
 # --- products ------------------------------------------------------------------------------------------------------------
 
 
-@op(name="cumprod", saves="input output", inplace=True, out="exact", cast={"cuda": "wide"})
-def product_so_far(input: Array, dim: int) -> Array:
-    """The product of the elements up to each place of `dim`."""
+@op(method=True, inplace=True, saves="input output", out="exact", cast={"cuda": "wide"})
+def cumprod(input: Array, dim: Dim = None, *, dtype: Dtype = None, axis: Axis = None) -> Array:
+    """The product of the elements up to and with each place of `dim`. Booleans and integers multiply in int64.
+
+    The gradient is right with any number of zeros.
+
+    >>> dynograd.cumprod(tensor([1.0, 2.0, 3.0]), 0)
+    tensor([1., 2., 6.])
+    """
     if input.dtype.itemsize == 1:
         dtypes.refuse_float8("cumprod", input)
-    return kernel("scans", "cumprod_forward", input)(input, dim)
+    return kernel("scans", "cumprod_forward", input)(wide_integers(input), dim)
 
 
-@product_so_far.fast_backward
-def product_so_far_fast_backward(g: Any, saved: Any, dim: Any) -> Gradients:
+@cumprod.fast_backward
+def cumprod_fast_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (kernel("scans", "cumprod_backward", g)(g, saved.input, saved.output, dim),)
 
 
-@product_so_far.backward
-def product_so_far_backward(g: Any, saved: Any, dim: Any) -> Gradients:
+@cumprod.backward
+def cumprod_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     """Element k: the product before it, times r[k] = g[k] + x[k + 1] r[k + 1]. Right with any number of zeros."""
     x = saved.input
     if not len(x.shape):
@@ -161,66 +161,42 @@ def reversed_along_backward(g: Any, saved: Any, dim: Any) -> Gradients:
     return (reversed_along(g, dim),)
 
 
-@composed(covers="cumprod", method=True, inplace=True)
-def cumprod(input: Any, dim: Any = None, *, dtype: Any = None, axis: Any = None) -> Array:
-    """The product of the elements up to and with each place of `dim`. Booleans and integers multiply in int64.
-
-    The gradient is right with any number of zeros.
-
-    >>> dynograd.cumprod(tensor([1.0, 2.0, 3.0]), 0)
-    tensor([1., 2., 6.])
-    """
-    return product_so_far(*_scanned("cumprod", input, dim, dtype, axis))
-
-
 # --- extremes ------------------------------------------------------------------------------------------------------------
 
 
-@op(name="cummax", outputs="values indices", saves="input.shape output.indices")
-def max_so_far(input: Array, dim: int) -> tuple[Array, Array]:
-    """The largest element up to each place of `dim`, and where it is."""
-    return kernel("scans", "cummax", input)(input, dim)
-
-
-@op(name="cummin", outputs="values indices", saves="input.shape output.indices")
-def min_so_far(input: Array, dim: int) -> tuple[Array, Array]:
-    """The smallest element up to each place of `dim`, and where it is."""
-    return kernel("scans", "cummin", input)(input, dim)
-
-
-@max_so_far.backward
-@min_so_far.backward
-def max_so_far_backward(g: Any, saved: Any, dim: Any) -> Gradients:
-    shape = saved.input_shape
-    return (spread(g[0], dim, saved.output[1], shape) if shape else g[0],)
-
-
-@max_so_far.jvp
-@min_so_far.jvp
-def max_so_far_jvp(tangents: Any, saved: Any, dim: Any) -> tuple[Array, None]:
-    return gathered(tangents[0], dim, saved.output[1]) if saved.input_shape else tangents[0], None
-
-
-@composed(covers="cummax", method=True)
-def cummax(input: Any, dim: int) -> tuple[Array, Array]:
+@op(method=True, outputs="values indices", saves="input.shape output.indices")
+def cummax(input: Array, dim: Dim) -> tuple[Array, Array]:
     """The largest element up to and with each place of `dim`, as (values, indices). Of equals the last counts; NaN stays.
 
     >>> dynograd.cummax(tensor([1.0, 3.0, 2.0]), 0)
     cummax(values=tensor([1., 3., 3.]), indices=tensor([0, 1, 1]))
     """
-    dtypes.refuse_complex("cummax", getattr(input, "array", input))
-    return max_so_far(input, normalize_dim("cummax", dim, len(input.shape)))
+    dtypes.refuse_complex("cummax", input)
+    return kernel("scans", "cummax", input)(input, dim)
 
 
-@composed(covers="cummin", method=True)
-def cummin(input: Any, dim: int) -> tuple[Array, Array]:
+@op(method=True, outputs="values indices", saves="input.shape output.indices")
+def cummin(input: Array, dim: Dim) -> tuple[Array, Array]:
     """The smallest element up to and with each place of `dim`, as (values, indices). Of equals the last counts; NaN stays.
 
     >>> dynograd.cummin(tensor([2.0, 1.0, 3.0]), 0)
     cummin(values=tensor([2., 1., 1.]), indices=tensor([0, 1, 1]))
     """
-    dtypes.refuse_complex("cummin", getattr(input, "array", input))
-    return min_so_far(input, normalize_dim("cummin", dim, len(input.shape)))
+    dtypes.refuse_complex("cummin", input)
+    return kernel("scans", "cummin", input)(input, dim)
+
+
+@cummax.backward
+@cummin.backward
+def cummax_backward(g: Any, saved: Any, dim: Any) -> Gradients:
+    shape = saved.input_shape
+    return (spread(g[0], dim, saved.output[1], shape) if shape else g[0],)
+
+
+@cummax.jvp
+@cummin.jvp
+def cummax_jvp(tangents: Any, saved: Any, dim: Any) -> tuple[Array, None]:
+    return gathered(tangents[0], dim, saved.output[1]) if saved.input_shape else tangents[0], None
 
 
 # --- log of running sums of exponentials ---------------------------------------------------------------------------------
@@ -324,7 +300,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim:
     tensor([ 3.0000, 10.5000])
     """
     areas, place = _trapezoids("cumulative_trapezoid", y, x, dx, dim)
-    return sum_so_far(areas, place, False)
+    return cumsum(areas, place)
 
 
 def _trapezoids(who: str, y: Any, x: Any, dx: float | None, dim: int) -> tuple[Any, int]:

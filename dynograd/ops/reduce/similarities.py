@@ -15,7 +15,7 @@ from dynograd.ops.layout.broadcasting import convert, stretch
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import composed
 from dynograd.ops.reduce.norms import vector_norm
-from dynograd.ops.reduce.reductions import sum_dims
+from dynograd.ops.reduce.reductions import sum as sum_dims
 from dynograd.ops.row import Row
 
 __all__ = ["cosine_similarity", "normalize", "pairwise_distance"]

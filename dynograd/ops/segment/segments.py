@@ -23,7 +23,8 @@ from dynograd.ops.layout.paddings import pad_constant
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.precisions import check_floating, narrowed, widened
-from dynograd.ops.reduce.reductions import exp_difference, sum_dims
+from dynograd.ops.reduce.reductions import exp_difference
+from dynograd.ops.reduce.reductions import sum as sum_dims
 from dynograd.ops.reduce.scans import cumsum
 
 __all__ = ["segment_reduce"]

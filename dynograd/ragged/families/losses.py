@@ -159,7 +159,7 @@ def _of_places(call: Call, x: RaggedTensor, target: Any) -> Any:
     counted = target != ignored
     rows = run("nonzero", counted)[:, 0]
     mine, at = run("getitem", x, rows), target[rows]
-    scores = run("log_softmax.public", mine, 1) if call.name == "cross_entropy" else mine
+    scores = run("log_softmax", mine, 1) if call.name == "cross_entropy" else mine
     losses = -run("gather.public", scores, 1, at[:, None])[:, 0]
     if smoothing:
         losses = losses * (1 - smoothing) - scores.mean(1) * smoothing

@@ -38,7 +38,7 @@ def softmaxes(call: Call) -> Any:
 
 
 @ragged_rule(
-    "cumsum", "cumprod", "logcumsumexp", kind="segments",
+    "cumsum", "sum_onwards", "cumprod", "logcumsumexp", kind="segments",
     note="along the ragged dim by segments; whole numbers, rows of equal length together",
 )  # fmt: skip
 def scans(call: Call) -> Any:
@@ -47,8 +47,7 @@ def scans(call: Call) -> Any:
     def of_rows(x: RaggedTensor) -> Any:
         if x.dtype.is_complex or not x.dtype.is_floating_point or batch_invariant():
             return grouped(call)
-        options = (call["reverse"],) if call.name == "cumsum" else ()
-        return _of_rows(x, lambda flat, part: getattr(segmented, call.name)(flat, part, *options))
+        return _of_rows(x, getattr(segmented, call.name))
 
     return along(call, call["dim"], of_rows)
 

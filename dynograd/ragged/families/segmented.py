@@ -26,6 +26,7 @@ __all__ = [
     "softmax",
     "spread_flat",
     "squares",
+    "sum_onwards",
     "sum_rows",
     "variance",
 ]
@@ -123,9 +124,15 @@ def softmax(x: Any, part: Partition) -> Any:
 
 
 @widened
-def cumsum(x: Any, part: Partition, backwards: bool) -> Any:
+def cumsum(x: Any, part: Partition) -> Any:
     """(total, D): the running sums of each row."""
-    return run("segment_cumsum", x, *bounds(part, x), backwards)
+    return run("segment_cumsum", x, *bounds(part, x), False)
+
+
+@widened
+def sum_onwards(x: Any, part: Partition) -> Any:
+    """(total, D): the running sums of each row from its end."""
+    return run("segment_cumsum", x, *bounds(part, x), True)
 
 
 @widened

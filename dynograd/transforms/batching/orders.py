@@ -14,6 +14,7 @@ __all__: list[str] = []
     "softmax",
     "log_softmax",
     "cumsum",
+    "sum_onwards",
     "cumprod",
     "cummax",
     "cummin",

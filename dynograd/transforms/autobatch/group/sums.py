@@ -28,7 +28,7 @@ class RunningSum(Form):
 
     def prefix_sums(self, terms: Any) -> Any:
         """From (n,) terms to n - 1 sums: of the first two, of the first three, ..."""
-        whole = registry["cumsum"].function(terms, 0, False)
+        whole = registry["cumsum"].function(terms, 0)
         return registry["basic_index"].function(whole, (slice(1, None),))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from dynograd.autograd.modes import MODES
 from dynograd.base.generated_sources import run_source
 from dynograd.interpreter import TENSORS
-from dynograd.interpreter.shared import arguments_text, signature_of
+from dynograd.interpreter.shared import argument_lines, arguments_text, signature_of
 from dynograd.ops.op import Op
 from dynograd.ops.readers import CALLS, Entry, Reader, entry_of
 from dynograd.transforms.autobatch.record.forms import frozen
@@ -90,6 +90,7 @@ def _recording_code(op: Op, below: Any, names: dict[str, Any]) -> tuple[str, lis
         "recorder = $MODES.recorder",
         f"if recorder is None{' or inplace' * op.has_inplace_argument}:",
         f"    return $below({', '.join(call)})",
+        *[line[4:] for line in argument_lines(op)],
         *(
             [f"if type({op.array_names[0]}) in $TENSORS:", f"    return $below({', '.join(call)})"]
             if op.view and not op.list_name  # no work, and it must share the memory
