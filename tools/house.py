@@ -36,11 +36,16 @@ def _trees() -> dict[Path, ast.Module]:
     }
 
 
+@cache
+def _nodes_of(path: Path) -> list[ast.AST]:
+    return list(ast.walk(_trees()[path]))
+
+
 def _nodes(*folders: str, outside: bool = False) -> Iterator[tuple[Path, ast.AST]]:
     """Every node of the files in `folders` (in all others, if `outside`; in all, without folders)."""
-    for path, tree in _trees().items():
+    for path in _trees():
         if not folders or (path.parts[0] in folders) is not outside:
-            for node in ast.walk(tree):
+            for node in _nodes_of(path):
                 yield path, node
 
 
@@ -91,9 +96,9 @@ def modules_in_circles() -> int:
 def slots_from_above() -> int:
     """Attributes of another module of the package that a module assigns (`module.name = value`)."""
     slots = set()
-    for path, tree in _trees().items():
-        modules = _imported_modules(tree)
-        for node in ast.walk(tree):
+    for path in _trees():
+        modules = _imported_modules(path)
+        for node in _nodes_of(path):
             targets = (
                 node.targets
                 if isinstance(node, ast.Assign)
@@ -110,10 +115,10 @@ def slots_from_above() -> int:
     return len(slots)
 
 
-def _imported_modules(tree: ast.Module) -> dict[str, str]:
+def _imported_modules(file: Path) -> dict[str, str]:
     """Names in a file that stand for modules of the package."""
     modules = {}
-    for node in ast.walk(tree):
+    for node in _nodes_of(file):
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == PACKAGE.name:
             for alias in node.names:
                 path = ROOT.joinpath(*(node.module or "").split("."), alias.name)
