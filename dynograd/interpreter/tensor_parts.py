@@ -8,6 +8,7 @@ from collections.abc import Callable
 from itertools import compress, repeat
 from operator import call, is_not
 from sys import getrefcount
+from threading import RLock
 from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
@@ -92,7 +93,8 @@ class RemovableHandle:
 # for among all objects, and noted from then on, until noting those that nobody asked for has cost what a search does.
 
 watching: list[bool] = []
-"""Not empty while views are noted when they are made."""
+"""Not empty while views are noted when they are made: `[False]` during the search for those there are already, `[True]` after it."""
+_search = RLock()
 _noted = 0  # views since a base was last asked for its own
 _as_a_search = 0  # how many of them are as much work as the last search
 _PER_SECOND = 2_000_000
@@ -186,7 +188,7 @@ def living_views(base: Any) -> list[Any]:
     if not holders_of_memory(base) and type(base.array) is ndarray and base.array.base is None:
         return []  # a view's array would hold the base's
     _noted = 0
-    if not watching:
+    if watching != [True]:
         _watch(next(cls for cls in reversed(type(base).__mro__) if "_meta" in cls.__dict__))
     meta = base._meta
     if meta is None or not meta.views:
@@ -206,6 +208,12 @@ _unheld[0] = holders_of_memory(SimpleNamespace(array=ndarray(0)))
 
 def _watch(cls: type) -> None:
     """Finds all views that there are, among all objects, which takes some tens of milliseconds; later ones are noted at once."""
+    with _search:  # a second thread needs the whole list as well
+        if watching != [True]:
+            _find_all(cls)
+
+
+def _find_all(cls: type) -> None:
     global _noted, _as_a_search
     begin = perf_counter()
     slot = cls.__dict__["_meta"]
@@ -213,7 +221,7 @@ def _watch(cls: type) -> None:
     if gc.get_freeze_count():
         gc.unfreeze()  # what is frozen is not among the objects, and there is no way to freeze only that again
     _as_a_search = sys.maxsize
-    watching.append(True)  # before the search: other threads go on
+    watching[:] = [False]  # before the search: other threads go on
     try:
         for one in gc.get_objects():
             kind = type(one)
@@ -231,6 +239,7 @@ def _watch(cls: type) -> None:
     except BaseException:
         watching.clear()  # some views are not known
         raise
+    watching[:] = [True]
     _noted, _as_a_search = 0, max(1000, int((perf_counter() - begin) * _PER_SECOND))
 
 

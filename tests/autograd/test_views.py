@@ -3,6 +3,7 @@
 import gc
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -198,6 +199,32 @@ def test_a_search_that_fails_leaves_nothing_half_done(watched, monkeypatch):
     y.mul_(10)
     v.sum().backward()
     assert x.grad.tolist() == [10.0, 10.0, 0.0]
+
+
+def test_a_second_thread_waits_for_the_search_of_the_first(watched, monkeypatch):
+    """The first one has begun and has noted nothing yet when the second one asks."""
+    begun, asked = threading.Event(), threading.Event()
+
+    class Slow:
+        def get_freeze_count(self):
+            return 0
+
+        def get_objects(self):
+            begun.set()
+            asked.wait(0.2)  # the second thread is not to get an answer meanwhile
+            return gc.get_objects()
+
+    tensor_parts.watching.clear()
+    base = dg.ones(3) * 1
+    view = base[1:]
+    monkeypatch.setattr(tensor_parts, "gc", Slow())
+    first = threading.Thread(target=tensor_parts.living_views, args=(base,))
+    first.start()
+    begun.wait()
+    views = tensor_parts.living_views(base)
+    asked.set()
+    first.join()
+    assert [one is view for one in views] == [True]
 
 
 def test_batch_norm_in_training_as_the_first_call_of_a_scope():
