@@ -11,7 +11,7 @@ import dynograd as torch
 from dynograd.autograd.modes import MODES
 from dynograd.transforms.autobatch.group.executing import Flush
 from dynograd.transforms.autobatch.record.buckets import Bucket
-from dynograd.transforms.autobatch.record.forms import _forms
+from dynograd.transforms.autobatch.record.forms import FORMS
 
 BODIES = {
     "cat, linear, tanh": lambda x, y, w: torch.nn.functional.linear(torch.cat([x, y]), w).tanh(),
@@ -52,7 +52,7 @@ def test_a_rule_that_is_one_call_is_called_without_its_rule():
         with torch.autobatch(always=True):
             found = [(x * number).erfinv() for number in range(count)]
         assert len(found) == count
-    known = [form.ready.known for form in _forms.values() if form.label == "erfinv" and form.grad == MODES.grad]
+    known = [form.ready.known for form in FORMS.recent.values() if form.label == "erfinv" and form.grad == MODES.grad]
     assert (0, {}) in [one for each in known for one in each.values()]
 
 

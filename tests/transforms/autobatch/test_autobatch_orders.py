@@ -5,6 +5,10 @@ import threading
 
 import pytest
 
+from dynograd.transforms.autobatch.record import new_calls
+from dynograd.transforms.autobatch.record.forms import FORMS
+from dynograd.transforms.autobatch.record.interned import Interned
+from dynograd.transforms.autobatch.record.pending import KINDS
 from tests.transforms.autobatch import test_autobatch_programs as programs
 from tests.transforms.autobatch.recorded_programs import result_of
 
@@ -44,3 +48,32 @@ def test_programs_beside_others(monkeypatch):
     for thread in threads:
         thread.join()
     assert differing == []
+
+
+def test_programs_while_forms_are_forgotten(monkeypatch):
+    """Tables of few entries forget a form while calls of it wait; those that come later still join them."""
+    alone = {seed: result_of(seed) for seed in range(60)}
+    monkeypatch.setattr(KINDS, "_most", 3)
+    monkeypatch.setattr(FORMS, "_most", 3)
+    monkeypatch.setattr(new_calls, "_MOST_FORMS", 3)
+    assert [seed for seed in alone if result_of(seed) != alone[seed]] == []
+
+
+class Named:
+    pass
+
+
+def test_what_is_in_use_stays_one_object():
+    interned = Interned(1)
+    first = interned.of("a", Named)
+    for key in "bcd":
+        interned.of(key, Named)
+    assert "a" not in interned.recent
+    assert interned.of("a", Named) is first
+
+
+def test_what_nobody_uses_is_forgotten():
+    interned = Interned(1)
+    made = [id(interned.of(key, Named)) for key in "abcd"]
+    assert len(made) == 4
+    assert len(interned._in_use) <= 2

@@ -19,7 +19,8 @@ from dynograd.interpreter import TENSORS
 from dynograd.ops.op import Op
 from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms.autobatch.group.ready import ready_calls
-from dynograd.transforms.autobatch.record.pending import Kind
+from dynograd.transforms.autobatch.record.interned import Interned
+from dynograd.transforms.autobatch.record.pending import KINDS, Kind
 from dynograd.transforms.batching.batched import Batched
 from dynograd.transforms.batching.calls import run_op
 
@@ -36,6 +37,7 @@ class Form:
     """An op with static arguments on operands of given kinds. `refused` says why it is run at once instead of recorded."""
 
     __slots__ = (
+        "__weakref__",
         "_text",
         "casting",
         "family_traits",
@@ -95,7 +97,7 @@ class Form:
         return text
 
 
-_forms: dict[Any, Form] = {}
+FORMS: Interned[Form] = Interned(100_000)
 
 
 def casting() -> Any:
@@ -121,9 +123,9 @@ def cast_as(wanted: Any) -> Iterator[None]:
 def kind_of(tensor: Any) -> Kind:
     array = tensor.array
     if type(array) is numpy.ndarray:
-        found = Kind._known.get((array.shape, array.dtype.num, tensor._requires_grad))
-        if found is not None:
-            return found
+        kind = KINDS.recent.get((array.shape, array.dtype.num, tensor._requires_grad))
+        if kind is not None:
+            return kind
     return Kind.of(tuple(array.shape), array.dtype, bool(tensor._requires_grad), arrays.device_of(array))
 
 
@@ -160,12 +162,7 @@ _TRUE, _FALSE = (bool, True), (bool, False)
 
 def form_of(op: Op, key: Any, statics: dict[str, Any], operands: dict[str, Any]) -> Form:
     """The form under `key`. `operands` has, for each array argument: a Kind, a number, None, or a list of Kinds."""
-    found = _forms.get(key)
-    if found is None:
-        if len(_forms) > 100_000:
-            _forms.clear()
-        found = _forms[key] = _new_form(op, statics, operands)
-    return found
+    return FORMS.of(key, lambda: _new_form(op, statics, operands))
 
 
 def _new_form(op: Op, statics: dict[str, Any], operands: dict[str, Any]) -> Form:

@@ -7,6 +7,7 @@ array gets a `PendingArray`, which answers questions about shape and dtype and f
 
 from __future__ import annotations
 
+import math
 import weakref
 from typing import Any
 
@@ -20,9 +21,10 @@ from dynograd.interpreter.tensor_parts import Meta, RemovableHandle, set_meta
 from dynograd.tensor.inplace import write_result
 from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms.autobatch.group.rows import RowNode
+from dynograd.transforms.autobatch.record.interned import Interned
 from dynograd.transforms.autobatch.record.pending_arrays import PendingArray
 
-__all__ = ["Kind", "Lazy", "PendingArray", "Row", "settle", "settled"]
+__all__ = ["KINDS", "Kind", "Lazy", "PendingArray", "Row", "settle", "settled"]
 
 _ARRAY, _NODE = Tensor.__dict__["array"], Tensor.__dict__["node"]
 _FLAG, _GRAD, _META = Tensor.__dict__["_requires_grad"], Tensor.__dict__["_grad"], Tensor.__dict__["_meta"]
@@ -31,8 +33,7 @@ _FLAG, _GRAD, _META = Tensor.__dict__["_requires_grad"], Tensor.__dict__["_grad"
 class Kind:
     """Shape, dtype, device and whether a gradient is wanted: one object for each combination."""
 
-    __slots__ = ("device", "dtype", "grad", "shape", "shown", "size")
-    _known: dict[Any, Kind] = {}
+    __slots__ = ("__weakref__", "device", "dtype", "grad", "shape", "shown", "size")
 
     shape: tuple[int, ...]
     shown: Size  # the shape as a tensor shows it
@@ -41,25 +42,23 @@ class Kind:
     device: devices.device
     size: int
 
+    def __init__(self, shape: tuple[int, ...], dtype: Any, grad: bool, device: devices.device) -> None:
+        self.shape, self.shown, self.dtype, self.grad, self.device = shape, Size(shape), dtype, grad, device
+        self.size = math.prod(shape)
+
     @staticmethod
     def of(shape: tuple[int, ...], dtype: Any, grad: bool, device: devices.device) -> Kind:
         key = (shape, dtype.num, grad) if device is devices.cpu else (shape, dtype.num, grad, device)
-        found = Kind._known.get(key)
-        if found is None:
-            if len(Kind._known) > 100_000:
-                Kind._known.clear()
-            found = Kind._known[key] = Kind()
-            found.shape, found.shown, found.dtype, found.grad, found.device = shape, Size(shape), dtype, grad, device
-            found.size = 1
-            for one in shape:
-                found.size *= one
-        return found
+        return KINDS.of(key, lambda: Kind(shape, dtype, grad, device))
 
     def without_grad(self) -> Kind:
         return Kind.of(self.shape, self.dtype, False, self.device)
 
     def __repr__(self) -> str:
         return f"{dtypes.BY_NUM[self.dtype.num]}{list(self.shape)}".replace("dynograd.", "")
+
+
+KINDS: Interned[Kind] = Interned(100_000)
 
 
 class Row(Tensor):
