@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,39 +32,62 @@ MADE = {
 }
 
 
-def arrays_of(
-    lengths: list[int], seed: int, leads: list[tuple[int, ...]] | None = None
-) -> dict[str, list[numpy.ndarray]]:
-    """For each name the arrays of the rows, with dims `leads[i]` in front. Numbers are distinct, between 0.1 and 0.9."""
-    rng = numpy.random.default_rng(seed)
+class Values(dict):
+    """Values by name, each built when somebody first asks for it."""
 
-    def numbers(*shape: int) -> numpy.ndarray:
+    def __init__(self, build: Callable[[str], Any], **others: Any) -> None:
+        super().__init__(others)
+        self.build = build
+
+    def __missing__(self, name: str) -> Any:
+        value = self[name] = self.build(name)
+        return value
+
+
+class Numbers:
+    """The arrays of one row; `lead` are the dims in front. Numbers are distinct, between 0.1 and 0.9."""
+
+    def __init__(self, rng: numpy.random.Generator, lead: tuple[int, ...]) -> None:
+        self.rng, self.lead = rng, lead
+
+    def __call__(self, *shape: int) -> numpy.ndarray:
+        shape = *self.lead, *shape
         count = int(numpy.prod(shape))
-        return (
-            0.1
-            + 0.8 * rng.permutation(count).reshape(shape) / max(count, 1)
-            + rng.uniform(0, 0.5 / max(count, 1), shape)
-        )
+        spread = self.rng.permutation(count).reshape(shape) / max(count, 1)
+        return 0.1 + 0.8 * spread + self.rng.uniform(0, 0.5 / max(count, 1), shape)
 
-    rows: dict[str, list[numpy.ndarray]] = {
-        name: [] for name in ("x", "y", "v", "u", "i", "b", "c", "m", "s", "z", "r", "q", "grid")
-    }
-    for length, lead in zip(lengths, leads or [()] * len(lengths), strict=True):
-        rows["x"].append(numbers(*lead, length, 4))
-        rows["y"].append(numbers(*lead, length, 4))
-        rows["v"].append(numbers(*lead, length))
-        rows["u"].append(numbers(*lead, length))
-        rows["i"].append(rng.integers(0, 4, (*lead, length)))
-        rows["b"].append(rng.uniform(size=(*lead, length)) < 0.6)
-        rows["c"].append(numbers(*lead, 4, length))
-        rows["m"].append(numbers(*lead, 2, length, length + 1))
-        square = numbers(*lead, length, length)
-        rows["s"].append(square @ square.swapaxes(-1, -2) + 2 * numpy.eye(length))
-        rows["z"].append(numbers(*lead, length, 4) + 1j * numbers(*lead, length, 4))
-        rows["r"].append(numbers(*lead, 1, 4))
-        rows["q"].append(numbers(*lead, 2, length, 4))
-        rows["grid"].append(numbers(*lead, length, 2, 2))
-    return rows
+    def definite(self, length: int) -> numpy.ndarray:
+        square = self(length, length)
+        return square @ square.swapaxes(-1, -2) + 2 * numpy.eye(length)
+
+
+ROWS: dict[str, Callable[[Numbers, int], numpy.ndarray]] = {
+    "x": lambda numbers, length: numbers(length, 4),
+    "y": lambda numbers, length: numbers(length, 4),
+    "v": lambda numbers, length: numbers(length),
+    "u": lambda numbers, length: numbers(length),
+    "i": lambda numbers, length: numbers.rng.integers(0, 4, (*numbers.lead, length)),
+    "b": lambda numbers, length: numbers.rng.uniform(size=(*numbers.lead, length)) < 0.6,
+    "c": lambda numbers, length: numbers(4, length),
+    "m": lambda numbers, length: numbers(2, length, length + 1),
+    "s": lambda numbers, length: numbers.definite(length),
+    "z": lambda numbers, length: numbers(length, 4) + 1j * numbers(length, 4),
+    "r": lambda numbers, length: numbers(1, 4),
+    "q": lambda numbers, length: numbers(2, length, 4),
+    "grid": lambda numbers, length: numbers(length, 2, 2),
+}
+NAMES = frozenset([*ROWS, *SHARED, "d1", "d2", "d3", "B"])
+
+
+def arrays_of(
+    name: str, lengths: list[int], seed: int, leads: list[tuple[int, ...]] | None = None
+) -> list[numpy.ndarray]:
+    """The arrays of the rows of one argument, with dims `leads[i]` in front."""
+    rng = numpy.random.default_rng([seed, list(ROWS).index(name)])
+    return [
+        ROWS[name](Numbers(rng, lead), length)
+        for length, lead in zip(lengths, leads or [()] * len(lengths), strict=True)
+    ]
 
 
 RAGGED_DIMS = {"c": (2,), "m": (2, 3), "s": (1, 2), "q": (2,), "r": ()}
@@ -74,10 +98,11 @@ class Sample:
     """Arguments by name: ragged ones, and those of each row alone."""
 
     above = 0  # how many levels lie above the rows
+    dims = 1  # ragged ones of a row
 
     def __init__(self, lengths: list[int], seed: int = 0) -> None:
         self.lengths = lengths
-        self.rows = arrays_of(lengths, seed)
+        self.rows = Values(lambda name: arrays_of(name, lengths, seed))
 
     @property
     def places(self) -> list[Any]:
@@ -88,18 +113,16 @@ class Sample:
         """The same without some rows."""
         made = object.__new__(type(self))
         made.__dict__ |= self.__dict__
-        made.lengths = [one for number, one in enumerate(self.lengths) if number not in numbers]
-        made.rows = {
-            name: [one for number, one in enumerate(rows) if number not in numbers] for name, rows in self.rows.items()
-        }
+        made.lengths = [length for number, length in enumerate(self.lengths) if number not in numbers]
+        made.rows = Values(lambda name: [row for number, row in enumerate(self.rows[name]) if number not in numbers])
         return made
 
-    def whole(self, wants: bool = False) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for name, rows in self.rows.items():
-            tensors = [dynograd.from_numpy(row) for row in rows]
-            found[name] = self.together_as(name, tensors)
-        return self._finished(found, wants)
+    def whole(self, wants: bool = False) -> Values:
+        return self._values(
+            lambda name: self.together_as(name, [dynograd.from_numpy(row) for row in self.rows[name]]),
+            wants,
+            self.above,
+        )
 
     def together_as(self, name: str, tensors: list[Any]) -> Any:
         """The rows of one argument as one tensor."""
@@ -107,44 +130,43 @@ class Sample:
             return dynograd.stack(tensors) if tensors else dynograd.zeros(0, 1, 4, dtype=dynograd.float64)
         return ragged_of(name, tensors, RAGGED_DIMS.get(name, (1,)))
 
-    def row(self, number: int, wants: bool = False) -> dict[str, Any]:
+    def row(self, number: int, wants: bool = False) -> Values:
         """One row as a batch of one."""
-        return self._finished(
-            {name: dynograd.from_numpy(rows[number][None]) for name, rows in self.rows.items()}, wants, 0
-        )
+        return self._values(lambda name: dynograd.from_numpy(self.rows[name][number][None]), wants, self.dims - 1)
 
-    def single(self, number: int, wants: bool = False) -> dict[str, Any]:
+    def single(self, number: int, wants: bool = False) -> Values:
         """One row without a batch."""
-        return self._finished({name: dynograd.from_numpy(rows[number]) for name, rows in self.rows.items()}, wants, 0)
+        return self._values(lambda name: dynograd.from_numpy(self.rows[name][number]), wants, 0)
 
-    def no_rows(self) -> dict[str, Any]:
+    def no_rows(self) -> Values:
         """A dense batch of rows that has none."""
         usual = type(self).usual().rows
-        return self._finished({name: dynograd.from_numpy(rows[0][None])[:0] for name, rows in usual.items()}, False, 0)
+        return self._values(lambda name: dynograd.from_numpy(usual[name][0][None])[:0], False, self.dims - 1)
 
     @classmethod
     def usual(cls) -> Sample:
         return cls([3])
 
-    def together(self, wants: bool = False) -> dict[str, Any]:
+    def together(self, wants: bool = False) -> Values:
         """The elements of all rows as one tensor, rows behind one another."""
-        found = {}
-        for name, rows in self.rows.items():
-            dims = RAGGED_DIMS.get(name, (1,))
-            one = len(dims) == 1 and not isinstance(self, Images)
-            found[name] = dynograd.from_numpy(
-                numpy.concatenate(rows if one else [row.reshape(-1) for row in rows], dims[0] - 1 if one else 0)
-            )
-        return self._finished(found, wants, 0)
 
-    def _finished(self, found: dict[str, Any], wants: bool, above: int | None = None) -> dict[str, Any]:
-        if wants:
-            for name, one in found.items():
-                if name not in ("i", "b"):
-                    found[name] = one.requires_grad_()
-        found |= {name: dynograd.from_numpy(one.copy()) for name, one in SHARED.items()}
-        above = self.above if above is None else above
-        return found | counted(above)
+        def build(name: str) -> Any:
+            dims = RAGGED_DIMS.get(name, (1,))
+            rows = self.rows[name]
+            if len(dims) == 1 and self.dims == 1:
+                return dynograd.from_numpy(numpy.concatenate(rows, dims[0] - 1))
+            return dynograd.from_numpy(numpy.concatenate([row.reshape(-1) for row in rows]))
+
+        return self._values(build, wants, 0)
+
+    def _values(self, build: Callable[[str], Any], wants: bool, above: int) -> Values:
+        def finished(name: str) -> Any:
+            if name in SHARED:
+                return dynograd.from_numpy(SHARED[name].copy())
+            tensor = build(name)
+            return tensor.requires_grad_() if wants and name not in ("i", "b") else tensor
+
+        return Values(finished, **counted(above))
 
     def __len__(self) -> int:
         """The size of dim 0."""
@@ -163,7 +185,7 @@ def ragged_of(name: str, tensors: list[Any], dims: tuple[int, ...]) -> Any:
     """Rows as a ragged tensor; of no rows, one of the dims that the name has."""
     if tensors:
         return dynograd.ragged_tensor(tensors, ragged_dims=dims)
-    empty = ragged_of(name, [dynograd.from_numpy(arrays_of([1], 0)[name][0])], dims)
+    empty = ragged_of(name, [dynograd.from_numpy(arrays_of(name, [1], 0)[0])], dims)
     return empty[:0]
 
 
@@ -205,11 +227,13 @@ class Images(Sample):
     """Rows with two ragged dims: (B, j, j, 4) for (B, j, 4), and so on."""
 
     above = 1
+    dims = 2
 
     def __init__(self, sizes: list[tuple[int, int]], seed: int = 0) -> None:
         self.lengths = [width for _, width in sizes]
         self.heights = [height for height, _ in sizes]
-        self.rows = arrays_of(self.lengths, seed, [(height,) for height in self.heights])
+        leads = [(height,) for height in self.heights]
+        self.rows = Values(lambda name: arrays_of(name, self.lengths, seed, leads))
 
     def without(self, numbers: set[int]) -> Sample:
         made: Any = super().without(numbers)
@@ -218,22 +242,13 @@ class Images(Sample):
 
     def together_as(self, name: str, tensors: list[Any]) -> Any:
         if not tensors:
-            tensors = [dynograd.from_numpy(arrays_of([1], 0, [(1,)])[name][0])]
+            tensors = [dynograd.from_numpy(arrays_of(name, [1], 0, [(1,)])[0])]
         found = dynograd.ragged_tensor(tensors, ragged_dims=(1, *[dim + 1 for dim in RAGGED_DIMS.get(name, (1,))]))
         return found if self.lengths else found[:0]
 
     @classmethod
     def usual(cls) -> Sample:
         return cls([(3, 3)])
-
-    def no_rows(self) -> dict[str, Any]:
-        return super().no_rows() | counted(1)
-
-    def row(self, number: int, wants: bool = False) -> dict[str, Any]:
-        return super().row(number, wants) | counted(1)
-
-    def single(self, number: int, wants: bool = False) -> dict[str, Any]:
-        return super().single(number, wants) | counted(0)
 
     def __repr__(self) -> str:
         return f"Images({list(zip(self.heights, self.lengths, strict=True))})"
@@ -248,10 +263,13 @@ class Item:
         self.mode = word if word in ("all", "each") else "rows"
         self.text = rest if self.mode != "rows" else text
         self.code = compile(self.text, f"<calls.txt {name}>", "eval")
+        words = {node.id for node in ast.walk(ast.parse(self.text, mode="eval")) if isinstance(node, ast.Name)}
+        self.names = sorted(words & NAMES)
 
     def run(self, values: dict[str, Any]) -> Any:
+        arguments = {name: values[name] for name in self.names}
         return eval(
-            self.code, {"op": function_of(self.name), "torch": dynograd, "F": F, "name": self.name, **MADE, **values}
+            self.code, {"op": function_of(self.name), "torch": dynograd, "F": F, "name": self.name, **MADE, **arguments}
         )
 
     def __repr__(self) -> str:

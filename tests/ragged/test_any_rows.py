@@ -39,9 +39,9 @@ CUT = frozenset(
 )
 GARBAGE = frozenset(["median_of_all"])  # of nothing; `median` knows
 
-EXAMPLES = int(os.environ.get("DYNOGRAD_EXAMPLES", "2"))
-FEW = settings(
-    max_examples=EXAMPLES,
+FEW = int(os.environ.get("DYNOGRAD_EXAMPLES", "2"))
+MANY = max(8, FEW)
+SETTINGS = settings(
     deadline=None,
     derandomize=True,
     database=None,
@@ -121,7 +121,7 @@ def test_images_are_taken_by_most():
 def drawn(kind: str, count: int):
     """A test of one item on `count` draws of a kind of rows."""
 
-    @settings(FEW, max_examples=count)
+    @settings(SETTINGS, max_examples=count)
     @given(made=KINDS[kind])
     def run(item: Item, made: Sample) -> None:
         check(item, kind, made)
@@ -133,24 +133,16 @@ def all_of(kind: str) -> list[Item]:
     return [item for item in ITEMS if not (kind == "levels" and item.name in BY_NUMBER)]
 
 
-FEW_DRAWS = {kind: drawn(kind, EXAMPLES) for kind in KINDS}
-MANY_DRAWS = {kind: drawn(kind, max(8, EXAMPLES)) for kind in KINDS}
+DRAWS = {(kind, count): drawn(kind, count) for kind in KINDS for count in (FEW, MANY)}
 CASES = [pytest.param(kind, item, id=f"{kind}-{item!r}") for kind in KINDS for item in all_of(kind)]
 
 
 @pytest.mark.parametrize(("kind", "item"), CASES)
-def test_any_rows(kind, item):
+def test_any_rows(kind, item, request):
+    """On few draws where the slow tests are left out."""
     if kind == "images" and not takes(item, USUAL[kind]):
         pytest.skip("a row of one dim more is none that the op takes alone")
-    FEW_DRAWS[kind](item)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("kind", "item"), CASES)
-def test_many_rows(kind, item):
-    if kind == "images" and not takes(item, USUAL[kind]):
-        pytest.skip("a row of one dim more is none that the op takes alone")
-    MANY_DRAWS[kind](item)
+    DRAWS[kind, FEW if "not slow" in request.config.option.markexpr else MANY](item)
 
 
 def test_what_is_refused_names_the_reason():

@@ -116,7 +116,7 @@ def check_gradients(item: Item, made: Sample):
     if item.name in PHASES:
         return
     whole = made.whole(wants=True)
-    names = [name for name, one in whole.items() if isinstance(one, Tensor) and one.requires_grad]
+    names = [name for name in item.names if isinstance(whole[name], Tensor) and whole[name].requires_grad]
     found = derivatives(item.run(whole), [whole[name] for name in names])
     if found is None:
         return
