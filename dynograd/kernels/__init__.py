@@ -20,8 +20,6 @@ from dynograd.arrays import backend_of, copy, cuda_arrays, meta_arrays, ndarray
 from dynograd.base.devices import cpu, device
 from dynograd.cuda import driver
 
-__all__ = ["KernelOfType", "kernel", "module_of"]
-
 _found: dict[tuple[str, str, type], Callable[..., Any]] = {}
 # The slot of the table of ops, for backends that make their elementwise kernels of formulas: `forward(name)`, `backward(name)`
 # give (operands, statics, trees, truths, promotion) or None; `names()`.

@@ -17,16 +17,6 @@ from dynograd.kernels.build import threads
 from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.kernels.build.sizes import TILED_PRODUCTS
 
-__all__ = [
-    "attention_backward",
-    "attention_forward",
-    "attends_in_tiles",
-    "attends_ragged",
-    "logarithms_by_head",
-    "ragged_attention_backward",
-    "ragged_attention_forward",
-]
-
 _PER_OPERATION = 6  # a fused multiplication in a tile takes about a sixth of a simple elementwise operation
 _FLOATS = (numpy.dtype(numpy.float32), numpy.dtype(numpy.float64))
 _loops: list[Any] = []

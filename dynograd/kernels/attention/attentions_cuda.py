@@ -23,16 +23,6 @@ from dynograd.cuda import driver
 from dynograd.kernels.attention import attentions_triton as device
 from dynograd.kernels.build import precision
 
-__all__ = [
-    "attention_backward",
-    "attention_forward",
-    "attends_in_tiles",
-    "attends_ragged",
-    "logarithms_by_head",
-    "ragged_attention_backward",
-    "ragged_attention_forward",
-]
-
 _KINDS = ("float32", "float16", "bfloat16")
 _WIDEST = 256  # features of a head: wider tiles have no room in shared memory
 _MOST_PLANS = 20000  # kept at a time: shapes that never come again would fill the memory

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy
 
-__all__ = ["Tasks", "dense_tasks", "ragged_tasks"]
-
 
 class Tasks(NamedTuple):
     """`rows` (N, 11): first query, queries, first key, keys, batch, head, which part of the queries of how many, number of the first

@@ -18,8 +18,6 @@ import triton.language as tl
 from dynograd.kernels.build.launching_cuda import triton_kernel
 from dynograd.kernels.matmul.matmuls_triton import multiple
 
-__all__: list[str] = []
-
 _LOG2_E = tl.constexpr(1.4426950408889634)
 _LN_2 = tl.constexpr(0.6931471805599453)
 

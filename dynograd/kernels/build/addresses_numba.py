@@ -13,8 +13,6 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["address", "address_of", "call", "handle", "make_pointer", "pointer8", "pointer32", "pointer64"]
-
 # An array object begins with Python's own header, then the address of its data: ctypes.data takes a microsecond to say the same.
 _probe = np.zeros(3)
 _HEADER = object.__basicsize__

@@ -9,8 +9,6 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-__all__ = ["batch_invariant", "is_batch_invariant", "use_batch_invariant"]
-
 
 class _OfThread(threading.local):
     chosen: bool | None = None

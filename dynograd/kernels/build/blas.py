@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy
 
-__all__ = ["Library", "library", "library_name", "one_thread", "set_threads_of_process"]
-
 # Prefix and suffix of the C functions, and whether their integers have 64 bits.
 _SPELLINGS = (("scipy_", "64_", True), ("scipy_", "", False), ("", "64_", True), ("", "", False))
 

@@ -17,8 +17,6 @@ from dynograd.kernels import module_of
 from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.kernels.build.sizes import COMPILED_ROWS
 
-__all__ = ["SMALL_CALLS", "compiled", "compiled_for", "is_loaded"]
-
 SMALL_CALLS = 2048  # at 10 to 150 us instead of 3 to 50: together about what loading Numba costs
 
 _small_calls = 0

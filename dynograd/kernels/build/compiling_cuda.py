@@ -23,8 +23,6 @@ from typing import Any, NamedTuple
 from dynograd.errors import KernelCompileError
 from dynograd.kernels.build import kernel_cache
 
-__all__ = ["ARRAY_WORDS", "SCRATCH_WORDS", "Binary", "compile_simt", "compile_triton", "target_name"]
-
 SCRATCH_WORDS = 2  # the pointers to scratch memory that Triton adds after a kernel's own arguments
 ARRAY_WORDS = 7  # what numba-cuda makes of a one-dimensional array: two nulls, size, item size, pointer, size, stride
 

@@ -24,8 +24,6 @@ from numba.core import dispatcher
 from dynograd.base.generated_sources import run_source
 from dynograd.kernels.build import blas, drivers_numba, kernel_cache, threads
 
-__all__ = ["IN_ORDER", "REASSOCIATED", "Chunked", "chunked", "compile_source", "compiled"]
-
 # What LLVM may do beyond IEEE 754. Formulas of elementwise ops: nothing, so that large arrays have the bits of small ones. The
 # functions they call: round a product and a sum once. Sums and rows: add in another order, and take the reciprocal of what divides
 # a whole row. Never "nnan" or "ninf" (masks of -inf, NaN inputs), "nsz" (signs of zeros) or "afn" (estimates that are NaN at 0,

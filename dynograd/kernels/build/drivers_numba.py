@@ -27,8 +27,6 @@ from numba.extending import intrinsic
 
 from dynograd.kernels.build import threads
 
-__all__ = ["address_of", "launcher", "pool_threads", "slot_of"]
-
 _WORD = ir.IntType(64)
 _BYTES = ir.IntType(8).as_pointer()
 

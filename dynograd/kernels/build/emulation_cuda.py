@@ -15,8 +15,6 @@ from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.kernels.build.launch_arguments_cuda import Double, array_of, type_of
 
-__all__ = ["simt_runner", "triton_runner"]
-
 
 def triton_runner(function: Any, constants: dict[str, Any]) -> Callable[..., None]:
     """A function (grid, *arguments) that runs a `triton.jit` function, program by program.

@@ -19,8 +19,6 @@ from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.cuda import driver, faults
 from dynograd.errors import IndexRangeError
 
-__all__ = ["announce", "check", "immediate", "site", "word"]
-
 _INT64 = numpy.dtype(numpy.int64)
 _SITES = 1 << 16  # as many fit into the lower bits of the word
 _texts: dict[int, str] = {}

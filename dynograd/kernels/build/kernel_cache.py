@@ -15,8 +15,6 @@ from pathlib import Path
 
 from dynograd.base import cache_files
 
-__all__ = ["clear", "digest_of", "folder", "note_compiled", "read", "statistics", "write"]
-
 _MAGIC = b"dynograd kernel 1\n"
 _counts = {"compiled": 0, "loaded": 0, "damaged": 0}
 

@@ -12,21 +12,6 @@ import numpy
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.errors import DeviceError, DtypeError
 
-__all__ = [
-    "FORMATS",
-    "INT32",
-    "INT64",
-    "PLAIN",
-    "ROLES",
-    "Double",
-    "alignment_mask",
-    "array_of",
-    "packed_as",
-    "parameter_block",
-    "parameter_blocks",
-    "type_of",
-]
-
 _POINTERS = {
     "bool": "*i1", "int8": "*i8", "int16": "*i16", "int32": "*i32", "int64": "*i64",
     "uint8": "*u8", "uint16": "*u16", "uint32": "*u32", "uint64": "*u64",

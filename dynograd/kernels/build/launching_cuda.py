@@ -41,15 +41,6 @@ from dynograd.kernels.build.launch_arguments_cuda import (
     type_of,
 )
 
-__all__ = [
-    "SimtKernel",
-    "TritonKernel",
-    "exercised",
-    "simt_kernel",
-    "triton_kernel",
-    "triton_source",
-]
-
 
 class _Kernel:
     """What kernels of both languages share: the function that a caller calls, and finding machine code for what it was given."""

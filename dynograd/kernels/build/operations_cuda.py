@@ -14,8 +14,6 @@ from dynograd.kernels.elementwise import elementwise_cuda
 from dynograd.kernels.elementwise.loops_cuda import CudaLoop
 from dynograd.kernels.formula import formulas
 
-__all__ = ["copy_into", "elementwise", "fill", "index", "index_assign", "reduced"]
-
 _copy = CudaLoop("copy", ("input",), (), (formulas.name("input"),))
 _FLOAT32 = numpy.dtype(numpy.float32)
 _HALVES = ("float16", "bfloat16")

@@ -5,8 +5,6 @@ PyTorch's switches and defaults: matrix products may not, convolutions and recur
 
 from __future__ import annotations
 
-__all__ = ["allows_tf32", "get_float32_matmul_precision", "set_allow_tf32", "set_float32_matmul_precision"]
-
 _allowed = {"matmul": False, "cudnn": True}
 _precision = "highest"
 

@@ -17,8 +17,6 @@ from typing import Any
 
 import numpy
 
-__all__ = ["generated", "run_blocks"]
-
 _OF_BLOCKS = {"syncthreads", "syncthreads_and", "syncthreads_count", "syncthreads_or"}
 _OF_WARPS = {
     "all_sync", "any_sync", "ballot_sync", "match_any_sync", "shfl_down_sync", "shfl_sync", "shfl_up_sync",

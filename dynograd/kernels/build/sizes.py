@@ -5,25 +5,6 @@ compiled kernel 1 to 3 us with its planning, two threads 9 us more; loading Numb
 those of AMD EPYC processors (Zen 4) with two threads.
 """
 
-__all__ = [
-    "CASTS",
-    "COMPILED_PASS",
-    "COMPILED_ROWS",
-    "COPIED_BYTES",
-    "FEW",
-    "LARGE",
-    "LOOP_OF_ONE_PASS",
-    "LOOP_OF_PASSES",
-    "LOOP_OF_PASSES_WITH_EXPONENTIALS",
-    "LOOP_OF_TWO_PASSES",
-    "LOOP_WITH_EXPONENTIALS",
-    "MASKED_BYTES",
-    "REDUCTIONS",
-    "ROW_COPIES",
-    "SPREAD",
-    "TILED_PRODUCTS",
-    "UFUNC",
-]
 
 # --- NumPy's functions below, a compiled kernel from here on ----------------------------------------------------------------------
 

@@ -8,15 +8,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = [
-    "get_num_interop_threads",
-    "get_num_threads",
-    "parts",
-    "serial_from_now_on",
-    "set_num_interop_threads",
-    "set_num_threads",
-]
-
 # Starting the pool costs about 5 us; so many simple elements (an addition, a copy) are worth a thread of their own.
 GRAIN = 1 << 15
 

@@ -16,8 +16,6 @@ from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.errors import user_level
 
-__all__ = ["FAMILIES", "FUNCTIONS", "NoComplexKernelError", "through_host"]
-
 
 class NoComplexKernelError(TypeError):
     """A kernel was asked for complex numbers; the CPU's takes them."""

@@ -19,8 +19,6 @@ from dynograd.cuda import allocator, driver, streams, thread_state
 from dynograd.errors import DynogradError
 from dynograd.kernels.build import kernel_cache
 
-__all__ = ["Tuned", "shape_class", "tuned"]
-
 _ROUNDS = 5  # of measuring, after one that compiles: the middle one counts
 _FIRST = 0  # the configuration that is taken where nothing can be measured
 

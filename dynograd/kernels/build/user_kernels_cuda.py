@@ -18,8 +18,6 @@ from dynograd.errors import DeviceError
 from dynograd.kernels.build import emulation_cuda
 from dynograd.kernels.build.launch_arguments_cuda import FORMATS, array_of, parameter_block
 
-__all__ = ["install"]
-
 
 def install() -> None:
     """Makes users' kernels take Tensors; called when CUDA is first used. Does nothing where the compilers are not installed."""

@@ -9,11 +9,6 @@ import numpy
 from dynograd.arrays.cuda_arrays import CudaArray, contiguous_strides, empty, layout_of, of_layout, operations
 from dynograd.cuda import driver
 
-__all__ = [
-    "Window", "channels_last", "five_dims", "has_channels_last", "is_channels_last", "layout_like", "moved", "numbers_of", "of_other_kinds",
-    "power", "processors", "place_steps", "three", "unit_of",
-]  # fmt: skip
-
 _float64 = numpy.dtype(numpy.float64)
 
 

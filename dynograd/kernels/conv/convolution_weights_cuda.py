@@ -25,8 +25,6 @@ from dynograd.kernels.conv.convolution_layouts_cuda import (
 )
 from dynograd.kernels.matmul import matmuls_cuda
 
-__all__ = ["conv_weight_gradient"]
-
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _FEW_CHANNELS = 16  # as in `convolutions_cuda`
 _float32, _float64 = numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)

@@ -11,8 +11,6 @@ from math import prod
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-__all__ = ["conv_forward", "conv_input_gradient", "conv_weight_gradient"]
-
 # Elements of a block of columns: 1 MB of float32, the second-level cache of one core.
 BLOCK = 1 << 18
 

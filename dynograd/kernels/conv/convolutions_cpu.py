@@ -26,8 +26,6 @@ from dynograd.kernels.conv import convolutions_point_plans as points
 from dynograd.kernels.conv.convolutions_weight_plans import weight_plan
 from dynograd.kernels.matmul.matmuls_cpu import linear_forward, matmul_forward
 
-__all__ = ["conv_forward", "conv_input_gradient", "conv_weight_gradient"]
-
 # Channels from which on row-major images are turned for the tiles over channels: those over places do not stay in the
 # first-level cache (64 channels of 56 x 56: 8 %, 512 of 7 x 7: 10 %, 1x1 from 256 of 56 x 56: 15 %; at 32 of 16 x 16 they win by 10 %).
 DEEP = 64

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Layout", "Phase", "backward_phases", "cut", "forward_phase", "sides_of"]
-
 # Bytes of the planes of an item: a part of the second-level cache of one core (0.5 to 2 MiB), with room for results and weights.
 ROOM_BYTES = 192 << 10
 # Overlapping the last vectors of lines costs products, running over the gaps between lines costs a copy of the results.

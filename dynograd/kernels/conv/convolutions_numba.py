@@ -14,8 +14,6 @@ from dynograd.kernels.tiles import tiles_numba
 from dynograd.kernels.tiles.planes_numba import address_of, cover, lay_out, pair, take_out
 from dynograd.kernels.tiles.tiles_numba import BYTES, copy_strided, plain, transpose_lines
 
-__all__ = ["add_partials", "correlate", "correlate_weights", "pack_weights", "planes"]
-
 _KEY = f"{BYTES} {tiles_numba.PRODUCT_TILES} {tiles_numba.DOT_TILES}"
 
 _product_8 = tiles_numba.product_tile(8) if 8 in tiles_numba.PRODUCT_TILES else tiles_numba.product_tile(6)

@@ -18,8 +18,6 @@ from dynograd.kernels.conv import convolutions_tables as head
 from dynograd.kernels.conv.convolutions_layouts import Layout, backward_phases, cut, forward_phase, sides_of
 from dynograd.kernels.conv.convolutions_tables import tables_of
 
-__all__ = ["Plan", "backward_plan", "blocks_of", "forward_layout", "forward_plan"]
-
 # Products that one tile adds up before the next channels: its weights and its part of the planes then fit the first-level cache.
 DEEP = 640
 # Vectors that 1x1 kernels take at a time: 24 KiB of 256 channels.

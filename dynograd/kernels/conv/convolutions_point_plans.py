@@ -15,8 +15,6 @@ import numpy as np
 from dynograd.kernels.conv.convolutions_layouts import Phase, backward_phases, cut, forward_phase, sides_of
 from dynograd.kernels.conv.convolutions_tables import tables_of
 
-__all__ = ["backward_points", "forward_points", "weight_points"]
-
 # Bytes of the planes of an item: half of the second-level cache of one core (0.5 to 2 MiB).
 ROOM_BYTES = 384 << 10
 # Places that the weight gradient takes at a time: their vectors of g (32 KiB) stay near, and sums long enough in registers;

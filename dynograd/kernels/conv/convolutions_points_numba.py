@@ -13,8 +13,6 @@ from dynograd.kernels.tiles.planes_numba import address_of, lay_out, turn_in, tu
 from dynograd.kernels.tiles.point_tiles_numba import POINTS, WIDTH, outer_tile, point_tile
 from dynograd.kernels.tiles.tiles_numba import BYTES, copy_lines, copy_strided, plain, transpose_lines
 
-__all__ = ["add_point_partials", "correlate_points", "correlate_weight_points", "pack_point_weights"]
-
 _KEY = f"{BYTES} {WIDTH} {POINTS}"
 
 

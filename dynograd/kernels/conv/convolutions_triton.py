@@ -13,8 +13,6 @@ import triton.language as tl
 from dynograd.kernels.build.launching_cuda import triton_kernel
 from dynograd.kernels.matmul.matmuls_triton import multiple, tile_of
 
-__all__: list[str] = []
-
 
 @triton.jit
 def _place(m, D, H, W):

@@ -12,8 +12,6 @@ from dynograd.kernels.conv.convolutions_layouts import OVERLAP, ROOM_BYTES, Layo
 from dynograd.kernels.conv.convolutions_plans import blocks_of, forward_layout
 from dynograd.kernels.conv.convolutions_tables import tables_of
 
-__all__ = ["WeightPlan", "weight_plan"]
-
 # Items of a weight gradient: enough for some threads, few enough to be added up.
 ITEMS = 16
 # Places of g that the weight gradient takes at a time: lines of g and planes of x of a few tiles then fit the first-level cache

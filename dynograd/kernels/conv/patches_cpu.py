@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-__all__ = ["columns_of_patches", "patches_of_columns"]
-
 
 def columns_of_patches(x, kernel, dilation, padding, stride):
     """(N, C, H, W) to (N, C * kernel places, windows): each column is a window."""

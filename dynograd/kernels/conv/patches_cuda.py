@@ -11,8 +11,6 @@ from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.kernels.layout import paddings_triton as kernels
 from dynograd.kernels.layout.copies_cuda import bits, contiguous, is_big
 
-__all__ = ["columns_of_patches", "patches_of_columns"]
-
 _BLOCK = 1024  # elements of a program, 8 for each thread of Triton's 4 warps
 
 

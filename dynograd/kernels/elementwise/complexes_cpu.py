@@ -8,9 +8,6 @@ from numpy.lib.stride_tricks import as_strided
 from dynograd import arrays
 from dynograd.arrays import buffers
 
-__all__ = ["angle", "from_parts", "modulus", "polar", "view_as_complex", "view_as_real"]
-
-
 _NUMBERS = {"f": np.dtype(np.complex64), "d": np.dtype(np.complex128)}
 
 

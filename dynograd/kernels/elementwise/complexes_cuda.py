@@ -13,8 +13,6 @@ import numpy
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray, operations
 
-__all__ = ["ARITHMETIC", "angle", "from_parts", "modulus", "view_as_complex", "view_as_real"]
-
 
 def from_parts(real: CudaArray, imag: CudaArray) -> CudaArray:
     """real + i * imag, two real arrays of one shape and dtype."""

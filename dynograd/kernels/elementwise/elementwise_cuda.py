@@ -22,8 +22,6 @@ from dynograd.kernels.elementwise import complexes_cuda
 from dynograd.kernels.elementwise.loops_cuda import CudaLoop, compute_type
 from dynograd.kernels.formula import formulas
 
-__all__ = ["Entry", "compute", "into"]
-
 
 class Entry(NamedTuple):
     """What the table says of an elementwise op: its loop, how operands are promoted, and how many operands there are."""

@@ -16,8 +16,6 @@ from dynograd.kernels.build.sizes import COMPILED_PASS, UFUNC
 from dynograd.kernels.elementwise.ufuncs import FLAT, VECTORISED, ByType, compiled, number, select, without_repeats
 from dynograd.kernels.formula import formulas_numpy
 
-__all__ = ["between", "kernel_of_formula"]
-
 # Compiled for real numbers only: PyTorch refuses complex ones, which the others take.
 _REAL = frozenset({"special_entr", "special_ndtr", "special_xlog1py"})
 

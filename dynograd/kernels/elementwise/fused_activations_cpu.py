@@ -8,16 +8,6 @@ from dynograd.arrays.buffers import in_shape
 from dynograd.kernels.build.compiled_kernels import compiled_for
 from dynograd.kernels.rows.folding_cpu import rows_of, vector_of
 
-__all__ = [
-    "add_layer_norm_backward",
-    "add_layer_norm_forward",
-    "bias_activation_backward",
-    "bias_activation_forward",
-    "in_one_pass",
-    "swiglu_backward",
-    "swiglu_forward",
-]
-
 
 def in_one_pass(*arrays):
     """Whether the kernels here take these arrays."""

@@ -12,16 +12,6 @@ from dynograd.kernels.layout.copies_cuda import contiguous
 from dynograd.kernels.rows.folding_cuda import one_row, rows_of, vector_of
 from dynograd.kernels.rows.row_programs_cuda import run
 
-__all__ = [
-    "add_layer_norm_backward",
-    "add_layer_norm_forward",
-    "bias_activation_backward",
-    "bias_activation_forward",
-    "in_one_pass",
-    "swiglu_backward",
-    "swiglu_forward",
-]
-
 
 def in_one_pass(*arrays: Any) -> bool:
     """Whether the kernels here take these arrays."""

@@ -24,8 +24,6 @@ from dynograd.kernels.build.sizes import (
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Tree
 
-__all__ = ["Loop", "least_size", "quotients_fit", "ufunc", "uses_libm"]
-
 # A simple operation on an element in cache takes half of the time that `threads.GRAIN` supposes.
 _PER_ELEMENT = 2
 

@@ -25,8 +25,6 @@ from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Tree
 from dynograd.kernels.formula.formulas_triton import assignments_and_results
 
-__all__ = ["Call", "CudaLoop", "block_of", "compute_type", "triton_type"]
-
 _BLOCK = 1024  # elements of a program, 8 for each thread of Triton's 4 warps
 # Long series and sines in float64: more than one element for a thread does not fit its registers.
 _HEAVY_BLOCK = 128

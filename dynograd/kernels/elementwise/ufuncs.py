@@ -12,18 +12,6 @@ from dynograd.kernels.build.sizes import COMPILED_PASS, SPREAD, UFUNC
 from dynograd.kernels.elementwise import loops_cpu
 from dynograd.kernels.formula import formulas
 
-__all__ = [
-    "FLAT",
-    "KEPT",
-    "VECTORISED",
-    "ByType",
-    "compiled",
-    "gate",
-    "number",
-    "select",
-    "without_repeats",
-]
-
 # Operands that these ops take as arrays without dims, like static numbers.
 _NUMBERS = {"lerp": ("weight",)}
 # Ops that are vector code in float32, which is as good as a function of NumPy's on medium arrays, and better on small ones.

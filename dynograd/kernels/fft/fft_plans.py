@@ -14,8 +14,6 @@ import numpy as np
 
 from dynograd.arrays import buffers
 
-__all__ = ["LEAST", "along", "half_of_rows", "rows_of_halves", "whole_of_rows"]
-
 _LARGEST_PRIME = 13  # that there is a stage for; lines of other lengths go by a convolution
 _LONGEST = 1 << 14  # of a line in a group: the buffers stay in the caches
 LEAST = 1 << 14  # numbers in all, below which NumPy is done before a kernel is loaded

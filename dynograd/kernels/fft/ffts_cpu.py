@@ -11,18 +11,6 @@ from dynograd.arrays import buffers
 from dynograd.kernels.fft import fft_plans
 from dynograd.kernels.layout.copies_cpu import contiguous
 
-__all__ = [
-    "complex_transform",
-    "cosines",
-    "frequencies",
-    "from_half",
-    "half_transform",
-    "half_weights",
-    "kaiser",
-    "triangle",
-]
-
-
 try:
     from numpy.fft import _pocketfft_umath as _at_once
 except ImportError:

@@ -8,17 +8,6 @@ import numpy as np
 
 from dynograd.kernels.build.compiling_numba import chunked, compiled
 
-__all__ = [
-    "COLUMNS",
-    "LANES",
-    "from_halves",
-    "halves",
-    "transform",
-    "transform_columns",
-    "transform_turned",
-    "unpacked",
-]
-
 LANES = 8  # lines of a group; loops over them are written out, which compilers turn into shuffles of whole vectors
 COLUMNS = 4 * LANES
 

@@ -9,8 +9,6 @@ from collections.abc import Iterable
 
 from dynograd.kernels.formula.bessel_formulas import polynomial
 
-__all__ = ["ai", "slope"]
-
 _LOW = (
     -2.7761555024224432e-12, 3.1923735228873606e-12, 1.262496215848592e-10, -7.282885475242671e-10,
     -1.5621373319644022e-09, 3.404556501584915e-08, -9.513619340643138e-08, -6.604263170048535e-07,

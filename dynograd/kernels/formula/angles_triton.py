@@ -5,8 +5,6 @@ import triton.language as tl
 
 from dynograd.kernels.formula.numbers_triton import copysign, signbit, sqrt
 
-__all__ = ["acos", "asin", "atan", "atan2", "cos", "sin", "tan"]
-
 
 @triton.jit
 def sin(x):

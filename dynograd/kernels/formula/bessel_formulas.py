@@ -9,10 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = [
-    "i0e", "i1e", "j0", "j1", "k0", "k1", "polynomial", "scaled_k0", "scaled_k1", "y0", "y1",
-]  # fmt: skip
-
 
 def polynomial(u: str, coefficients: Iterable[float]) -> str:
     """The polynomial in `u` as text, by Horner's rule."""

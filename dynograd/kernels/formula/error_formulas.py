@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dynograd.kernels.formula.bessel_formulas import polynomial
 
-__all__ = ["erfcx", "log_ndtr", "ndtri"]
-
 _ERFCX = (
     -1.374652989001164e-10, -2.659599690242689e-10, 1.7903326159489847e-09, 3.1695881915648173e-09,
     -1.4709550868669278e-08, -2.05606492756992e-08, 1.1009737295274889e-07, 7.746992727017941e-08,

@@ -6,8 +6,6 @@ import triton.language as tl
 from dynograd.kernels.formula.exponentials_triton import exp, log
 from dynograd.kernels.formula.numbers_triton import copysign, high_part, sqrt
 
-__all__ = ["erf", "erfc", "erfinv", "normal_cdf", "normal_gate", "normal_gate_slope", "normal_pdf"]
-
 
 @triton.jit
 def erf(x):

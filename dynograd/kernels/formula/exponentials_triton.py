@@ -5,11 +5,6 @@ import triton.language as tl
 
 from dynograd.kernels.formula.numbers_triton import bits_of, copysign, neg, scaled, signbit, sqrt, two_to
 
-__all__ = [
-    "acosh", "asinh", "atanh", "cosh", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "power",
-    "sigmoid", "sinh", "tanh",
-]  # fmt: skip
-
 
 @triton.jit
 def exp(x):

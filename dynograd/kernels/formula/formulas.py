@@ -55,24 +55,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-__all__ = [
-    "Definition",
-    "Tree",
-    "call",
-    "functions_in",
-    "inline",
-    "is_truth",
-    "name",
-    "names_in",
-    "number",
-    "operations",
-    "parse",
-    "shared",
-    "simplify",
-    "substitute",
-    "to_text",
-]
-
 
 class Tree(NamedTuple):
     """A node: a `head` ("number", "name", an operator or a function) and its parts (trees; of a number its value and text)."""

@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import INFIX, Tree
 
-__all__ = ["to_numba"]
-
 
 def to_numba(tree: Tree, dtype: str, truths: Iterable[str] = ()) -> str:
     """Scalar Python text for Numba: constants typed `np.dtype(...)`, functions of `math_numba` and its like by their bare names.

@@ -17,8 +17,6 @@ from collections import Counter
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Tree
 
-__all__ = ["FUNCTIONS", "constants_of", "numpy_source", "plain_function"]
-
 # NumPy's function of each operator and function of the language that is one.
 FUNCTIONS = {
     "+": "add", "-": "subtract", "*": "multiply", "/": "true_divide", "neg": "negative", "abs": "absolute",

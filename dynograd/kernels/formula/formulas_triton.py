@@ -13,8 +13,6 @@ from collections.abc import Iterable
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Tree
 
-__all__ = ["assignments_and_results"]
-
 _OPERATORS = frozenset("+ - * < <= > >= == != & | ^ << >>".split())
 _OF_TRUTHS = {"&&": "&", "||": "|"}
 # What Triton has for itself, with the vocabulary's meaning.

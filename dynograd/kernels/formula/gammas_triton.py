@@ -6,8 +6,6 @@ import triton.language as tl
 from dynograd.kernels.formula.exponentials_triton import log1p
 from dynograd.kernels.formula.numbers_triton import signbit
 
-__all__ = ["digamma", "lgamma", "polygamma", "zeta"]
-
 
 @triton.jit
 def lgamma(x):

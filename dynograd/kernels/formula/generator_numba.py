@@ -34,8 +34,6 @@ from dynograd.kernels.formula import (
 from dynograd.kernels.formula.formulas import Tree
 from dynograd.kernels.formula.formulas_numba import to_numba
 
-__all__ = ["row_kernel", "ufunc"]
-
 _FUNCTIONS = (
     math_numba,
     logarithms_numba,

@@ -3,11 +3,6 @@
 import triton
 import triton.language as tl
 
-__all__ = [
-    "abs", "bits_of", "ceil", "copysign", "floor", "fmax", "fmin", "high_part", "hypot", "isfinite", "isinf", "isnan",
-    "max", "min", "neg", "round", "scaled", "sign", "signbit", "sqrt", "trunc", "two_to",
-]  # fmt: skip
-
 
 @triton.jit
 def bits_of(x):

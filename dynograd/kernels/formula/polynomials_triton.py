@@ -5,8 +5,6 @@ import triton.language as tl
 
 from dynograd.kernels.formula.angles_triton import cos, sin
 
-__all__ = ["chebyshev", "gegenbauer", "hermite", "laguerre", "spherical_bessel"]
-
 
 @triton.jit
 def _degrees(wide, n):

@@ -5,8 +5,6 @@ import triton.language as tl
 
 from dynograd.kernels.formula.numbers_triton import bits_of, copysign, scaled, two_to
 
-__all__ = ["floor_divide", "fmod", "gcd", "lcm", "mod"]
-
 
 @triton.jit
 def fmod(x, y):

@@ -9,8 +9,6 @@ from numba.extending import overload
 
 from dynograd.kernels.build.compiling_numba import IN_ORDER, compile_source
 
-__all__ = ["in_float32", "polynomial"]
-
 _INLINED: Any = {"error_model": "numpy", "fastmath": set(IN_ORDER), "forceinline": True}
 
 

@@ -15,8 +15,6 @@ from dynograd.arrays import buffers
 from dynograd.kernels.index.scatters_cpu import take
 from dynograd.kernels.layout.copies_cpu import contiguous
 
-__all__ = ["resample", "resample_backward"]
-
 # Keys' cubic with a = -0.75, as PyTorch and OpenCV take it.
 _A = -0.75
 

@@ -15,8 +15,6 @@ from dynograd.kernels.image import poolings_triton as kernels
 from dynograd.kernels.index.scatters_cuda import take
 from dynograd.kernels.layout.copies_cuda import contiguous, is_big, three
 
-__all__ = ["resample", "resample_backward"]
-
 _BLOCK = 1024  # elements of a program, 8 for each thread of Triton's 4 warps
 
 

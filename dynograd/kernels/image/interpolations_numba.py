@@ -4,8 +4,6 @@ import numpy as np
 
 from dynograd.kernels.build.compiling_numba import chunked
 
-__all__ = ["weighted_sums"]
-
 
 @chunked(noalias=True)
 def weighted_sums(x, starts, places, weights, out, start, stop):

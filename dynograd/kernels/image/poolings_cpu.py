@@ -19,19 +19,6 @@ from dynograd.kernels.reduce.reductions_cpu import mean_forward
 _MOST_PLACES = 1 << 31  # planes with more need int64 places
 _compiled = None
 
-__all__ = [
-    "adaptive_avg_pool_backward",
-    "adaptive_avg_pool_forward",
-    "adaptive_max_pool_forward",
-    "avg_pool_backward",
-    "avg_pool_forward",
-    "max_pool_backward",
-    "max_pool_forward",
-    "max_pool_places",
-    "max_unpool_forward",
-    "pooled_size",
-]
-
 
 def pooled_size(size, kernel, stride, padding, dilation=1, ceil_mode=False):
     """Windows along one dimension; with `ceil_mode` a last one may reach over the edge if it starts before it."""

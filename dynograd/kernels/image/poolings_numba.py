@@ -9,17 +9,6 @@ import numpy as np
 
 from dynograd.kernels.build.compiling_numba import chunked, compiled
 
-__all__ = [
-    "add_at_places",
-    "add_at_places_last",
-    "average_windows",
-    "average_windows_backward",
-    "largest_in_pairs",
-    "largest_in_ranges",
-    "largest_in_windows",
-    "largest_last",
-]
-
 
 @chunked(noalias=True)
 def largest_in_windows(x, sizes, windows, lowest, values, places, start, stop):

@@ -6,18 +6,6 @@ from itertools import pairwise
 
 import numpy as np
 
-__all__ = [
-    "bag_numbers",
-    "equal_bags",
-    "inverse_counts",
-    "inverse_frequencies",
-    "kept_places",
-    "largest_of_bags",
-    "offsets_problem",
-    "shrunk_rows",
-    "unlike",
-]
-
 
 def inverse_frequencies(indices, rows, dtype):
     """(*indices, 1): 1 / how often each index occurs."""

@@ -17,18 +17,6 @@ from dynograd.kernels.index.scatters_cuda import take, true_places
 from dynograd.kernels.layout.copies_cuda import contiguous
 from dynograd.kernels.layout.creation_cuda import counted_up
 
-__all__ = [
-    "bag_numbers",
-    "equal_bags",
-    "inverse_counts",
-    "inverse_frequencies",
-    "kept_places",
-    "largest_of_bags",
-    "offsets_problem",
-    "shrunk_rows",
-    "unlike",
-]
-
 _INT64 = numpy.dtype(numpy.int64)
 
 

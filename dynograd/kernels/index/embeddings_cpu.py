@@ -7,8 +7,6 @@ import numpy as np
 from dynograd.kernels.index.scatters_cpu import add_slices, take
 from dynograd.kernels.layout.copies_cpu import zeros
 
-__all__ = ["add_rows", "embedding_backward", "embedding_forward", "write_rows"]
-
 
 def embedding_forward(weight, indices):
     """weight[indices]: shape of `indices` plus the weight's columns."""

@@ -6,8 +6,6 @@ from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.kernels.index.scatters_cuda import add_slices, take, write_slices
 from dynograd.kernels.layout.copies_cuda import contiguous, sum_dtype, zeros
 
-__all__ = ["add_rows", "embedding_backward", "embedding_forward", "write_rows"]
-
 
 def embedding_forward(weight: CudaArray, indices: CudaArray) -> CudaArray:
     """weight[indices]: shape of `indices` plus the weight's columns."""

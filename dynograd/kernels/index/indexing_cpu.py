@@ -22,22 +22,6 @@ from dynograd.kernels.index.scatters_cpu import (
 )
 from dynograd.kernels.layout.copies_cpu import bits, contiguous, copied, copy_into, kept, zeros
 
-__all__ = [
-    "add_at",
-    "basic_fill",
-    "basic_put",
-    "count_true",
-    "index_assign",
-    "index_backward",
-    "index_forward",
-    "index_put_forward",
-    "key_of",
-    "out_of_range",
-    "result_shape",
-    "write_at",
-    "write_masked",
-]
-
 _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 _max = np.maximum.reduce
 _FULL = slice(None)

@@ -17,19 +17,6 @@ from dynograd.kernels.build import faults_cuda as faults
 from dynograd.kernels.index.scatters_cuda import add_slices, joined_places, kernels, take, true_places, write_slices
 from dynograd.kernels.layout.copies_cuda import contiguous, full, sum_dtype, zeros
 
-__all__ = [
-    "basic_fill",
-    "basic_put",
-    "count_true",
-    "index",
-    "index_assign",
-    "index_backward",
-    "index_forward",
-    "index_put_forward",
-    "out_of_range",
-    "result_shape",
-]
-
 _INT64 = numpy.dtype(numpy.int64)
 _FULL = slice(None)
 

@@ -10,18 +10,6 @@ from dynograd.kernels.index.scatters_cpu import limits, take, true_places
 from dynograd.kernels.small.few_cpu import entries
 from dynograd.kernels.sort.sorting_cpu import sort, sorted_numbers
 
-__all__ = [
-    "bincount",
-    "isin",
-    "nonzero",
-    "nonzero_few",
-    "one_hot",
-    "one_hot_few",
-    "searchsorted",
-    "unique",
-    "unique_consecutive",
-]
-
 _INT64 = np.dtype(np.int64)
 _empty = np.empty
 _FEW = 1 << 16  # numbers whose counts stay in the caches

@@ -15,18 +15,6 @@ from dynograd.kernels.index.scatters_cuda import add_slices, along, runs_of, sen
 from dynograd.kernels.layout.copies_cuda import bits, contiguous, copied, is_big, is_half, zeros
 from dynograd.kernels.sort.sorting_cuda import argsort, sort
 
-__all__ = [
-    "bincount",
-    "counted",
-    "isin",
-    "nonzero",
-    "one_hot",
-    "places_among",
-    "searchsorted",
-    "unique",
-    "unique_consecutive",
-]
-
 _INT64, _FLOAT64 = numpy.dtype(numpy.int64), numpy.dtype(numpy.float64)
 _BLOCK = 1024  # elements of a program, 8 for each thread of Triton's 4 warps
 

@@ -6,17 +6,6 @@ import numpy as np
 
 from dynograd.kernels.build.compiled_kernels import compiled_for
 
-__all__ = [
-    "above_minus_infinity",
-    "any_in_row",
-    "causal_mask",
-    "class_mask",
-    "length_mask",
-    "multilabel_masks",
-    "window_mask",
-    "wrong_target",
-]
-
 
 def length_mask(steps, lengths):
     """(T, B) bool: whether row b still runs in step t."""

@@ -13,17 +13,6 @@ from dynograd.kernels.index import masks_cpu, masks_triton
 from dynograd.kernels.loss import losses_triton
 from dynograd.kernels.reduce.extremes_cuda import amax
 
-__all__ = [
-    "above_minus_infinity",
-    "any_in_row",
-    "causal_mask",
-    "class_mask",
-    "length_mask",
-    "multilabel_masks",
-    "window_mask",
-    "wrong_target",
-]
-
 _BOOL = numpy.dtype(numpy.bool_)
 _BLOCK = 1024  # elements of a program, 8 for each thread of Triton's 4 warps
 

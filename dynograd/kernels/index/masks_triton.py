@@ -6,8 +6,6 @@ import triton.language as tl
 
 from dynograd.kernels.build.launching_cuda import triton_kernel
 
-__all__ = ["causal", "counting", "multilabel"]
-
 
 @triton_kernel(variants=[{"out": "*i64", "count": "i32", "BLOCK": 1024, "num_warps": 4}])
 def counting(out, count, BLOCK: tl.constexpr):

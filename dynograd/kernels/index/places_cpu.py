@@ -8,8 +8,6 @@ from dynograd.arrays import buffers
 from dynograd.kernels.build.sizes import COMPILED_PASS, LARGE
 from dynograd.kernels.layout.copies_cpu import contiguous
 
-__all__ = ["joined_places", "limits", "true_places", "wrapped"]
-
 _BLOCK = 4096  # elements of a mask or an index that are looked at together, as `places_numba.BLOCK`
 _min, _max = np.minimum.reduce, np.maximum.reduce
 

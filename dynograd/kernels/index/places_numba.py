@@ -4,8 +4,6 @@ import numpy as np
 
 from dynograd.kernels.build.compiling_numba import chunked
 
-__all__ = ["bounds", "count_true", "join_places", "split_places", "true_places"]
-
 BLOCK = 4096  # elements of a mask or an index that are looked at together
 
 

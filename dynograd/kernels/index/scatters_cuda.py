@@ -18,24 +18,6 @@ from dynograd.kernels.build.determinism import are_deterministic_algorithms_enab
 from dynograd.kernels.index import scatters_triton as kernels
 from dynograd.kernels.layout.copies_cuda import bits, contiguous, full, is_big, sum_dtype, three, units, zeros
 
-__all__ = [
-    "add_slices",
-    "along",
-    "gather",
-    "gather_backward",
-    "joined_places",
-    "scatter",
-    "scatter_add",
-    "scatter_reduce",
-    "sent_to",
-    "sums_before",
-    "take",
-    "ties",
-    "true_places",
-    "wrapped",
-    "write_slices",
-]
-
 _INT64 = numpy.dtype(numpy.int64)
 _BLOCK, _MASK_BLOCK = 1024, 4096
 _REDUCTIONS = {"sum": 0, "prod": 1, "amax": 2, "amin": 3}

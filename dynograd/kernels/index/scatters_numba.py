@@ -9,22 +9,6 @@ import numpy as np
 from dynograd.kernels.build.compiling_numba import chunked, compiled
 from dynograd.kernels.tiles.lines_numba import AHEAD, LINE, add_line, copy_line, prefetch
 
-__all__ = [
-    "add_along",
-    "add_in_blocks",
-    "add_own",
-    "add_rows",
-    "add_slices",
-    "fill_vector",
-    "pick_along",
-    "pick_few",
-    "pick_slices",
-    "reduce_along",
-    "write_along",
-    "write_slices",
-    "write_vector",
-]
-
 BLOCK = 4096  # elements of an index that are looked at together
 WRITE, ADD, MULTIPLY, LARGEST, SMALLEST = range(5)  # what is done at a place
 NEAR = 1 << 18  # bytes that the second-level cache surely has: nothing to ask for

@@ -8,8 +8,6 @@ import numpy as np
 
 from dynograd.kernels.build.compiling_numba import chunked, compiled
 
-__all__ = ["LANES", "PIECE", "count_in_blocks", "count_steps", "lengths_of", "longest_runs", "runs", "search"]
-
 LANES = 64  # searches that go on together: see the top
 PIECE = 4096  # neighbours that one thread looks at
 

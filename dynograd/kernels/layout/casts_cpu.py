@@ -9,8 +9,6 @@ from dynograd.kernels.build import threads
 from dynograd.kernels.build.sizes import CASTS
 from dynograd.kernels.layout.copies_cpu import bits
 
-__all__ = ["to_float"]
-
 _NUMBERS = frozenset("fdilqB?")
 
 

@@ -8,8 +8,6 @@ from dynograd.kernels.build.compiling_numba import chunked
 from dynograd.kernels.tiles.lines_numba import LINE, convert_half_line
 from dynograd.kernels.tiles.tiles_numba import FEATURES
 
-__all__ = ["HAS_HALF", "convert", "convert_half", "narrow_bfloat16", "widen_bfloat16"]
-
 # Whether the processor converts float16 itself; a library function that compiled code would call may be missing.
 HAS_HALF = bool(FEATURES.get("f16c")) or platform.machine() in ("aarch64", "arm64")
 

@@ -14,8 +14,6 @@ from dynograd.arrays import buffers
 from dynograd.kernels.build import threads
 from dynograd.kernels.build.sizes import COPIED_BYTES
 
-__all__ = ["bits", "contiguous", "copied", "copy_into", "fill", "kept", "zeros"]
-
 _UNSIGNED = {size: numpy.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 _FLOATS = {4: numpy.empty(0, numpy.float32), 8: numpy.empty(0, numpy.float64)}
 _PIECE = 1 << 14  # elements of one long row that are an item; the C library copies them at once

@@ -11,21 +11,6 @@ from dynograd import arrays
 from dynograd.arrays import cuda_arrays
 from dynograd.arrays.cuda_arrays import CudaArray, operations
 
-__all__ = [
-    "bits",
-    "contiguous",
-    "copied",
-    "copy_into",
-    "empty_like",
-    "fill",
-    "full",
-    "is_big",
-    "is_half",
-    "sum_dtype",
-    "units",
-    "zeros",
-]
-
 _WHOLE = {size: numpy.dtype(f"i{size}") for size in (1, 2, 4, 8)}
 _MOST = (1 << 31) - (1 << 13)  # a block goes beyond the last element
 _FLOAT32, _INT32 = numpy.dtype(numpy.float32), numpy.dtype(numpy.int32)

@@ -9,8 +9,6 @@ from dynograd.kernels.build.compiling_numba import chunked, compiled
 from dynograd.kernels.tiles.lines_numba import LINE, copy_line, copy_run, fill_line, prefetch, turn_line
 from dynograd.kernels.tiles.tiles_numba import BYTES, transpose_lines
 
-__all__ = ["copy_rows", "copy_triangle", "copy_turned", "copy_turned_lines", "fill"]
-
 PAGE = 4096  # bytes of memory that processors look at as one, when they compare addresses of reads and writes
 _LONG_RUN = 4096  # elements
 TILE = 32  # two cache lines of floats; a tile and its copy (8 KiB) stay in the first-level cache

@@ -14,8 +14,6 @@ from dynograd.kernels.layout import creation_cpu
 from dynograd.kernels.layout import creation_triton as kernels
 from dynograd.kernels.layout.copies_cuda import full, zeros
 
-__all__ = ["arange", "counted_up", "eye", "index_of", "linspace", "orthogonal"]
-
 _BLOCK = 1024  # elements of a program, 8 for each thread of Triton's 4 warps
 _INT64 = numpy.dtype(numpy.int64)
 

@@ -10,8 +10,6 @@ from dynograd.kernels.build.sizes import COPIED_BYTES
 from dynograd.kernels.layout.copies_cpu import copied, copy_into
 from dynograd.kernels.small.few_cpu import entries
 
-__all__ = ["cat", "cat_few", "joined_few", "stack", "stack_few", "stacked_few"]
-
 _concatenate, _array, _empty = np.concatenate, np.array, np.empty
 
 

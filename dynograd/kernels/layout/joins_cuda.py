@@ -9,8 +9,6 @@ from dynograd.arrays.cuda_arrays import CudaArray, operations
 from dynograd.kernels.layout import joins_triton as kernels
 from dynograd.kernels.layout.copies_cuda import units
 
-__all__ = ["cat", "stack"]
-
 # From here on the copy of one array takes longer than a launch.
 _LARGE = 1 << 22
 

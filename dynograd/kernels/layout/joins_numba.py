@@ -17,8 +17,6 @@ from dynograd.kernels.small.objects_numba import (
     ndim_of,
 )
 
-__all__ = ["join", "length"]
-
 
 @entry
 def length(listed, fields, dim):

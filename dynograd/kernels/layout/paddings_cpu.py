@@ -13,8 +13,6 @@ from dynograd.arrays import buffers
 from dynograd.kernels.build.sizes import COPIED_BYTES
 from dynograd.kernels.layout.copies_cpu import contiguous, copied, copy_into, fill
 
-__all__ = ["pad_constant", "pad_mirrored", "pad_mirrored_backward"]
-
 
 def pad_constant(x, sides, value):
     """x with `value` around it; negative sides cut off instead."""

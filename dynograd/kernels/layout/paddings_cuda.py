@@ -14,8 +14,6 @@ from dynograd.arrays.cuda_arrays import CudaArray, operations
 from dynograd.kernels.layout import paddings_triton as kernels
 from dynograd.kernels.layout.copies_cuda import bits, contiguous, copied, full, is_big, is_half
 
-__all__ = ["pad_constant", "pad_mirrored", "pad_mirrored_backward"]
-
 _MODES = {"constant": 0, "reflect": 1, "replicate": 2, "circular": 3}
 
 

@@ -10,18 +10,6 @@ from dynograd.kernels.layout.copies_cpu import contiguous, copied, copy_into, ke
 from dynograd.kernels.layout.joins_cpu import cat
 from dynograd.kernels.small.few_cpu import entries
 
-__all__ = [
-    "flip",
-    "flip_few",
-    "repeat",
-    "repeat_backward",
-    "repeat_rows",
-    "roll",
-    "roll_few",
-    "sum_equal_runs",
-    "sum_runs",
-]
-
 
 def flip(x, dims):
     """A copy with the order along `dims` reversed."""

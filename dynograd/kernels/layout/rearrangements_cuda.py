@@ -15,8 +15,6 @@ from dynograd.kernels.layout import views_triton as kernels
 from dynograd.kernels.layout.copies_cuda import contiguous, copied, empty_like, sum_dtype
 from dynograd.kernels.layout.creation_cuda import counted_up
 
-__all__ = ["flip", "repeat", "repeat_backward", "repeat_rows", "roll", "sum_equal_runs", "sum_runs"]
-
 
 def flip(x: CudaArray, dims: Any) -> CudaArray:
     """A copy with the order along `dims` reversed."""

@@ -8,19 +8,6 @@ from numpy.lib.stride_tricks import as_strided as strided
 from dynograd.arrays import buffers
 from dynograd.kernels.layout.copies_cpu import copy_into, kept, zeros
 
-__all__ = [
-    "as_strided",
-    "diagonal",
-    "diagonal_fill",
-    "diagonal_put",
-    "memory_places",
-    "reshaped_copy",
-    "reshaped_view",
-    "unfold_backward",
-    "unfold_forward",
-    "view_as_dtype",
-]
-
 
 def reshaped_copy(x, shape):
     """The elements of `x` in row-major order in new memory of `shape`."""

@@ -12,18 +12,6 @@ from dynograd.kernels.layout import views_cpu
 from dynograd.kernels.layout import views_triton as kernels
 from dynograd.kernels.layout.copies_cuda import contiguous, is_big, sum_dtype, zeros
 
-__all__ = [
-    "as_strided",
-    "diagonal",
-    "diagonal_fill",
-    "diagonal_put",
-    "memory_places",
-    "reshaped_copy",
-    "unfold_backward",
-    "unfold_forward",
-    "view_as_dtype",
-]
-
 
 def reshaped_copy(x: CudaArray, shape: tuple[int, ...]) -> CudaArray:
     """The elements of `x` in row-major order in new memory of `shape`."""

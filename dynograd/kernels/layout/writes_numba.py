@@ -29,19 +29,6 @@ from dynograd.kernels.small.objects_numba import (
     zero_bytes,
 )
 
-__all__ = [
-    "combined",
-    "fill",
-    "fill_few_where",
-    "fill_where",
-    "keep_triangle",
-    "write_few",
-    "write_few_slices",
-    "write_few_where",
-    "write_where",
-    "zero",
-]
-
 _inline = compiled(inline=True)
 
 

@@ -15,31 +15,6 @@ import numpy as np
 from dynograd.arrays import FLOATING_WARNINGS
 from dynograd.kernels.build import blas
 
-__all__ = [
-    "cholesky",
-    "determinant",
-    "eig",
-    "eigh",
-    "exponential",
-    "factor_at_once",
-    "first_failure",
-    "inverse",
-    "inverse_at_once",
-    "least_squares",
-    "lu",
-    "permutation",
-    "pseudoinverse",
-    "qr",
-    "rank",
-    "reflectors",
-    "sign_and_logarithm",
-    "singular_values",
-    "solve",
-    "solve_at_once",
-    "solve_triangular",
-    "svd",
-]
-
 _SMALL = 4096  # numbers of a matrix whose triangle is kept
 _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["bunch_kaufman", "bunch_kaufman_solution"]
-
 # The growth that one column may cause is that of two, halved.
 _ALPHA = (1 + 17**0.5) / 8
 

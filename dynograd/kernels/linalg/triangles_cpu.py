@@ -12,8 +12,6 @@ from dynograd.kernels.elementwise.ufuncs import KEPT
 from dynograd.kernels.layout.copies_cpu import bits, contiguous
 from dynograd.kernels.small.few_cpu import entries
 
-__all__ = ["triangle_indices", "tril", "tril_few", "triu", "triu_few"]
-
 
 def tril(x, diagonal):
     """The elements on and below a diagonal of the last two dims; zeros above."""

@@ -11,8 +11,6 @@ from dynograd.kernels.layout.copies_cuda import bits, contiguous, empty_like
 from dynograd.kernels.layout.creation_cuda import index_of
 from dynograd.kernels.linalg import triangles_cpu
 
-__all__ = ["triangle_indices", "tril", "triu"]
-
 
 def tril(x: CudaArray, diagonal: int) -> CudaArray:
     """The elements on and below a diagonal of the last two dims; zeros above."""

@@ -10,8 +10,6 @@ import numpy as np
 
 from dynograd.arrays import buffers
 
-__all__ = ["best_paths", "chain_gradients", "chain_likelihoods"]
-
 _LEAST = {"f": np.float32(1e-20), "d": np.float64(1e-200)}
 _GROUPS = 16  # of sequences, each with its own sums of the transitions' gradient
 

@@ -11,8 +11,6 @@ from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.kernels.layout.copies_cuda import contiguous, zeros
 from dynograd.kernels.loss import chains_simt as kernels
 
-__all__ = ["best_paths", "chain_gradients", "chain_likelihoods"]
-
 _FLOAT64, _INT32, _INT64 = numpy.dtype(numpy.float64), numpy.dtype(numpy.int32), numpy.dtype(numpy.int64)
 _BLOCKS = 256  # of the gradient, each with its own sums of the transitions' gradient
 _ROOM = 1 << 24  # numbers of these sums, at most

@@ -13,8 +13,6 @@ from dynograd.kernels.build.compiling_numba import chunked, compiled
 from dynograd.kernels.formula.logarithms_numba import log
 from dynograd.kernels.formula.math_numba import exp
 
-__all__ = ["LANES", "best_paths", "gradients", "likelihoods"]
-
 LANES = 16  # float32 numbers of a vector of 64 bytes
 
 

@@ -14,8 +14,6 @@ from numba import cuda, float32, float64, int32, int64
 
 from dynograd.kernels.build.launching_cuda import simt_kernel
 
-__all__ = ["MOST", "best_paths", "gradients", "likelihoods"]
-
 MOST = 512  # threads of a block
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["cross_entropy", "cross_entropy_gradient", "nll", "nll_gradient"]
-
 
 def cross_entropy(logits, target, weight, ignored, smoothing):
     """(losses, statistics, total weight) with a row for each target, in the type that computes."""

@@ -6,8 +6,6 @@ import numpy as np
 
 from dynograd.arrays import buffers
 
-__all__ = ["ctc_backward", "ctc_forward", "places_in_rows"]
-
 _WORK = 32  # a state of a step costs as much as so many additions
 
 

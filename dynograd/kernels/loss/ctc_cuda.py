@@ -9,8 +9,6 @@ from dynograd.arrays.cuda_arrays import CudaArray, from_numpy, operations
 from dynograd.kernels.layout.copies_cuda import contiguous
 from dynograd.kernels.loss import ctc_simt as kernels
 
-__all__ = ["ctc_backward", "ctc_forward", "places_in_rows"]
-
 _FLOAT64, _INT32 = numpy.dtype(numpy.float64), numpy.dtype(numpy.int32)
 _ROW_BYTES = 1024  # two numbers for each warp and more
 

@@ -13,8 +13,6 @@ from dynograd.kernels.formula.logarithms_numba import log
 from dynograd.kernels.formula.math_numba import exp
 from dynograd.kernels.rows.row_programs_numba import ordered, unordered
 
-__all__ = ["LANES", "alphas", "gradients"]
-
 LANES = 16  # float32 numbers of a vector of 64 bytes
 
 

@@ -15,8 +15,6 @@ from numba import cuda, float32, float64, int32, int64
 
 from dynograd.kernels.build.launching_cuda import simt_kernel
 
-__all__ = ["MOST", "ROW_THREADS", "bytes_of", "ctc_alphas", "ctc_chances", "ctc_gradients"]
-
 MOST = {4: 1024, 8: 512}  # threads of a block, by the size of a number: as many as its registers allow
 PERIOD = 8
 ROW_THREADS = 128  # of a block of `ctc_gradients`

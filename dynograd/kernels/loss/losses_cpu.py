@@ -16,15 +16,6 @@ from dynograd.arrays import buffers
 from dynograd.arrays.buffers import in_shape
 from dynograd.kernels.build.compiled_kernels import compiled_for
 
-__all__ = [
-    "cross_entropy_backward",
-    "cross_entropy_forward",
-    "distribution_entropy_backward",
-    "distribution_entropy_forward",
-    "nll_loss_backward",
-    "nll_loss_forward",
-]
-
 _NOTHING = np.empty((0, 0), np.float32)
 _NOTHING_INNER = np.empty((0, 0, 0), np.float32)
 _WORK = 8  # an element of cross-entropy costs as much as so many additions

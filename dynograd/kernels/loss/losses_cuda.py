@@ -20,15 +20,6 @@ from dynograd.kernels.reduce.reducing_cuda import computed, number, power_of_two
 from dynograd.kernels.rows.folding_cuda import constant
 from dynograd.kernels.rows.row_programs_cuda import run
 
-__all__ = [
-    "cross_entropy_backward",
-    "cross_entropy_forward",
-    "distribution_entropy_backward",
-    "distribution_entropy_forward",
-    "nll_loss_backward",
-    "nll_loss_forward",
-]
-
 _INT64 = numpy.dtype(numpy.int64)
 _TILE = 4096  # scores that a program handles at a time: 8 for each thread of 16 warps
 _ONE_PROGRAM = 1 << 15  # losses that one program adds as fast as two launches

@@ -11,19 +11,6 @@ from dynograd.kernels.build.compiling_numba import chunked, compiled
 from dynograd.kernels.formula.math_numba import exp, minus
 from dynograd.kernels.rows.row_programs_numba import ordered, unordered
 
-__all__ = [
-    "WIDTH",
-    "cross_entropy_gradients",
-    "cross_entropy_inner",
-    "cross_entropy_inner_gradients",
-    "cross_entropy_rows",
-    "label_range",
-    "nll_losses",
-    "nll_scatter",
-    "nll_scatter_rows",
-    "total_weight",
-]
-
 WIDTH = 256  # rows along the middle dim that are handled side by side
 
 _ZERO, _ONE = np.float32(0), np.float32(1)

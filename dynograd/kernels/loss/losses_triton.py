@@ -11,8 +11,6 @@ import triton.language as tl
 
 from dynograd.kernels.build.launching_cuda import triton_kernel
 
-__all__ = ["cross_entropy", "cross_entropy_gradient", "finished", "nll", "nll_gradient", "wrong_labels"]
-
 _SIZES = {"outer": "i32", "n": "i32", "inner": "i32", "blocks": "i32", "ignored": "i32"}
 _WIDE = ("n", "inner")  # with multiples of 16 rows are read in wide pieces
 

@@ -12,8 +12,6 @@ from dynograd.arrays import buffers
 from dynograd.arrays.buffers import in_shape
 from dynograd.kernels.build.compiled_kernels import compiled_for
 
-__all__ = ["loss_backward", "loss_forward", "pays"]
-
 ROW = (  # elements of a row, whose sum is one number: with the targets it is in the first cache
     4096  # elements of a row, whose sum is one number: 16 KiB of float32, which the first cache holds with the targets
 )

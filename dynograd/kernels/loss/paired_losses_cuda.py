@@ -12,8 +12,6 @@ from dynograd.kernels.reduce.reducing_cuda import reduced
 from dynograd.kernels.rows.folding_cuda import one_row
 from dynograd.kernels.rows.row_programs_cuda import part_sums, run
 
-__all__ = ["loss_backward", "loss_forward", "pays"]
-
 
 def pays(input: Any, target: Any) -> bool:
     """Whether the kernels here take these arrays."""

@@ -6,8 +6,6 @@ import numpy as np
 
 from dynograd.arrays import buffers
 
-__all__ = ["grouped_products"]
-
 _GROUPS = 64  # parts of the work, of about as many rows each
 
 

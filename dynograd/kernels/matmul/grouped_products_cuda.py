@@ -9,8 +9,6 @@ from dynograd.kernels.layout.copies_cuda import contiguous, zeros
 from dynograd.kernels.matmul import grouped_products_triton as kernels
 from dynograd.kernels.matmul.product_plans import ProductPlan
 
-__all__ = ["grouped_products"]
-
 
 def grouped_products(
     a: CudaArray, b: CudaArray, plan: ProductPlan, transposed_a: bool, transposed_b: bool

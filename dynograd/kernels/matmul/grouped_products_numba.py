@@ -3,8 +3,6 @@
 from dynograd.kernels.build.compiling_numba import chunked
 from dynograd.kernels.tiles.tile_products_numba import gemm_invariant
 
-__all__ = ["products"]
-
 
 @chunked
 def products(a, b, table, groups, transposed_a, transposed_b, result, start, stop):

@@ -4,8 +4,6 @@ import triton.language as tl
 
 from dynograd.kernels.build.launching_cuda import triton_kernel
 
-__all__ = ["products"]
-
 _SHAPE = dict(table="*i64", tiles="*i64", TRANSPOSED_A=False, TRANSPOSED_B=True, num_warps=4)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Tiles", "chosen", "rivals", "splits_of"]
-
 
 class Tiles(NamedTuple):
     """Rows and columns of a tile, depth of a step, warps, stages of the pipeline, and how well it uses its processor (1: best)."""

@@ -16,8 +16,6 @@ from dynograd.arrays import buffers
 from dynograd.kernels.build import blas, threads
 from dynograd.kernels.build.batch_invariance import USES, batch_invariant
 
-__all__ = ["few_product", "few_products", "linear_forward", "matmul_forward"]
-
 # OpenBLAS computes m * n * k < 2**19 in the calling thread, and products with a vector up to 96 * 96.
 _SMALL, _SMALL_WITH_VECTOR = 1 << 19, 9216
 # A thread of our pool pays from about 4 us of multiplying; `threads.parts` counts simple operations, a fused one in a tile takes an eighth.

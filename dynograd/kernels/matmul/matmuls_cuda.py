@@ -19,8 +19,6 @@ from dynograd.kernels.build.tuning_cuda import tuned
 from dynograd.kernels.matmul import matmul_tiles
 from dynograd.kernels.matmul import matmuls_triton as device
 
-__all__ = ["linear_activation_forward", "linear_forward", "matmul_forward", "multiply"]
-
 _HALVES = ("float16", "bfloat16")
 _FLOATS = (*_HALVES, "float32", "float64")
 _VECTOR_BYTES = 16  # that a thread reads with one instruction from an address that is a multiple of it

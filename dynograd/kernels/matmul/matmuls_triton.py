@@ -12,8 +12,6 @@ import triton.language as tl
 
 from dynograd.kernels.build.launching_cuda import triton_kernel
 
-__all__: list[str] = []
-
 
 @triton.jit
 def activated(x, ACTIVATION: tl.constexpr):

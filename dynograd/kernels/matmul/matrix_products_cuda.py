@@ -10,8 +10,6 @@ import numpy
 from dynograd.arrays.cuda_arrays import empty, operations
 from dynograd.kernels.matmul import matrix_products_triton as device
 
-__all__ = ["cross", "identity_like", "scaled"]
-
 _BLOCK = 512  # elements of a program, 4 for each thread of its 4 warps
 
 

@@ -6,8 +6,6 @@ import triton.language as tl
 
 from dynograd.kernels.build.launching_cuda import triton_kernel
 
-__all__: list[str] = []
-
 _TYPES: dict[str, Any] = dict(x="*bf16", y="*bf16", out="*bf16", count="i64", inner="i32", BLOCK=512)
 
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from dynograd.errors import IndexRangeError
 
-__all__ = ["ProductPlan"]
-
 A, B, C, M, N, K = range(6)
 
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from dynograd.arrays import buffers
 
-__all__ = ["checked_columns", "product", "sampled", "transposed_product"]
-
 
 def product(values, crow, col, dense):
     """(rows, K): the sparse matrix times `dense` (C, K)."""

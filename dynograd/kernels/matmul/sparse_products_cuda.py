@@ -22,8 +22,6 @@ from dynograd.kernels.matmul import sparse_products_cpu
 from dynograd.kernels.matmul import sparse_products_triton as kernels
 from dynograd.kernels.sort.sorting_cuda import order_of
 
-__all__ = ["product", "sampled", "transposed_product"]
-
 _INT64 = numpy.dtype(numpy.int64)
 
 

@@ -2,8 +2,6 @@
 
 from dynograd.kernels.build.compiling_numba import chunked, compiled
 
-__all__ = ["count_places", "product", "sampled"]
-
 
 @chunked(noalias=True)
 def product(values, crow, col, dense, out, start, stop):

@@ -5,8 +5,6 @@ import triton.language as tl
 from dynograd.kernels.build.launching_cuda import triton_kernel
 from dynograd.kernels.index.scatters_triton import checked
 
-__all__ = ["product", "sampled"]
-
 _ROWS = dict(crow="*i64", col="*i64", fault="*i64", site="i32", columns="i32", width="i32")
 
 

@@ -10,15 +10,6 @@ import numpy as np
 
 from dynograd.kernels.build.compiling_numba import chunked, compiled
 
-__all__ = [
-    "column_gradient",
-    "column_moments",
-    "column_products",
-    "column_scaled",
-    "merged_moments",
-    "merged_products",
-]
-
 
 @compiled
 def _repeated(vector, count):

@@ -16,16 +16,6 @@ from dynograd.kernels.build.compiled_kernels import compiled_for
 from dynograd.kernels.reduce.reductions_cpu import widened
 from dynograd.kernels.rows.folding_cpu import kernels_for, like, rows_of, vector_of
 
-__all__ = [
-    "batch_norm_backward",
-    "batch_norm_forward",
-    "group_norm_backward",
-    "group_norm_forward",
-    "layer_norm_backward",
-    "layer_norm_forward",
-    "moved_statistics",
-]
-
 _WORK = 4  # passes over the elements
 
 

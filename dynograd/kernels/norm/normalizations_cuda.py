@@ -19,17 +19,6 @@ from dynograd.kernels.reduce.reducing_cuda import computed, number, power_of_two
 from dynograd.kernels.rows.folding_cuda import constant, rows_of, vector_of
 from dynograd.kernels.rows.row_programs_cuda import run
 
-__all__ = [
-    "batch_norm_backward",
-    "batch_norm_forward",
-    "group_norm_backward",
-    "group_norm_forward",
-    "layer_norm_backward",
-    "layer_norm_forward",
-    "moved_statistics",
-]
-
-
 # --- layer norm ----------------------------------------------------------------------------------------------------------------
 
 

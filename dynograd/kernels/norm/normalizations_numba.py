@@ -8,8 +8,6 @@ import math
 
 from dynograd.kernels.build.compiling_numba import chunked, compiled
 
-__all__ = ["batch_norm", "batch_norm_gradients", "channel_affine", "group_norm", "group_norm_gradients"]
-
 _PIECE = 4096  # elements whose sum is taken in the arrays' own type
 
 

@@ -10,8 +10,6 @@ import triton.language as tl
 
 from dynograd.kernels.build.launching_cuda import triton_kernel
 
-__all__ = ["batch_coefficients", "batch_statistics", "group_coefficients", "group_statistics"]
-
 _FLOATS = ("means", "squares", "weight", "running_mean", "running_var", "mean", "rstd", "variance", "scale")
 
 

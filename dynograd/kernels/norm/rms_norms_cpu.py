@@ -6,8 +6,6 @@ import numpy as np
 
 from dynograd.kernels.rows.folding_cpu import kernels_for, like, rows_of, vector_of
 
-__all__ = ["rms_norm_backward", "rms_norm_forward"]
-
 
 def rms_norm_forward(x, normalized_ndim, weight, eps):
     """(y, scale): x over the root of its mean square, times weight (may be None); scale (rows,) is 1 / that root."""

@@ -7,8 +7,6 @@ from typing import Any
 from dynograd.kernels.rows.folding_cuda import rows_of, vector_of
 from dynograd.kernels.rows.row_programs_cuda import run
 
-__all__ = ["rms_norm_backward", "rms_norm_forward"]
-
 
 def rms_norm_forward(x: Any, normalized_ndim: int, weight: Any, eps: float) -> Any:
     """(y, scale): x over the root of its mean square, times weight (may be None); scale (rows,) is 1 / that root."""

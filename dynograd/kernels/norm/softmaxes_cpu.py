@@ -18,16 +18,6 @@ from dynograd.kernels.layout.copies_cpu import contiguous
 from dynograd.kernels.reduce.reductions_cpu import widened, with_kept
 from dynograd.kernels.rows.folding_cpu import kernels_for, run_along
 
-__all__ = [
-    "exp_difference",
-    "log_softmax_backward",
-    "log_softmax_forward",
-    "logsumexp_backward",
-    "logsumexp_forward",
-    "softmax_backward",
-    "softmax_forward",
-]
-
 _WORTH_EXP = 512  # elements whose exp costs more than the call of a compiled kernel
 
 

@@ -12,16 +12,6 @@ from dynograd.kernels.reduce.reducing_cuda import dims_of, kept_shape, with_kept
 from dynograd.kernels.rows.folding_cuda import rows_along
 from dynograd.kernels.rows.row_programs_cuda import run
 
-__all__ = [
-    "exp_difference",
-    "log_softmax_backward",
-    "log_softmax_forward",
-    "logsumexp_backward",
-    "logsumexp_forward",
-    "softmax_backward",
-    "softmax_forward",
-]
-
 
 def softmax_forward(x: Any, dim: int) -> Any:
     """exp(x) / sum(exp(x)) along `dim`; x's shape and dtype."""

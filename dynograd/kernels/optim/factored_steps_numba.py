@@ -4,8 +4,6 @@ import numpy as np
 
 from dynograd.kernels.build.compiling_numba import compiled
 
-__all__ = ["matrices_step", "vector_step"]
-
 
 @compiled(noalias=True)
 def _squares(g, p, columns):

@@ -9,8 +9,6 @@ import numpy
 from dynograd.arrays import buffers
 from dynograd.kernels.build.threads import GRAIN
 
-__all__ = ["add", "add_into"]
-
 # From here on two threads beat NumPy's loop, which runs at the speed of memory in one.
 LARGE = 2 * GRAIN
 _KINDS = (numpy.dtype(numpy.float32), numpy.dtype(numpy.float64))

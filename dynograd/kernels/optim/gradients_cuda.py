@@ -7,8 +7,6 @@ from typing import Any
 from dynograd.arrays.cuda_arrays import operations
 from dynograd.kernels.elementwise import elementwise_cuda
 
-__all__ = ["add", "add_into"]
-
 
 def add(one: Any, other: Any) -> Any:
     """one + other, as a new array."""

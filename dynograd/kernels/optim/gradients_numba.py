@@ -2,8 +2,6 @@
 
 from dynograd.kernels.build.compiling_numba import chunked
 
-__all__ = ["add_flat"]
-
 
 @chunked
 def add_flat(one, other, out, start, stop):

@@ -17,8 +17,6 @@ from dynograd.arrays.cuda_arrays import CudaArray, operations
 from dynograd.kernels.build.launch_arguments_cuda import Double
 from dynograd.kernels.small.tables_cuda import NEW, Table, is_plain, kinds_of
 
-__all__ = ["adam_step", "adam_table_step", "sgd_step", "sgd_table_step", "step_table"]
-
 _PARAMETER, _GRADIENT, _STATE, _STEP = 0, 1, 2, 5
 
 

@@ -24,8 +24,6 @@ from dynograd.kernels.small.tables_numba import (
     row_of,
 )
 
-__all__ = ["BLOCKS", "adam_pass", "amsgrad_pass", "begin", "begin_adam", "momentum_pass", "plain_pass"]
-
 _FLOAT32_LIKE, _FLOAT64_LIKE = np.empty(0, np.float32), np.empty(0, np.float64)
 
 

@@ -10,8 +10,6 @@ import triton.language as tl
 from dynograd.kernels.build.launching_cuda import triton_kernel
 from dynograd.kernels.small.tables_triton import part_of, place_of, put, taken
 
-__all__ = ["adam_blocks", "count_steps", "sgd_blocks"]
-
 _KINDS = [(tl.float32, "fp32"), (tl.bfloat16, "fp32"), (tl.float16, "fp32"), (tl.float64, "fp64")]
 _TABLE = {"rows": "*i64", "places": "*i32", "ALIGNED": True, "BLOCK": 1024, "num_warps": 4}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["real_view"]
-
 
 def real_view(x):
     """A complex array's memory as (..., 2) numbers, real part and imaginary part."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dynograd.arrays.cuda_arrays import CudaArray
 
-__all__ = ["real_view"]
-
 
 def real_view(x: CudaArray) -> CudaArray:
     """A complex array's memory as (..., 2) numbers, real part and imaginary part."""

@@ -4,8 +4,6 @@ import numpy as np
 
 from dynograd.kernels.build.compiling_numba import chunked, compiled
 
-__all__ = ["adagrad_rows", "sparse_adam_rows"]
-
 
 @compiled(noalias=True)
 def _adagrad_row(parameter, total, gradient, sign, size, eps):

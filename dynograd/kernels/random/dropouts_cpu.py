@@ -8,8 +8,6 @@ from dynograd.arrays import buffers
 from dynograd.kernels.build.compiled_kernels import compiled_for
 from dynograd.kernels.random.random_cpu import threshold_of
 
-__all__ = ["dropout_add_forward", "dropout_backward", "dropout_forward", "in_one_pass"]
-
 _TILE = 4096  # as dropouts_numba.TILE, which is not there before Numba
 _WORK = 6
 _LARGEST = 0xFFFFFFFF

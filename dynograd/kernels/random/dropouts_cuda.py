@@ -13,8 +13,6 @@ from dynograd.kernels.random import random_triton as kernels
 from dynograd.kernels.random.random_cpu import threshold_of
 from dynograd.kernels.random.random_cuda import _BLOCK, halves
 
-__all__ = ["dropout_add_forward", "dropout_backward", "dropout_forward", "in_one_pass"]
-
 
 def in_one_pass(x: CudaArray) -> bool:
     """Whether the kernels here take this array: float32 and half types, row by row."""

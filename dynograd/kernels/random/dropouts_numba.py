@@ -5,8 +5,6 @@ import numpy as np
 from dynograd.kernels.build.compiling_numba import chunked
 from dynograd.kernels.random.random_numba import words_of
 
-__all__ = ["TILE", "dropout", "dropout_add", "dropout_gradient"]
-
 TILE = 4096  # a multiple of the four words of a block of the stream
 
 _ZERO = np.float32(0)

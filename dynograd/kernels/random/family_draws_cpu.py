@@ -11,8 +11,6 @@ from typing import Any
 import ml_dtypes
 import numpy
 
-__all__ = ["binomial", "gamma", "gamma_derivative", "gamma_shares", "poisson"]
-
 
 def gamma(seed: int, offset: int, concentration: Any) -> Any:
     """Gamma numbers of rate 1 in the shape and dtype of `concentration`; never 0."""

@@ -12,8 +12,6 @@ import math
 from dynograd.kernels.build.compiling_numba import compiled
 from dynograd.kernels.formula.special_numba import digamma
 
-__all__ = ["fill_gamma_derivatives"]
-
 # Beyond this the series has thousands of terms; Wilson and Hilferty's cube is then exact to about 1e-5.
 _MANY = 20000.0
 

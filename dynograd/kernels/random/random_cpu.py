@@ -26,23 +26,6 @@ from dynograd.arrays import buffers
 from dynograd.kernels.random import random_formulas as formulas
 from dynograd.kernels.small.few_cpu import entries
 
-__all__ = [
-    "bernoulli",
-    "blocks_needed",
-    "dropout_mask",
-    "dropout_masks",
-    "exponential",
-    "few",
-    "fill_few",
-    "integers",
-    "multinomial",
-    "normal",
-    "permutation",
-    "random_bits",
-    "threshold_of",
-    "uniform",
-]
-
 _SMALL_WORDS = 2048  # that NumPy draws in 50 to 80 us, where Numba is not loaded
 _SMALL_DRAWS = 4096  # at 50 to 80 us instead of 3: together about what importing Numba costs
 _WORK = 4  # a word costs about 0.5 ns, as much as so many additions

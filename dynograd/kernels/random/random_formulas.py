@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy
 
-__all__ = ["direction32", "direction64", "high_product", "negative_log32", "negative_log64", "unit32", "unit64"]
-
 int32, int64, uint32, uint64 = numpy.int32, numpy.int64, numpy.uint32, numpy.uint64
 float32, float64 = numpy.float32, numpy.float64
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["gru_step_backward", "gru_step_forward", "lstm_step_backward", "lstm_step_forward"]
-
 
 def lstm_step_forward(gates, cell):
     """(h', c', activated gates) of gates (B, 4 H) in the order i, f, g, o, before their activations."""

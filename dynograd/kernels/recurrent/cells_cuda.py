@@ -10,8 +10,6 @@ from dynograd.arrays.cuda_arrays import empty
 from dynograd.kernels.layout.copies_cuda import contiguous
 from dynograd.kernels.recurrent import cells_triton as device
 
-__all__ = ["gru_step_backward", "gru_step_forward", "lstm_step_backward", "lstm_step_forward"]
-
 _BLOCK = 512  # elements of a program, 4 for each thread of its 4 warps
 
 

@@ -3,8 +3,6 @@
 from dynograd.kernels.build.compiling_numba import compiled
 from dynograd.kernels.formula.math_numba import sigmoid, tanh
 
-__all__ = ["gru_rows", "gru_rows_backward", "lstm_rows", "lstm_rows_backward"]
-
 
 @compiled
 def lstm_rows(gates, previous, cells, hiddens):

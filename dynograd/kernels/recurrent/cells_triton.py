@@ -7,8 +7,6 @@ import triton.language as tl
 from dynograd.kernels.build.launching_cuda import triton_kernel
 from dynograd.kernels.formula.exponentials_triton import sigmoid, tanh
 
-__all__: list[str] = []
-
 _LSTM: dict[str, Any] = dict(
     gates="*bf16", cell="*bf16", active="*fp32", new_cell="*bf16", hidden="*bf16", rows="i32", width="i32", BLOCK=512
 )

@@ -22,16 +22,6 @@ from dynograd.arrays.buffers import empty, empty_like, zeros
 from dynograd.kernels.build import threads
 from dynograd.kernels.recurrent.recurrent_packing_cpu import longest_first, places, sizes_of
 
-__all__ = [
-    "gru_backward",
-    "gru_forward",
-    "lstm_backward",
-    "lstm_forward",
-    "rnn_backward",
-    "rnn_forward",
-]
-
-
 # Multiplications that cost as much as the simple operation `threads.parts` counts; a thread then gets 10 us of them or more.
 _PER_OPERATION = 16
 

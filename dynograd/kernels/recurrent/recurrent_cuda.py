@@ -27,15 +27,6 @@ from dynograd.kernels.matmul import matmuls_cuda
 from dynograd.kernels.recurrent import recurrent_triton as device
 from dynograd.kernels.recurrent.recurrent_packing_cpu import ragged_places, sizes_of
 
-__all__ = [
-    "gru_backward",
-    "gru_forward",
-    "lstm_backward",
-    "lstm_forward",
-    "rnn_backward",
-    "rnn_forward",
-]
-
 # The recurrent weights of so few bytes stay in the first-level cache of a multiprocessor, which then runs all steps of its rows.
 _NEAR_BYTES = 128 << 10
 _float32 = numpy.dtype(numpy.float32)

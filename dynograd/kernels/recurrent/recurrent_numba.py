@@ -15,8 +15,6 @@ from dynograd.kernels.build.compiling_numba import chunked, compiled
 from dynograd.kernels.formula.math_numba import sigmoid, tanh
 from dynograd.kernels.recurrent.recurrent_products_numba import columns_product, product
 
-__all__ = ["BACKWARD", "FORWARD", "weight_gradients"]
-
 
 def _forward(name, cell_of_token):
     def steps(

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["lengths_of", "longest_first", "places", "ragged_places", "sizes_of"]
-
 
 def sizes_of(lengths):
     """(T) sizes of the steps of sequences with such lengths, longest first; lengths of 0 are allowed."""

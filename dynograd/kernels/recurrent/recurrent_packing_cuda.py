@@ -13,8 +13,6 @@ import numpy
 from dynograd.arrays.cuda_arrays import CudaArray, from_numpy
 from dynograd.kernels.recurrent import recurrent_packing_cpu as host
 
-__all__ = ["lengths_of", "longest_first", "places", "ragged_places", "sizes_of"]
-
 
 def sizes_of(lengths: Any) -> Any:
     """(T) sizes of the steps of sequences with such lengths, longest first; lengths of 0 are allowed."""

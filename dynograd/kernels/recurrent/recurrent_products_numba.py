@@ -15,8 +15,6 @@ from numba.extending import intrinsic
 from dynograd.arrays import buffers
 from dynograd.kernels.build.compiling_numba import chunked, compiled
 
-__all__ = ["columns_product", "as_panels", "panels_of", "product", "product_of_rows", "rows_product"]
-
 
 def _shape_of_tile():
     """Bytes of a vector and rows of the largest tile: as many sums as fit the processor's registers, two vectors wide."""

@@ -18,8 +18,6 @@ from dynograd.kernels.build.launching_cuda import triton_kernel
 from dynograd.kernels.formula.exponentials_triton import sigmoid, tanh
 from dynograd.kernels.matmul.matmuls_triton import multiple
 
-__all__: list[str] = []
-
 
 @triton.jit
 def _at_work(rows, batch, step, steps, lengths, RAGGED: tl.constexpr):

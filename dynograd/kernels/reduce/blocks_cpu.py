@@ -15,8 +15,6 @@ from dynograd.arrays import buffers
 from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.kernels.build.sizes import REDUCTIONS
 
-__all__ = ["arg_extreme", "in_memory_order", "reduced", "suits"]
-
 _FIRST = (0, (0,))  # down columns NumPy is as fast as we up to twice as many: 4.3 us for 128 x 64, ours 6.7
 _BLOCK = 8192  # elements of a row that are summed at a time: 256 additions in each of 32 lanes
 _EXTREME_BLOCK = 1 << 16  # extremes lose nothing in long blocks

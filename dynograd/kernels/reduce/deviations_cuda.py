@@ -9,8 +9,6 @@ from dynograd.kernels.reduce.reducing_cuda import dims_of, kept_shape
 from dynograd.kernels.rows.folding_cuda import rows_along
 from dynograd.kernels.rows.row_programs_cuda import run
 
-__all__ = ["distance_times", "std_forward", "var_forward"]
-
 
 def var_forward(input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
     return _along("variance", input, dim, correction, keepdim)

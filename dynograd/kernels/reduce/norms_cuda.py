@@ -11,8 +11,6 @@ from dynograd.kernels.elementwise.loops_cuda import CudaLoop
 from dynograd.kernels.formula.formulas import parse
 from dynograd.kernels.reduce.reducing_cuda import computed, reduced
 
-__all__ = ["absolute_power", "renorm", "signed_power", "vector_norm_forward"]
-
 _TERMS: dict[float, str] = {0: "nonzero", 1: "size", 2: "square"}
 _absolute = CudaLoop("absolute_power", ("input",), ("exponent",), (parse("input == 0 ? 0 : abs(input) ** exponent"),))
 _reciprocal = CudaLoop("absolute_reciprocal", ("input",), (), (parse("input == 0 ? 0 : 1 / abs(input)"),))

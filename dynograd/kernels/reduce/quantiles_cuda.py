@@ -15,8 +15,6 @@ from dynograd.kernels.reduce import quantiles_triton, scans_cuda
 from dynograd.kernels.reduce.extremes_cuda import argmax
 from dynograd.kernels.sort import sorting_cuda
 
-__all__ = ["median", "mode", "whole_places"]
-
 _INT64 = numpy.dtype(numpy.int64)
 
 

@@ -6,8 +6,6 @@ import triton.language as tl
 
 from dynograd.kernels.build.launching_cuda import triton_kernel
 
-__all__ = ["picked"]
-
 
 @triton_kernel(
     variants=[

@@ -14,19 +14,6 @@ from numba.extending import overload
 from dynograd.kernels.build.compiling_numba import chunked, compile_source, compiled
 from dynograd.kernels.formula.math_numba import exp
 
-__all__ = [
-    "ROWS",
-    "TILE",
-    "arg_columns",
-    "arg_rows",
-    "columns",
-    "extreme_rows",
-    "logsumexp_backward",
-    "logsumexp_columns",
-    "logsumexp_rows",
-    "rows",
-]
-
 TILE = 1024  # columns that are reduced together: 4 KiB of results stay in the first-level cache
 ROWS = 128  # rows of a block of columns
 

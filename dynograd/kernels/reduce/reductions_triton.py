@@ -12,8 +12,6 @@ import triton.language as tl
 
 from dynograd.kernels.build.launching_cuda import triton_kernel
 
-__all__ = ["extreme", "reduction"]
-
 _ROWS = {"outer": "i32", "n": "i32", "inner": "i32", "blocks": "i32", "splits": "i32", "segment": "i32"}
 # With multiples of 16 rows are read in wide pieces.
 _WIDE = ("n", "inner", "segment")

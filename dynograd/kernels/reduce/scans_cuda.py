@@ -13,18 +13,6 @@ from dynograd.kernels.layout.copies_cuda import contiguous
 from dynograd.kernels.reduce import scans_triton as device
 from dynograd.kernels.reduce.reducing_cuda import computed, cut, first_of, in_three, reduced, tiles, widened
 
-__all__ = [
-    "behind_one",
-    "cummax",
-    "cummin",
-    "cumprod_backward",
-    "cumprod_forward",
-    "cumsum",
-    "logcumsumexp_forward",
-    "recurrence",
-    "reversed_along",
-]
-
 _INT64, _INT32 = numpy.dtype(numpy.int64), numpy.dtype(numpy.int32)
 _TILE = 2048  # elements that a program scans at a time
 _TOPS = 128  # segments before its own that a program looks at at a time

@@ -13,8 +13,6 @@ from dynograd.kernels.build.compiling_numba import chunked, compile_source
 from dynograd.kernels.formula.math_numba import exp
 from dynograd.kernels.tiles.lines_numba import LINE, sum_line
 
-__all__ = ["columns", "extreme_columns", "extreme_rows", "logcumsumexp", "rows", "sums_of_floats"]
-
 _JOIN = {"sum": "+", "prod": "*"}
 
 

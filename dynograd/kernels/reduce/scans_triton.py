@@ -14,8 +14,6 @@ import triton.language as tl
 
 from dynograd.kernels.build.launching_cuda import triton_kernel
 
-__all__ = ["recurrence", "running", "running_extreme", "running_logarithm"]
-
 _SIZES = {"outer": "i32", "n": "i32", "inner": "i32", "blocks": "i32"}
 _WIDE = ("n", "inner", "segment")  # with multiples of 16 rows are read in wide pieces
 

@@ -11,8 +11,6 @@ from dynograd.arrays.buffers import in_shape
 from dynograd.kernels.build.compiled_kernels import compiled_for
 from dynograd.kernels.reduce.reductions_cpu import widened
 
-__all__ = ["kernels_for", "like", "rows_of", "run_along", "vector_of"]
-
 
 def rows_of(x, ndim):
     """(R, C), C-contiguous, in the type that computes: the last `ndim` dims of x are a row."""

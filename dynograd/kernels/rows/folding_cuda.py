@@ -11,8 +11,6 @@ from dynograd.cuda import streams, thread_state
 from dynograd.kernels.layout.copies_cuda import contiguous
 from dynograd.kernels.reduce.reducing_cuda import computed
 
-__all__ = ["constant", "one_row", "rows_along", "rows_of", "vector_of"]
-
 _constants: dict[Any, CudaArray] = {}
 
 

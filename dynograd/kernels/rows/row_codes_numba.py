@@ -2,8 +2,6 @@
 
 from dynograd.kernels.build.compiling_numba import compiled
 
-__all__ = ["NOWHERE", "UNKNOWN", "rows_of_codes"]
-
 UNKNOWN, NOWHERE = -1, -2  # in place of a memory's number: nobody has asked, or the port's rows lie in none
 
 

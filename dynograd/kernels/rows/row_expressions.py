@@ -19,8 +19,6 @@ from typing import Any
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Tree
 
-__all__ = ["Expressions", "Piece"]
-
 _LEAVES = ("load", "point", "number")
 Piece = tuple[Any, int]  # (expression or None for zeros, width)
 

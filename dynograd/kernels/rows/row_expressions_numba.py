@@ -17,8 +17,6 @@ from dynograd.kernels.formula.formulas_numba import to_numba
 from dynograd.kernels.rows.row_expressions import Expressions
 from dynograd.kernels.rows.row_programs_numba import compile_rows
 
-__all__ = ["INDEXED", "ROWS", "VECTOR", "RowKernel", "add_rows", "copy_rows"]
-
 INDEXED, ROWS, VECTOR = "indexed", "rows", "vector"
 _PER_FUNCTION = 4  # an exponential takes as long as so many additions
 _CHEAP = frozenset(

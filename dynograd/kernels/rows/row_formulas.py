@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["PROGRAMS"]
-
 # Losses of x against t with a parameter p: the loss, and its derivative by x.
 _LOSSES = {
     "mse": ("(x - t) ** 2", "2 * (x - t)"),

@@ -18,8 +18,6 @@ from dynograd.kernels.build.compiling_numba import compile_source, compiled
 from dynograd.kernels.recurrent.recurrent_products_numba import product_of_rows
 from dynograd.kernels.rows.row_expressions_numba import add_rows, copy_rows
 
-__all__ = ["LevelProgram", "Shares"]
-
 # Multiplications that cost as much as the simple operation `threads.parts` counts.
 _PER_OPERATION = 16
 

@@ -23,8 +23,6 @@ from dataclasses import dataclass, field
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Tree
 
-__all__ = ["COLUMN_SUM", "EACH", "NUMBER", "ROW", "VECTOR", "RowProgram", "Step"]
-
 _REDUCTIONS = ("sum", "max", "column_sum")
 # Names that the texts made of programs use for themselves.
 _RESERVED = frozenset(

@@ -22,8 +22,6 @@ from dynograd.kernels.rows import row_programs_triton
 from dynograd.kernels.rows.row_formulas import PROGRAMS
 from dynograd.kernels.rows.row_programs import COLUMN_SUM, EACH, NUMBER, ROW, RowProgram
 
-__all__ = ["part_sums", "program", "run"]
-
 _FLOAT32, _FLOAT64 = numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)
 _TILE = 2048  # elements of a tile of short rows
 # Bytes of a row's arrays that the registers of a program hold: half of the 256 KiB that a multiprocessor has, for there is more to

@@ -29,8 +29,6 @@ from dynograd.kernels.formula.formulas import Tree
 from dynograd.kernels.formula.formulas_numba import to_numba
 from dynograd.kernels.rows.row_programs import COLUMN_SUM, EACH, NUMBER, ROW, VECTOR, RowProgram, Step
 
-__all__ = ["column_blocks", "compile_rows", "kernel_of", "runner_inner_of", "runner_of"]
-
 SUM_BLOCK = 4096  # elements: see the top
 # Rows that a kernel over an inner dim handles side by side: their sums stay in the first cache.
 WIDTH = 256

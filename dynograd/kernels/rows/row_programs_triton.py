@@ -11,8 +11,6 @@ from dynograd.kernels.formula.formulas import Tree
 from dynograd.kernels.formula.formulas_triton import assignments_and_results
 from dynograd.kernels.rows.row_programs import COLUMN_SUM, EACH, NUMBER, ROW, VECTOR, RowProgram, Step
 
-__all__ = ["arguments_of", "needed", "source"]
-
 _HEAD = """\
 def {name}(
     {parameters}, i_outer, i_n, i_inner, i_blocks, i_parts, i_tiles, i_period,

@@ -17,26 +17,6 @@ from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Tree
 from dynograd.kernels.rows.row_expressions import Expressions, Piece
 
-__all__ = [
-    "Spread",
-    "added",
-    "broadcast",
-    "elementwise",
-    "filled",
-    "fitted",
-    "index_of",
-    "is_zero",
-    "joined",
-    "merged",
-    "of_leaf",
-    "permuted",
-    "placed",
-    "reduced",
-    "reduced_lanes",
-    "reshaped",
-    "stacked",
-]
-
 
 class Spread:
     """The value of a tensor of `shape` in one row: `lanes[leading dims]` is a tuple of pieces along the last dim."""

@@ -12,8 +12,6 @@ from dynograd.errors import IndexRangeError
 from dynograd.kernels.segment.segments_cpu import GROUPS, along_segments, whole_numbers
 from dynograd.kernels.sort.sorting_cpu import _IMAGES, _MOST_PLACES, _PLACES, _WIDE_PLACES, _rows
 
-__all__ = ["gather_segments", "places_of_segments", "scatter_segments"]
-
 _ZERO = np.zeros(1, np.int64)
 
 

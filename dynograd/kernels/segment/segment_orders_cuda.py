@@ -15,8 +15,6 @@ from dynograd.kernels.layout.copies_cuda import zeros
 from dynograd.kernels.segment.segment_scans_cuda import running_places
 from dynograd.kernels.segment.segments_cuda import reduce_segments, spread_segments
 
-__all__ = ["gather_segments", "places_of_segments", "scatter_segments"]
-
 _INT64, _DOUBLE = numpy.dtype(numpy.int64), numpy.dtype(numpy.float64)
 
 

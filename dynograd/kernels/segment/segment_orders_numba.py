@@ -7,8 +7,6 @@ import numpy as np
 
 from dynograd.kernels.build.compiling_numba import chunked
 
-__all__ = ["extreme_places", "gather_segments", "scatter_segments", "turn_segments"]
-
 _TILE = 64  # columns that are turned at a time
 
 

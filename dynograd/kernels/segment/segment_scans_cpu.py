@@ -10,8 +10,6 @@ import numpy as np
 from dynograd.kernels.build.compiled_kernels import compiled_for
 from dynograd.kernels.segment.segments_cpu import along_segments
 
-__all__ = ["log_scan_segments", "move_segments", "recur_segments", "scan_segments"]
-
 _JOINS = {"sum": 0, "prod": 1}
 
 

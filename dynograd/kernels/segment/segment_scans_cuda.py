@@ -10,8 +10,6 @@ from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.kernels.layout.copies_cuda import contiguous, zeros
 from dynograd.kernels.segment import segment_scans_simt as kernels
 
-__all__ = ["log_scan_segments", "move_segments", "recur_segments", "running_places", "scan_segments"]
-
 _BLOCK = 128  # threads
 
 

@@ -11,8 +11,6 @@ import numpy as np
 from dynograd.kernels.build.compiling_numba import chunked
 from dynograd.kernels.formula.math_numba import exp
 
-__all__ = ["log_scan_segments", "move_segments", "recur_segments", "running_places", "scan_segments"]
-
 SUM, PROD = range(2)
 
 

@@ -13,8 +13,6 @@ from numba import cuda, float32, float64, int64
 
 from dynograd.kernels.build.launching_cuda import simt_kernel
 
-__all__ = ["log_scan_segments", "move_segments", "recur_segments", "running_places", "scan_segments"]
-
 _MOST = 256  # threads of a block
 
 

@@ -11,22 +11,6 @@ import numpy as np
 from dynograd.arrays import buffers
 from dynograd.kernels.build.compiled_kernels import compiled_for
 
-__all__ = [
-    "GROUPS",
-    "along_segments",
-    "combine",
-    "halved",
-    "log_sum_gradients",
-    "log_sums",
-    "reduce_segments",
-    "segment_gradients",
-    "softmax_gradients",
-    "softmax_segments",
-    "spread_segments",
-    "squares",
-    "whole_numbers",
-]
-
 _KINDS = {"sum": (0, np.add), "prod": (1, np.multiply), "max": (2, np.maximum), "min": (3, np.minimum)}
 _EMPTY = {"sum": 0.0, "prod": 1.0, "max": -np.inf, "min": np.inf}
 _PIECE = 1 << 16  # elements of a part of a long segment, 64 rows at least

@@ -15,19 +15,6 @@ from dynograd.kernels import kernel
 from dynograd.kernels.layout.copies_cuda import contiguous, zeros
 from dynograd.kernels.segment import segments_simt as kernels
 
-__all__ = [
-    "combine",
-    "halved",
-    "log_sum_gradients",
-    "log_sums",
-    "reduce_segments",
-    "segment_gradients",
-    "softmax_gradients",
-    "softmax_segments",
-    "spread_segments",
-    "squares",
-]
-
 _KINDS = {"sum": 0, "prod": 1, "max": 2, "min": 3}
 _BLOCK = 256  # threads, or more for long segments
 _BLOCKS = 512  # enough for a card: with fewer segments, these are cut

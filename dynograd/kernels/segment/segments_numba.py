@@ -9,24 +9,6 @@ from dynograd.kernels.build.compiling_numba import chunked, compiled
 from dynograd.kernels.formula.math_numba import exp
 from dynograd.kernels.rows.row_programs_numba import ordered, unordered
 
-__all__ = [
-    "MAX",
-    "MIN",
-    "PROD",
-    "SUM",
-    "combine",
-    "extreme_gradients",
-    "groups_of",
-    "log_sum_gradients",
-    "log_sums",
-    "product_gradients",
-    "reduce_segments",
-    "softmax_gradients",
-    "softmax_segments",
-    "spread_segments",
-    "squares",
-]
-
 SUM, PROD, MAX, MIN = range(4)
 _RUN = 4096  # elements that are added up in their own type; runs are added up in float64
 

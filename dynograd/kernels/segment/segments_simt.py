@@ -14,8 +14,6 @@ from numba import cuda, float32, float64, int32, int64
 
 from dynograd.kernels.build.launching_cuda import simt_kernel
 
-__all__ = ["MOST", "reduce_segments", "segment_gradients", "spread_segments"]
-
 MOST = 1024  # threads of a block
 _SUM, _PROD, _MAX = 0, 1, 2
 

@@ -16,23 +16,6 @@ from dynograd.kernels.build.compiled_kernels import SMALL_CALLS, compiled, is_lo
 from dynograd.kernels.build.sizes import FEW
 from dynograd.kernels.small.object_fields import FIELDS
 
-__all__ = [
-    "any_of",
-    "cumsum",
-    "differences",
-    "distinct",
-    "entries",
-    "equal",
-    "extremes",
-    "leave_few_to_numpy",
-    "lower_median",
-    "often_called",
-    "outer",
-    "prod",
-    "sum",
-    "top",
-]
-
 _MOST_SORTED, _MOST_CHOSEN = 64, 1024
 _INT64 = numpy.dtype(numpy.int64)
 _NONE = numpy.empty(0, numpy.int64)

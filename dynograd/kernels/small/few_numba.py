@@ -4,21 +4,6 @@ import numpy as np
 
 from dynograd.kernels.build.compiling_numba import compiled
 
-__all__ = [
-    "any_of",
-    "differences",
-    "distinct",
-    "equal",
-    "extremes",
-    "lower_median",
-    "outer",
-    "product",
-    "running_sum",
-    "top",
-    "total",
-    "totals",
-]
-
 _inline = compiled(inline=True, exact=True)
 _1, _2, _3, _4, _5, _6, _7, _8 = (np.uint64(n) for n in range(1, 9))
 _BLOCK = 128  # elements that NumPy adds in eight lanes before it cuts a row in halves

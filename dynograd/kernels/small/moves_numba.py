@@ -26,8 +26,6 @@ from dynograd.kernels.small.objects_numba import (
     zero_bytes,
 )
 
-__all__ = ["classes", "count", "one_hot", "rows", "turn"]
-
 _inline = compiled(inline=True)
 
 

@@ -12,8 +12,6 @@ import sys
 
 import numpy
 
-__all__ = ["FIELDS"]
-
 # Offsets in an array object of: its type, data, ndim, shape, dtype, flags; in a list object of its items. FIELDS has the addresses of
 # the types of array and of None behind them.
 _OFFSETS = (8, 16, 24, 32, 56, 64, 24)

@@ -19,35 +19,6 @@ from numba.extending import intrinsic
 from dynograd.kernels.build.addresses_numba import make_pointer
 from dynograd.kernels.build.compiling_numba import compiled
 
-__all__ = [
-    "BOOL",
-    "DOUBLE",
-    "FLOAT",
-    "LONG",
-    "MOST",
-    "array_in",
-    "bits32",
-    "bools",
-    "bytes_of",
-    "called_directly",
-    "copy_bytes",
-    "count_of",
-    "data_of",
-    "doubles",
-    "elements_of",
-    "entry",
-    "extent",
-    "floats",
-    "in_order",
-    "itemsize_of",
-    "letter_of",
-    "longs",
-    "may_be_written",
-    "ndim_of",
-    "same_shape",
-    "zero_bytes",
-]
-
 MOST = 1 << 15  # bytes: more than that other kernels do better
 FLOAT, DOUBLE, LONG, BOOL = ord("f"), ord("d"), ord("l" if np.dtype("l").itemsize == 8 else "q"), ord("?")
 _SIZES = tuple([np.dtype(chr(one)).itemsize if chr(one) in "?bBhHiIlLqQefdFD" else 0 for one in range(128)])

@@ -12,8 +12,6 @@ import numpy as np
 from dynograd.kernels.build import threads
 from dynograd.kernels.small.object_fields import FIELDS
 
-__all__ = ["StepTable", "bound", "fill", "scale", "sum_of_squares", "unscale", "update_scale"]
-
 # Below so many elements, in few arrays, NumPy is as quick and Numba need not be loaded.
 FEW_ELEMENTS, FEW_ARRAYS = 256, 4
 SQUARES_AT_ONCE = 1 << 16  # elements whose copy in the wider dtype stays in the second cache

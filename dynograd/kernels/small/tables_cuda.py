@@ -16,22 +16,6 @@ from dynograd.cuda import allocator, driver, streams
 from dynograd.cuda.thread_state import current
 from dynograd.kernels.build.launch_arguments_cuda import Double
 
-__all__ = [
-    "ADDRESSES",
-    "COLUMNS",
-    "NEW",
-    "SIZE",
-    "Table",
-    "bound",
-    "fill",
-    "is_plain",
-    "kinds_of",
-    "scale",
-    "sum_of_squares",
-    "unscale",
-    "update_scale",
-]
-
 COLUMNS, ADDRESSES, SIZE, NEW = 8, 6, 6, 7
 _BLOCK = 1024  # elements of a program, 8 for each thread of Triton's 4 warps
 _KEPT = 64  # at a time: those of the parameters of some models

@@ -10,20 +10,6 @@ import triton.language as tl
 from dynograd.kernels.build.launching_cuda import triton_kernel
 from dynograd.kernels.formula import math_triton
 
-__all__ = [
-    "bound_blocks",
-    "fill_blocks",
-    "part_of",
-    "place_of",
-    "put",
-    "scale_blocks",
-    "square_blocks",
-    "taken",
-    "total_of",
-    "unscale_blocks",
-    "update_scale",
-]
-
 _FLOAT32 = {"rows": "*i64", "places": "*i32", "T": tl.float32, "ALIGNED": True, "BLOCK": 1024, "num_warps": 4}
 _BFLOAT16 = {**_FLOAT32, "T": tl.bfloat16}
 _FLOAT64 = {**_FLOAT32, "T": tl.float64}

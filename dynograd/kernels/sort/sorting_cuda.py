@@ -15,8 +15,6 @@ from dynograd.kernels.sort import sorting_radix_simt as radix
 from dynograd.kernels.sort import sorting_rows_simt as in_blocks
 from dynograd.kernels.sort import sorting_selection_simt as selection
 
-__all__ = ["argsort", "kth", "kthvalue", "order_of", "sort", "topk"]
-
 SHORT = 9216  # rows up to here are sorted by one block; ITEMS times the 1024 threads that it has
 _FEW = 2048  # rows up to here are sorted also where only some elements are wanted: many have room in a block
 _SEGMENT = 16384  # elements of a row that one block selects from: near it after the first digit

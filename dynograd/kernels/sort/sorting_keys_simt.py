@@ -10,8 +10,6 @@ from typing import Any
 
 from numba import cuda, int8, int16, int32, int64, uint32, uint64
 
-__all__ = ["ALL_LANES", "ELEMENTS", "KEYS", "key_of", "lanes_alike", "sums_of_digits"]
-
 ALL_LANES = 0xFFFFFFFF  # the 32 threads of a warp as bits
 ELEMENTS = {1: int8, 2: int16, 4: int32, 8: int64}  # by size
 KEYS = {1: uint32, 2: uint32, 4: uint32, 8: uint64}

@@ -7,8 +7,6 @@ import numpy as np
 
 from dynograd.kernels.build.compiling_numba import chunked, compiled
 
-__all__ = ["kth_of_rows", "order_of_rows", "top_of_rows"]
-
 _SHORT = 24  # rows up to this long are sorted by insertion
 _RUN = 16  # sorted by counting, for each, how many are smaller: no branches
 _MERGED = 512  # and up to this long by merging sorted runs; longer ones digit by digit

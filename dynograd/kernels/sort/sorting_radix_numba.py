@@ -10,8 +10,6 @@ from dynograd.kernels.build.compiling_numba import chunked, compiled
 from dynograd.kernels.sort.sorting_numba import _key
 from dynograd.kernels.tiles.lines_numba import LINE, copy_line
 
-__all__ = ["count_digits", "make_words", "move_words", "spans", "take_apart"]
-
 
 @compiled(inline=True)
 def _piece(n, part, parts):

@@ -14,8 +14,6 @@ from numba import cuda, int32, int64
 from dynograd.kernels.build.launching_cuda import simt_kernel
 from dynograd.kernels.sort.sorting_keys_simt import ALL_LANES, ELEMENTS, key_of, lanes_alike, sums_of_digits
 
-__all__ = ["ITEMS", "MOST", "radix_counts", "radix_move", "radix_starts"]
-
 ITEMS = {1: 16, 2: 16, 4: 16, 8: 8}  # of a thread, by the size of an element: more do not fit static shared memory
 MOST = 256  # threads of a block
 _AT_ONCE = 8  # elements of a thread that are on their way while they are counted

@@ -9,8 +9,6 @@ from numba import cuda, int32, int64, uint16, uint32, uint64
 from dynograd.kernels.build.launching_cuda import simt_kernel
 from dynograd.kernels.sort.sorting_keys_simt import key_of
 
-__all__ = ["ITEMS", "MOST", "bytes_of", "sort_rows"]
-
 ITEMS = 9  # of a thread: odd, so that the threads of a warp read from different banks
 MOST = 1024  # threads of a block
 _LAST = 0xFFFFFFFFFFFFFFFF

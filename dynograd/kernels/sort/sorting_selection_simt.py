@@ -12,8 +12,6 @@ from numba import cuda, int32, int64, uint32
 from dynograd.kernels.build.launching_cuda import simt_kernel
 from dynograd.kernels.sort.sorting_keys_simt import ALL_LANES, KEYS, key_of, lanes_alike, sums_of_digits
 
-__all__ = ["MOST", "THREADS", "kth_of_rows", "kth_of_sorted", "select_rows"]
-
 THREADS = 512  # of a block
 MOST = 1024  # threads that there is machine code for: with 512 ptxas spares registers so much that it spills two
 

@@ -8,19 +8,6 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = [
-    "AHEAD",
-    "LINE",
-    "add_line",
-    "convert_half_line",
-    "copy_line",
-    "copy_run",
-    "fill_line",
-    "prefetch",
-    "sum_line",
-    "turn_line",
-]
-
 LINE = 16  # elements: of float32 the 64 bytes of a cache line and of the widest vector
 AHEAD = 16  # elements ahead of a scattered store that its cache line is asked for
 

@@ -17,8 +17,6 @@ from dynograd.kernels.tiles.tiles_numba import (
     zero_line,
 )
 
-__all__ = ["address_of", "cover", "lay_out", "pair", "take_out", "turn_in", "turn_out"]
-
 
 @compiled(inline=True)
 def address_of(array):

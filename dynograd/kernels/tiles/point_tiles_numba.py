@@ -22,8 +22,6 @@ from dynograd.kernels.tiles.tiles_numba import (
     _tile,
 )
 
-__all__ = ["POINTS", "WIDTH", "outer_tile", "point_tile"]
-
 # Bytes of a vector. 64 even where units are 32 wide (Zen 4): half the instructions for as many products, 115 for 97 GFLOP/s a core.
 WIDTH = 64 if tiles_numba._REGISTERS >= 32 and tiles_numba.BYTES >= 32 else tiles_numba.BYTES
 # Places, or rows, of a tile: with one vector of each as many sums as units keep busy, and they and their factors fit 16 registers.

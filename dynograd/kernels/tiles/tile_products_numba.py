@@ -19,8 +19,6 @@ from numba.extending import intrinsic, overload
 from dynograd.kernels.build.addresses_numba import address_of, pointer32, pointer64
 from dynograd.kernels.build.compiling_numba import compiled
 
-__all__ = ["COLUMNS", "ROWS", "Products", "gemm_invariant", "products32", "products64"]
-
 _INT, _INT32 = ir.IntType(64), ir.IntType(32)
 _VECTOR_BYTES = 64  # of the widest registers; LLVM makes two of one where they are narrower
 

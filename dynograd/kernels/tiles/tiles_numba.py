@@ -16,22 +16,6 @@ from numba.extending import intrinsic
 
 from dynograd.base.generated_sources import run_source
 
-__all__ = [
-    "BYTES",
-    "DOT_TILES",
-    "FEATURES",
-    "PRODUCT_TILES",
-    "copy_halves",
-    "copy_lines",
-    "copy_strided",
-    "dot_tile",
-    "plain",
-    "product_tile",
-    "transpose_lines",
-    "vector_bytes",
-    "zero_line",
-]
-
 _INT = ir.IntType(64)
 _BYTE = ir.IntType(8)
 _POINTER = ir.PointerType()
