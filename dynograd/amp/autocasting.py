@@ -254,15 +254,15 @@ class _Casting(Reader):
         state.inside_op = True
         try:
             if policy == "lower":
-                wanted = state.dtypes[device]
+                dtype = state.dtypes[device]
             elif policy == "widest":
-                wanted = _widest(_tensors([*args, *kwargs.values()]), device, state.dtypes[device])
+                dtype = _widest(_tensors([*args, *kwargs.values()]), device, state.dtypes[device])
             else:
-                wanted = dtypes.float32
+                dtype = dtypes.float32
                 if policy == "around" and first.dtype in _HALF:
-                    out = below(*_cast(args, wanted, device), **_cast(kwargs, wanted, device))
+                    out = below(*_cast(args, dtype, device), **_cast(kwargs, dtype, device))
                     return _back(out, first.dtype)
-            return below(*_cast(args, wanted, device), **_cast(kwargs, wanted, device))
+            return below(*_cast(args, dtype, device), **_cast(kwargs, dtype, device))
         finally:
             state.inside_op = False
 
@@ -271,13 +271,13 @@ _casting = _Casting()
 
 
 def _tensors(values: list[Any]) -> list[Tensor]:
-    found = []
+    tensors = []
     for value in values:
         if isinstance(value, Tensor):
-            found.append(value)
+            tensors.append(value)
         elif isinstance(value, (list, tuple)):
-            found += [one for one in value if isinstance(one, Tensor)]
-    return found
+            tensors += [tensor for tensor in value if isinstance(tensor, Tensor)]
+    return tensors
 
 
 def _first_tensor(values: list[Any]) -> Tensor | None:
@@ -297,39 +297,39 @@ def _eligible(value: Any, device: str) -> bool:
 
 
 def _widest(tensors: list[Tensor], device: str, lower: Any) -> Any:
-    kinds = [one.dtype for one in tensors if _eligible(one, device)]
+    kinds = [tensor.dtype for tensor in tensors if _eligible(tensor, device)]
     return dtypes.float32 if any([kind is not lower for kind in kinds]) else lower
 
 
-def _cast(value: Any, wanted: Any, device: str) -> Any:
+def _cast(value: Any, dtype: Any, device: str) -> Any:
     """The value, and what lies in it, in the wanted dtype."""
     if isinstance(value, Tensor):
-        return _cast_tensor(value, wanted, device)
+        return _cast_tensor(value, dtype, device)
     if type(value) is dict:
-        return {key: _cast(one, wanted, device) for key, one in value.items()}
+        return {key: _cast(element, dtype, device) for key, element in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(_cast(one, wanted, device) for one in value)
+        return type(value)(_cast(element, dtype, device) for element in value)
     return value
 
 
-def _cast_tensor(value: Tensor, wanted: Any, device: str) -> Tensor:
-    if not _eligible(value, device) or value.dtype is wanted:
+def _cast_tensor(value: Tensor, dtype: Any, device: str) -> Tensor:
+    if not _eligible(value, device) or value.dtype is dtype:
         return value
-    keeps = STATE.caches and wanted in _HALF and value.dtype is dtypes.float32 and value.requires_grad and value.is_leaf
+    keeps = STATE.caches and dtype in _HALF and value.dtype is dtypes.float32 and value.requires_grad and value.is_leaf
     if not keeps:
-        return value.to(wanted)
-    key = (id(value), wanted, bool(MODES.grad))
+        return value.to(dtype)
+    key = (id(value), dtype, bool(MODES.grad))
     now = version(value.array)
-    found = STATE.cache.get(key)
-    if found is None or found[0] is not value or found[2] != now:
-        found = STATE.cache[key] = (value, value.to(wanted), now)
-    return found[1]
+    result = STATE.cache.get(key)
+    if result is None or result[0] is not value or result[2] != now:
+        result = STATE.cache[key] = (value, value.to(dtype), now)
+    return result[1]
 
 
-def _back(out: Any, wanted: Any) -> Any:
+def _back(out: Any, dtype: Any) -> Any:
     if isinstance(out, Tensor):
-        return out.to(wanted) if out.dtype is dtypes.float32 else out
+        return out.to(dtype) if out.dtype is dtypes.float32 else out
     if isinstance(out, tuple):
-        made = [_back(one, wanted) for one in out]
-        return type(out)(*made) if hasattr(out, "_fields") else tuple(made)
+        results = [_back(element, dtype) for element in out]
+        return type(out)(*results) if hasattr(out, "_fields") else tuple(results)
     return out

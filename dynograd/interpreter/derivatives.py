@@ -60,7 +60,9 @@ def masked_rules(op: Op, masked: Any) -> tuple[Any, Any]:
 
 def _rule(op: Op, title: str, texts: dict[str, Callable[[], str]], rule: str, **names: Any) -> Callable[..., Any]:
     """A rule of the node as Python, written from the texts of the derivatives."""
-    space: dict[str, Any] = {one.name: one.function for one in registry.values() if one.kind != "composed"}
+    space: dict[str, Any] = {
+        parameter.name: parameter.function for parameter in registry.values() if parameter.kind != "composed"
+    }
     space |= dict(
         finish=_finish,
         GraphSaved=GraphSaved,

@@ -38,7 +38,7 @@ def backward(
     """
     seeds = grad_tensors if grad_tensors is not None else grad_variables
     _settle(tensors)
-    if any([_has_rows(one) for one in _listed(tensors)]):
+    if any([_has_rows(tensor) for tensor in _listed(tensors)]):
         tensors, seeds = _inner(_listed(tensors)), None if seeds is None else _inner(_listed(seeds))
     create_graph = create_graph or _others(tensors, seeds)
     roots = _roots("backward", tensors, seeds, create_graph)
@@ -49,12 +49,12 @@ def backward(
     chosen = _inner(_listed(inputs))
     if not chosen:
         raise GradientError("backward: 'inputs' argument to backward() cannot be empty.")
-    edges = [_target("backward", one) for one in chosen]
-    found = _gradients(roots, edges, keep, create_graph)
-    for one, g in zip(chosen, found, strict=True):
-        if g is not None and is_tensor(one):
-            given = g if is_tensor(g) else _wrap(_copied(g))
-            one._grad = given if one._grad is None else one._grad + given
+    edges = [_target("backward", x) for x in chosen]
+    gradients = _gradients(roots, edges, keep, create_graph)
+    for x, g in zip(chosen, gradients, strict=True):
+        if g is not None and is_tensor(x):
+            tensor = g if is_tensor(g) else _wrap(_copied(g))
+            x._grad = tensor if x._grad is None else x._grad + tensor
 
 
 def grad(
@@ -84,12 +84,12 @@ def grad(
     (tensor(18.),)
     """
     chosen = _listed(inputs)
-    if any([_has_rows(one) for one in (*chosen, *_listed(outputs))]):
-        found = grad(
+    if any([_has_rows(operand) for operand in (*chosen, *_listed(outputs))]):
+        gradients = grad(
             _inner(_listed(outputs)), _inner(chosen), None if grad_outputs is None else _inner(_listed(grad_outputs)), retain_graph,
             create_graph, only_inputs, allow_unused, is_grads_batched, materialize_grads,
         )  # fmt: skip
-        return tuple([_as_rows(one, g) for one, g in zip(chosen, found, strict=True)])
+        return tuple([_as_rows(x, g) for x, g in zip(chosen, gradients, strict=True)])
     if is_grads_batched:
         return _batched_grad(outputs, chosen, grad_outputs, create_graph, allow_unused, materialize_grads)
     if not chosen:
@@ -98,18 +98,18 @@ def grad(
     asked, create_graph = create_graph, create_graph or _others(outputs, grad_outputs)
     roots = _roots("grad", outputs, grad_outputs, create_graph)
     keep = create_graph if retain_graph is None else retain_graph
-    edges = [_target("grad", one) for one in chosen]
+    edges = [_target("grad", x) for x in chosen]
     parts = _gradients(roots, edges, keep, create_graph)
     results: list[Any] = []
-    for position, (one, g) in enumerate(zip(chosen, parts, strict=True)):
+    for position, (x, g) in enumerate(zip(chosen, parts, strict=True)):
         if g is None:
             if materialize_grads:
-                results.append(_wrap(arrays.zeros_like(_like(one).array)))
+                results.append(_wrap(arrays.zeros_like(_like(x).array)))
                 continue
             if not allow_unused:
                 raise GradientError(
                     f"grad: One of the differentiated Tensors appears to not have been used in the graph: input {position} of shape "
-                    f"{tuple(_like(one).shape)}. Set allow_unused=True if this is the desired behavior (it then gives None)."
+                    f"{tuple(_like(x).shape)}. Set allow_unused=True if this is the desired behavior (it then gives None)."
                 )
             results.append(None)
         else:
@@ -126,24 +126,24 @@ def _batched_grad(
     materialize_grads: bool,
 ) -> tuple[Any, ...]:
     """Gradients for each row of the seeds, all in one backward."""
-    given = [seeds] if is_tensor(seeds) else list(seeds or ())
-    if len(given) != len(_listed(outputs)) or not all(is_tensor(one) for one in given):
+    operands = [seeds] if is_tensor(seeds) else list(seeds or ())
+    if len(operands) != len(_listed(outputs)) or not all(is_tensor(tensor) for tensor in operands):
         raise GradientError(
             "grad: with is_grads_batched=True, grad_outputs must be one Tensor per output, with the rows along dim 0."
         )
     unused: list[int] = []
 
     def rows(*parts: Any) -> tuple[Tensor, ...]:
-        found = grad(outputs, inputs, parts, True, create_graph, True, allow_unused, False, materialize_grads)
-        unused[:] = [place for place, one in enumerate(found) if one is None]
-        kept = [one for one in found if one is not None]
-        return tuple(kept if create_graph else [one.detach() for one in kept])
+        gradients = grad(outputs, inputs, parts, True, create_graph, True, allow_unused, False, materialize_grads)
+        unused[:] = [place for place, gradient in enumerate(gradients) if gradient is None]
+        kept = [gradient for gradient in gradients if gradient is not None]
+        return tuple(kept if create_graph else [tensor.detach() for tensor in kept])
 
     vmap = sys.modules["dynograd"].func.vmap  # it lies above this layer, so it is looked up and not imported
-    found = list(vmap(rows)(*given))
+    rows_of_gradients = list(vmap(rows)(*operands))
     for place in unused:
-        found.insert(place, None)
-    return tuple(found)
+        rows_of_gradients.insert(place, None)
+    return tuple(rows_of_gradients)
 
 
 def is_tensor(value: Any) -> bool:
@@ -154,19 +154,19 @@ def _wrap(array: Any) -> Tensor:
     return tensor_class[0].wrap(array)
 
 
-def _has_rows(one: Any) -> bool:
-    """Whether `one` is ragged: its gradients are those of its packed elements."""
-    return hasattr(type(one), "__dynograd_rows__")
+def _has_rows(tensor: Any) -> bool:
+    """Whether `tensor` is ragged: its gradients are those of its packed elements."""
+    return hasattr(type(tensor), "__dynograd_rows__")
 
 
 def _inner(values: list[Any]) -> list[Any]:
     """The packed elements of what is ragged."""
-    found = []
-    for one in values:
-        while _has_rows(one):
-            one = one.packed
-        found.append(one)
-    return found
+    result = []
+    for packed in values:
+        while _has_rows(packed):
+            packed = packed.packed
+        result.append(packed)
+    return result
 
 
 def _as_rows(like: Any, g: Any) -> Any:
@@ -174,37 +174,37 @@ def _as_rows(like: Any, g: Any) -> Any:
     return like.with_packed(_as_rows(like.packed, g)) if _has_rows(like) and g is not None else g
 
 
-def _listed(given: Any) -> list[Any]:
+def _listed(value: Any) -> list[Any]:
     """Tensors and gradient edges in a list; a single one too."""
-    if is_tensor(given) or hasattr(given, "ownership_token"):
-        return [given]
-    if isinstance(given, str) or not isinstance(given, Iterable):
+    if is_tensor(value) or hasattr(value, "ownership_token"):
+        return [value]
+    if isinstance(value, str) or not isinstance(value, Iterable):
         raise TypeError(
-            f"backward: expected a Tensor, or a sequence of them, got {type(given).__name__}. Make one with dynograd.tensor(...)."
+            f"backward: expected a Tensor, or a sequence of them, got {type(value).__name__}. Make one with dynograd.tensor(...)."
         )
-    return list(given)
+    return list(value)
 
 
-def _like(one: Any) -> Tensor:
+def _like(tensor: Any) -> Tensor:
     """A tensor with the shape and dtype of a tensor or gradient edge."""
-    return one.ownership_token[1] if hasattr(one, "ownership_token") else one
+    return tensor.ownership_token[1] if hasattr(tensor, "ownership_token") else tensor
 
 
 def _settle(outputs: Any) -> None:
     """Values that are still to come are computed now."""
-    for one in () if type(outputs) in TENSORS else _listed(outputs):
-        settle = getattr(type(one), "__dynograd_settle__", None)
+    for operand in () if type(outputs) in TENSORS else _listed(outputs):
+        settle = getattr(type(operand), "__dynograd_settle__", None)
         if settle is not None:
-            settle(one)
+            settle(operand)
 
 
 def _gradients(roots: Any, edges: list[Any], retain_graph: bool, create_graph: bool) -> list[Any]:
     """Gradients along `edges`; an edge that is a part of another (`whole`) gets its part of that one's."""
     wholes = [edge.whole() if hasattr(edge, "whole") else edge for edge in edges]
-    found = run_backward(roots, retain_graph=retain_graph, create_graph=create_graph, targets=wholes) or []
+    result = run_backward(roots, retain_graph=retain_graph, create_graph=create_graph, targets=wholes) or []
     return [
         g if whole is edge or g is None else edge.part_of(g)
-        for edge, whole, g in zip(edges, wholes, found, strict=True)
+        for edge, whole, g in zip(edges, wholes, result, strict=True)
     ]
 
 
@@ -213,7 +213,7 @@ def _others(outputs: Any, seeds: Any) -> bool:
     if seeds is None and type(outputs) in TENSORS:
         return False
     groups = [_listed(group) for group in (outputs, seeds) if group is not None]
-    return any(is_tensor(one) and type(one) not in TENSORS for group in groups for one in group)
+    return any(is_tensor(tensor) and type(tensor) not in TENSORS for group in groups for tensor in group)
 
 
 def _without_history(g: Any) -> Tensor:
@@ -239,26 +239,26 @@ def _copied(g: Any) -> Array:
     return kernel("copies", "copied", g)(g)
 
 
-def _target(who: str, one: Any) -> Node | Tensor:
-    if hasattr(one, "ownership_token"):
-        return one.ownership_token[0]
-    if not is_tensor(one):
-        raise TypeError(f"{who}: expected inputs to be Tensors, got {type(one).__name__}.")
-    if not one._requires_grad:
+def _target(who: str, tensor: Any) -> Node | Tensor:
+    if hasattr(tensor, "ownership_token"):
+        return tensor.ownership_token[0]
+    if not is_tensor(tensor):
+        raise TypeError(f"{who}: expected inputs to be Tensors, got {type(tensor).__name__}.")
+    if not tensor._requires_grad:
         raise GradientError(
-            f"{who}: One of the differentiated Tensors does not require grad (shape {tuple(one.array.shape)}). "
+            f"{who}: One of the differentiated Tensors does not require grad (shape {tuple(tensor.array.shape)}). "
             f"Call requires_grad_() on it before the forward."
         )
-    return one if one.node is None else one.node
+    return tensor if tensor.node is None else tensor.node
 
 
 def _roots(who: str, outputs: Any, seeds: Any, create_graph: bool) -> list[tuple[Any, Any]]:
     tensors: Sequence[Any] = (outputs,) if is_tensor(outputs) else _listed(outputs)
-    given: Sequence[Any] = (None,) * len(tensors) if seeds is None else tuple(_listed(seeds))
-    if len(given) != len(tensors):
-        raise GradientError(f"{who}: got {len(tensors)} tensors and {len(given)} gradients.")
+    operands: Sequence[Any] = (None,) * len(tensors) if seeds is None else tuple(_listed(seeds))
+    if len(operands) != len(tensors):
+        raise GradientError(f"{who}: got {len(tensors)} tensors and {len(operands)} gradients.")
     roots = []
-    for tensor, seed in zip(tensors, given, strict=True):
+    for tensor, seed in zip(tensors, operands, strict=True):
         if hasattr(tensor, "ownership_token"):
             roots.append((tensor.ownership_token[0], _seed(who, _like(tensor), seed, create_graph)))
             continue

@@ -36,10 +36,10 @@ def other_types(op: Op, args: tuple) -> Any:
     """
     cls = tensor_class[0]
     names = list(op.signature.parameters)
-    given = dict(zip(names, args, strict=True))
+    arguments = dict(zip(names, args, strict=True))
     values: list[Any] = []
     for name in op.array_names:
-        value = given[name]
+        value = arguments[name]
         if name == op.list_name and isinstance(value, (list, tuple)):
             values += value
         else:
@@ -47,14 +47,14 @@ def other_types(op: Op, args: tuple) -> Any:
     for value in values:
         handler = getattr(type(value), "__dynograd_op__", None)
         if handler is not None:
-            return handler(op, given)
+            return handler(op, arguments)
     for asked in overridden:
-        result = asked(op, given, values)
+        result = asked(op, arguments, values)
         if result is not NotImplemented:
             return result
     has_tensor = any([isinstance(value, cls) for value in values])
     for name in op.array_names:
-        value = given[name]
+        value = arguments[name]
         if name == op.list_name:
             if not isinstance(value, (list, tuple)):
                 if isinstance(value, cls) or not hasattr(value, "__iter__"):
@@ -62,20 +62,20 @@ def other_types(op: Op, args: tuple) -> Any:
                         f"{op.name}(): argument '{name}' must be tuple of Tensors, not {type(value).__name__}."
                     )
                 value = list(value)
-            given[name] = [_operand(op, name, one, has_tensor) for one in value]
+            arguments[name] = [_operand(op, name, element, has_tensor) for element in value]
         elif value is None and name in op.optional_names:
             continue
         else:
-            given[name] = _operand(op, name, value, has_tensor)
+            arguments[name] = _operand(op, name, value, has_tensor)
     keywords = {name for name, parameter in op.signature.parameters.items() if parameter.kind is parameter.KEYWORD_ONLY}
     if has_tensor:
-        args = tuple(given[name] for name in names if name not in keywords)
-        return op.function(*args, **{name: given[name] for name in keywords})
+        args = tuple(arguments[name] for name in names if name not in keywords)
+        return op.function(*args, **{name: arguments[name] for name in keywords})
     if op.kind == "elementwise":
         return slow_of(op)(
-            tuple(given[name] for name in op.array_names), tuple(given[name] for name in op.static_names)
+            tuple(arguments[name] for name in op.array_names), tuple(arguments[name] for name in op.static_names)
         )
-    return plain_of(op)(op.forward(**given))
+    return plain_of(op)(op.forward(**arguments))
 
 
 def in_place(op: Op, target: Any, statics: tuple) -> Any:
@@ -108,8 +108,8 @@ def _operand(op: Op, name: str, value: Any, has_tensor: bool) -> Any:
             TENSORS.add(type(value))
         return value
     if op.kind == "elementwise" and isinstance(value, _NUMERIC) and not isinstance(value, numpy.generic):
-        wanted = op.promote == "select" and name == op.array_names[0]
-        if not wanted and len(op.array_names) > 1:
+        is_condition = op.promote == "select" and name == op.array_names[0]
+        if not is_condition and len(op.array_names) > 1:
             return _number_tensor(value) if has_tensor and type(value) not in NUMBERS else value
     if arrays.is_array(value):
         if has_tensor and isinstance(value, numpy.generic):

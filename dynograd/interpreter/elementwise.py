@@ -154,10 +154,10 @@ def _gpu_stub(op: Op) -> Callable[..., Any]:
     """The op's kernel on a GPU; at its first call it takes its own place in the op's function."""
 
     def load(*arguments: Any) -> Any:
-        like = next(one for one in arguments if type(one) is CudaArray)
-        found = kernel("elementwise", op.name, like)
-        op.function.__globals__["gpu"] = found
-        return found(*arguments)
+        like = next(argument for argument in arguments if type(argument) is CudaArray)
+        result = kernel("elementwise", op.name, like)
+        op.function.__globals__["gpu"] = result
+        return result(*arguments)
 
     return load
 
@@ -223,19 +223,19 @@ def _wide_lines(
     condition = f" and {operands[0]}_array.dtype is BOOL" if op.promote == "select" else ""
     for two in values if op.promote != "integer" else ():
         others = [name for name in operands if name != two]
-        one, *rest = [name for name in values if name != two]
+        tensor_name, *rest = [name for name in values if name != two]
         same = "".join(f" and {name}_array.dtype is kind" for name in rest)
         lines += [f"    elif {number[two]} and {' and '.join(tensor[name] for name in others)}:"]
         lines += [f"        {name}_array = {name}.array" for name in others]
         lines += [
-            f"        kind = {one}_array.dtype",
-            f"        if (kind is F32 or kind is F64) and type({one}_array) is ndarray{same}{condition}:",
+            f"        kind = {tensor_name}_array.dtype",
+            f"        if (kind is F32 or kind is F64) and type({tensor_name}_array) is ndarray{same}{condition}:",
             *_scalar_lines(f"{two}_array", two),
             *_call_lines(call, passed, least, "            ", without=f"{two}_array"),
             *(_failure_lines(call) if len(others) > 1 else []),
             f"            adapt = {len(others) > 1}",
-            *(_whole_lines(op, two, one, call) if len(operands) == 2 else []),
-            *(_complex_lines(two, one, call) if with_complex and len(operands) == 2 else []),
+            *(_whole_lines(op, two, tensor_name, call) if len(operands) == 2 else []),
+            *(_complex_lines(two, tensor_name, call) if with_complex and len(operands) == 2 else []),
             "        else:",
             f"            {two}_array = {two}",
             f"            {slow}",
@@ -268,12 +268,12 @@ def _wide_lines(
         f"        return slow(({tuple_text(operands)}), ({tuple_text(statics)}))",
     ]
     for two in values if len(values) == 2 and op.promote != "integer" else ():  # where(mask, g, 0.0)
-        (one,) = [name for name in values if name != two]
+        (tensor_name,) = [name for name in values if name != two]
         condition = f" and {operands[0]}.dtype is BOOL" if op.promote == "select" else ""
         passed_on = ", ".join("found" if name == two else name for name in operands)
         lines += [
             f"    elif {number[two]} and {' and '.join(raw[name] for name in operands if name != two)}:",
-            f"        kind = {one}.dtype",
+            f"        kind = {tensor_name}.dtype",
             f"        if (kind is F32 or kind is F64){condition}:",
             *_scalar_lines("found", two),
             *_call_lines(passed_on, passed, least, "            ", without="found"),
@@ -281,8 +281,8 @@ def _wide_lines(
             f"        return slow(({tuple_text(operands)}), ({tuple_text(statics)}))",
         ]
     if with_complex and len(operands) == 2:
-        for two, one in ((operands[1], operands[0]), (operands[0], operands[1])):
-            lines += _complex_number_lines(two, one, tensor[one], call, slow)
+        for two, tensor_name in ((operands[1], operands[0]), (operands[0], operands[1])):
+            lines += _complex_number_lines(two, tensor_name, tensor[tensor_name], call, slow)
     lines += ["    else:", f"        return other_types(op, {arguments_text(op)})"]
     if not op.differentiable:
         return [line for line in lines if "_wants = " not in line and " adapt = " not in line]
@@ -292,8 +292,8 @@ def _wide_lines(
 def _call_lines(operands: str, passed: str, least: int, indent: str, without: str = "") -> list[str]:
     """`out` by the kernel `fast`, or by `large` when an operand (not the number `without`) has `least` elements."""
     call = f"{operands}{passed}"
-    given = f"({operands},), ({passed[2:]},)" if passed else f"({operands},), ()"
-    elsewhere = [f"{indent}except HostReadError:", f"{indent}    out = slow({given})"]  # an operand on a GPU
+    operands_text = f"({operands},), ({passed[2:]},)" if passed else f"({operands},), ()"
+    elsewhere = [f"{indent}except HostReadError:", f"{indent}    out = slow({operands_text})"]  # an operand on a GPU
     if not least:
         return [*quietly_lines(f"out = fast({call})", indent), *elsewhere]
     small = " and ".join(f"{name}.size < {least}" for name in operands.split(", ") if name != without)
@@ -306,12 +306,12 @@ def _call_lines(operands: str, passed: str, least: int, indent: str, without: st
     ]
 
 
-def _whole_lines(op: Op, two: str, one: str, call: str) -> list[str]:
+def _whole_lines(op: Op, two: str, tensor_name: str, call: str) -> list[str]:
     """An int beside a tensor of int64."""
     if op.promote not in ("arithmetic", "compare") or op.static_names:
         return []
     return [
-        f"        elif kind is I64 and type({two}) is int and type({one}_array) is ndarray:",
+        f"        elif kind is I64 and type({two}) is int and type({tensor_name}_array) is ndarray:",
         f"            {two}_array = whole({two})",
         *quietly_lines(f"out = fast({call})", "            "),
         "            adapt = False",
@@ -320,16 +320,16 @@ def _whole_lines(op: Op, two: str, one: str, call: str) -> list[str]:
 
 def _two_number_lines(operands: list[str], is_tensor: str, call: str, slow: str) -> list[str]:
     """A choice between two ints, or two floats."""
-    condition, one, two = operands
+    condition, first, second = operands
     return [
-        f"    elif type({one}) in NUMBERS and type({two}) is type({one}) and {is_tensor}:",
+        f"    elif type({first}) in NUMBERS and type({second}) is type({first}) and {is_tensor}:",
         f"        {condition}_array = {condition}.array",
         f"        if type({condition}_array) is ndarray and {condition}_array.dtype is BOOL:",
-        f"            kind = I64 if type({one}) is int else default_dtype().numpy",
-        *[f"            {name}_array = number_array({name}, kind)" for name in (one, two)],
+        f"            kind = I64 if type({first}) is int else default_dtype().numpy",
+        *[f"            {name}_array = number_array({name}, kind)" for name in (first, second)],
         f"            out = fast({call})",
         "        else:",
-        *[f"            {name}_array = {name}" for name in (one, two)],
+        *[f"            {name}_array = {name}" for name in (first, second)],
         f"            {slow}",
         "        adapt = True",
         *[f"        {name}_wants = False" for name in operands],
@@ -348,29 +348,29 @@ def _mixed_lines(values: list[str], call: str) -> list[str]:
     ]
 
 
-def _complex_lines(two: str, one: str, call: str) -> list[str]:
+def _complex_lines(two: str, tensor_name: str, call: str) -> list[str]:
     """A number beside a complex tensor."""
     return [
-        f"        elif (kind is C64 or kind is C128) and type({one}_array) is ndarray:",
+        f"        elif (kind is C64 or kind is C128) and type({tensor_name}_array) is ndarray:",
         f"            {two}_array = complex_of({two}, kind)",
         *quietly_lines(f"out = fast({call})", "            "),
         "            adapt = True",
     ]
 
 
-def _complex_number_lines(two: str, one: str, is_tensor: str, call: str, slow: str) -> list[str]:
+def _complex_number_lines(two: str, tensor_name: str, is_tensor: str, call: str, slow: str) -> list[str]:
     """A complex number beside a float or complex tensor."""
     return [
         f"    elif type({two}) is complex and {is_tensor}:",
-        f"        {one}_array = {one}.array",
-        f"        {two}_array = complex_of({two}, {one}_array.dtype)",
-        f"        if {two}_array is not None and type({one}_array) is ndarray:",
+        f"        {tensor_name}_array = {tensor_name}.array",
+        f"        {two}_array = complex_of({two}, {tensor_name}_array.dtype)",
+        f"        if {two}_array is not None and type({tensor_name}_array) is ndarray:",
         *quietly_lines(f"out = fast({call})", "            "),
         "        else:",
         f"            {two}_array = {two}",
         f"            {slow}",
         "        adapt = True",
-        f"        {one}_wants = {one}._requires_grad",
+        f"        {tensor_name}_wants = {tensor_name}._requires_grad",
         f"        {two}_wants = False",
     ]
 

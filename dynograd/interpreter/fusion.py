@@ -116,7 +116,7 @@ def large_of(op: Op, fast: Any) -> Callable[..., Any]:
         kind = operands[-1].dtype
         if flat and operands[0].size < LOOP_OF_ONE_PASS:  # one pass too, and sooner begun
             shape = operands[0].shape
-            if all([one.shape == shape or not one.ndim for one in operands]):
+            if all([operand.shape == shape or not operand.ndim for operand in operands]):
                 return fast(*arguments)
         if batch_invariant():  # the kernel for small arrays takes any size
             return fast(*arguments)
@@ -124,11 +124,11 @@ def large_of(op: Op, fast: Any) -> Callable[..., Any]:
             return fast(*arguments)
         if kind is F32 or (kind is F64 and not native):
             try:
-                found = loop(operands, arguments[count:])
+                result = loop(operands, arguments[count:])
             except (TypeError, ValueError):  # statics that are no numbers; shapes that do not broadcast
-                found = None
-            if found is not None:
-                return found[0]
+                result = None
+            if result is not None:
+                return result[0]
         return plain(*arguments)
 
     return large
@@ -141,8 +141,8 @@ def _kept(function: Any) -> Callable[..., Any]:
     def kept(*operands: Any) -> Any:
         first = operands[0]
         shape, kind = first.shape, first.dtype
-        for one in operands:
-            if one.dtype is not kind or (one.shape != shape and one.ndim) or not one.flags.c_contiguous:
+        for operand in operands:
+            if operand.dtype is not kind or (operand.shape != shape and operand.ndim) or not operand.flags.c_contiguous:
                 return function(*operands)
         result = kinds.get(kind)
         if result is None:
@@ -175,10 +175,10 @@ def into_of(op: Op, like: Any) -> tuple[Any, int, Any]:
                 return True
         if native or not (kind is F32 or kind is F64):
             return False
-        found = quietly(fast, *operands, *statics)
-        if found.shape != target.shape or found.dtype != kind:
+        result = quietly(fast, *operands, *statics)
+        if result.shape != target.shape or result.dtype != kind:
             return False
-        numpy.copyto(target, found)
+        numpy.copyto(target, result)
         return True
 
     return fast if native else None, (least or sys.maxsize) if native else 0, compute
@@ -211,12 +211,12 @@ def backward_of(op: Op) -> Callable[..., Any]:
                 return None
             operands.append(value)
         try:
-            found = loop(operands, node.attrs if op.static_names else ())
+            result = loop(operands, node.attrs if op.static_names else ())
         except (TypeError, ValueError):
             return None
-        if found is None:
+        if result is None:
             return None
-        return [None if place is None else g if place < 0 else found[place] for place in places]
+        return [None if place is None else g if place < 0 else result[place] for place in places]
 
     return fused
 
@@ -246,23 +246,25 @@ def _fused_on_gpu(op: Op, loops: dict[Any, Any], node: Any, g: Any) -> Any:
     operands = [g, *[getattr(node, name) for name in names]]
     if op.static_names:
         operands += node.attrs
-    key = tuple([one.layout if type(one) is CudaArray else type(one) for one in operands])
+    key = tuple([operand.layout if type(operand) is CudaArray else type(operand) for operand in operands])
     call = calls.get(key)
     if call is None:
-        if g.dtype.kind == "c" or any([type(one) not in (CudaArray, int, float) for one in operands[: len(names) + 1]]):
+        if g.dtype.kind == "c" or any(
+            [type(operand) not in (CudaArray, int, float) for operand in operands[: len(names) + 1]]
+        ):
             return None
         from dynograd.kernels.elementwise.loops_cuda import compute_type
 
         count = len(names) + 1
         kinds = [g.dtype] * len(loop.trees)
-        made = loop.prepared(operands[:count], tuple(operands[count:]), kinds, compute_type(g.dtype))
+        prepared_loop = loop.prepared(operands[:count], tuple(operands[count:]), kinds, compute_type(g.dtype))
         if len(calls) > 1000:
             calls.clear()
-        call = calls[key] = made.run
-    found = call(*operands)
+        call = calls[key] = prepared_loop.run
+    result = call(*operands)
     if len(loop.trees) == 1:
-        return [None if place is None else g if place < 0 else found for place in places]
-    return [None if place is None else g if place < 0 else found[place] for place in places]
+        return [None if place is None else g if place < 0 else result for place in places]
+    return [None if place is None else g if place < 0 else result[place] for place in places]
 
 
 def _backward_loop(op: Op, texts: tuple, needs: tuple[bool, ...]) -> tuple:

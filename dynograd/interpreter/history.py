@@ -41,11 +41,11 @@ class GraphSaved:
                 return with_history(value, node)
             return tuple(
                 None
-                if one is None
-                else with_history(one, OutputNode(node, number))
-                if one.dtype.kind in "fcV"
-                else with_history(one, None)
-                for number, one in enumerate(value)
+                if array is None
+                else with_history(array, OutputNode(node, number))
+                if array.dtype.kind in "fcV"
+                else with_history(array, None)
+                for number, array in enumerate(value)
             )
         if name not in op.array_names or value is None:
             return value
@@ -53,7 +53,7 @@ class GraphSaved:
         if name == op.list_name:
             after = len(op.array_names) - position - 1
             edges = node.edges[position : len(node.edges) - after]
-            return [with_history(one, edge) for one, edge in zip(value, edges, strict=True)]
+            return [with_history(element, edge) for element, edge in zip(value, edges, strict=True)]
         if op.list_name and op.array_names.index(op.list_name) < position:
             position -= len(op.array_names)
         return with_history(value, node.edges[position])
@@ -70,12 +70,12 @@ class OwnPlaces(GraphSaved):
 
 def _own_place(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
-        return [_own_place(one) for one in value]
+        return [_own_place(element) for element in value]
     if not getattr(value, "_requires_grad", False):
         return value
-    made = tensor_class[0].wrap(value.array)
-    made.node, made._requires_grad = alias_of(value if value.node is None else value.node), True
-    return made
+    tensor = tensor_class[0].wrap(value.array)
+    tensor.node, tensor._requires_grad = alias_of(value if value.node is None else value.node), True
+    return tensor
 
 
 def with_history(value: Any, edge: Any) -> Any:
@@ -90,11 +90,11 @@ def with_history(value: Any, edge: Any) -> Any:
         alias.node = alias_of(edge)
         alias._requires_grad = True
         return alias
-    made = cls.wrap(value)
+    tensor = cls.wrap(value)
     if edge is not None:
-        made.node = edge
-        made._requires_grad = True
-    return made
+        tensor.node = edge
+        tensor._requires_grad = True
+    return tensor
 
 
 class AliasBackward(Node):
@@ -119,44 +119,44 @@ def through_decomposition(node: Any, g: Any, create_graph: bool) -> Any:
     op = node.op
     cls = tensor_class[0]
     saved = OwnPlaces(node) if create_graph else GraphSaved(node)
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     sources: list[Any] = []
     for name in op.array_names:
         value = getattr(saved, name)
         if not create_graph:
             value = _fresh_leaves(value)
-        given[name] = value
+        arguments[name] = value
         sources += list(value) if isinstance(value, (list, tuple)) else [value]
-    given |= dict(zip(op.static_names, node.attrs, strict=True))
+    arguments |= dict(zip(op.static_names, node.attrs, strict=True))
     mode = MODES.grad
     MODES.grad = recording()
     try:
-        parts = op.decomposition(**given)
+        parts = op.decomposition(**arguments)
         parts = parts if isinstance(parts, (tuple, list)) else (parts,)
-        wanted = [
-            (one if isinstance(one, cls) else None) if edge is not None else None
-            for one, edge in zip(sources, node.edges, strict=True)
+        wanted_sources = [
+            (source if isinstance(source, cls) else None) if edge is not None else None
+            for source, edge in zip(sources, node.edges, strict=True)
         ]
         seeds = g.parts if isinstance(g, Partial) else {0: g}
         chosen = [parts[number] for number in seeds]
         grads = cls.gradients(
             chosen,
-            [one for one in wanted if one is not None],
+            [source for source in wanted_sources if source is not None],
             [seed if isinstance(seed, cls) else cls.wrap(as_result(seed)) for seed in seeds.values()],
             create_graph,
         )
     finally:
         MODES.grad = mode
-    found = iter(grads)
-    result = [None if one is None else next(found) for one in wanted]
-    return result if create_graph else [None if one is None else one.array for one in result]
+    remaining = iter(grads)
+    result = [None if source is None else next(remaining) for source in wanted_sources]
+    return result if create_graph else [None if tensor is None else tensor.array for tensor in result]
 
 
 def _fresh_leaves(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
-        return [_fresh_leaves(one) for one in value]
+        return [_fresh_leaves(element) for element in value]
     if value is None or not value._requires_grad:
         return value
-    made = tensor_class[0].wrap(value.array)
-    made._requires_grad = True
-    return made
+    tensor = tensor_class[0].wrap(value.array)
+    tensor._requires_grad = True
+    return tensor

@@ -46,8 +46,10 @@ def op_source(op: Op) -> str:
     tests = [f"{name}_array is not {name}" if name in at_hand else f"type({name}) in TENSORS" for name in required]
     tests += [f"({name} is None or type({name}) in TENSORS)" for name in optional]
     if op.list_name:
-        one = op.list_name
-        tests.append(f"((type({one}) is list and len({one}) == 1 and type({one}[0]) in TENSORS) or all_tensors({one}))")
+        list_name = op.list_name
+        tests.append(
+            f"((type({list_name}) is list and len({list_name}) == 1 and type({list_name}[0]) in TENSORS) or all_tensors({list_name}))"
+        )
     lines = [f"def {op.name}({parameters}):", *arguments]
     raw_tests = [f"type({name}) is ndarray" for name in required] + [f"{name} is None" for name in optional]
     if not op.list_name:
@@ -247,8 +249,8 @@ def _apply_of(op: Op) -> Callable[..., Any] | None:
         place = op.array_names.index(op.list_name)
 
         def rule(g: Any, node: Any, *attrs: Any) -> tuple:
-            found = inner(g, node, *attrs)
-            return (*found[:place], *found[place], *found[place + 1 :])
+            result = inner(g, node, *attrs)
+            return (*result[:place], *result[place], *result[place + 1 :])
 
     if op.outputs is None:
         return lambda node, g: rule(g, node, *node.attrs)
@@ -289,23 +291,23 @@ def _apply_graph_of(op: Op) -> Callable[..., Any] | None:
                 else None
                 for number, (shape, kind) in enumerate(node.outputs_like)
             )
-        found = rule(g, GraphSaved(node), *node.attrs)
+        result = rule(g, GraphSaved(node), *node.attrs)
         if op.list_name:
             place = op.array_names.index(op.list_name)
-            found = (*found[:place], *found[place], *found[place + 1 :])
-        return found
+            result = (*result[:place], *result[place], *result[place + 1 :])
+        return result
 
     return apply_graph
 
 
 def _device_failure(op: Op, arguments: Any, error: Exception) -> Exception:
     """What to raise where a kernel of the CPU met an array of a GPU."""
-    found: list[Any] = []
-    for one in arguments:
-        listed = one if isinstance(one, (list, tuple)) else (one,)
-        found += [each.array for each in listed if type(each) in TENSORS]
-    if len({arrays.device_of(array) for array in found}) > 1:
-        return mixed_devices(op.name, *found)
+    arrays_listed: list[Any] = []
+    for argument in arguments:
+        listed = argument if isinstance(argument, (list, tuple)) else (argument,)
+        arrays_listed += [each.array for each in listed if type(each) in TENSORS]
+    if len({arrays.device_of(array) for array in arrays_listed}) > 1:
+        return mixed_devices(op.name, *arrays_listed)
     return error
 
 
@@ -324,14 +326,14 @@ def outputs_of(op: Op) -> Callable[..., Any] | None:
 
     def outputs(out: Any, node: Any, base: Any, view_op: Any, statics: Any) -> Any:
         cls = tensor_class[0]
-        made = []
+        results = []
         if base is None:
             for array in out:
-                one = new(cls)
-                one.array = array if type(array) is ndarray else as_result(array)
-                one.node = one._grad = one._meta = None
-                one._requires_grad = False
-                made.append(one)
+                output = new(cls)
+                output.array = array if type(array) is ndarray else as_result(array)
+                output.node = output._grad = output._meta = None
+                output._requires_grad = False
+                results.append(output)
         else:
             before, silent = view_of(base), is_silent(base)
             root = base if before is None else before[0]
@@ -339,36 +341,36 @@ def outputs_of(op: Op) -> Callable[..., Any] | None:
             if wants:
                 edges, seq = (node,), next_seq()
             for number, array in enumerate(out):
-                one = new(cls)
-                one.array = array
-                one._grad = None
-                one._requires_grad = wants
-                one._meta = root, before, view_op, statics, number
+                output = new(cls)
+                output.array = array
+                output._grad = None
+                output._requires_grad = wants
+                output._meta = root, before, view_op, statics, number
                 if wants:
-                    part = one.node = new(OutputNode)
+                    part = output.node = new(OutputNode)
                     part.edges = edges
                     part.attrs = number
                     part.seq = seq
                     part.hooks = None
                 else:
-                    one.node = None
-                made.append(one)
-            if watching and made:
-                enlist(*made)
+                    output.node = None
+                results.append(output)
+            if watching and results:
+                enlist(*results)
             if silent:
-                for one in made:
-                    one.meta().silent = True
+                for output in results:
+                    output.meta().silent = True
         if node is not None and base is None:
             edges, seq = (node,), next_seq()
-            for number, one in enumerate(made):
-                if one.array.dtype.kind in "fcV":
+            for number, output in enumerate(results):
+                if output.array.dtype.kind in "fcV":
                     part = new(OutputNode)
                     part.edges = edges
                     part.attrs = number
                     part.seq = seq
                     part.hooks = None
-                    one.node = part
-                    one._requires_grad = True
-        return pack(made)
+                    output.node = part
+                    output._requires_grad = True
+        return pack(results)
 
     return outputs

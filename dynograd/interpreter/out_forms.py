@@ -39,16 +39,16 @@ def out_forms(functions: dict[str, Any]) -> dict[str, Any]:
 
 def out_form(function: Any) -> Any:
     """The form of an op's function that users call; with `out=` where PyTorch's has it."""
-    found = _forms.get(function)
-    if found is None:
+    form = _forms.get(function)
+    if form is None:
         entry = getattr(function, "op", None)
-        found = function
+        form = function
         if isinstance(entry, Op) and has_out(entry) and "out" not in entry.signature.parameters:
-            found = public_form(function, entry, lambda: _into_of(function, entry))
+            form = public_form(function, entry, lambda: _into_of(function, entry))
         elif isinstance(entry, Op) and (function is entry.forward or entry.row["aliases"]):
-            found = public_form(function, entry)
-        _forms[function] = found
-    return found
+            form = public_form(function, entry)
+        _forms[function] = form
+    return form
 
 
 _forms: dict[Any, Any] = {}
@@ -76,9 +76,11 @@ def _written(entry: Op, out: Any, function: Any, args: tuple, kwargs: dict[str, 
         DtypeError: `out` has another dtype, in ops that do not cast.
     """
     name, ways = entry.name, (entry.row["out"] or "").split()
-    targets = [one.array for one in (out if isinstance(out, (tuple, list)) else (out,)) if type(one) in TENSORS]
-    for one in args:
-        for operand in one if type(one) in (list, tuple) else (one,):
+    targets = [
+        operand.array for operand in (out if isinstance(out, (tuple, list)) else (out,)) if type(operand) in TENSORS
+    ]
+    for argument in args:
+        for operand in argument if type(argument) in (list, tuple) else (argument,):
             if type(operand) in TENSORS:
                 for target in targets:
                     if "apart" in ways:
@@ -86,8 +88,8 @@ def _written(entry: Op, out: Any, function: Any, args: tuple, kwargs: dict[str, 
                     refuse_overlap(name, target, operand.array, "apart" in ways)
     result = function(*args, **kwargs)
     if "exact" in ways:
-        given, made = (one if isinstance(one, tuple) else (one,) for one in (out, result))
-        for target, part in zip(given, made, strict=False):
+        operands, outcome = (operand if isinstance(operand, tuple) else (operand,) for operand in (out, result))
+        for target, part in zip(operands, outcome, strict=False):
             if isinstance(target, Tensor) and target.dtype is not part.dtype:
                 raise DtypeError(
                     f"{name}: Expected out tensor to have dtype {part.dtype}, but got {target.dtype} instead. "
@@ -113,7 +115,8 @@ def write_out(who: str, out: Any, result: Any, warn: bool = True) -> Any:
             shown = f"{len(out)} of them" if isinstance(out, (tuple, list)) else type(out).__name__
             raise TypeError(f"{who}(): argument 'out' must be a tuple of {len(result)} Tensors, got {shown}.")
         written = [
-            _write_one(who, one, part, f"out[{place}]", warn) for place, (one, part) in enumerate(zip(out, result))
+            _write_one(who, target, part, f"out[{place}]", warn)
+            for place, (target, part) in enumerate(zip(out, result))
         ]
         return type(result)(*written) if hasattr(result, "_fields") else tuple(written)
     return _write_one(who, out, result, "out", warn)

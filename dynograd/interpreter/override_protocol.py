@@ -71,23 +71,23 @@ def is_overriding(kind: type) -> bool:
 
 def overriding_among(values: Iterable[Any]) -> list[Any]:
     """One instance of each type that takes over, in the order in which they are asked: a subclass before its bases."""
-    found: list[Any] = []
+    result: list[Any] = []
     for value in values:
-        for one in value if type(value) in (list, tuple) else (value,):
-            kind = type(one)
-            if is_overriding(kind) and all(type(other) is not kind for other in found):
-                place = [number for number, other in enumerate(found) if issubclass(kind, type(other))]
-                found.insert(place[0] if place else len(found), one)
-    return found
+        for item in value if type(value) in (list, tuple) else (value,):
+            kind = type(item)
+            if is_overriding(kind) and all(type(other) is not kind for other in result):
+                place = [number for number, other in enumerate(result) if issubclass(kind, type(other))]
+                result.insert(place[0] if place else len(result), item)
+    return result
 
 
-def dispatch(func: Any, found: list[Any], args: tuple, kwargs: dict[str, Any]) -> Any:
-    """What the innermost mode, or else the first of `found` that does not decline, makes of `func(*args, **kwargs)`.
+def dispatch(func: Any, overriding: list[Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+    """What the innermost mode, or else the first of `overriding` that does not decline, makes of `func(*args, **kwargs)`.
 
     Raises:
         TypeError: all declined.
     """
-    kinds = tuple([type(one) for one in found])
+    kinds = tuple([type(overriding) for overriding in overriding])
     asked: list[Any] = []
     if STATE.modes and not STATE.modes_off:
         before = STATE.modes
@@ -100,12 +100,12 @@ def dispatch(func: Any, found: list[Any], args: tuple, kwargs: dict[str, Any]) -
             return result
         asked.append(mode)
     if not STATE.off:
-        for one in found:
-            result = one.__torch_function__(func, kinds, args, kwargs)
+        for candidate in overriding:
+            result = candidate.__torch_function__(func, kinds, args, kwargs)
             if result is not NotImplemented:
                 return result
-        asked += found
-    listed = "\n".join([f"  - {_kind(one)} {type(one)}" for one in asked])
+        asked += overriding
+    listed = "\n".join([f"  - {_kind(overriding)} {type(overriding)}" for overriding in asked])
     raise TypeError(
         f"Multiple dispatch failed for '{name_of(func)}'; all __torch_function__ handlers returned NotImplemented:\n\n{listed}\n\n"
         f"Let one of them handle this function, or convert the arguments to one type."
@@ -184,14 +184,14 @@ def answer_of_foreign(function: Any, args: tuple, kwargs: dict[str, Any]) -> Any
     return dispatch(function, asked, args, kwargs)
 
 
-def as_given(signature: inspect.Signature, given: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+def as_given(signature: inspect.Signature, arguments: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
     """Arguments by name as a caller would give them: those without a default in order, of the others what is not the default."""
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for name, parameter in signature.parameters.items():
-        if name not in given:
+        if name not in arguments:
             continue
-        value = given[name]
+        value = arguments[name]
         if parameter.kind is parameter.VAR_POSITIONAL:
             args += value
         elif parameter.kind is parameter.VAR_KEYWORD:

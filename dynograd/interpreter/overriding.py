@@ -56,7 +56,7 @@ def keeps_type() -> set[Any]:
 def _as_instance(cls: type, result: Any, args: tuple) -> Any:
     kind = type(result)
     if kind is Tensor and cls is not Tensor:
-        if not any([result is one for one in args]):
+        if not any([result is argument for argument in args]):
             try:
                 result.__class__ = cls  # it was made just now
                 return result
@@ -64,8 +64,8 @@ def _as_instance(cls: type, result: Any, args: tuple) -> Any:
                 pass
         return result.as_subclass(cls)
     if isinstance(result, (tuple, list)) and kind.__module__ != "dynograd.base.shapes":
-        made = [_as_instance(cls, one, args) for one in result]
-        return kind._make(made) if hasattr(kind, "_make") else kind(made)
+        results = [_as_instance(cls, element, args) for element in result]
+        return kind._make(results) if hasattr(kind, "_make") else kind(results)
     return result
 
 
@@ -124,8 +124,8 @@ def _asking_method(name: str, function: Any) -> Callable[..., Any]:
 _NO_OPERANDS = frozenset({type(None), str, bytes, dict})  # `x == None` is left to Python
 
 
-def _asking_property(name: str, found: property) -> property:
-    getter, setter = found.__get__, found.__set__
+def _asking_property(name: str, result: property) -> property:
+    getter, setter = result.__get__, result.__set__
     known_names[getter], known_names[setter] = f"dynograd.Tensor.{name}.__get__", f"dynograd.Tensor.{name}.__set__"
 
     def get(self: Any) -> Any:
@@ -139,7 +139,7 @@ def _asking_property(name: str, found: property) -> property:
         else:
             dispatch(setter, [self], (self, value), {})
 
-    return property(get, put if found.fset is not None else None, found.fdel, found.__doc__)
+    return property(get, put if result.fset is not None else None, result.fdel, result.__doc__)
 
 
 def _bases_of(bases: tuple[type, ...], namespace: dict[str, Any]) -> tuple[type, ...]:
@@ -158,19 +158,19 @@ def _bases_of(bases: tuple[type, ...], namespace: dict[str, Any]) -> tuple[type,
 # --- types that are no tensors ---------------------------------------------------------------------------------------------
 
 
-def _of_foreign_types(op: Op, given: dict[str, Any], values: list[Any]) -> Any:
+def _of_foreign_types(op: Op, arguments: dict[str, Any], values: list[Any]) -> Any:
     """`other_types` met a type with `__torch_function__` among the operands of an op."""
     asked = [] if STATE.off else overriding_among(values)
     if not asked:
         return NotImplemented
-    args, kwargs = as_given(op.signature, given)
-    return dispatch(_method_of(op, given) or public_function[0](op), asked, args, kwargs)
+    args, kwargs = as_given(op.signature, arguments)
+    return dispatch(_method_of(op, arguments) or public_function[0](op), asked, args, kwargs)
 
 
-def _method_of(op: Op, given: dict[str, Any]) -> Callable[..., Any] | None:
+def _method_of(op: Op, arguments: dict[str, Any]) -> Callable[..., Any] | None:
     """The method of Tensor that was called, if the first operand is a tensor."""
     name = op.method if isinstance(op.method, str) else op.name
-    first = next(iter(given.values()), None)
+    first = next(iter(arguments.values()), None)
     return vars(Tensor).get(name) if isinstance(first, Tensor) else None
 
 

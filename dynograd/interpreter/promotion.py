@@ -24,14 +24,14 @@ wholes: dict[int, Any] = {}
 def scalar_of(number: Any, kind: Any) -> Array:
     """A Python number as a 0-d float array (NumPy adds those faster than numbers); repeated numbers are remembered."""
     try:
-        made = numpy.array(number, kind)
+        array = numpy.array(number, kind)
     except OverflowError:
-        made = numpy.array(float("inf") if number > 0 else float("-inf"), kind)
-    made.flags.writeable = False
+        array = numpy.array(float("inf") if number > 0 else float("-inf"), kind)
+    array.flags.writeable = False
     known = scalars32 if kind is F32 else scalars64
     if number and len(known) < 256:  # 0.0 and -0.0 are one key
-        known[number] = made
-    return made
+        known[number] = array
+    return array
 
 
 def whole_of(number: int) -> Array:
@@ -40,13 +40,13 @@ def whole_of(number: int) -> Array:
     Raises:
         OverflowError: it does not fit.
     """
-    found = wholes.get(number)
-    if found is None:
-        found = numpy.array(number, numpy.int64)
-        found.flags.writeable = False
+    result = wholes.get(number)
+    if result is None:
+        result = numpy.array(number, numpy.int64)
+        result.flags.writeable = False
         if len(wholes) < 256:
-            wholes[number] = found
-    return found
+            wholes[number] = result
+    return result
 
 
 def complex_of(number: Any, kind: Any) -> Array | None:
@@ -60,8 +60,8 @@ _WITH_COMPLEX = {F32: C64, F64: C128, C64: C64, C128: C128}
 
 def number_array(number: Any, kind: Any) -> Array:
     """`scalar_of`, remembered."""
-    found = (scalars32 if kind is F32 else scalars64).get(number)
-    return scalar_of(number, kind) if found is None else found
+    result = (scalars32 if kind is F32 else scalars64).get(number)
+    return scalar_of(number, kind) if result is None else result
 
 
 def describe(operand: Any) -> Any:
@@ -90,14 +90,16 @@ def slow_of(op: Op) -> Callable[..., Any]:
                 f"{op.name}: expected integer or bool tensors, got {kind}. Convert with .long() or .bool() first."
             )
         if kind.category == dtypes.COMPLEX and op.row["ordered"]:
-            dtypes.refuse_complex(op.name, next(one for one in operands if dtypes.result_dtype(one) is kind))
-        if op.name == "sub" and any([getattr(one, "dtype", None) is _BOOL for one in operands]):
+            dtypes.refuse_complex(
+                op.name, next(operand for operand in operands if dtypes.result_dtype(operand) is kind)
+            )
+        if op.name == "sub" and any([getattr(operand, "dtype", None) is _BOOL for operand in operands]):
             raise DtypeError(
                 "sub: subtraction, the `-` operator, with a bool tensor is not supported. Use ~ or logical_not to invert a mask, ^ or "
                 "logical_xor for two (two bool tensors have no difference), or convert with .int()."
             )
         if kind in dtypes.FLOAT8 and not op.row["float8"] and op.promote != "select":
-            dtypes.refuse_float8(op.name, next(one for one in operands if dtypes.result_dtype(one) is kind))
+            dtypes.refuse_float8(op.name, next(operand for operand in operands if dtypes.result_dtype(operand) is kind))
         compute = (
             dtypes.float32
             if kind in (dtypes.float16, dtypes.bfloat16, *dtypes.FLOAT8) and op.promote != "select"

@@ -56,8 +56,8 @@ def public_form(
             return
         if entry.function is function:
             prepare(entry)
-        given = _parameters(entry, into is not None)
-        space.update({f"_default_{one.name}": one.default for one in given})
+        parameters = _parameters(entry, into is not None)
+        space.update({f"_default_{parameter.name}": parameter.default for parameter in parameters})
         space.update(
             _function=function,
             _into=into() if into is not None else None,
@@ -118,7 +118,9 @@ def explained(function: Any) -> Callable[..., Any]:
         except Exception as error:
             for name, alias in ALIASES.items():
                 if alias in kwargs and name in names and alias not in names:
-                    return call(*args, **{name if one == alias else one: value for one, value in kwargs.items()})
+                    return call(
+                        *args, **{name if keyword == alias else keyword: value for keyword, value in kwargs.items()}
+                    )
             told = _explained(error, function.__name__, names, args, kwargs)
             if told is None:
                 raise
@@ -140,13 +142,13 @@ def explained_of_tensors(functions: dict[str, Any]) -> dict[str, Any]:
 
 def _parameters(entry: Op, has_out: bool) -> list[inspect.Parameter]:
     """The op's parameters, then `out` and the other names that it takes."""
-    given = list(entry.public_signature.parameters.values())
+    operands = list(entry.public_signature.parameters.values())
     extra = [_KINDS("out", _KINDS.KEYWORD_ONLY, default=None, annotation="Any")] if has_out else []
     extra += [
         _KINDS(alias, _KINDS.KEYWORD_ONLY, default=None, annotation="Any") for alias in _other_names(entry).values()
     ]
-    at = len(given) - 1 if given and given[-1].kind is _KINDS.VAR_KEYWORD else len(given)
-    return [*given[:at], *extra, *given[at:]]
+    at = len(operands) - 1 if operands and operands[-1].kind is _KINDS.VAR_KEYWORD else len(operands)
+    return [*operands[:at], *extra, *operands[at:]]
 
 
 def _other_names(entry: Op) -> dict[str, str]:
@@ -165,30 +167,30 @@ def _source(entry: Op, has_out: bool, refused: tuple[str, str]) -> str:
     keywords: list[str] = []
     required: list[str] = []
     starred = False
-    for one in _parameters(entry, has_out):
-        if one.name not in signature.parameters:  # `out` and other names
+    for entry_parameter in _parameters(entry, has_out):
+        if entry_parameter.name not in signature.parameters:  # `out` and other names
             if not starred:
                 parameters.append("*")
                 starred = True
-            parameters.append(f"{one.name}=None")
+            parameters.append(f"{entry_parameter.name}=None")
             continue
-        text = one.name
-        if one.kind is _KINDS.VAR_POSITIONAL:
+        text = entry_parameter.name
+        if entry_parameter.kind is _KINDS.VAR_POSITIONAL:
             starred = True
             parameters.append(f"*{text}")
             positional.append(f"*{text}")
             call.append(f"*{text}")
             continue
-        if one.kind is _KINDS.VAR_KEYWORD:
+        if entry_parameter.kind is _KINDS.VAR_KEYWORD:
             parameters.append(f"**{text}")
             keywords.append(f"**{text}")
             call.append(f"**{text}")
             continue
-        default = "" if one.default is one.empty else f"=_default_{text}"
+        default = "" if entry_parameter.default is entry_parameter.empty else f"=_default_{text}"
         if not default and (required or text in aliases):
             required.append(text)
             default = "=_MISSING"
-        if one.kind is _KINDS.KEYWORD_ONLY:
+        if entry_parameter.kind is _KINDS.KEYWORD_ONLY:
             if not starred:
                 parameters.append("*")
                 starred = True
@@ -202,9 +204,9 @@ def _source(entry: Op, has_out: bool, refused: tuple[str, str]) -> str:
     for parameter, alias in aliases.items():
         lines += [f"    if {alias} is not None:", f"        {parameter} = {alias}"]
     if required:
-        listed = ", ".join([f"{one}={one}" for one in required])
+        listed = ", ".join([f"{name}={name}" for name in required])
         lines += [
-            f"    if {' or '.join([f'{one} is _MISSING' for one in required])}:",
+            f"    if {' or '.join([f'{name} is _MISSING' for name in required])}:",
             f"        raise _missing({name!r}, {listed})",
         ]
     operands = _operands(entry)
@@ -219,12 +221,16 @@ def _source(entry: Op, has_out: bool, refused: tuple[str, str]) -> str:
     test, error = refused
     if test:
         lines += [f"    if {test}:", f"        raise {error}"]
-    packed = f"({''.join(one + ', ' for one in positional)}), {{{', '.join(keywords)}}}"
+    packed = f"({''.join(name + ', ' for name in positional)}), {{{', '.join(keywords)}}}"
     run = [f"return _function({', '.join(call)})"]
-    unset = [one for one in keywords if one.startswith("'") and signature.parameters[one.split("'")[1]].default is None]
-    if any([one.startswith("*") for one in positional]) and keywords and len(unset) == len(keywords):
-        names = [one.split("'")[1] for one in unset]  # a call with sizes alone costs a third less without names
-        test = " and ".join([f"{one} is None" for one in names])
+    unset = [
+        keyword
+        for keyword in keywords
+        if keyword.startswith("'") and signature.parameters[keyword.split("'")[1]].default is None
+    ]
+    if any([name.startswith("*") for name in positional]) and keywords and len(unset) == len(keywords):
+        names = [text.split("'")[1] for text in unset]  # a call with sizes alone costs a third less without names
+        test = " and ".join([f"{name} is None" for name in names])
         run = [f"if {test}:", f"    return _function({', '.join(positional)})", *run]
     if has_out:
         run = ["if out is None:", *[f"    {line}" for line in run], f"return _into(out, {', '.join(call)})"]
@@ -265,11 +271,11 @@ def _refused_numbers(entry: Op) -> tuple[str, str]:
     return "", ""
 
 
-def _number_test(name: str, operands: Sequence[str], junction: str, wanted: str) -> tuple[str, str]:
-    test = junction.join([f"type({one}) in _NUMBERS" for one in operands])
+def _number_test(name: str, operands: Sequence[str], junction: str, names: str) -> tuple[str, str]:
+    test = junction.join([f"type({operand}) in _NUMBERS" for operand in operands])
     if name in ("addcmul", "addcdiv"):  # the old form has a number in the place of `tensor1`
         test = f"tensor3 is None and ({test})"
-    return test, f"_number_error({name!r}, {wanted!r}, {', '.join(operands)})"
+    return test, f"_number_error({name!r}, {names!r}, {', '.join(operands)})"
 
 
 def _first_is_a_tensor(entry: Op, parameters: list[str]) -> bool:
@@ -289,16 +295,16 @@ def _first_is_a_tensor(entry: Op, parameters: list[str]) -> bool:
 # --- errors --------------------------------------------------------------------------------------------------------------------
 
 
-def _missing(who: str, **given: Any) -> TypeError:
-    lacking = [name for name, value in given.items() if value is _MISSING]
+def _missing(who: str, **named: Any) -> TypeError:
+    lacking = [name for name, value in named.items() if value is _MISSING]
     shown = " and ".join([f"'{name}'" for name in lacking])
     return TypeError(f"{who}() missing {len(lacking)} required argument{'s' * (len(lacking) > 1)}: {shown}")
 
 
-def _number_error(who: str, wanted: str, *given: Any) -> TypeError:
-    shown = ", ".join([type(each).__name__ for each in given])
+def _number_error(who: str, kinds: str, *values: Any) -> TypeError:
+    shown = ", ".join([type(each).__name__ for each in values])
     return TypeError(
-        f"{who}(): received an invalid combination of arguments - got ({shown}), but expected {wanted}. Make one with "
+        f"{who}(): received an invalid combination of arguments - got ({shown}), but expected {kinds}. Make one with "
         f"dynograd.tensor(...)."
     )
 
@@ -315,22 +321,26 @@ def _explained(error: Exception, who: str, names: list[str], args: tuple, kwargs
 
     It has a cause only where that says more.
     """
-    given = dict(zip(names, args)) | kwargs
+    arguments = dict(zip(names, args)) | kwargs
     if len(args) > len(names):  # def f(*tensors)
-        given[names[0]] = args
+        arguments[names[0]] = args
     if isinstance(error, AttributeError):
         of_arrays = error.name in ("array", "device", "dtype", "ndim", "numel", "shape", "size")
-        for name, value in given.items():
+        for name, value in arguments.items():
             listed = value if isinstance(value, (list, tuple)) and value is not error.obj else (value,)
-            for one in listed:
-                same = one is error.obj or (of_arrays and type(one) is type(error.obj))
-                if same and not isinstance(one, Tensor):
-                    return _not_a_tensor(who, name, one)
+            for parameter in listed:
+                same = parameter is error.obj or (of_arrays and type(parameter) is type(error.obj))
+                if same and not isinstance(parameter, Tensor):
+                    return _not_a_tensor(who, name, parameter)
         return None
     kind = type(error)
     if kind.__module__.startswith("numba."):  # no code can be compiled for these arguments
-        shown = ", ".join([f"{name} of {value.dtype}" for name, value in given.items() if isinstance(value, Tensor)])
-        others = {name: value for name, value in given.items() if value is not None and not isinstance(value, Tensor)}
+        shown = ", ".join(
+            [f"{name} of {value.dtype}" for name, value in arguments.items() if isinstance(value, Tensor)]
+        )
+        others = {
+            name: value for name, value in arguments.items() if value is not None and not isinstance(value, Tensor)
+        }
         shown += "".join([f", {name}={_text(value)}" for name, value in others.items()])
         told = DtypeError(f"{who}: not implemented for {shown}. Convert to float32 or float64, or see docs/support.md.")
         told.__cause__ = error  # what could not be compiled
@@ -339,7 +349,7 @@ def _explained(error: Exception, who: str, names: list[str], args: tuple, kwargs
         kind = TypeError if isinstance(error, TypeError) else ValueError
     if kind not in _EXPLAINED or who in str(error):
         return None
-    shown = ", ".join([f"{name}={_text(value)}" for name, value in given.items() if value is not None])
+    shown = ", ".join([f"{name}={_text(value)}" for name, value in arguments.items() if value is not None])
     if kind is ValueError and "could not convert string" in str(error):
         kind = TypeError
     kind = ValueError if kind is OverflowError else kind
@@ -352,7 +362,7 @@ def _text(value: Any) -> str:
             return f"Tensor of shape {tuple(value.shape)}"
         except (RuntimeError, ValueError):  # a lazy parameter has none yet
             return type(value).__name__
-    if isinstance(value, (list, tuple)) and any([not isinstance(one, (int, float)) for one in value]):
+    if isinstance(value, (list, tuple)) and any([not isinstance(element, (int, float)) for element in value]):
         return f"{type(value).__name__} of {len(value)} {type(value[0]).__name__}s"
     text = repr(value) if isinstance(value, (bool, int, float, complex, str, list, tuple)) else type(value).__name__
     return text if len(text) < 60 else f"{text[:56]} ..."

@@ -74,12 +74,12 @@ class Cells(dict):
 
 def recorded_whole(method: Any) -> Any:
     """Decorates a method, such as `forward`, that does the same ops for all inputs of the same shapes: see `dynograd.cell`."""
-    found: Any = standing_before(
+    result: Any = standing_before(
         method, _LINES, dict(own_modes=MODES, own_state=CALLS, own_method=method, own_not_quick=NOT_QUICK)
     )
-    if found is not None:
-        found.recorded = method
-        return found
+    if result is not None:
+        result.recorded = method
+        return result
 
     @functools.wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:

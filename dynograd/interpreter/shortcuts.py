@@ -64,28 +64,30 @@ def _piece(cut: Shortcut, taken: Any) -> tuple[list[str], list[str]]:
     op, renamed = cut.op, cut.renamed
     names = () if op is None else op.array_names
     singles = [name for name in names if op is not None and name != op.list_name]
-    given = [name for name in singles if renamed.get(name, name) in taken]
-    tensors = [*given, *cut.beside.split()]
+    operands = [name for name in singles if renamed.get(name, name) in taken]
+    tensors = [*operands, *cut.beside.split()]
     listed = None if op is None or op.list_of_indices else op.list_name
     raw = {name: f"{name}_array" for name in (*names, *tensors)}
     several = op is not None and op.outputs is not None  # views by construction if they are views
     viewed = op is not None and op.view and not several
     name = tensors[0] if tensors else ""
-    plain = [f"(type({one}) is Tensor or type({one}) in TENSORS)" for one in tensors]
-    of_cpu = [f"type({raw[one]}) is ndarray" for one in tensors]
+    plain = [f"(type({tensor}) is Tensor or type({tensor}) in TENSORS)" for tensor in tensors]
+    of_cpu = [f"type({raw[tensor]}) is ndarray" for tensor in tensors]
     if listed:
         plain.append(f"(type({listed}) is list or type({listed}) is tuple)")
         of_cpu.append(f"len({raw[listed]}) == len({listed})")
     usual = [
-        f"({USUAL[str(one.annotation)].format(one.name)})" for one in taken.values() if str(one.annotation) in USUAL
+        f"({USUAL[str(parameter.annotation)].format(parameter.name)})"
+        for parameter in taken.values()
+        if str(parameter.annotation) in USUAL
     ]
     if op is None and not cut.raw:
-        of_cpu.append(f"not (({' or '.join([f'{one}._requires_grad' for one in tensors])}) and MODES.grad)")
+        of_cpu.append(f"not (({' or '.join([f'{tensor}._requires_grad' for tensor in tensors])}) and MODES.grad)")
     head = [
-        *[f"    {one} = {other}" for one, other in renamed.items()],
+        *[f"    {taken_name} = {other}" for taken_name, other in renamed.items()],
         *(_at_once_lines(cut, listed) if cut.at_once and listed else []),
         f"    if {' and '.join(plain)}:",
-        *[f"        {raw[one]} = {one}.array" for one in tensors],
+        *[f"        {raw[tensor]} = {tensor}.array" for tensor in tensors],
         *(_gather_lines(listed, raw[listed]) if listed else []),
         f"        if {' and '.join(of_cpu)}:",
     ]
@@ -102,11 +104,11 @@ def _piece(cut: Shortcut, taken: Any) -> tuple[list[str], list[str]]:
     record = []
     if op is not None and op.differentiable:
         kind = "" if several else " and out.dtype.kind in 'fcV'"
-        wants = [f"{one}._requires_grad" for one in given]
+        wants = [f"{name}._requires_grad" for name in operands]
         wants += ["wants"] if listed else []
-        wanted = wants[0] if len(wants) == 1 else f"({' or '.join(wants)})"
-        record += [f"    if {wanted} and (mode := MODES.grad){kind}:"]
-        record += ["        " + line for line in record_lines(op, given, [], "statics")]
+        condition = wants[0] if len(wants) == 1 else f"({' or '.join(wants)})"
+        record += [f"    if {condition} and (mode := MODES.grad){kind}:"]
+        record += ["        " + line for line in record_lines(op, operands, [], "statics")]
     if cut.raw:
         inner = ["    return out"]
     elif several:
@@ -239,19 +241,21 @@ def _at_once_lines(cut: Shortcut, listed: str) -> list[str]:
 def parameters_of(face: Callable[..., Any]) -> tuple[str, str]:
     """The parameter list as text, where defaults are `None` until the function's own take their place, and the call."""
     parts, call, starred = [], [], False
-    for one in inspect.signature(face).parameters.values():
-        if one.kind is one.VAR_POSITIONAL:
-            parts.append(f"*{one.name}")
-            call.append(f"*{one.name}")
+    for parameter in inspect.signature(face).parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            parts.append(f"*{parameter.name}")
+            call.append(f"*{parameter.name}")
             starred = True
             continue
-        if one.kind is one.VAR_KEYWORD:
-            parts.append(f"**{one.name}")
-            call.append(f"**{one.name}")
+        if parameter.kind is parameter.VAR_KEYWORD:
+            parts.append(f"**{parameter.name}")
+            call.append(f"**{parameter.name}")
             continue
-        if one.kind is one.KEYWORD_ONLY and not starred:
+        if parameter.kind is parameter.KEYWORD_ONLY and not starred:
             parts.append("*")
             starred = True
-        parts.append(one.name if one.default is one.empty else f"{one.name}=None")
-        call.append(f"{one.name}={one.name}" if one.kind is one.KEYWORD_ONLY else one.name)
+        parts.append(parameter.name if parameter.default is parameter.empty else f"{parameter.name}=None")
+        call.append(
+            f"{parameter.name}={parameter.name}" if parameter.kind is parameter.KEYWORD_ONLY else parameter.name
+        )
     return ", ".join(parts), ", ".join(call)

@@ -25,17 +25,24 @@ def standing_before(function: Any, lines: str, names: dict[str, Any]) -> Callabl
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         return None
-    if any([one.kind is not one.POSITIONAL_OR_KEYWORD or one.name.startswith("own_") for one in parameters]):
+    if any(
+        [
+            parameter.kind is not parameter.POSITIONAL_OR_KEYWORD or parameter.name.startswith("own_")
+            for parameter in parameters
+        ]
+    ):
         return None
     space = {"__name__": "dynograd", **names}
     heads = []
-    for one in parameters:
-        heads.append(one.name if one.default is one.empty else f"{one.name}=own_default_{one.name}")
-        space[f"own_default_{one.name}"] = one.default
-    arguments = ", ".join([one.name for one in parameters])
+    for parameter in parameters:
+        heads.append(
+            parameter.name if parameter.default is parameter.empty else f"{parameter.name}=own_default_{parameter.name}"
+        )
+        space[f"own_default_{parameter.name}"] = parameter.default
+    arguments = ", ".join([parameter.name for parameter in parameters])
     first, _, others = arguments.partition(", ")
     texts = {"ARGS": arguments, "FIRST": first, "ARGS_AFTER_FIRST": others}
-    lines = re.sub(r"\b(ARGS|FIRST|ARGS_AFTER_FIRST)\b", lambda found: texts[found[0]], lines)
+    lines = re.sub(r"\b(ARGS|FIRST|ARGS_AFTER_FIRST)\b", lambda result: texts[result[0]], lines)
     source = f"def own_made({', '.join(heads)}):\n{lines}"
     title = f"before {getattr(function, '__name__', 'a function')}"
     return functools.wraps(function)(run_source(source, title, space)["own_made"])

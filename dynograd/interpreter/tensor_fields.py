@@ -36,9 +36,9 @@ def _place_of(cls: Any, name: str) -> int:
     """The offset of a slot; 0 where it is not found."""
     probe, value = object.__new__(cls), object()
     setattr(probe, name, value)
-    found = [
+    places = [
         place
         for place in range(object.__basicsize__, cls.__basicsize__, 8)
         if ctypes.c_int64.from_address(id(probe) + place).value == id(value)
     ]
-    return found[0] if len(found) == 1 else 0
+    return places[0] if len(places) == 1 else 0

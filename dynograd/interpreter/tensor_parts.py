@@ -172,8 +172,8 @@ def enlist(view: Any, *others: Any) -> None:
         owner = full_meta(base)
     known = owner.views
     if known is None or len(known) >= owner.views_limit:
-        held = known or ()
-        known = owner.views = list(compress(held, map(is_not, map(call, held), repeat(None))))
+        known_views = known or ()
+        known = owner.views = list(compress(known_views, map(is_not, map(call, known_views), repeat(None))))
         owner.views_limit = 32 + 2 * len(known)
     known.append(ref(view))
     if others:
@@ -193,8 +193,8 @@ def living_views(base: Any) -> list[Any]:
     meta = base._meta
     if meta is None or not meta.views:
         return []
-    found = [one for one in [reference() for reference in meta.views] if one is not None and base_of(one) is base]
-    return list({id(one): one for one in found}.values())  # several searches have found those that live long
+    views = [view for view in [reference() for reference in meta.views] if view is not None and base_of(view) is base]
+    return list({id(view): view for view in views}.values())  # several searches have found those that live long
 
 
 def holders_of_memory(tensor: Any) -> int:
@@ -223,19 +223,19 @@ def _find_all(cls: type) -> None:
     _as_a_search = sys.maxsize
     watching[:] = [False]  # before the search: other threads go on
     try:
-        for one in gc.get_objects():
-            kind = type(one)
+        for candidate in gc.get_objects():
+            kind = type(candidate)
             if kind not in kinds:
                 kinds[kind] = issubclass(kind, cls)
             if kinds[kind]:
                 try:
-                    meta = slot.__get__(one)
+                    meta = slot.__get__(candidate)
                 except AttributeError:  # just being made
                     continue
                 if type(meta) is tuple or (
                     isinstance(meta, Meta) and meta.view is not None
                 ):  # others wait for their value
-                    enlist(one)
+                    enlist(candidate)
     except BaseException:
         watching.clear()  # some views are not known
         raise
@@ -245,15 +245,15 @@ def _find_all(cls: type) -> None:
 
 def full_meta(tensor: Any) -> Meta:
     """The tensor's `Meta`, with room for every field."""
-    held = tensor._meta
-    if held is None or type(held) is tuple or held is SILENT:
-        made = tensor._meta = Meta()
-        if held is SILENT:
-            made.silent = True
-        elif held is not None:
-            made.view = held  # type: ignore[assignment]
-        return made
-    return held
+    meta = tensor._meta
+    if meta is None or type(meta) is tuple or meta is SILENT:
+        result = tensor._meta = Meta()
+        if meta is SILENT:
+            result.silent = True
+        elif meta is not None:
+            result.view = meta  # type: ignore[assignment]
+        return result
+    return meta
 
 
 def node_hooks(node: Node) -> Hooks:

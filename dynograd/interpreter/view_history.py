@@ -131,9 +131,9 @@ class ViewWrite(Node):
             return g
         reach = 1 + sum([(size - 1) * step for size, step in zip(g.shape, strides)])
         memory = storages.bytes_of(arrays.empty((reach,), dtypes.BY_NUM[g.dtype.num], arrays.device_of(g)))
-        made = storages.placed(memory, g.dtype, g.shape, tuple([step * g.dtype.itemsize for step in strides]), 0)
-        arrays.write(made, g)
-        return made
+        result = storages.placed(memory, g.dtype, g.shape, tuple([step * g.dtype.itemsize for step in strides]), 0)
+        arrays.write(result, g)
+        return result
 
     def apply_graph(self, g: Any) -> tuple[Tensor | None, Tensor | None]:
         if self.strides is not None:

@@ -36,10 +36,10 @@ _WHOLE = frozenset({"add", "sub", "mul"})  # of int64 as they are
 _FLOATS, _INTEGERS = "efd", "bBhHiIlLqQ"
 # Letters of dtypes, from and to, that NumPy converts as PyTorch does when it assigns.
 CASTS = frozenset(
-    one + other
-    for one in _FLOATS + _INTEGERS + "?"
+    kinds + other
+    for kinds in _FLOATS + _INTEGERS + "?"
     for other in _FLOATS + _INTEGERS + "?"
-    if other in _FLOATS + "?" or one not in _FLOATS
+    if other in _FLOATS + "?" or kinds not in _FLOATS
 )
 _DEFAULTS = {"clamp": {"min": float("-inf"), "max": float("inf")}}  # what None stands for in functions with numbers
 
@@ -150,9 +150,9 @@ def _formula_lines(
         lines += [f"    if {UFUNC} <= array.size < {LOOP_OF_ONE_PASS}{' and ' * bool(same)}{same}:"]
         for name in numbers:
             lines += [f"        number = {values[name]}", *_scalar_lines(f"{name}_array", "number", "        ")]
-        given = ", ".join([operands, *[f"{name}_array" for name in numbers]])
+        operands_text = ", ".join([operands, *[f"{name}_array" for name in numbers]])
         run = [
-            *_run_lines(f"flat[kind.char]({given}, out=array)"),
+            *_run_lines(f"flat[kind.char]({operands_text}, out=array)"),
             f"    except {_NOT_WRITTEN}:",
             "        array = None",
         ]
@@ -202,7 +202,7 @@ def write_into(
     }
     named_dim = "dim" in taken and taken["dim"].default is inspect.Parameter.empty
     if named_dim:  # it may come as `axis`, as methods of PyTorch take it, so that it is missed only where there is none
-        positional = [name for name, one in taken.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
+        positional = [name for name, parameter in taken.items() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
         given_up = {name: name for name in taken if name not in positional}
         parameters = ", ".join([first, *[f"{name}=default_{name}" for name in positional[1:]], "*"])
         parameters += ", " + ", ".join([*[f"{name}=default_{name}" for name in given_up], "axis=None"])
@@ -211,7 +211,7 @@ def write_into(
         names |= dict(named=_named, complete=True)
     raw = {name: f"{name}_array" for name in (*whole, *both)}
     usual = [_is_plain(name) for name in (first, *whole)]
-    types = [f"type({one}) is ndarray" for one in ("array", *[raw[name] for name in whole])]
+    types = [f"type({operand}) is ndarray" for operand in ("array", *[raw[name] for name in whole])]
     wants = " or ".join([f"{name}._requires_grad" for name in (first, *whole)])
     usual += [f"{name} is default_{name}" for name in extras]
     usual += ["axis is None"] if named_dim else []
@@ -251,16 +251,16 @@ def write_into(
             f"    if {raw[listed]} is None:",
             f"        {give_up}",
         ]
-    given = []
+    operands = []
     for name in list(known)[1:]:
         if name in taken:
             value = raw.get(name, name)
-            given.append(f"{name}={value}" if known[name].kind is known[name].KEYWORD_ONLY else value)
+            operands.append(f"{name}={value}" if known[name].kind is known[name].KEYWORD_ONLY else value)
     lines += [
         "    try:",
         f"        if {when}:",
         f"            {text}",
-        f"        elif not write({', '.join(['array', *given])}):" if write is not None else "        else:",
+        f"        elif not write({', '.join(['array', *operands])}):" if write is not None else "        else:",
         f"            {give_up}",
         "    except NOT_WRITTEN:  # the op says what is wrong",
         "        pass",
@@ -347,24 +347,24 @@ def apart(array: Any, *others: Any) -> bool:
     if array.base is not None and 0 in array.strides:
         return False
     owner = arrays.base_of(array)
-    return all([one is not array and arrays.base_of(one) is not owner for one in others])
+    return all([neighbour is not array and arrays.base_of(neighbour) is not owner for neighbour in others])
 
 
 def arrays_of(listed: Any, array: Any) -> list[Any] | None:
     """The arrays of tensors in other memory than `array`; None where not all are such."""
     if type(listed) is not tuple and type(listed) is not list:
         return None
-    made = []
-    for one in listed:
-        if type(one) not in TENSORS:
+    arrays = []
+    for element in listed:
+        if type(element) not in TENSORS:
             return None
-        raw = one.array
+        raw = element.array
         if type(raw) is not ndarray or raw is array:
             return None
         if (raw.base is not None or array.base is not None) and not apart(array, raw):
             return None
-        made.append(raw)
-    return made
+        arrays.append(raw)
+    return arrays
 
 
 def _names() -> dict[str, Any]:

@@ -107,10 +107,10 @@ def _load(family: str, name: str, array_type: type, backend: str) -> Callable[..
         from dynograd.kernels.build.through_host_cuda import FAMILIES, through_host
 
         if family in FAMILIES:
-            found = _found[family, name, array_type] = through_host(name, kernel(family, name, 0))
-            return found
+            result = _found[family, name, array_type] = through_host(name, kernel(family, name, 0))
+            return result
     try:
-        found = getattr(module_of(f"{family}_{backend}"), name)
+        result = getattr(module_of(f"{family}_{backend}"), name)
     except (ModuleNotFoundError, AttributeError) as error:
         if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("dynograd."):
             raise  # a package that the backend needs
@@ -120,9 +120,9 @@ def _load(family: str, name: str, array_type: type, backend: str) -> Callable[..
         "optimizers",
         "recurrent",
     ):  # these take arrays of the CPU too
-        found = _on_one_device(family, name, found)
-    _found[family, name, array_type] = found
-    return found
+        result = _on_one_device(family, name, result)
+    _found[family, name, array_type] = result
+    return result
 
 
 def _on_one_device(family: str, name: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -197,7 +197,7 @@ def op(
     """
 
     def register(forward: Function) -> Function:
-        made = Op(
+        op = Op(
             name or forward.__name__,
             "op",
             forward,
@@ -213,7 +213,7 @@ def op(
             few=few,
             few_dtypes=few_dtypes,
         )
-        return _publish(made)
+        return _publish(op)
 
     return register
 
@@ -238,7 +238,7 @@ def elementwise(
 
     def register(forward: Function) -> Function:
         texts = (derivative,) if isinstance(derivative, str) else derivative
-        made = Op(
+        op = Op(
             name or forward.__name__,
             "elementwise",
             forward,
@@ -250,7 +250,7 @@ def elementwise(
             inplace=inplace,
             differentiable=texts is not None,
         )
-        return _publish(made)
+        return _publish(op)
 
     return register
 
@@ -262,15 +262,15 @@ def composed(
 
     def register(function: Function) -> Function:
         covered = None if covers is None else registry[covers]
-        made = Op(covers or function.__name__, "composed", function, row, covered, method=method, inplace=inplace)
-        made.function = function
-        key = made.name if covers is None else f"{made.name}.public"
+        op = Op(covers or function.__name__, "composed", function, row, covered, method=method, inplace=inplace)
+        op.function = function
+        key = op.name if covers is None else f"{op.name}.public"
         _check_new(key, function)
-        registry[key] = made
-        function.op = made  # type: ignore[attr-defined]
+        registry[key] = op
+        function.op = op  # type: ignore[attr-defined]
         plain = inspect.unwrap(function)
         if isinstance(plain, types.FunctionType):
-            join(plain, key, made)
+            join(plain, key, op)
         return function
 
     return register
@@ -330,10 +330,10 @@ def shortcut(
         if owner is not function:  # copied from what it wraps
             general, others = function, ()
         cuts = (cut, *others)
-        names = (general.__name__, *[one.op.name for one in cuts if one.op is not None])
-        made = standing(general, lambda: _write_shortcut[0](general, cuts), names=names)
-        made.shortcuts = made, general, cuts
-        return made
+        names = (general.__name__, *[cut.op.name for cut in cuts if cut.op is not None])
+        result = standing(general, lambda: _write_shortcut[0](general, cuts), names=names)
+        result.shortcuts = result, general, cuts
+        return result
 
     return shorten
 
@@ -366,9 +366,11 @@ def standing(
         space.update(used)
         (written,) = run_written(title, source, "function", space, {}, kept).values()
         if not used.get("complete"):  # the source has no defaults of its own
-            own = [one for one in taken.values() if one.default is not one.empty]
-            written.__defaults__ = tuple([one.default for one in own if one.kind is one.POSITIONAL_OR_KEYWORD])
-            named = {one.name: one.default for one in own if one.kind is one.KEYWORD_ONLY}
+            own = [parameter for parameter in taken.values() if parameter.default is not parameter.empty]
+            written.__defaults__ = tuple(
+                [parameter.default for parameter in own if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+            )
+            named = {parameter.name: parameter.default for parameter in own if parameter.kind is parameter.KEYWORD_ONLY}
             written.__kwdefaults__ = (written.__kwdefaults__ or {}) | named
         if always:
             entry.give(written)
@@ -399,56 +401,58 @@ def keep(table: dict, key: Any, value: Any, most: int = 1000) -> None:
 
 def _check_new(key: str, function: Function) -> None:
     """One name, one op. The same file imported again (after an error in a later one) may register its ops again."""
-    held = registry.get(key)
-    if held is not None and held.forward.__module__ != function.__module__:
-        raise AssertionError(f"op {key!r} is registered twice: in {held.forward.__module__} and {function.__module__}")
+    existing = registry.get(key)
+    if existing is not None and existing.forward.__module__ != function.__module__:
+        raise AssertionError(
+            f"op {key!r} is registered twice: in {existing.forward.__module__} and {function.__module__}"
+        )
 
 
-def _publish(made: Op) -> Function:
+def _publish(result: Op) -> Function:
     """Makes the public function of an op: a stub that turns into the interpreter's code when it is first called."""
-    _check_new(made.name, made.forward)
-    registry[made.name] = made
+    _check_new(result.name, result.forward)
+    registry[result.name] = result
 
     def write() -> None:
         if not _interpreter or entry.written:
             return
-        source, names = _interpreter[0](made)
+        source, names = _interpreter[0](result)
         space.update(names)
-        made.written = None
-        (written,) = run_written(title, source, "function", space, {}, made.is_of_the_library).values()
+        result.written = None
+        (written,) = run_written(title, source, "function", space, {}, result.is_of_the_library).values()
         entry.give(written)
 
     def choose(kwargs: dict[str, Any]) -> Function:
         if not _interpreter:
-            return made.forward
+            return result.forward
         write()
         return function
 
-    space: dict[str, Any] = {"__name__": made.forward.__module__}
-    title = f"op/{made.name}"
-    function = written_later(made.name, title, space, write, choose)
-    function.__doc__ = made.forward.__doc__
-    function.__module__ = made.forward.__module__
-    function.__qualname__ = made.forward.__qualname__
-    function.__signature__ = made.public_signature
-    function.op = made
-    made.function = function
-    made.written = write
-    entry = join(function, made.name, made, written=False)
-    _add_decorators(function, made)
+    space: dict[str, Any] = {"__name__": result.forward.__module__}
+    title = f"op/{result.name}"
+    function = written_later(result.name, title, space, write, choose)
+    function.__doc__ = result.forward.__doc__
+    function.__module__ = result.forward.__module__
+    function.__qualname__ = result.forward.__qualname__
+    function.__signature__ = result.public_signature
+    function.op = result
+    result.function = function
+    result.written = write
+    entry = join(function, result.name, result, written=False)
+    _add_decorators(function, result)
     return function
 
 
-def prepare(made: Op) -> None:
+def prepare(result: Op) -> None:
     """The op's public function has the interpreter's code from now on, called or not."""
-    if made.written is not None:
-        made.written()
+    if result.written is not None:
+        result.written()
 
 
-def _add_decorators(function: Any, made: Op) -> None:
+def _add_decorators(function: Any, result: Op) -> None:
     def setter(field: str) -> Callable[[Function], Function]:
         def decorate(rule: Function) -> Function:
-            setattr(made, field, rule)
+            setattr(result, field, rule)
             return rule
 
         return decorate

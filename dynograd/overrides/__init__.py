@@ -49,7 +49,7 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """
     if STATE.modes and not STATE.modes_off:
         return True
-    return not STATE.off and any([is_overriding(type(one)) for one in relevant_args])
+    return not STATE.off and any([is_overriding(type(argument)) for argument in relevant_args])
 
 
 def has_torch_function_unary(relevant_arg: Any) -> bool:
@@ -81,13 +81,13 @@ def handle_torch_function(public_api: Callable, relevant_args: Iterable[Any], *a
     >>> area(Shape(2, 3)), dynograd.sum(Shape(4))
     ('area of (2, 3)', 'sum of (4,)')
     """
-    found = overriding_among(relevant_args)
-    if not found and not STATE.modes:
+    result = overriding_among(relevant_args)
+    if not result and not STATE.modes:
         raise TypeError(
             f"handle_torch_function: none of the arguments of {name_of(public_api)} has a __torch_function__ "
-            f"({', '.join([type(one).__name__ for one in relevant_args])}). Ask has_torch_function first."
+            f"({', '.join([type(argument).__name__ for argument in relevant_args])}). Ask has_torch_function first."
         )
-    return dispatch(public_api, found, args, kwargs)
+    return dispatch(public_api, result, args, kwargs)
 
 
 redispatch_function = handle_torch_function
@@ -132,21 +132,21 @@ def get_overridable_functions() -> dict[Any, list[Callable]]:
     >>> dynograd.mean in dynograd.overrides.get_overridable_functions()[dynograd]
     True
     """
-    found: dict[Any, list[Callable]] = {
+    result: dict[Any, list[Callable]] = {
         module_of(space): list(functions_of(space, of_tensors=True).values()) for space in SPACES
     }
-    found[Tensor] = [*methods().values(), *[one.__get__ for one in properties().values()]]
-    return found
+    result[Tensor] = [*methods().values(), *[function.__get__ for function in properties().values()]]
+    return result
 
 
 @functools.cache
 def get_ignored_functions() -> set[Callable]:
     """Functions that types cannot take over, most of which take no tensor (modes see those too)."""
-    found = set()
+    result = set()
     for space in SPACES:
         of_tensors = functions_of(space, of_tensors=True)
-        found |= {function for name, function in functions_of(space).items() if name not in of_tensors}
-    return found
+        result |= {function for name, function in functions_of(space).items() if name not in of_tensors}
+    return result
 
 
 @functools.cache
@@ -159,7 +159,7 @@ def get_testing_overrides() -> dict[Callable, Callable]:
 
         return functools.wraps(function)(stand_in) if isinstance(function, types.FunctionType) else stand_in
 
-    return {one: standing_for(one) for listed in get_overridable_functions().values() for one in listed}
+    return {function: standing_for(function) for listed in get_overridable_functions().values() for function in listed}
 
 
 def get_default_nowrap_functions() -> set[Callable]:

@@ -36,7 +36,7 @@ def module_of(space: str) -> types.ModuleType:
 def functions_of(space: str, of_tensors: bool = False) -> dict[str, Any]:
     """Public functions by name; with `of_tensors`, those that take tensors."""
     module = module_of(space)
-    found = {}
+    functions = {}
     for name in module.__all__ if space else list(vars(module)):
         function = vars(module).get(name)
         if not isinstance(function, types.FunctionType) or name.startswith("__"):
@@ -45,11 +45,11 @@ def functions_of(space: str, of_tensors: bool = False) -> dict[str, Any]:
             continue
         if of_tensors and not _takes_tensors(name, function):
             continue
-        found[name] = function
+        functions[name] = function
         if space or name.partition("_")[0] not in SPACES:  # linalg_norm is known as linalg.norm
             if known_names.get(function, _METHODS).startswith(_METHODS):  # a method too
                 known_names[function] = f"{module.__name__}.{name}"
-    return found
+    return functions
 
 
 def _takes_tensors(name: str, function: Any) -> bool:
@@ -82,7 +82,7 @@ def public_function_of(entry: Op) -> Any:
     if space in SPACES and rest in functions_of(space):
         return functions_of(space)[rest]
     for space in SPACES:
-        found = functions_of(space).get(entry.name)
-        if found is not None:
-            return found
+        function = functions_of(space).get(entry.name)
+        if function is not None:
+            return function
     return entry.function

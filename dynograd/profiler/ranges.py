@@ -80,12 +80,12 @@ def stop_listening(listener: Listener) -> None:
 
 
 def _observe(node: Any, run: Callable[[], Any]) -> Any:
-    marks = [(one, one.begin("backward", node.name(), ())) for one in _listeners]
+    marks = [(listener, listener.begin("backward", node.name(), ())) for listener in _listeners]
     try:
         return run()
     finally:
-        for one, mark in reversed(marks):
-            one.end(mark, None)
+        for listener, mark in reversed(marks):
+            listener.end(mark, None)
 
 
 class record_function:
@@ -105,12 +105,12 @@ class record_function:
         self.marks: list[Any] = []
 
     def __enter__(self) -> record_function:
-        self.marks.append([(one, one.begin(self.kind, self.name, ())) for one in _listeners])
+        self.marks.append([(listener, listener.begin(self.kind, self.name, ())) for listener in _listeners])
         return self
 
     def __exit__(self, *error: Any) -> None:
-        for one, mark in reversed(self.marks.pop()):
-            one.end(mark, None)
+        for listener, mark in reversed(self.marks.pop()):
+            listener.end(mark, None)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)

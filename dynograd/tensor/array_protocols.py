@@ -49,17 +49,19 @@ def array_function(self: Tensor, function: Any, types: Any, args: Any, kwargs: A
     >>> numpy.sum(dynograd.ragged_tensor([[1.0, 2.0], [3.0]]))
     tensor(6.)
     """
-    given = {name: value for name, value in kwargs.items() if value is not None}
+    arguments = {name: value for name, value in kwargs.items() if value is not None}
     name = _REDUCTIONS.get(function.__name__)
     if (
         name is None
         or len(args) > 2
         or not isinstance(args[0], Tensor)
-        or not given.keys() <= _OPTIONS[name in _SPREADS]
+        or not arguments.keys() <= _OPTIONS[name in _SPREADS]
     ):
         return function._implementation(*args, **kwargs)
-    axis = args[1] if len(args) > 1 else given.pop("axis", None)
-    options = {{"keepdims": "keepdim", "ddof": "correction"}.get(one, one): value for one, value in given.items()}
+    axis = args[1] if len(args) > 1 else arguments.pop("axis", None)
+    options = {
+        {"keepdims": "keepdim", "ddof": "correction"}.get(word, word): value for word, value in arguments.items()
+    }
     if name in _SPREADS:
         options.setdefault("correction", 0)
     if axis is not None:

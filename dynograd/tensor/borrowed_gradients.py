@@ -33,7 +33,7 @@ def _node(part: str) -> Callable[[Any], Any]:
 
     def node(self: Any) -> Any:
         """The node that made the part; of a leaf that requires grad, the leaf, which collects gradients."""
-        made = whole(self)
-        return made.node or (made if made._requires_grad else None)
+        result = whole(self)
+        return result.node or (result if result._requires_grad else None)
 
     return node

@@ -66,11 +66,11 @@ def tensor(
     if device is None and isinstance(data, Tensor):
         device = data.device
     place = arrays.check_device("tensor", device)
-    made = wrap(arrays.to_device(_from_data(data, kind), place))
-    dtypes.of_array(made.array)
+    tensor = wrap(arrays.to_device(_from_data(data, kind), place))
+    dtypes.of_array(tensor.array)
     if requires_grad:
-        made.requires_grad = True
-    return made
+        tensor.requires_grad = True
+    return tensor
 
 
 def _from_data(data: Any, kind: Any) -> Any:
@@ -90,10 +90,10 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
         return data.to(device=device, dtype=kind)
     if arrays.is_array(data) and len(data.shape):
         dtypes.of_array(data)
-        made = data if kind is None else arrays.cast(data, kind)
+        result = data if kind is None else arrays.cast(data, kind)
         if device is not None or not isinstance(data, arrays.CudaArray):
-            made = arrays.to_device(made, arrays.check_device("as_tensor", device))
-        return wrap(made)
+            result = arrays.to_device(result, arrays.check_device("as_tensor", device))
+        return wrap(result)
     return tensor(data, dtype=kind, device=device)
 
 
@@ -109,22 +109,22 @@ def asarray(
     >>> dynograd.asarray(x, copy=True).requires_grad, dynograd.asarray(x, requires_grad=False).requires_grad
     (True, False)
     """
-    made = as_tensor(obj, dtype, device)
+    tensor = as_tensor(obj, dtype, device)
     source = obj.array if isinstance(obj, Tensor) else obj
-    shares = made.array is source or (arrays.is_array(source) and arrays.may_overlap(made.array, source))
+    shares = tensor.array is source or (arrays.is_array(source) and arrays.may_overlap(tensor.array, source))
     if copy and shares:
-        made = made.clone() if isinstance(obj, Tensor) else wrap(arrays.copy(made.array))
+        tensor = tensor.clone() if isinstance(obj, Tensor) else wrap(arrays.copy(tensor.array))
     if copy is False and not shares:
         raise ValueError(
             f"asarray: can't alias {type(obj).__name__} with dtype={dtype}; a copy is needed. Pass copy=None."
         )
     if requires_grad is None:
-        return made
-    from_leaf = made is not obj and isinstance(obj, Tensor) and obj.is_leaf
-    if requires_grad and (not made.requires_grad or from_leaf):
-        made = made.detach()
-        made.requires_grad = True
-    return made if requires_grad or not made.requires_grad else made.detach()
+        return tensor
+    from_leaf = tensor is not obj and isinstance(obj, Tensor) and obj.is_leaf
+    if requires_grad and (not tensor.requires_grad or from_leaf):
+        tensor = tensor.detach()
+        tensor.requires_grad = True
+    return tensor if requires_grad or not tensor.requires_grad else tensor.detach()
 
 
 def from_numpy(ndarray: Any) -> Tensor:
@@ -164,15 +164,15 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         raise TypeError(
             f"from_dlpack: expected an array with __dlpack__ or a capsule, got {type(ext_tensor).__name__}."
         )
-    made = wrap(dlpack.from_capsule(capsule))
-    place = made.device if device is None else arrays.check_device("from_dlpack", device)
-    if copy is False and place != made.device:
+    tensor = wrap(dlpack.from_capsule(capsule))
+    place = tensor.device if device is None else arrays.check_device("from_dlpack", device)
+    if copy is False and place != tensor.device:
         raise ValueError(
-            f"from_dlpack: memory on {made.device} cannot be used on {place} without a copy. Pass copy=None."
+            f"from_dlpack: memory on {tensor.device} cannot be used on {place} without a copy. Pass copy=None."
         )
-    if copy and place == made.device:
-        made = wrap(arrays.copy(made.array))
-    return made.to(place)
+    if copy and place == tensor.device:
+        tensor = wrap(arrays.copy(tensor.array))
+    return tensor.to(place)
 
 
 def to_dlpack(tensor: Tensor) -> Any:
@@ -260,10 +260,10 @@ _NUMBERS = frozenset({int, float})
 def _finish(array: Any, requires_grad: bool, out: Tensor | None = None, who: str = "") -> Tensor:
     if out is not None:
         return write_out(who, out, wrap(array), warn=False)
-    made = wrap(array)
+    tensor = wrap(array)
     if requires_grad:
-        made.requires_grad = True
-    return made
+        tensor.requires_grad = True
+    return tensor
 
 
 def _kind(dtype: Any, out: Any = None) -> dtypes.dtype:
@@ -324,8 +324,10 @@ def _pattern(who: str, numbers: tuple, dtype: Any, device: Any, requires_grad: b
     """(the array that is copied for these arguments, None) if there is one, else (None, the key to keep it under, or None)."""
     if out is not None or device is not None or requires_grad or devices.get_default_device() is not devices.cpu:
         return None, None
-    for one in numbers:
-        if not (type(one) is int or one is None or (type(one) is float and one)):  # 0.0 and -0.0 are one key
+    for number in numbers:
+        if not (
+            type(number) is int or number is None or (type(number) is float and number)
+        ):  # 0.0 and -0.0 are one key
             return None, None
     if dtype is None:
         dtype = dtypes.get_default_dtype()
@@ -335,10 +337,10 @@ def _pattern(who: str, numbers: tuple, dtype: Any, device: Any, requires_grad: b
     return _patterns.get(key), key
 
 
-def _remember(key: Any, made: Tensor) -> Tensor:
-    if key is not None and made.array.size <= 1024:
-        keep(_patterns, key, made.array.copy(), 256)
-    return made
+def _remember(key: Any, result: Tensor) -> Tensor:
+    if key is not None and result.array.size <= 1024:
+        keep(_patterns, key, result.array.copy(), 256)
+    return result
 
 
 def zeros(
@@ -360,9 +362,9 @@ def zeros(
     if size is not None:
         sizes = sizes_by_name("zeros", sizes, size)
     if out is None:
-        made = at_once(buffers.new_zeros, sizes, dtype, device, requires_grad)
-        if made is not None:
-            return made
+        result = at_once(buffers.new_zeros, sizes, dtype, device, requires_grad)
+        if result is not None:
+            return result
     return _finish(
         arrays.zeros(_filled("zeros", sizes), _kind(dtype, out), _where("zeros", device, out)),
         requires_grad,
@@ -385,9 +387,9 @@ def ones(
     if size is not None:
         sizes = sizes_by_name("ones", sizes, size)
     if out is None:
-        made = at_once(buffers.new_empty, sizes, dtype, device, requires_grad, 1)
-        if made is not None:
-            return made
+        result = at_once(buffers.new_empty, sizes, dtype, device, requires_grad, 1)
+        if result is not None:
+            return result
     return _finish(
         arrays.full(_filled("ones", sizes), 1, _kind(dtype, out), _where("ones", device, out)),
         requires_grad,
@@ -411,9 +413,9 @@ def empty(
     if size is not None:
         sizes = sizes_by_name("empty", sizes, size)
     if out is None and memory_format is None:
-        made = at_once(buffers.new_empty, sizes, dtype, device, requires_grad)
-        if made is not None:
-            return made
+        result = at_once(buffers.new_empty, sizes, dtype, device, requires_grad)
+        if result is not None:
+            return result
     kind, place = _kind(dtype, out), _where("empty", device, out)
     shape = _filled("empty", sizes)
     return _finish(
@@ -445,9 +447,9 @@ def full(
     """
     if out is None and type(fill_value) in _KIND_OF:
         kind = _KIND_OF[type(fill_value)]() if dtype is None else dtype
-        made = at_once(buffers.new_empty, (size,), kind, device, requires_grad, fill_value)
-        if made is not None:
-            return made
+        result = at_once(buffers.new_empty, (size,), kind, device, requires_grad, fill_value)
+        if result is not None:
+            return result
     dtype = out_dtype(dtype, out)
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     if type(value) is str:
@@ -497,12 +499,12 @@ def zeros_like(
 ) -> Tensor:
     """Zeros in the shape and dtype of `input`."""
     if memory_format is None:
-        made = at_once_like(buffers.new_zeros, input, dtype, device, requires_grad)
-        if made is not None:
-            return made
+        result = at_once_like(buffers.new_zeros, input, dtype, device, requires_grad)
+        if result is not None:
+            return result
     kind, place = _like(input, dtype), _beside(input, device)
-    made = _in_order(lambda sizes: arrays.zeros(sizes, kind, place), input.array.shape, input.array, memory_format)
-    return _finish(made, requires_grad)
+    result = _in_order(lambda sizes: arrays.zeros(sizes, kind, place), input.array.shape, input.array, memory_format)
+    return _finish(result, requires_grad)
 
 
 def ones_like(
@@ -517,12 +519,12 @@ def ones_like(
 ) -> Tensor:
     """Ones in the shape and dtype of `input`."""
     if memory_format is None:
-        made = at_once_like(buffers.new_empty, input, dtype, device, requires_grad, 1)
-        if made is not None:
-            return made
+        result = at_once_like(buffers.new_empty, input, dtype, device, requires_grad, 1)
+        if result is not None:
+            return result
     kind, place = _like(input, dtype), _beside(input, device)
-    made = _in_order(lambda sizes: arrays.full(sizes, 1, kind, place), input.array.shape, input.array, memory_format)
-    return _finish(made, requires_grad)
+    result = _in_order(lambda sizes: arrays.full(sizes, 1, kind, place), input.array.shape, input.array, memory_format)
+    return _finish(result, requires_grad)
 
 
 def empty_like(
@@ -537,12 +539,12 @@ def empty_like(
 ) -> Tensor:
     """Unset memory in the shape and dtype of `input`."""
     if memory_format is None:
-        made = at_once_like(buffers.new_empty, input, dtype, device, requires_grad)
-        if made is not None:
-            return made
+        result = at_once_like(buffers.new_empty, input, dtype, device, requires_grad)
+        if result is not None:
+            return result
     kind, place = _like(input, dtype), _beside(input, device)
-    made = _in_order(lambda sizes: arrays.empty(sizes, kind, place), input.array.shape, input.array, memory_format)
-    return _finish(made, requires_grad)
+    result = _in_order(lambda sizes: arrays.empty(sizes, kind, place), input.array.shape, input.array, memory_format)
+    return _finish(result, requires_grad)
 
 
 def full_like(
@@ -564,10 +566,10 @@ def full_like(
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     kind, place = _like(input, dtype), _beside(input, device)
     value = literals.fitting(value, kind)
-    made = _in_order(
+    result = _in_order(
         lambda sizes: arrays.full(sizes, value, kind, place), input.array.shape, input.array, memory_format
     )
-    return _finish(made, requires_grad)
+    return _finish(result, requires_grad)
 
 
 def arange(
@@ -599,13 +601,13 @@ def arange(
         start, end = 0, start
     elif start is None:
         start = 0
-    start, end, step = (one.item() if hasattr(one, "item") else one for one in (start, end, step))
-    for name, one in (("start", start), ("end", end), ("step", step)):
-        check_number("arange", name, one)
+    start, end, step = (operand.item() if hasattr(operand, "item") else operand for operand in (start, end, step))
+    for name, value in (("start", start), ("end", end), ("step", step)):
+        check_number("arange", name, value)
     if not (math.isfinite(start) and math.isfinite(end)):
         raise RuntimeError(f"arange: unsupported range: {start} -> {end}. Give finite bounds.")
     dtype = out_dtype(dtype, out)
-    whole = all(isinstance(one, int) for one in (start, end, step))
+    whole = all(isinstance(operand, int) for operand in (start, end, step))
     kind = (dtypes.int64 if whole else dtypes.get_default_dtype()) if dtype is None else dtypes.as_dtype(dtype)
     if not whole and kind.category == dtypes.INTEGER:
         start, end, step, whole = int(start), int(end), int(step), True
@@ -638,9 +640,9 @@ def linspace(
     >>> dynograd.linspace(0, 1, 3)
     tensor([0.0000, 0.5000, 1.0000])
     """
-    found, key = _pattern("linspace", (start, end, steps), dtype, device, requires_grad, out)
-    if found is not None:
-        return wrap(found.copy())
+    result, key = _pattern("linspace", (start, end, steps), dtype, device, requires_grad, out)
+    if result is not None:
+        return wrap(result.copy())
     place = _where("linspace", device, out)
     kind = _kind(dtype, out)
     start, end = _bounds("linspace", start, end, kind)
@@ -650,22 +652,24 @@ def linspace(
     if steps < 0:
         raise ShapeError(f"linspace: number of steps must be non-negative, got {steps}.")
     check_sizes("linspace", (steps,))
-    made = kernel("creation", "linspace", place)(start, end, steps, kind.numpy)
-    return _remember(key, _finish(made, requires_grad, out, "linspace"))
+    outcome = kernel("creation", "linspace", place)(start, end, steps, kind.numpy)
+    return _remember(key, _finish(outcome, requires_grad, out, "linspace"))
 
 
 def _bounds(who: str, start: Any, end: Any, kind: Any) -> tuple[Any, Any]:
     """The numbers between which numbers of a dtype are counted up: whole ones for integers."""
     if kind.category != dtypes.INTEGER and type(start) in _NUMBERS and type(end) in _NUMBERS:
         return start, end
-    for name, one in (("start", start), ("end", end)):
-        if not isinstance(one, complex):
-            check_number(who, name, one)
-        if isinstance(one, Tensor) and one.ndim:
-            raise ShapeError(f"{who}: {name} must be a number or a 0-d tensor, got shape {tuple(one.shape)}.")
-        if isinstance(one, Tensor) and one.is_complex() and not kind.is_complex:
-            raise DtypeError(f"{who}: {name} of {one.dtype} can't be safely cast to {kind}. Pass dtype={one.dtype}.")
-    start, end = (one.item() if isinstance(one, Tensor) else one for one in (start, end))
+    for name, value in (("start", start), ("end", end)):
+        if not isinstance(value, complex):
+            check_number(who, name, value)
+        if isinstance(value, Tensor) and value.ndim:
+            raise ShapeError(f"{who}: {name} must be a number or a 0-d tensor, got shape {tuple(value.shape)}.")
+        if isinstance(value, Tensor) and value.is_complex() and not kind.is_complex:
+            raise DtypeError(
+                f"{who}: {name} of {value.dtype} can't be safely cast to {kind}. Pass dtype={value.dtype}."
+            )
+    start, end = (operand.item() if isinstance(operand, Tensor) else operand for operand in (start, end))
     return (int(start), int(end)) if kind.category == dtypes.INTEGER else (start, end)
 
 
@@ -711,14 +715,14 @@ def eye(
     tensor([[1., 0.],
             [0., 1.]])
     """
-    found, key = _pattern("eye", (n, m), dtype, device, requires_grad, out)
-    if found is not None:
-        return wrap(found.copy())
+    result, key = _pattern("eye", (n, m), dtype, device, requires_grad, out)
+    if result is not None:
+        return wrap(result.copy())
     place = _where("eye", device, out)
     rows, columns = whole_number("eye", "n", n), whole_number("eye", "m", n if m is None else m)
     check_sizes("eye", (rows, columns))
-    made = kernel("creation", "eye", place)(rows, columns, _kind(dtype, out).numpy)
-    return _remember(key, _finish(made, requires_grad, out, "eye"))
+    outcome = kernel("creation", "eye", place)(rows, columns, _kind(dtype, out).numpy)
+    return _remember(key, _finish(outcome, requires_grad, out, "eye"))
 
 
 def _new(maker: Any) -> Callable[..., Any]:

@@ -63,11 +63,11 @@ class FunctionNode(Node):
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
         """Says that these outputs have no gradient."""
-        self.non_differentiable = {id(one) for one in tensors}
+        self.non_differentiable = {id(tensor) for tensor in tensors}
 
     def mark_dirty(self, *tensors: Any) -> None:
         """Says that these inputs were changed in place."""
-        self.dirty = {id(one) for one in tensors}
+        self.dirty = {id(tensor) for tensor in tensors}
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether missing output gradients arrive as zeros (default) or None."""
@@ -81,17 +81,17 @@ class FunctionNode(Node):
                 f"backward of {self.op_name()}: Trying to backward through the graph a second time, but the saved tensors were "
                 f"freed. Pass retain_graph=True to the first backward."
             )
-        found: list[Tensor | None] = []
+        tensors: list[Tensor | None] = []
         for array, edge in self.to_save:
             if type(array) is Packed:
                 array = array.array()
             if array is None:
-                found.append(None)
+                tensors.append(None)
             elif isinstance(edge, int):
-                found.append(with_history(array, OutputNode(self, edge)))
+                tensors.append(with_history(array, OutputNode(self, edge)))
             else:
-                found.append(with_history(array, edge))
-        return tuple(found)
+                tensors.append(with_history(array, edge))
+        return tuple(tensors)
 
     def release(self) -> None:
         if self.kept:
@@ -101,8 +101,8 @@ class FunctionNode(Node):
 
     def pack_saved(self, pack: Any) -> None:
         """For hooks of saved tensors: what `save_for_backward` kept is packed."""
-        self.to_save = tuple((None if one is None else pack(one), edge) for one, edge in self.to_save)
-        self.kept = tuple(one for one, _ in self.to_save if one is not None)
+        self.to_save = tuple((None if tensor is None else pack(tensor), edge) for tensor, edge in self.to_save)
+        self.kept = tuple(tensor for tensor, _ in self.to_save if tensor is not None)
 
     def op_name(self) -> str:
         return self.function.__name__
@@ -115,7 +115,7 @@ class FunctionNode(Node):
 
     def apply(self, g: Any) -> Any:
         grads = self._run(g, False)
-        return [one if one is None or one.is_sparse else one.array for one in grads]
+        return [grad if grad is None or grad.is_sparse else grad.array for grad in grads]
 
     def apply_graph(self, g: Any) -> list[Tensor | None]:
         return self._run(g, True)
@@ -135,50 +135,50 @@ class FunctionNode(Node):
         before = MODES.grad
         MODES.grad = before if recording else 0
         try:
-            found = self.function.backward(self, *arguments)
+            result = self.function.backward(self, *arguments)
         finally:
             MODES.grad = before
-        found = found if isinstance(found, tuple) else (found,)
-        if len(found) > self.input_count and all(one is None for one in found[self.input_count :]):
-            found = found[: self.input_count]
-        if len(found) != self.input_count:
+        result = result if isinstance(result, tuple) else (result,)
+        if len(result) > self.input_count and all(gradient is None for gradient in result[self.input_count :]):
+            result = result[: self.input_count]
+        if len(result) != self.input_count:
             raise GradientError(
-                f"function {self.name()} returned an incorrect number of gradients (expected {self.input_count}, got {len(found)}): "
+                f"function {self.name()} returned an incorrect number of gradients (expected {self.input_count}, got {len(result)}): "
                 f"one per argument of forward, None for those that are not tensors."
             )
         grads = []
         for edge, position in zip(self.edges, self.edge_positions, strict=True):
-            one = found[position]
-            if one is not None and not isinstance(one, Tensor):
+            gradient = result[position]
+            if gradient is not None and not isinstance(gradient, Tensor):
                 raise TypeError(
-                    f"function {self.name()}: expected a Tensor or None as gradient {position}, got {type(one).__name__}."
+                    f"function {self.name()}: expected a Tensor or None as gradient {position}, got {type(gradient).__name__}."
                 )
-            grads.append(None if edge is None or one is None else self._checked(one, position))
+            grads.append(None if edge is None or gradient is None else self._checked(gradient, position))
         return grads
 
-    def _checked(self, one: Tensor, position: int) -> Tensor:
+    def _checked(self, gradient: Tensor, position: int) -> Tensor:
         shape, kind, device = self.inputs_like[position]
-        if one.shape != shape:
+        if gradient.shape != shape:
             try:
-                one = one.sum_to_size(shape)
+                gradient = gradient.sum_to_size(shape)
             except (RuntimeError, ValueError):
                 raise ShapeError(
-                    f"function {self.name()} returned an invalid gradient at index {position} - got {tuple(one.shape)} but "
+                    f"function {self.name()} returned an invalid gradient at index {position} - got {tuple(gradient.shape)} but "
                     f"expected shape compatible with {tuple(shape)}."
                 ) from None
-        if one.device != device:
+        if gradient.device != device:
             raise GradientError(
                 f"function {self.name()} returned an invalid gradient at index {position} - expected device {device} but got "
-                f"{one.device}. Move it there, e.g. grad.to({str(device)!r})."
+                f"{gradient.device}. Move it there, e.g. grad.to({str(device)!r})."
             )
-        if one.dtype is not kind:
-            if one.dtype.is_complex and not kind.is_complex:
+        if gradient.dtype is not kind:
+            if gradient.dtype.is_complex and not kind.is_complex:
                 raise GradientError(
-                    f"function {self.name()} returned an invalid gradient at index {position} - expected {kind} but got {one.dtype}. "
+                    f"function {self.name()} returned an invalid gradient at index {position} - expected {kind} but got {gradient.dtype}. "
                     f"The input is real: return grad.real."
                 )
-            one = one.to(kind)
-        return one
+            gradient = gradient.to(kind)
+        return gradient
 
 
 class Function:
@@ -229,8 +229,8 @@ class Function:
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Runs `forward` and records the node."""
-        for one in args:
-            handler = getattr(type(one), "__dynograd_function__", None)
+        for argument in args:
+            handler = getattr(type(argument), "__dynograd_function__", None)
             if handler is not None:
                 return handler(cls, args, kwargs)
         return cls.applied(args, kwargs)[0]
@@ -242,7 +242,7 @@ class Function:
         node.function, node.hooks, node.attrs = cls, None, None
         node.kept, node.to_save, node.dirty, node.non_differentiable = (), (), set(), set()
         node.materialize = True
-        needs = tuple(isinstance(one, Tensor) and one._requires_grad for one in args)
+        needs = tuple(isinstance(argument, Tensor) and argument._requires_grad for argument in args)
         node.needs_input_grad = needs
         node.input_count = len(args)
         recording = any(needs) and MODES.grad != 0
@@ -260,34 +260,34 @@ class Function:
         many = isinstance(result, (tuple, list))
         outputs = list(result) if many else [result]
         if recording and node.dirty:
-            for one in args:
-                if id(one) in node.dirty:
-                    check_writable(one, cls.__name__)
+            for argument in args:
+                if id(argument) in node.dirty:
+                    check_writable(argument, cls.__name__)
         if not recording:
-            node.to_save = tuple((None, None) if one is None else (one.array, None) for one in node.to_save)
+            node.to_save = tuple((None, None) if tensor is None else (tensor.array, None) for tensor in node.to_save)
             return result, node
-        positions = [place for place, one in enumerate(args) if isinstance(one, Tensor)]
+        positions = [place for place, argument in enumerate(args) if isinstance(argument, Tensor)]
         node.edges = tuple(_edge(args[place]) for place in positions)
         node.edge_positions = positions
         node.inputs_like = {place: _like(args[place]) for place in positions}
         node.seq = next_seq()
-        inputs = {id(one): one for one in args if isinstance(one, Tensor)}
-        found = _attach(node, outputs, inputs, many)
+        inputs = {id(argument): argument for argument in args if isinstance(argument, Tensor)}
+        attached = _attach(node, outputs, inputs, many)
         if MODES.grad > 1:
             show(node)
-        return found, node
+        return attached, node
 
 
-def _edge(one: Any) -> Node | Tensor | None:
+def _edge(tensor: Any) -> Node | Tensor | None:
     """Where the gradient of an argument goes: to its node, to the tensor itself, or nowhere."""
-    if not one._requires_grad:
+    if not tensor._requires_grad:
         return None
-    node = one.node
-    return one if node is None else node
+    node = tensor.node
+    return tensor if node is None else node
 
 
-def _like(one: Tensor) -> tuple[Any, Any, Any]:
-    return one.shape, one.dtype, one.device
+def _like(tensor: Tensor) -> tuple[Any, Any, Any]:
+    return tensor.shape, tensor.dtype, tensor.device
 
 
 FunctionCtx = FunctionNode
@@ -296,45 +296,49 @@ FunctionCtx = FunctionNode
 def _attach(node: FunctionNode, outputs: list[Any], inputs: dict[int, Any], many: bool) -> Any:
     """Gives the outputs their history and resolves what was saved to arrays and edges."""
     numbers: dict[int, int] = {}
-    made: list[Any] = []
+    outputs_attached: list[Any] = []
     shapes: list[tuple[tuple[int, ...], Any]] = []
-    for number, one in enumerate(outputs):
-        if not isinstance(one, Tensor):
-            made.append(one)
+    for number, output in enumerate(outputs):
+        if not isinstance(output, Tensor):
+            outputs_attached.append(output)
             shapes.append(((), arrays.as_result(0).dtype))
             continue
-        shapes.append((one.array.shape, one.array.dtype))
-        numbers[id(one)] = number
-        if id(one) in node.non_differentiable or one.array.dtype.kind not in "fcV":
-            made.append(one)
+        shapes.append((output.array.shape, output.array.dtype))
+        numbers[id(output)] = number
+        if id(output) in node.non_differentiable or output.array.dtype.kind not in "fcV":
+            outputs_attached.append(output)
             continue
-        fresh = one
-        if id(one) in inputs and id(one) not in node.dirty:
-            fresh = wrap(one.array)
-        made.append(fresh)
+        fresh = output
+        if id(output) in inputs and id(output) not in node.dirty:
+            fresh = wrap(output.array)
+        outputs_attached.append(fresh)
     node.output_shapes = shapes
     saved: list[Any] = []
-    for one in node.to_save:
-        if one is None:
+    for tensor in node.to_save:
+        if tensor is None:
             saved.append((None, None))
-        elif id(one) in inputs:
-            saved.append((one.array, (one.node or one) if one._requires_grad else None))
-        elif id(one) in numbers:
-            saved.append((one.array, numbers[id(one)]))
+        elif id(tensor) in inputs:
+            saved.append((tensor.array, (tensor.node or tensor) if tensor._requires_grad else None))
+        elif id(tensor) in numbers:
+            saved.append((tensor.array, numbers[id(tensor)]))
         else:
-            saved.append((one.array, (one.node or one) if one._requires_grad else None))
+            saved.append((tensor.array, (tensor.node or tensor) if tensor._requires_grad else None))
     node.to_save = tuple(saved)
     node.kept = tuple(array for array, _ in saved if array is not None)
-    for number, one in enumerate(made):
-        if isinstance(one, Tensor) and id(one) not in node.non_differentiable and one.array.dtype.kind in "fcV":
-            if id(one) in node.dirty and id(one) in inputs:
-                written = wrap(one.array)
+    for number, output in enumerate(outputs_attached):
+        if (
+            isinstance(output, Tensor)
+            and id(output) not in node.non_differentiable
+            and output.array.dtype.kind in "fcV"
+        ):
+            if id(output) in node.dirty and id(output) in inputs:
+                written = wrap(output.array)
                 written.node, written._requires_grad = OutputNode(node, number), True
-                rebase(one, written)
+                rebase(output, written)
                 continue
-            one.node = OutputNode(node, number)
-            one._requires_grad = True
-    return tuple(made) if many else made[0]
+            output.node = OutputNode(node, number)
+            output._requires_grad = True
+    return tuple(outputs_attached) if many else outputs_attached[0]
 
 
 def once_differentiable(backward: Any) -> Callable[..., Any]:
@@ -345,12 +349,12 @@ def once_differentiable(backward: Any) -> Callable[..., Any]:
     def once(ctx: Any, *grads: Any) -> Any:
         recording = MODES.grad
         with no_grad():
-            found = backward(ctx, *grads)
-        if recording and any(isinstance(one, Tensor) and one._requires_grad for one in grads):
+            result = backward(ctx, *grads)
+        if recording and any(isinstance(grad, Tensor) and grad._requires_grad for grad in grads):
             raise GradientError(
                 f"{ctx.op_name()}: trying to differentiate twice a function that was marked with @once_differentiable. "
                 f"Write its backward with tensor operations and drop the decorator."
             )
-        return found
+        return result
 
     return once

@@ -20,28 +20,31 @@ def foreach_functions() -> dict[str, Any]:
     >>> dynograd._foreach_add([tensor([1.0]), tensor([2.0])], 1)
     (tensor([2.]), tensor([3.]))
     """
-    made = {}
+    result = {}
     ops = public_functions()
     for name in _NAMES:
-        made[f"_foreach_{name}"] = _over(f"_foreach_{name}", ops[name])
+        result[f"_foreach_{name}"] = _over(f"_foreach_{name}", ops[name])
         method = getattr(Tensor, f"{name}_")
-        made[f"_foreach_{name}_"] = _over(f"_foreach_{name}_", method, in_place=True)
-    made["_foreach_copy_"] = _over("_foreach_copy_", Tensor.copy_, in_place=True)
-    made["_foreach_zero_"] = _over("_foreach_zero_", Tensor.zero_, in_place=True)
-    made["_foreach_norm"] = _over("_foreach_norm", lambda one, ord=2: ops["norm"](one, ord))
-    return made
+        result[f"_foreach_{name}_"] = _over(f"_foreach_{name}_", method, in_place=True)
+    result["_foreach_copy_"] = _over("_foreach_copy_", Tensor.copy_, in_place=True)
+    result["_foreach_zero_"] = _over("_foreach_zero_", Tensor.zero_, in_place=True)
+    result["_foreach_norm"] = _over("_foreach_norm", lambda tensor, ord=2: ops["norm"](tensor, ord))
+    return result
 
 
 def _over(name: str, function: Callable[..., Any], in_place: bool = False) -> Callable[..., Any]:
     def each(self: Any, *args: Any, **kwargs: Any) -> tuple[Tensor, ...] | None:
-        for one in args:
-            if isinstance(one, (list, tuple)) and len(one) != len(self):
+        for argument in args:
+            if isinstance(argument, (list, tuple)) and len(argument) != len(self):
                 raise RuntimeError(
-                    f"{name}: Tensor lists must have the same number of tensors, got {len(self)} and {len(one)}."
+                    f"{name}: Tensor lists must have the same number of tensors, got {len(self)} and {len(argument)}."
                 )
-        rows = [[one[place] if isinstance(one, (list, tuple)) else one for one in args] for place in range(len(self))]
-        made = tuple(function(one, *row, **kwargs) for one, row in zip(self, rows))
-        return None if in_place else made
+        rows = [
+            [argument[place] if isinstance(argument, (list, tuple)) else argument for argument in args]
+            for place in range(len(self))
+        ]
+        result = tuple(function(tensor, *row, **kwargs) for tensor, row in zip(self, rows))
+        return None if in_place else result
 
     each.__name__ = each.__qualname__ = name
     each.__doc__ = (

@@ -85,18 +85,18 @@ class saved_tensors_hooks:
 
     def packed(self, array: Any) -> Packed:
         """What stands in the place of the saved `array`."""
-        given = wrap(array)
+        tensor = wrap(array)
         before = version(array)
-        held = self.pack_hook(given)
+        pack_hook = self.pack_hook(tensor)
         if version(array) != before:
             raise RuntimeError(
                 "saved_tensors_hooks: A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "
                 "can not be modified by in-place operations as this can lead to unexpected side-effects. Work on tensor.clone()."
             )
-        return Packed(held, functools.partial(self._unpacked, array.shape, given.dtype, given.device))
+        return Packed(pack_hook, functools.partial(self._unpacked, array.shape, tensor.dtype, tensor.device))
 
-    def _unpacked(self, shape: Any, dtype: Any, device: Any, held: Any) -> Array:
-        tensor = self.unpack_hook(held)
+    def _unpacked(self, shape: Any, dtype: Any, device: Any, storage: Any) -> Array:
+        tensor = self.unpack_hook(storage)
         if not isinstance(tensor, Tensor):
             raise TypeError(
                 f"saved_tensors_hooks: Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
@@ -163,8 +163,8 @@ class save_on_cpu(saved_tensors_hooks):
         def to_host(tensor: Any) -> tuple[Any, Tensor]:
             if not tensor.is_cuda:
                 return tensor.device, tensor.clone()
-            held = tensor.cpu()
-            return tensor.device, held.pin_memory() if pin_memory else held
+            cpu = tensor.cpu()
+            return tensor.device, cpu.pin_memory() if pin_memory else cpu
 
         def back(packed: Any) -> Tensor:
             device, tensor = packed
@@ -192,8 +192,8 @@ def allow_mutation_on_saved_tensors() -> Iterator[None]:
 
 def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
     """Says that the memory of `tensor` (or of each in a list) was written, by code that dynograd does not see."""
-    for one in (tensor,) if isinstance(tensor, Tensor) else tensor:
-        stamp(one.array)
+    for operand in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        stamp(operand.array)
 
 
 # --- edges and hooks of many -------------------------------------------------------------------------------------------------
@@ -241,8 +241,8 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
     """
     if mode not in ("all", "any"):
         raise ValueError(f"register_multi_grad_hook: Expects mode to be one of ('all', 'any') but got {mode!r}.")
-    edges = [_edge(one) for one in tensors]
-    held: dict[int, Any] = {}  # of the running backward
+    edges = [_edge(tensor) for tensor in tensors]
+    gradients_by_number: dict[int, Any] = {}  # of the running backward
     last: list[Any] = [None]
     lock = threading.Lock()
 
@@ -252,27 +252,27 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
                 task = MODES.task
                 if last[0] is not task:
                     last[0] = task
-                    held.clear()
-                    held["expected"] = sum(1 for edge in edges if edge in task.edges)  # type: ignore[index]
+                    gradients_by_number.clear()
+                    gradients_by_number["expected"] = sum(1 for edge in edges if edge in task.edges)  # type: ignore[index]
                     if mode == "any":
-                        held["done"] = False  # type: ignore[index]
+                        gradients_by_number["done"] = False  # type: ignore[index]
                 if mode == "any":
-                    ready = not held["done"]  # type: ignore[index]
-                    held["done"] = True  # type: ignore[index]
+                    ready = not gradients_by_number["done"]  # type: ignore[index]
+                    gradients_by_number["done"] = True  # type: ignore[index]
                 else:
-                    held[place] = g
-                    ready = len(held) - 1 == held["expected"]  # type: ignore[index]
-                grads = tuple(held.get(number) for number in range(len(edges)))
+                    gradients_by_number[place] = g
+                    ready = len(gradients_by_number) - 1 == gradients_by_number["expected"]  # type: ignore[index]
+                grads = tuple(gradients_by_number.get(number) for number in range(len(edges)))
                 if ready:
                     last[0] = None if mode == "all" else task
                     if mode == "all":
-                        held.clear()
+                        gradients_by_number.clear()
             if ready:
                 fn(g if mode == "any" else grads)
 
         return hook
 
-    handles = [one.register_hook(arrived(place)) for place, one in enumerate(tensors)]
+    handles = [tensor.register_hook(arrived(place)) for place, tensor in enumerate(tensors)]
     return _Handles(handles)
 
 
@@ -297,7 +297,7 @@ class _Handles:
 
 
 def _tensors(parts: Any) -> tuple[Any, ...]:
-    return tuple(one if one is None or isinstance(one, Tensor) else wrap(arrays.as_result(one)) for one in parts)
+    return tuple(part if part is None or isinstance(part, Tensor) else wrap(arrays.as_result(part)) for part in parts)
 
 
 def _output_gradients(node: Node, g: Any) -> tuple[Any, ...]:
@@ -317,16 +317,16 @@ def _replaced(who: str, hook: Any, old: Sequence[Any], new: Any, create_graph: b
         raise GradientError(f"{who}: the hook returned {len(new)} gradients, expected {len(old)}.")
     for before, after in zip(old, new, strict=True):
         check_replacement(who, hook, before, after)
-    return [one if one is None or create_graph else one.array for one in new]
+    return [tensor if tensor is None or create_graph else tensor.array for tensor in new]
 
 
 def _register_hook(self: Node, fn: Callable[..., Any]) -> RemovableHandle:
     """Calls `fn(grad_inputs, grad_outputs)` after this node's rule; what it returns replaces the gradients of the inputs."""
 
-    def after(found: Any, g: Any, create_graph: bool) -> Any:
-        grads = _tensors(found)
+    def after(result: Any, g: Any, create_graph: bool) -> Any:
+        grads = _tensors(result)
         new = fn(grads, _output_gradients(self, g))
-        return found if new is None else _replaced("Node.register_hook", fn, grads, new, create_graph)
+        return result if new is None else _replaced("Node.register_hook", fn, grads, new, create_graph)
 
     return RemovableHandle(node_hooks(self).after, after)
 

@@ -88,10 +88,10 @@ def histogram(
         )
     if not isinstance(bins, Tensor):
         check_whole("histogram", bins=bins)
-    given = [bins] if isinstance(bins, Tensor) else [int(bins)]
-    hist, edges = _counted("histogram", values.reshape(-1, 1), given, range, weight, density)
-    found = histogram_result(hist, edges[0])
-    return found if out is None else write_out("histogram", out, found)
+    operands = [bins] if isinstance(bins, Tensor) else [int(bins)]
+    hist, edges = _counted("histogram", values.reshape(-1, 1), operands, range, weight, density)
+    result = histogram_result(hist, edges[0])
+    return result if out is None else write_out("histogram", out, result)
 
 
 @read_values
@@ -122,12 +122,12 @@ def histogramdd(
             f"histogramdd: weight of shape {tuple(weight.shape)} should have the shape of the input without its last dim, "
             f"{tuple(points.shape[:-1])}."
         )
-    given = list(bins) if isinstance(bins, (tuple, list)) else [bins] * dims
-    if len(given) != dims:
+    operands = list(bins) if isinstance(bins, (tuple, list)) else [bins] * dims
+    if len(operands) != dims:
         raise RuntimeError(
-            f"histogramdd: The size of bins must be equal to the innermost dimension of the input, got {len(given)} for {dims}."
+            f"histogramdd: The size of bins must be equal to the innermost dimension of the input, got {len(operands)} for {dims}."
         )
-    hist, edges = _counted("histogramdd", points.reshape(-1, dims), given, range, weight, density)
+    hist, edges = _counted("histogramdd", points.reshape(-1, dims), operands, range, weight, density)
     return histogramdd_result(hist, tuple(edges))
 
 
@@ -139,7 +139,7 @@ def _checked(who: str, input: Any) -> Tensor:
 
 def _counted(who: str, points: Any, bins: list[Any], range: Any, weight: Any, density: bool) -> tuple[Any, list[Any]]:
     """(hist, edges) of points (N, D)."""
-    edges = [one.detach() for one in bins] if isinstance(bins[0], Tensor) else _edges(who, points, bins, range)
+    edges = [tensor.detach() for tensor in bins] if isinstance(bins[0], Tensor) else _edges(who, points, bins, range)
     counts = [edge.numel() - 1 for edge in edges]
     total = prod(counts)
     flat, inside = None, None
@@ -184,7 +184,7 @@ def _edges(who: str, points: Any, bins: list[int], range: Any) -> list[Any]:
                 f"{who}: for a {len(bins)}-dimensional histogram range should have {2 * len(bins)} elements, but got {len(range)}."
             )
         ends = [list(range[2 * dim : 2 * dim + 2]) for dim in _dims(bins)]
-    made = []
+    edges = []
     for dim, (low, high) in enumerate(ends):
         if not -inf < low <= high < inf:
             raise RuntimeError(
@@ -192,8 +192,8 @@ def _edges(who: str, points: Any, bins: list[int], range: Any) -> list[Any]:
             )
         if low == high:
             low, high = low - 0.5, high + 0.5
-        made.append(linspace(low, high, bins[dim] + 1, dtype=points.dtype, device=points.device))
-    return made
+        edges.append(linspace(low, high, bins[dim] + 1, dtype=points.dtype, device=points.device))
+    return edges
 
 
 for _method in (histc, histogram):

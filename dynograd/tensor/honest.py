@@ -85,10 +85,10 @@ _classes: dict[type[Node], type[Node]] = {}
 
 def _make_honest(node: Node) -> None:
     plain = type(node)
-    made = _classes.get(plain)
-    if made is None:
-        made = _classes[plain] = _honest_class(plain)
-    node.__class__ = made
+    result = _classes.get(plain)
+    if result is None:
+        result = _classes[plain] = _honest_class(plain)
+    node.__class__ = result
 
 
 def _honest_class(plain: type[Node]) -> type[Node]:
@@ -164,31 +164,31 @@ def _cleared(rule: Any) -> Callable[..., Any]:
     """The rule of an op that is not elementwise, without what is not finite and does not depend on a gradient that is not 0."""
 
     def run(node: Any, g: Any) -> Any:
-        found = list(rule(node, g))
-        bad = [place for place, part in enumerate(found) if not _finite(part)]
+        result = list(rule(node, g))
+        bad = [place for place, part in enumerate(result) if not _finite(part)]
         if not bad:
-            return found
+            return result
         try:
-            one, other = _asked_again(rule, node, g, _PROBES[0]), _asked_again(rule, node, g, _PROBES[1])
+            left, other = _asked_again(rule, node, g, _PROBES[0]), _asked_again(rule, node, g, _PROBES[1])
             clean = _asked_again(rule, node, g, None)
         except (RuntimeError, ValueError, ArithmeticError):
-            one = other = clean = None  # the rule does not take other numbers
+            left = other = clean = None  # the rule does not take other numbers
         for place in bad:
-            part = found[place]
-            if one is None:
+            part = result[place]
+            if left is None:
                 if _all_zero(g):
-                    found[place] = _run("where", _run("isfinite", part), part, 0.0)
+                    result[place] = _run("where", _run("isfinite", part), part, 0.0)
                 continue
-            first, second = one[place], other[place]
+            first, second = left[place], other[place]
             untouched = _run("logical_and", _run("eq", first, 0), _run("eq", second, 0))
             same = _run("logical_and", _run("eq", first, second), _run("isfinite", clean[place]))
             part = _run(
                 "where", _run("logical_or", _run("isfinite", part), _run("logical_not", same)), part, clean[place]
             )
-            found[place] = _run(
+            result[place] = _run(
                 "where", _run("logical_or", _run("isfinite", part), _run("logical_not", untouched)), part, 0.0
             )
-        return found
+        return result
 
     return run
 
@@ -224,8 +224,8 @@ def _made_up(like: Any, seed: int) -> Array:
     """Numbers between 0.5 and 1.5 that repeat nowhere soon."""
     count = like.size
     ramp = arrays.from_python([((place + seed) * 0.6180339887498949) % 1 + 0.5 for place in range(count)], None)
-    made = arrays.cast(arrays.to_device(ramp, arrays.place_of(like)), dtypes.of_array(like))
-    return made.reshape(like.shape)
+    result = arrays.cast(arrays.to_device(ramp, arrays.place_of(like)), dtypes.of_array(like))
+    return result.reshape(like.shape)
 
 
 def _support(g: Any) -> Any:

@@ -74,8 +74,8 @@ def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:
 
 def _other_write(target: Tensor, value: Tensor, who: str, write: Any) -> Tensor | None:
     """Lets a type that takes over ops take over writes too; None when neither has such a type."""
-    for one in (target, value):
-        handler = getattr(type(one), "__dynograd_write__", None)
+    for operand in (target, value):
+        handler = getattr(type(operand), "__dynograd_write__", None)
         if handler is not None:
             return handler(target, value, who, write)
     return None
@@ -139,9 +139,9 @@ def _keep_old_values(target: Tensor, result: Tensor) -> None:
 
     for name in node.saved_names:
         value = getattr(node, name)
-        made = map_saved(value, kept)
-        if made is not value:
-            setattr(node, name, made)
+        old_values = map_saved(value, kept)
+        if old_values is not value:
+            setattr(node, name, old_values)
 
 
 def _stamp(target: Tensor) -> None:
@@ -215,11 +215,11 @@ def zero_(self: Tensor) -> Tensor:
 _SMALL = 1 << 15
 
 
-def _apart(array: Any, one: Any) -> Array | None:
+def _apart(array: Any, entry: Any) -> Array | None:
     """The array of a tensor without history in other memory than `array`, else None."""
-    if type(one) not in TENSORS or (one._requires_grad and MODES.grad):
+    if type(entry) not in TENSORS or (entry._requires_grad and MODES.grad):
         return None
-    other = one.array
+    other = entry.array
     if type(other) is not ndarray or other is array:
         return None
     shared = (other.base is not None or array.base is not None) and arrays.base_of(other) is arrays.base_of(array)
@@ -301,14 +301,14 @@ def _write_plain(self: Tensor, index: Any, value: Any) -> bool:
         elif not index.ndim:
             index = index.item()
     elif type(index) is tuple and index and type(index[0]) in TENSORS:
-        arrays_there: list[Any] = [_apart(array, one) for one in index]
-        for one in arrays_there:
-            if one is None or one.dtype.num != _INT64 or one.ndim != arrays_there[0].ndim:
+        arrays_there: list[Any] = [_apart(array, entry) for entry in index]
+        for index_array in arrays_there:
+            if index_array is None or index_array.dtype.num != _INT64 or index_array.ndim != arrays_there[0].ndim:
                 return False
-        index = tuple(arrays_there if arrays_there[0].ndim else [one.item() for one in arrays_there])
+        index = tuple(arrays_there if arrays_there[0].ndim else [array.item() for array in arrays_there])
     elif type(index) is not int:
-        for one in index if type(index) is tuple else (index,):
-            if type(one) is not int and not (type(one) is slice and one.step is None):
+        for entry in index if type(index) is tuple else (index,):
+            if type(entry) is not int and not (type(entry) is slice and entry.step is None):
                 return False
     if array.base is not None and 0 in array.strides:
         return False

@@ -55,10 +55,14 @@ def inplace_form(entry: Op, name: str) -> Callable[..., Any]:
     def slow(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if kwargs and named_dim and "axis" in kwargs:
             kwargs["dim"] = kwargs.pop("axis")
-        if type(self) not in TENSORS or any([isinstance(one, Tensor) and type(one) not in TENSORS for one in args]):
+        if type(self) not in TENSORS or any(
+            [isinstance(argument, Tensor) and type(argument) not in TENSORS for argument in args]
+        ):
             # tangents are computed with the old values, which their history must keep
             old = copied(self)
-            return write_result(self, function(old, *[old if one is self else one for one in args], **kwargs), who)
+            return write_result(
+                self, function(old, *[old if argument is self else argument for argument in args], **kwargs), who
+            )
         array = self.array
         if straight is not None and straight(self, (self, *args), kwargs):
             if not is_silent(self):
@@ -67,9 +71,9 @@ def inplace_form(entry: Op, name: str) -> Callable[..., Any]:
         if 0 in array.strides and who not in REPEATED:
             refuse_repeats(who, array)
         if elementwise:
-            for one in args:
-                if type(one) in TENSORS and (one.array.base is not None or array.base is not None):
-                    refuse_overlap(who, array, one.array)
+            for argument in args:
+                if type(argument) in TENSORS and (argument.array.base is not None or array.base is not None):
+                    refuse_overlap(who, array, argument.array)
         return write_result(self, function(self, *args, **kwargs), who)
 
     slow.__name__ = slow.__qualname__ = who
@@ -80,7 +84,7 @@ def inplace_form(entry: Op, name: str) -> Callable[..., Any]:
     @functools.wraps(slow)
     def guarded(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if guards:
-            if any([hasattr(type(one), "__dynograd_settle__") for one in args]):  # it waits: so may the write
+            if any([hasattr(type(argument), "__dynograd_settle__") for argument in args]):  # it waits: so may the write
                 return write_result(self, function(self, *args, **kwargs), who)
             guards[0](self)
         return quick(self, *args, **kwargs)
@@ -130,7 +134,9 @@ def straight_form(face: Op, who: str) -> Callable[..., Any] | None:
     assert op is not None
     names = list(face.signature.parameters)
     places = [names.index(name) for name in op.array_names]
-    extras = {name: one.default for name, one in face.signature.parameters.items() if name not in op.array_names}
+    extras = {
+        name: parameter.default for name, parameter in face.signature.parameters.items() if name not in op.array_names
+    }
     fewest = max(places) + 1
     compares = op.promote == "compare"
     parts: list[Any] = []
@@ -145,45 +151,47 @@ def straight_form(face: Op, who: str) -> Callable[..., Any] | None:
             return False  # operands by name, or arguments that are wrong
         operands: list[Any] = []
         for place in places:
-            one = args[place]
-            if type(one) in TENSORS:
-                if recorded and one._requires_grad:
+            argument = args[place]
+            if type(argument) in TENSORS:
+                if recorded and argument._requires_grad:
                     return False
-                operands.append(one.array)
-            elif type(one) is float or type(one) is int:
-                operands.append(one)
+                operands.append(argument.array)
+            elif type(argument) is float or type(argument) is int:
+                operands.append(argument)
             else:
                 return False
-        given = extras | dict(zip(names, args)) | kwargs
+        arguments = extras | dict(zip(names, args)) | kwargs
         for name, default in extras.items():
-            if name not in op.static_names and given[name] is not default and given[name] != default:
+            if name not in op.static_names and arguments[name] is not default and arguments[name] != default:
                 return False
-        statics = tuple([given[name] for name in op.static_names])
+        statics = tuple([arguments[name] for name in op.static_names])
         if statics and not all([type(value) in (int, float) or value is None for value in statics]):
             return False
-        arrayed = [one for one in operands if type(one) is not int and type(one) is not float]
+        arrayed = [operand for operand in operands if type(operand) is not int and type(operand) is not float]
         if compares:
             if kind.kind != "b" or not arrayed:
                 return False
             kind = arrayed[0].dtype
-        if not arrayed or any([one.dtype is not kind for one in arrayed]) or set(statics) == {None}:
+        if not arrayed or any([array.dtype is not kind for array in arrayed]) or set(statics) == {None}:
             return False
-        for one in arrayed:
-            if one is not target and (one.base is not None or target.base is not None):
-                refuse_overlap(who, target, one)
-        shapes = {one.shape for one in arrayed}
+        for argument in arrayed:
+            if argument is not target and (argument.base is not None or target.base is not None):
+                refuse_overlap(who, target, argument)
+        shapes = {array.shape for array in arrayed}
         if shapes != {target.shape} and broadcast_shapes(op.name, *shapes) != target.shape:
             return False
         if 0 in target.strides and storages.repeats(target):
             return False
         if type(target) is CudaArray:
             return not compares and kind.kind == "f" and _on_gpu(op.name, operands, statics, target)
-        if (kind is not F32 and kind is not F64) or any([type(one) is not ndarray for one in (target, *arrayed)]):
+        if (kind is not F32 and kind is not F64) or any(
+            [type(operand) is not ndarray for operand in (target, *arrayed)]
+        ):
             return False
         if not parts:
             parts.extend(into_of(op, ndarray(0, F32)))
         fast, least, compute = parts
-        operands = [one if type(one) is ndarray else number_array(one, kind) for one in operands]
+        operands = [operand if type(operand) is ndarray else number_array(operand, kind) for operand in operands]
         if fast is not None and (compares or target.size < least):
             return _by_numpy(fast, operands, target)
         return not compares and (
@@ -202,9 +210,9 @@ def _by_numpy(function: Any, operands: list[Any], target: Any) -> bool:
 def _on_gpu(name: str, operands: list[Any], statics: tuple, target: Any) -> bool:
     from dynograd.kernels.elementwise import elementwise_cuda
 
-    for one in operands:
-        if type(one) is not float and type(one) is not int:
-            if type(one) is not CudaArray or one.device_index != target.device_index:
+    for operand in operands:
+        if type(operand) is not float and type(operand) is not int:
+            if type(operand) is not CudaArray or operand.device_index != target.device_index:
                 return False
     return elementwise_cuda.into(name, operands, statics, target)
 

@@ -109,8 +109,8 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
 def _type_named(name: str) -> _TypedMeta | None:
     """The type that `torch.FloatTensor` or `torch.cuda.FloatTensor` names; None for others."""
     parts = name.split(".")
-    found = (vars(cuda) if parts[-2:-1] == ["cuda"] else globals()).get(parts[-1])
-    return found if isinstance(found, _TypedMeta) else None
+    result = (vars(cuda) if parts[-2:-1] == ["cuda"] else globals()).get(parts[-1])
+    return result if isinstance(result, _TypedMeta) else None
 
 
 def numel(input: Tensor) -> int:
@@ -131,8 +131,8 @@ def set_default_tensor_type(t: Any) -> None:
         TypeError: not a type of floating tensors.
         DeviceError: a type of GPU tensors where no GPU can be used.
     """
-    found = _type_named(t) if isinstance(t, str) else t
-    kind, device = getattr(found, "dtype", None), getattr(found, "kind", "cpu")
+    result = _type_named(t) if isinstance(t, str) else t
+    kind, device = getattr(result, "dtype", None), getattr(result, "kind", "cpu")
     if kind is None or not kind.is_floating_point:
         raise TypeError(
             f"set_default_tensor_type: only floating-point types are supported as the default type, got {t!r}. "
@@ -163,7 +163,7 @@ def range(
     """
     if end is None:
         start, end = 0, start
-    start, end, step = (one.item() if hasattr(one, "item") else one for one in (start, end, step))
+    start, end, step = (operand.item() if hasattr(operand, "item") else operand for operand in (start, end, step))
     if step == 0 or (end - start) * step < 0:
         raise ShapeError(
             f"range: upper bound and lower bound inconsistent with step sign: start={start}, end={end}, step={step}. "
@@ -171,6 +171,6 @@ def range(
         )
     kind = out_dtype(dtype, out) or dtypes.get_default_dtype()
     count = int((end - start) // step) + 1
-    made = arange(count, dtype=dtypes.float64, device=out.device if device is None and out is not None else device)
-    made = (start + step * made).to(kind).requires_grad_(requires_grad)
-    return made if out is None else write_out("range", out, made, warn=False)
+    result = arange(count, dtype=dtypes.float64, device=out.device if device is None and out is not None else device)
+    result = (start + step * result).to(kind).requires_grad_(requires_grad)
+    return result if out is None else write_out("range", out, result, warn=False)

@@ -59,9 +59,9 @@ _NUMBERS = frozenset({bool, int, float, complex})
 
 def public_functions() -> dict[str, Any]:
     """Every op's public function by name; a composed face (`add` with alpha) stands before the op it covers."""
-    found = {name: entry.function for name, entry in registry.items() if not name.endswith(".public")}
-    found |= {name[: -len(".public")]: entry.function for name, entry in registry.items() if name.endswith(".public")}
-    return found
+    result = {name: entry.function for name, entry in registry.items() if not name.endswith(".public")}
+    result |= {name[: -len(".public")]: entry.function for name, entry in registry.items() if name.endswith(".public")}
+    return result
 
 
 def install_methods() -> None:

@@ -273,8 +273,8 @@ def binary_cross_entropy_with_logits(
 def kl_div(input: Any, target: Any, reduction: int = 1, *, log_target: bool = False) -> Tensor:
     """`nn.functional.kl_div`, without its warning about the mean."""
     word = reduction_word("kl_div", reduction)
-    found = _ops["kl_div"](input, target, reduction="none" if word == "mean" else word, log_target=log_target)
-    return found.mean() if word == "mean" else found
+    ops = _ops["kl_div"](input, target, reduction="none" if word == "mean" else word, log_target=log_target)
+    return ops.mean() if word == "mean" else ops
 
 
 def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 1) -> Tensor:

@@ -69,8 +69,10 @@ def set_printoptions(
         if profile not in _PROFILES:
             raise ValueError(f"set_printoptions: profile {profile!r} is unknown. Use one of {', '.join(_PROFILES)}.")
         chosen = _PROFILES[profile]
-    given: dict[str, Any] = dict(precision=precision, threshold=threshold, edgeitems=edgeitems, linewidth=linewidth)
-    _options = replace(chosen, **{name: value for name, value in given.items() if value is not None}, sci_mode=sci_mode)
+    options: dict[str, Any] = dict(precision=precision, threshold=threshold, edgeitems=edgeitems, linewidth=linewidth)
+    _options = replace(
+        chosen, **{name: value for name, value in options.items() if value is not None}, sci_mode=sci_mode
+    )
 
 
 def get_printoptions() -> dict[str, Any]:
@@ -149,7 +151,9 @@ def format_tensor(
         "requires_grad": "True" if requires_grad else None,
         "tangent": tangent,
     }
-    return with_suffixes(prefix + contents, {name: one for name, one in suffixes.items() if one is not None}, indent)
+    return with_suffixes(
+        prefix + contents, {name: suffix for name, suffix in suffixes.items() if suffix is not None}, indent
+    )
 
 
 def with_suffixes(text: str, suffixes: dict[str, Any], indent: int, new_line: bool = False) -> str:

@@ -31,12 +31,12 @@ def result_type(*operands: Any, **named: Any) -> dtypes.dtype:
     >>> dynograd.result_type(tensor([1, 2]), 1.5), dynograd.result_type(tensor([1.0]), tensor(2, dtype=dynograd.float64))
     (dynograd.float32, dynograd.float32)
     """
-    given = (*operands, *named.values())
-    if len(given) != 2 or named.keys() - {"tensor", "tensor1", "tensor2", "other", "scalar", "scalar1", "scalar2"}:
+    arguments = (*operands, *named.values())
+    if len(arguments) != 2 or named.keys() - {"tensor", "tensor1", "tensor2", "other", "scalar", "scalar1", "scalar2"}:
         raise TypeError(
             f"result_type() takes two tensors or numbers (tensor, other), got {len(operands)} by place and {sorted(named)} by name."
         )
-    return dtypes.result_dtype(*[getattr(one, "array", one) for one in given])
+    return dtypes.result_dtype(*[getattr(operand, "array", operand) for operand in arguments])
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
@@ -81,10 +81,10 @@ def is_distributed(input: Tensor) -> bool:
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether both are the same elements of one memory, in one order."""
-    one, two = self.array, tensor.array
-    if one.shape != two.shape or one.strides != two.strides or one.dtype != two.dtype:
+    first, second = self.array, tensor.array
+    if first.shape != second.shape or first.strides != second.strides or first.dtype != second.dtype:
         return False
-    return arrays.base_of(one) is arrays.base_of(two) and arrays.address_of(one) == arrays.address_of(two)
+    return arrays.base_of(first) is arrays.base_of(second) and arrays.address_of(first) == arrays.address_of(second)
 
 
 def get_device(input: Tensor) -> int:
@@ -127,19 +127,19 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
         raise TypeError(
             f"as_subclass: expected a subclass of Tensor, got {cls!r}. Derive it: class Mine(dynograd.Tensor)."
         )
-    made = object.__new__(cls)
+    result = object.__new__(cls)
     seen: Any = self.view_as(self) if self._requires_grad else wrap(self.array)
-    made.array, made.node, made._requires_grad, made._grad = seen.array, seen.node, seen._requires_grad, None
-    set_meta(made, seen._meta)
-    return made
+    result.array, result.node, result._requires_grad, result._grad = seen.array, seen.node, seen._requires_grad, None
+    set_meta(result, seen._meta)
+    return result
 
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
     """Writes `callable(a, b, c)` of each three elements of this tensor, `x` and `y` (slow: Python for each element)."""
     same: list[Any] = [self, x.expand_as(self), y.expand_as(self)]
-    numbers = [one.reshape(-1).tolist() for one in same]
-    made = [callable(a, b, c) for a, b, c in zip(*numbers)]
-    values = wrap(arrays.to_device(arrays.from_python(made, self.dtype), arrays.place_of(self.array)))
+    numbers = [array.reshape(-1).tolist() for array in same]
+    numbers_out = [callable(a, b, c) for a, b, c in zip(*numbers)]
+    values = wrap(arrays.to_device(arrays.from_python(numbers_out, self.dtype), arrays.place_of(self.array)))
     return self.copy_(values.reshape(self.shape))
 
 

@@ -65,10 +65,10 @@ def _floating(who: str, dtype: Any) -> dtypes.dtype:
 def _made(array: Any, requires_grad: bool, out: Any = None, who: str = "") -> Tensor:
     if out is not None:
         return write_out(who, out, wrap(array), warn=False)
-    made = wrap(array)
+    tensor = wrap(array)
     if requires_grad:
-        made.requires_grad = True
-    return made
+        tensor.requires_grad = True
+    return tensor
 
 
 def _shape(who: str, size: Any) -> tuple[int, ...]:
@@ -78,10 +78,10 @@ def _shape(who: str, size: Any) -> tuple[int, ...]:
 def _few(name: str, generator: Generator | None, *numbers: float) -> Callable[..., Any]:
     """What makes few numbers: `make(size, dtype)`."""
     if generator is None:
-        found = _makers.get((name, numbers))
-        if found is None:
-            found = _makers[name, numbers] = _maker(name, default_generator.key, numbers)
-        return found
+        maker = _makers.get((name, numbers))
+        if maker is None:
+            maker = _makers[name, numbers] = _maker(name, default_generator.key, numbers)
+        return maker
     return _maker(name, generator.key, numbers)
 
 
@@ -113,9 +113,9 @@ def rand(
     if size is not None:
         sizes = sizes_by_name("rand", sizes, size)
     if out is None:
-        made = at_once(_few("uniform", generator, 0.0, 1.0), sizes, dtype, device, requires_grad)
-        if made is not None:
-            return made
+        result = at_once(_few("uniform", generator, 0.0, 1.0), sizes, dtype, device, requires_grad)
+        if result is not None:
+            return result
     return _made(
         _uniform(
             _shape("rand", sizes),
@@ -169,9 +169,9 @@ def randn(
     if size is not None:
         sizes = sizes_by_name("randn", sizes, size)
     if out is None:
-        made = at_once(_few("normal", generator, 1.0, 0.0), sizes, dtype, device, requires_grad)
-        if made is not None:
-            return made
+        result = at_once(_few("normal", generator, 1.0, 0.0), sizes, dtype, device, requires_grad)
+        if result is not None:
+            return result
     return _made(
         _normal(
             _shape("randn", sizes),
@@ -208,13 +208,13 @@ def rand_like(
     pin_memory: bool = False,
 ) -> Tensor:
     """`rand` in the shape and dtype of `input`."""
-    made = (
+    result = (
         None
         if memory_format is not None
         else at_once_like(_few("uniform", generator, 0.0, 1.0), input, dtype, device, requires_grad)
     )
-    if made is not None:
-        return made
+    if result is not None:
+        return result
     kind = _floating("rand_like", input.dtype if dtype is None else dtype)
     place = _place("rand_like", input.device if device is None else device)
     return _made(
@@ -236,13 +236,13 @@ def randn_like(
     pin_memory: bool = False,
 ) -> Tensor:
     """`randn` in the shape and dtype of `input`."""
-    made = (
+    result = (
         None
         if memory_format is not None
         else at_once_like(_few("normal", generator, 1.0, 0.0), input, dtype, device, requires_grad)
     )
-    if made is not None:
-        return made
+    if result is not None:
+        return result
     kind = _floating("randn_like", input.dtype if dtype is None else dtype)
     place = _place("randn_like", input.device if device is None else device)
     return _made(
@@ -360,9 +360,9 @@ def randperm(
     place = _place("randperm", _near(device, out))
     if n < 0:
         raise ShapeError(f"randperm: n must be non-negative, got {n}.")
-    made = kernel("random", "permutation", place)(*draw("permutation", n, generator), n)
+    result = kernel("random", "permutation", place)(*draw("permutation", n, generator), n)
     return _made(
-        arrays.cast(made, dtypes.as_dtype(out_dtype(dtype, out) or dtypes.int64)), requires_grad, out, "randperm"
+        arrays.cast(result, dtypes.as_dtype(out_dtype(dtype, out) or dtypes.int64)), requires_grad, out, "randperm"
     )
 
 
@@ -385,17 +385,17 @@ def normal(
     Raises:
         RuntimeError: a negative std.
     """
-    for name, one in (("mean", mean), ("std", std)):
-        if not isinstance(one, Tensor):
-            check_number("normal", name, one)
-    tensors = [one for one in (mean, std) if isinstance(one, Tensor)]
+    for name, value in (("mean", mean), ("std", std)):
+        if not isinstance(value, Tensor):
+            check_number("normal", name, value)
+    tensors = [operand for operand in (mean, std) if isinstance(operand, Tensor)]
     lowest = (std.array.min() if std.array.size else 0) if isinstance(std, Tensor) else std
     if lowest < 0:
         raise RuntimeError(f"normal: normal expects std >= 0.0, but found std {float(lowest)}.")
     if tensors:
         from dynograd.base.shapes import broadcast_shapes
 
-        shape = broadcast_shapes("normal", *[one.array.shape for one in tensors])
+        shape = broadcast_shapes("normal", *[tensor.array.shape for tensor in tensors])
         device = tensors[0].device if device is None else device
         kind = _floating("normal", out_dtype(dtype, out) or tensors[0].dtype)
     else:
@@ -403,7 +403,7 @@ def normal(
             raise TypeError("normal: size is needed when mean and std are numbers, e.g. normal(0.0, 1.0, (2, 3)).")
         shape = _shape("normal", (size,))
         kind = _floating("normal", out_dtype(dtype, out))
-    centre, spread = (one.array if isinstance(one, Tensor) else one for one in (mean, std))
+    centre, spread = (operand.array if isinstance(operand, Tensor) else operand for operand in (mean, std))
     return _made(
         _normal(shape, kind, centre, spread, generator, _place("normal", _near(device, out))),
         requires_grad,
@@ -429,8 +429,8 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
     elif not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli: expected 0 <= p <= 1, got {p}.")
     where = draw("bernoulli", array.size, generator)
-    made = kernel("random", "bernoulli", input.device)(*where, array if p is None else p, array.shape, array.dtype)
-    return _made(made, False, out, "bernoulli")
+    result = kernel("random", "bernoulli", input.device)(*where, array if p is None else p, array.shape, array.dtype)
+    return _made(result, False, out, "bernoulli")
 
 
 @drawn
@@ -473,8 +473,10 @@ def multinomial(
             f"multinomial: cannot sample n_sample > prob_dist.size(-1) samples without replacement: {num_samples} > {rows.shape[1]}."
         )
     count = rows.shape[0] * (num_samples if replacement else rows.shape[1])
-    made = kernel("random", "multinomial", rows)(*draw("multinomial", count, generator), rows, num_samples, replacement)
-    return _made(made.reshape(-1) if array.ndim == 1 else made, False, out, "multinomial")
+    result = kernel("random", "multinomial", rows)(
+        *draw("multinomial", count, generator), rows, num_samples, replacement
+    )
+    return _made(result.reshape(-1) if array.ndim == 1 else result, False, out, "multinomial")
 
 
 # --- filling in place ------------------------------------------------------------------------------------------------------

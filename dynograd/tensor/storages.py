@@ -172,13 +172,15 @@ def _move(tensor: Tensor, memory: Any, nbytes: int, into: Any = None) -> Array:
     """New memory that begins with the old values, under the tensor and what is known to share its memory."""
     before_rebinding(tensor)
     start, owner = arrays.address_of(memory), arrays.base_of(tensor.array)
-    made = storages.renewed(memory, nbytes) if into is None else into
-    for one in {id(each): each for each in (*_sharing(tensor), tensor)}.values():
-        array = one.array
+    result = storages.renewed(memory, nbytes) if into is None else into
+    for sharing in {id(each): each for each in (*_sharing(tensor), tensor)}.values():
+        array = sharing.array
         if array.size and arrays.base_of(array) is owner:
             stamp(array)
-            one.array = storages.placed(made, array.dtype, array.shape, array.strides, arrays.address_of(array) - start)
-    return made
+            sharing.array = storages.placed(
+                result, array.dtype, array.shape, array.strides, arrays.address_of(array) - start
+            )
+    return result
 
 
 # --- storages ----------------------------------------------------------------------------------------------------------------
@@ -207,10 +209,10 @@ class UntypedStorage:
 
     @classmethod
     def _over(cls, memory: Any, tensor: Any = None) -> UntypedStorage:
-        made = object.__new__(cls)
-        made._memory = memory
-        made._of = None if tensor is None else weakref.ref(tensor)
-        return made
+        result = object.__new__(cls)
+        result._memory = memory
+        result._of = None if tensor is None else weakref.ref(tensor)
+        return result
 
     def __deepcopy__(self, memo: dict) -> UntypedStorage:
         if id(self) not in memo:
@@ -320,29 +322,31 @@ class UntypedStorage:
         """
         check_sizes("resize_", (size,))
         tensor = None if self._of is None else self._of()
-        for one in [] if tensor is None else {id(each): each for each in (*_sharing(tensor), tensor)}.values():
-            needed = _needed(one.array.shape, one.array.strides, one.array.dtype.itemsize, _offset(one.array))
-            if one.array.size and needed > size:
+        for sharing in [] if tensor is None else {id(each): each for each in (*_sharing(tensor), tensor)}.values():
+            needed = _needed(
+                sharing.array.shape, sharing.array.strides, sharing.array.dtype.itemsize, _offset(sharing.array)
+            )
+            if sharing.array.size and needed > size:
                 raise ShapeError(
-                    f"resize_: a tensor of shape {tuple(one.array.shape)} needs {needed} bytes of this storage, got {size}. "
+                    f"resize_: a tensor of shape {tuple(sharing.array.shape)} needs {needed} bytes of this storage, got {size}. "
                     f"Resize the tensor first: x.resize_(0), or x.data = empty(0)."
                 )
-        made = storages.renewed(self._memory, size)
+        result = storages.renewed(self._memory, size)
         if tensor is not None:
-            _move(tensor, self._memory, size, made)
+            _move(tensor, self._memory, size, result)
             if not tensor.array.size:
-                tensor.array = storages.placed(made, tensor.array.dtype, tensor.array.shape, tensor.array.strides, 0)
-        self._memory = made
+                tensor.array = storages.placed(result, tensor.array.dtype, tensor.array.shape, tensor.array.strides, 0)
+        self._memory = result
         return self
 
     def share_memory_(self) -> UntypedStorage:
         """Moves the bytes, and the tensors on them, into memory that forked processes share."""
         if not self.is_shared():
-            made = storages.shared_bytes(self._memory)
+            shared_bytes = storages.shared_bytes(self._memory)
             tensor = None if self._of is None else self._of()
             if tensor is not None:
-                _move(tensor, self._memory, made.nbytes, made)
-            self._memory = made
+                _move(tensor, self._memory, shared_bytes.nbytes, shared_bytes)
+            self._memory = shared_bytes
         return self
 
     def cpu(self) -> UntypedStorage:
@@ -534,20 +538,20 @@ def map_(self: Tensor, other: Tensor, callable: Any) -> Tensor:
 
 
 def _elementwise(who: str, self: Tensor, function: Any, *others: Tensor) -> Tensor:
-    for one in (self, *others):
-        if one.is_cuda:
+    for operand in (self, *others):
+        if operand.is_cuda:
             raise TypeError(
-                f"{who}: only implemented on CPU tensors, got one on {one.device}. Use x.cpu(), and ops instead."
+                f"{who}: only implemented on CPU tensors, got one on {operand.device}. Use x.cpu(), and ops instead."
             )
-        if one._requires_grad:
+        if operand._requires_grad:
             raise GradientError(
                 f"{who}: Can't call {who}() on Variable that requires grad. Use var.detach().{who}(), or ops, which are recorded."
             )
     shape = self.array.shape
     operands = [self.array.reshape(-1).tolist()]
-    operands += [arrays.broadcast_to(one.array, shape).reshape(-1).tolist() for one in others]
-    made = [function(*values) for values in zip(*operands)]
-    return self.copy_(wrap(arrays.from_python(made, self.dtype).reshape(shape)))
+    operands += [arrays.broadcast_to(tensor.array, shape).reshape(-1).tolist() for tensor in others]
+    numbers_out = [function(*values) for values in zip(*operands)]
+    return self.copy_(wrap(arrays.from_python(numbers_out, self.dtype).reshape(shape)))
 
 
 def _base(self: Tensor) -> Tensor | None:

@@ -95,7 +95,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
     def __new__(cls, *data: Any, device: Any = None, dtype: Any = None) -> Any:
         if cls is not Tensor and data and isinstance(data[0], Tensor):
             return _init(object.__new__(cls), data[0].array)
-        made = object.__new__(cls)
+        result = object.__new__(cls)
         kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
         place = arrays.check_device("Tensor", device)
         if not data:
@@ -110,7 +110,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
                 array = arrays.to_device(arrays.from_python(value, kind), place)
         else:
             array = arrays.zeros(tuple(size.__index__() for size in data), kind, place)
-        return _init(made, array)
+        return _init(result, array)
 
     def __init__(self, *data: Any, device: Any = None, dtype: Any = None) -> None:
         pass
@@ -330,12 +330,12 @@ class Tensor(InstalledMethods, metaclass=TensorType):
     @property
     def data(self) -> Tensor:
         """The same memory without history; writes to it are not watched."""
-        made = object.__new__(Tensor)
-        made.array = self.array
-        made.node = made._grad = None
-        made._requires_grad = False
-        made._meta = SILENT
-        return made
+        result = object.__new__(Tensor)
+        result.array = self.array
+        result.node = result._grad = None
+        result._requires_grad = False
+        result._meta = SILENT
+        return result
 
     @data.setter
     def data(self, value: Tensor) -> None:
@@ -409,8 +409,8 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         def keep(g: Any, create_graph: bool) -> Any:
             tensor = me()
             if tensor is not None:
-                given = g if isinstance(g, Tensor) else wrap(arrays.copy(arrays.as_result(g)))
-                tensor._grad = given if tensor._grad is None else tensor._grad + given
+                operands = g if isinstance(g, Tensor) else wrap(arrays.copy(arrays.as_result(g)))
+                tensor._grad = operands if tensor._grad is None else tensor._grad + operands
             return g
 
         self.meta().retained = RemovableHandle(node_hooks(self.node).last, keep)
@@ -452,21 +452,21 @@ class Tensor(InstalledMethods, metaclass=TensorType):
 
     def adds_directly(self, part: Any) -> bool:
         """Adds a part of the gradient to `.grad` at once, if there is one and no hook waits for the sum; whether it did."""
-        held = self._grad
+        grad = self._grad
         meta = self._meta
         if (
-            held is None
-            or held._requires_grad
+            grad is None
+            or grad._requires_grad
             or not self._requires_grad
             or (type(meta) is Meta and (meta.hooks or meta.after_accumulate))
         ):
             return False
-        if type(part) not in arrays.array_types or (type(held) is not Tensor and held.is_sparse):
+        if type(part) not in arrays.array_types or (type(grad) is not Tensor and grad.is_sparse):
             return False
-        if held.array.shape != part.shape:
+        if grad.array.shape != part.shape:
             return False
         with _adding:
-            _ADD_INTO[type(held.array)](held.array, part)
+            _ADD_INTO[type(grad.array)](grad.array, part)
         return True
 
     def accumulate_grad(self, g: Any) -> None:
@@ -474,26 +474,26 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         meta = self._meta
         if type(meta) is Meta and meta.hooks is not None:
             g = self.run_hooks(g)
-        held = self._grad
+        grad = self._grad
         if g is None or not self._requires_grad:  # a hook took it away, or the leaf was frozen after the forward
             pass
-        elif held is not None and held.shape != g.shape:
+        elif grad is not None and grad.shape != g.shape:
             raise GradientError(
-                f"backward: this leaf has a .grad of shape {tuple(held.shape)}, to which a gradient of shape {tuple(g.shape)} "
+                f"backward: this leaf has a .grad of shape {tuple(grad.shape)}, to which a gradient of shape {tuple(g.shape)} "
                 f"cannot be added: its .data was given another shape since. Set .grad to None first."
             )
         elif isinstance(g, Tensor):
-            self._grad = g if held is None else held + g
-        elif held is None:
+            self._grad = g if grad is None else grad + g
+        elif grad is None:
             if not is_private(g):
                 large = type(g) is arrays.ndarray and g.nbytes >= _LARGE  # may be a transpose
                 g = kernel("copies", "copied", g)(g) if large else arrays.copy(g)
             self._grad = wrap(g)
-        elif held._requires_grad or held.is_sparse:
-            self._grad = held + wrap(arrays.as_result(g))
+        elif grad._requires_grad or grad.is_sparse:
+            self._grad = grad + wrap(arrays.as_result(g))
         else:
             with _adding:
-                kernel("gradients", "add_into", held.array)(held.array, g)
+                kernel("gradients", "add_into", grad.array)(grad.array, g)
         if type(meta) is Meta and meta.after_accumulate:
             for after in list(meta.after_accumulate.values()):
                 returned = after(self)
@@ -511,14 +511,14 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             for out, seed in zip(outputs, seeds, strict=True)
             if out._requires_grad
         ]
-        found = run_backward(
+        result = run_backward(
             roots,
             retain_graph=create_graph,
             create_graph=create_graph,
             targets=[x if x.node is None else x.node for x in inputs],
         )
-        assert found is not None
-        return [g if g is None or isinstance(g, Tensor) else wrap(arrays.as_result(g)) for g in found]
+        assert result is not None
+        return [g if g is None or isinstance(g, Tensor) else wrap(arrays.as_result(g)) for g in result]
 
     # --- values ---------------------------------------------------------------------------------------------------------
 
@@ -550,14 +550,14 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         return arrays.to_numpy(self.array)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> ndarray:
-        found = self.numpy()
-        if dtype is not None and found.dtype != dtype:
+        result = self.numpy()
+        if dtype is not None and result.dtype != dtype:
             if copy is False:
                 raise ValueError(
                     f"__array__: {self.dtype} cannot become {dtype} without a copy. Ask for copy=None, or convert before."
                 )
-            return found.astype(dtype)
-        return arrays.copy(found) if copy else found
+            return result.astype(dtype)
+        return arrays.copy(result) if copy else result
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
         return wrap(arrays.as_result(array))
@@ -671,13 +671,13 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         if id(self) in memo:
             return memo[id(self)]
         array = arrays.copy(self.array) if self.is_meta else storages.copied_memory(self.array, memo)
-        made = _rebuild(type(self), array, self._requires_grad, {})
-        memo[id(self)] = made
-        made._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
+        result = _rebuild(type(self), array, self._requires_grad, {})
+        memo[id(self)] = result
+        result._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
         attributes = _attributes(self)
         if attributes:
-            _set_attributes(made, copy.deepcopy(attributes, memo))
-        return made
+            _set_attributes(result, copy.deepcopy(attributes, memo))
+        return result
 
     def __reduce_ex__(self, protocol: Any) -> tuple:
         place = str(self.device) if self.is_cuda else None
@@ -718,20 +718,20 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             arrays.record_stream(self.array, s)
 
 
-def _init(made: Any, array: Any) -> Tensor:
-    made.array = array
-    made.node = made._grad = made._meta = None
-    made._requires_grad = False
-    return made
+def _init(result: Any, array: Any) -> Tensor:
+    result.array = array
+    result.node = result._grad = result._meta = None
+    result._requires_grad = False
+    return result
 
 
 def wrap(array: Any) -> Tensor:
     """A tensor around `array`, sharing its memory."""
-    made = object.__new__(Tensor)
-    made.array = array
-    made.node = made._grad = made._meta = None
-    made._requires_grad = False
-    return made
+    result = object.__new__(Tensor)
+    result.array = array
+    result.node = result._grad = result._meta = None
+    result._requires_grad = False
+    return result
 
 
 def is_tensor(obj: Any) -> bool:
@@ -742,11 +742,11 @@ def is_tensor(obj: Any) -> bool:
 def _rebuild(cls: Any, array: Any, requires_grad: bool, attributes: dict, place: str | None = None) -> Any:
     if place is not None:
         array = arrays.to_device(array, arrays.check_device("unpickle", place))
-    made = _init(object.__new__(cls), array)
-    made._requires_grad = requires_grad
+    result = _init(object.__new__(cls), array)
+    result._requires_grad = requires_grad
     if attributes:
-        _set_attributes(made, attributes)
-    return made
+        _set_attributes(result, attributes)
+    return result
 
 
 def _real_part(value: complex, kind: str) -> float:
@@ -789,11 +789,11 @@ def _tensor_hook(hook: Any) -> Callable[..., Any]:
     def run(g: Any, create_graph: bool) -> Any:
         if isinstance(g, Partial):
             return g
-        given = g if isinstance(g, Tensor) else wrap(arrays.as_result(g))
-        new = hook(given)
+        tensor = g if isinstance(g, Tensor) else wrap(arrays.as_result(g))
+        new = hook(tensor)
         if new is None:
             return g
-        check_replacement("hook", hook, given, new)
+        check_replacement("hook", hook, tensor, new)
         return new if isinstance(g, Tensor) else new.array
 
     return run

@@ -44,10 +44,10 @@ def broadcast_shapes(*shapes_: Any) -> shapes.Size:
     >>> dynograd.broadcast_shapes((2, 1), (3,), ())
     dynograd.Size([2, 3])
     """
-    given = [shapes.as_shape("broadcast_shapes", (one,)) for one in shapes_]
-    for one in given:
-        shapes.check_sizes("broadcast_shapes", one)
-    return shapes.Size(shapes.broadcast_shapes("broadcast_shapes", *given))
+    operands = [shapes.as_shape("broadcast_shapes", (shape,)) for shape in shapes_]
+    for shape in operands:
+        shapes.check_sizes("broadcast_shapes", shape)
+    return shapes.Size(shapes.broadcast_shapes("broadcast_shapes", *operands))
 
 
 def inplace_functions() -> dict[str, Any]:
@@ -102,8 +102,8 @@ def frobenius_norm(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: 
     >>> dynograd.frobenius_norm(tensor([[3.0, 4.0]]))
     tensor(5.)
     """
-    made = public_functions()["linalg_vector_norm"](input, 2, dim if dim != () else None, keepdim)
-    return made if out is None else write_out("frobenius_norm", out, made)
+    result = public_functions()["linalg_vector_norm"](input, 2, dim if dim != () else None, keepdim)
+    return result if out is None else write_out("frobenius_norm", out, result)
 
 
 def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False, *, out: Any = None) -> Tensor:
@@ -112,8 +112,8 @@ def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False, *, o
     >>> dynograd.nuclear_norm(tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor(7.)
     """
-    made = public_functions()["linalg_matrix_norm"](input, "nuc", dim, keepdim)
-    return made if out is None else write_out("nuclear_norm", out, made)
+    result = public_functions()["linalg_matrix_norm"](input, "nuc", dim, keepdim)
+    return result if out is None else write_out("nuclear_norm", out, result)
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
@@ -127,7 +127,7 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     if dim == -1:
         return public_functions()["linalg_vector_norm"](v, pow)
     kept = shapes.normalize_dim("norm_except_dim", dim, rank)
-    return public_functions()["linalg_vector_norm"](v, pow, tuple([one for one in range(rank) if one != kept]), True)
+    return public_functions()["linalg_vector_norm"](v, pow, tuple([dim for dim in range(rank) if dim != kept]), True)
 
 
 def cond(pred: Any, true_fn: Any, false_fn: Any, operands: tuple | list = ()) -> Any:
@@ -147,8 +147,8 @@ def while_loop(cond_fn: Any, body_fn: Any, carried_inputs: tuple | list) -> tupl
     """
     carried = tuple(carried_inputs)
     while bool(cond_fn(*carried)):
-        made = body_fn(*carried)
-        carried = tuple(made) if isinstance(made, (tuple, list)) else (made,)
+        result = body_fn(*carried)
+        carried = tuple(result) if isinstance(result, (tuple, list)) else (result,)
     return carried
 
 

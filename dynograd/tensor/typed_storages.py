@@ -27,8 +27,8 @@ __all__ = [*_NAMES, "STORAGES"]
 class _OfOneDtype(type):
     dtype: dtypes.dtype
 
-    def __instancecheck__(cls, one: Any) -> bool:
-        return isinstance(one, TypedStorage) and one.dtype is cls.dtype
+    def __instancecheck__(cls, candidate: Any) -> bool:
+        return isinstance(candidate, TypedStorage) and candidate.dtype is cls.dtype
 
     def __call__(cls, *size: Any, wrap_storage: Any = None, device: Any = None) -> TypedStorage:
         return TypedStorage(*size, wrap_storage=wrap_storage, dtype=cls.dtype, device=device)

@@ -87,10 +87,10 @@ def _options(who: str, options: dict[str, Any]) -> tuple[Any, Any, bool]:
 
 
 def _finished(array: Any, kind: Any, place: Any, wants: bool) -> Tensor:
-    made = wrap(arrays.to_device(arrays.cast(array, kind), place))
+    tensor = wrap(arrays.to_device(arrays.cast(array, kind), place))
     if wants:
-        made.requires_grad = True
-    return made
+        tensor.requires_grad = True
+    return tensor
 
 
 def fftfreq(n: int, d: float = 1.0, *, out: Any = None, **options: Any) -> Tensor:
@@ -99,8 +99,8 @@ def fftfreq(n: int, d: float = 1.0, *, out: Any = None, **options: Any) -> Tenso
     >>> dynograd.fft.fftfreq(5)
     tensor([ 0.0000,  0.2000,  0.4000, -0.4000, -0.2000])
     """
-    made = _finished(kernel("ffts", "frequencies", 0)(n, d, False), *_options("fftfreq", options))
-    return made if out is None else write_out("fftfreq", out, made)
+    result = _finished(kernel("ffts", "frequencies", 0)(n, d, False), *_options("fftfreq", options))
+    return result if out is None else write_out("fftfreq", out, result)
 
 
 def rfftfreq(n: int, d: float = 1.0, *, out: Any = None, **options: Any) -> Tensor:
@@ -109,5 +109,5 @@ def rfftfreq(n: int, d: float = 1.0, *, out: Any = None, **options: Any) -> Tens
     >>> dynograd.fft.rfftfreq(5)
     tensor([0.0000, 0.2000, 0.4000])
     """
-    made = _finished(kernel("ffts", "frequencies", 0)(n, d, True), *_options("rfftfreq", options))
-    return made if out is None else write_out("rfftfreq", out, made)
+    result = _finished(kernel("ffts", "frequencies", 0)(n, d, True), *_options("rfftfreq", options))
+    return result if out is None else write_out("rfftfreq", out, result)

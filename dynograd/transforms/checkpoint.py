@@ -212,9 +212,9 @@ class _Argument:
     def tensor(self) -> Tensor:
         if self.leaf is not None:
             return self.leaf
-        made = wrap(self.array if self.packed is None else self.packed.array())
-        made._requires_grad = self.requires_grad
-        return made
+        tensor = wrap(self.array if self.packed is None else self.packed.array())
+        tensor._requires_grad = self.requires_grad
+        return tensor
 
 
 class _Part:
@@ -241,21 +241,21 @@ class _Part:
         return wrap(self.found.pop(number))
 
     def compute_again(self) -> None:
-        found: dict[int, Any] = {}
+        by_key: dict[int, Any] = {}
         count = 0
 
         def keep(tensor: Tensor) -> int:
             nonlocal count
             number, count = count, count + 1
             if number < len(self.outlines):
-                found[number] = tensor.array
+                by_key[number] = tensor.array
                 self._compare(number, tensor)
             if self.early_stop and count == len(self.outlines):
                 raise _Enough
             return number
 
         try:
-            with saved_tensors_hooks(keep, lambda number: wrap(found[number])), enable_grad():
+            with saved_tensors_hooks(keep, lambda number: wrap(by_key[number])), enable_grad():
                 self.run()
         except _Enough:
             pass
@@ -265,7 +265,7 @@ class _Part:
                 f"saved during forward: {len(self.outlines)}. Number of tensors saved during recomputation: {count}. The function must "
                 f"do the same both times."
             )
-        self.found = found
+        self.found = by_key
 
     def _compare(self, number: int, tensor: Tensor) -> None:
         shape, kind = self.outlines[number]
@@ -287,18 +287,22 @@ def _without_reentry(
     with_random: bool,
 ) -> Any:
     here, later = context_fn()
-    if not MODES.grad or any(isinstance(one, Tensor) and type(one) not in TENSORS for one in (*args, *kwargs.values())):
+    if not MODES.grad or any(
+        isinstance(argument, Tensor) and type(argument) not in TENSORS for argument in (*args, *kwargs.values())
+    ):
         with here:
             return function(*args, **kwargs)
     surroundings = _Surroundings(with_random)
-    kept = [_Argument(one) if isinstance(one, Tensor) else one for one in args]
-    kept_by_name = {name: _Argument(one) if isinstance(one, Tensor) else one for name, one in kwargs.items()}
+    kept = [_Argument(argument) if isinstance(argument, Tensor) else argument for argument in args]
+    kept_by_name = {name: _Argument(value) if isinstance(value, Tensor) else value for name, value in kwargs.items()}
 
     def again() -> None:
-        given = [one.tensor() if type(one) is _Argument else one for one in kept]
-        named = {name: one.tensor() if type(one) is _Argument else one for name, one in kept_by_name.items()}
+        operands = [tensor.tensor() if type(tensor) is _Argument else tensor for tensor in kept]
+        named = {
+            name: tensor.tensor() if type(tensor) is _Argument else tensor for name, tensor in kept_by_name.items()
+        }
         with surroundings.again(), later:
-            function(*given, **named)
+            function(*operands, **named)
 
     part = _Part(again, determinism_check == "default", early_stop)
     with saved_tensors_hooks(part.pack, part.unpack), here:
@@ -314,14 +318,14 @@ def detach_variable(inputs: tuple) -> tuple:
     >>> dynograd.utils.checkpoint.detach_variable((tensor(1.0, requires_grad=True) * 2, 3))
     (tensor(2., requires_grad=True), 3)
     """
-    made = []
-    for one in inputs:
-        if isinstance(one, Tensor):
-            alone = one.detach()
-            alone._requires_grad = one._requires_grad
-            one = alone
-        made.append(one)
-    return tuple(made)
+    results = []
+    for tensor in inputs:
+        if isinstance(tensor, Tensor):
+            alone = tensor.detach()
+            alone._requires_grad = tensor._requires_grad
+            tensor = alone
+        results.append(tensor)
+    return tuple(results)
 
 
 class CheckpointFunction(Function):
@@ -329,12 +333,12 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
-        if MODES.grad == 0 and not any(isinstance(one, Tensor) and one._requires_grad for one in args):
+        if MODES.grad == 0 and not any(isinstance(argument, Tensor) and argument._requires_grad for argument in args):
             warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=user_level())
         ctx.run_function = run_function
         ctx.surroundings = _Surroundings(preserve_rng_state)
-        ctx.others = [None if isinstance(one, Tensor) else one for one in args]
-        ctx.places = [place for place, one in enumerate(args) if isinstance(one, Tensor)]
+        ctx.others = [None if isinstance(argument, Tensor) else argument for argument in args]
+        ctx.places = [place for place, argument in enumerate(args) if isinstance(argument, Tensor)]
         ctx.save_for_backward(*[args[place] for place in ctx.places])
         return run_function(*args)
 
@@ -346,17 +350,19 @@ class CheckpointFunction(Function):
                 ".backward(). To resolve this error, you can either set use_reentrant=False, or call .backward() without passing the "
                 "`inputs` argument."
             )
-        given = list(ctx.others)
+        operands = list(ctx.others)
         for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
-            given[place] = tensor
-        inner = detach_variable(tuple(given))
+            operands[place] = tensor
+        inner = detach_variable(tuple(operands))
         with ctx.surroundings.again(), enable_grad():
             outputs = ctx.run_function(*inner)
         listed = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
         pairs = [
-            (one, g) for one, g in zip(listed, grads, strict=True) if isinstance(one, Tensor) and one._requires_grad
+            (tensor, g)
+            for tensor, g in zip(listed, grads, strict=True)
+            if isinstance(tensor, Tensor) and tensor._requires_grad
         ]
         if not pairs:
             raise RuntimeError("checkpoint: none of output has requires_grad=True, this checkpoint() is not necessary.")
-        backward([one for one, _ in pairs], [g for _, g in pairs])
-        return (None, None, *[one.grad if isinstance(one, Tensor) else None for one in inner])
+        backward([tensor for tensor, _ in pairs], [g for _, g in pairs])
+        return (None, None, *[tensor.grad if isinstance(tensor, Tensor) else None for tensor in inner])

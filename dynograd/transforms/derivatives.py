@@ -52,13 +52,13 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     record = _Recorded("vjp", func, primals, tuple(range(len(primals))), {}, has_aux)
 
     def pull(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
-        given = cotangents[0] if len(cotangents) == 1 else cotangents
-        if not same_structure(given, record.output):
+        operands = cotangents[0] if len(cotangents) == 1 else cotangents
+        if not same_structure(operands, record.output):
             raise RuntimeError(
                 f"vjp_fn: expected cotangents in the structure of the output, {map_tree(lambda _: '*', record.output)}, got "
-                f"{map_tree(lambda _: '*', given)}."
+                f"{map_tree(lambda _: '*', operands)}."
             )
-        parts = record.pull(flatten(given), retain_graph, create_graph)
+        parts = record.pull(flatten(operands), retain_graph, create_graph)
         return rebuild(primals, parts)
 
     return (record.result(), pull, record.aux) if has_aux else (record.result(), pull)
@@ -153,8 +153,8 @@ def jacrev(
             )
             tree = rebuild(record.chosen, parts)
             results.append(tree[0] if isinstance(argnums, int) else tree)
-        found = rebuild(record.output, results)
-        return (found, record.aux) if has_aux else found
+        result = rebuild(record.output, results)
+        return (result, record.aux) if has_aux else result
 
     return jacobian
 
@@ -195,7 +195,7 @@ def jacfwd(
             seen[:] = [output, rest[0] if rest else None]
             return flatten(moved)
 
-        if any(one.numel() > 1 for one in leaves) or not leaves:
+        if any(leaf.numel() > 1 for leaf in leaves) or not leaves:
             output, aux = of_chosen(*chosen) if has_aux else (of_chosen(*chosen), None)
         else:
             output = aux = None
@@ -205,17 +205,17 @@ def jacfwd(
         if output is None:
             output, aux = seen if seen else (of_chosen(*chosen) if has_aux else (of_chosen(*chosen), None))
         results = []
-        for number, one in enumerate(flatten(output)):
+        for number, output_leaf in enumerate(flatten(output)):
             parts = [
-                _last(columns[leaf][number], one, inner)
+                _last(columns[leaf][number], output_leaf, inner)
                 if columns[leaf]
-                else _stacked([], (*one.shape, *inner.shape), -1, one)
+                else _stacked([], (*output_leaf.shape, *inner.shape), -1, output_leaf)
                 for leaf, inner in enumerate(leaves)
             ]
             tree = rebuild(chosen, parts)
             results.append(tree[0] if isinstance(argnums, int) else tree)
-        found = rebuild(output, results)
-        return (found, aux) if has_aux else found
+        result = rebuild(output, results)
+        return (result, aux) if has_aux else result
 
     return jacobian
 
@@ -250,12 +250,12 @@ def _by_units(
         raise ValueError(f"{who}: chunk_size should be None or greater than 0, got {chunk_size!r}.")
 
     def unit(place: int, many: int) -> Any:
-        made = wrap(arrays.zeros((many, count), chosen.dtype, chosen.device))
-        made.array.reshape(-1)[place :: count + 1] = 1
-        return made
+        tensor = wrap(arrays.zeros((many, count), chosen.dtype, chosen.device))
+        tensor.array.reshape(-1)[place :: count + 1] = 1
+        return tensor
 
     def zeros() -> list[Any]:
-        return [wrap(arrays.zeros_like(one.array)) for one in arguments]
+        return [wrap(arrays.zeros_like(argument.array)) for argument in arguments]
 
     def run(seed: Any) -> list[Any]:
         ways = zeros()
@@ -271,18 +271,18 @@ def _by_units(
                 for start in range(0, count, step)
             ]
             parts = [
-                one[0] if len(one) == 1 else public_functions()["cat"](list(one), 0)
-                for one in zip(*pieces, strict=True)
+                rows_of_input[0] if len(rows_of_input) == 1 else public_functions()["cat"](list(rows_of_input), 0)
+                for rows_of_input in zip(*pieces, strict=True)
             ]
         except BatchError:
             parts = None
     if parts is None:
         rows = [run(unit(place, 1)) for place in range(count)]
-        parts = [public_functions()["stack"](list(one), 0) for one in zip(*rows, strict=True)] if rows else []
+        parts = [public_functions()["stack"](list(row), 0) for row in zip(*rows, strict=True)] if rows else []
     if not shapes:
         return parts
     if not parts:
-        return [_stacked([], shape, 0, one) for shape, one in zip(shapes, like, strict=True)]
+        return [_stacked([], shape, 0, tensor) for shape, tensor in zip(shapes, like, strict=True)]
     return [part.reshape(tuple(shape)) for part, shape in zip(parts, shapes, strict=True)]
 
 
@@ -314,36 +314,38 @@ class _Recorded:
     ) -> None:
         self.recording = MODES.grad != 0
         self.chosen = tuple(args[place] for place in places)
-        for one in flatten(self.chosen):
-            if not isinstance(one, Tensor) or not (one.dtype.is_floating_point or one.dtype.is_complex):
-                shown = one.dtype if isinstance(one, Tensor) else type(one).__name__
+        for leaf in flatten(self.chosen):
+            if not isinstance(leaf, Tensor) or not (leaf.dtype.is_floating_point or leaf.dtype.is_complex):
+                shown = leaf.dtype if isinstance(leaf, Tensor) else type(leaf).__name__
                 raise RuntimeError(
                     f"{who}: expected floating tensors to differentiate with respect to, got {shown}. Choose others with argnums, "
                     f"or close over it."
                 )
         with enable_grad():
             self.levels = active_levels()
-            inner = map_tree(lambda one: fresh(enclosed(one)), self.chosen)
+            inner = map_tree(lambda leaf: fresh(enclosed(leaf)), self.chosen)
             self.inner = flatten(inner)
             full = list(args)
-            for place, one in zip(places, inner, strict=True):
-                full[place] = one
-            found = func(*full, **kwargs)
+            for place, leaf in zip(places, inner, strict=True):
+                full[place] = leaf
+            result = func(*full, **kwargs)
         self.aux = None
         if has_aux:
-            if not (isinstance(found, tuple) and len(found) == 2):
+            if not (isinstance(result, tuple) and len(result) == 2):
                 raise RuntimeError(
-                    f"{who}: with has_aux=True, func must return a tuple (output, aux), got {type(found).__name__}."
+                    f"{who}: with has_aux=True, func must return a tuple (output, aux), got {type(result).__name__}."
                 )
-            found, self.aux = found
-        self.output = found
-        for one in flatten(found):
-            if not isinstance(one, Tensor):
-                raise RuntimeError(f"{who}: expected func to return only tensors, got {type(one).__name__} ({one!r}).")
-        reached = [*flatten(found), *_tensors(self.aux)]
-        own = {id(_leaf(one)) for one in self.inner}
-        self.outside = self.recording and any(_reaches_others(one, own) for one in reached)
-        self.moving = any(is_moving(one) for one in reached)
+            result, self.aux = result
+        self.output = result
+        for leaf in flatten(result):
+            if not isinstance(leaf, Tensor):
+                raise RuntimeError(
+                    f"{who}: expected func to return only tensors, got {type(leaf).__name__} ({leaf!r})."
+                )
+        reached = [*flatten(result), *_tensors(self.aux)]
+        own = {id(_leaf(leaf)) for leaf in self.inner}
+        self.outside = self.recording and any(_reaches_others(tensor, own) for tensor in reached)
+        self.moving = any(is_moving(tensor) for tensor in reached)
         if self.aux is not None:
             self.aux = map_tree(self._settled, self.aux)
 
@@ -351,36 +353,36 @@ class _Recorded:
         """The output, without the part of its history that is this call's alone."""
         return map_tree(self._settled, self.output)
 
-    def _settled(self, one: Any) -> Any:
-        return _without_history(one) if isinstance(one, Tensor) and not self.outside else one
+    def _settled(self, leaf: Any) -> Any:
+        return _without_history(leaf) if isinstance(leaf, Tensor) and not self.outside else leaf
 
     def pull(self, cotangents: Sequence[Any], retain_graph: bool, create_graph: bool | None) -> list[Any]:
         """Gradients of the chosen leaves, zeros where the output does not depend on one."""
         outputs = flatten(self.output)
-        for number, (one, seed) in enumerate(zip(outputs, cotangents, strict=True)):
-            if not isinstance(seed, Tensor) or seed.shape != one.shape:
+        for number, (output, seed) in enumerate(zip(outputs, cotangents, strict=True)):
+            if not isinstance(seed, Tensor) or seed.shape != output.shape:
                 shown = tuple(seed.shape) if isinstance(seed, Tensor) else type(seed).__name__
-                raise RuntimeError(f"vjp_fn: expected cotangent {number} of shape {tuple(one.shape)}, got {shown}.")
-        recorded = any(one._requires_grad for one in cotangents)
+                raise RuntimeError(f"vjp_fn: expected cotangent {number} of shape {tuple(output.shape)}, got {shown}.")
+        recorded = any(cotangent._requires_grad for cotangent in cotangents)
         if create_graph is None:
             create_graph = self.recording and (self.outside or recorded)
         keeping = create_graph
-        if self.moving or any(is_moving(one) for one in cotangents):
+        if self.moving or any(is_moving(cotangent) for cotangent in cotangents):
             create_graph = True
-        pairs = [(one, seed) for one, seed in zip(outputs, cotangents, strict=True) if one._requires_grad]
+        pairs = [(output, seed) for output, seed in zip(outputs, cotangents, strict=True) if output._requires_grad]
         if not pairs:
-            return [wrap(arrays.zeros_like(one.array)) for one in self.inner]
+            return [wrap(arrays.zeros_like(tensor.array)) for tensor in self.inner]
         levels = self.levels  # the tape knows whole batches
-        found = tape.grad(
-            [all_lowered(one, levels) for one, _ in pairs],
-            [all_lowered(one, levels) for one in self.inner],
+        grad = tape.grad(
+            [all_lowered(tensor, levels) for tensor, _ in pairs],
+            [all_lowered(tensor, levels) for tensor in self.inner],
             [all_lowered(seed, levels) for _, seed in pairs],
             retain_graph=retain_graph or create_graph,
             create_graph=create_graph,
             allow_unused=True,
             materialize_grads=True,
         )
-        return [all_raised(one if keeping else _without_history(one), levels) for one in found]
+        return [all_raised(gradient if keeping else _without_history(gradient), levels) for gradient in grad]
 
 
 def _without_history(tensor: Any) -> Any:
@@ -392,7 +394,7 @@ def _without_history(tensor: Any) -> Any:
 
 
 def _tensors(tree: Any) -> list[Any]:
-    return [] if tree is None else [one for one in flatten(tree) if isinstance(one, Tensor)]
+    return [] if tree is None else [tensor for tensor in flatten(tree) if isinstance(tensor, Tensor)]
 
 
 def _leaf(tensor: Any) -> Any:

@@ -97,8 +97,8 @@ class Dual(Tensor):
         raise RuntimeError("pickle: a tensor inside jvp cannot be pickled. Return it from the function first.")
 
     @staticmethod
-    def __dynograd_op__(op: Op, given: dict[str, Any]) -> Any:
-        return _run_op(op, given)
+    def __dynograd_op__(op: Op, arguments: dict[str, Any]) -> Any:
+        return _run_op(op, arguments)
 
     @staticmethod
     def __dynograd_function__(function: Any, args: tuple, kwargs: dict) -> Any:
@@ -110,10 +110,10 @@ class Dual(Tensor):
 
 
 def make_dual(level: Level, primal: Tensor, tangent: Tensor) -> Dual:
-    made: Any = object.__new__(Dual)
-    made._meta = None
-    made.level, made.primal, made.tangent = level, primal, tangent
-    return made
+    result: Any = object.__new__(Dual)
+    result._meta = None
+    result.level, result.primal, result.tangent = level, primal, tangent
+    return result
 
 
 def make_moving(level: Level, primal: Any, tangent: Any) -> Any:
@@ -135,13 +135,13 @@ def is_moving(value: Any) -> bool:
 
 def highest_level(values: Any) -> Level | None:
     """The latest level that is still running among the Duals of `values`."""
-    found = None
+    level = None
     for value in values:
         while type(value) is Dual:
-            if value.level.number and (found is None or value.level.number > found.number):
-                found = value.level
+            if value.level.number and (level is None or value.level.number > level.number):
+                level = value.level
             value = value.primal
-    return found
+    return level
 
 
 def split(level: Level | None, value: Any) -> tuple[Any, Any]:
@@ -162,55 +162,59 @@ def split(level: Level | None, value: Any) -> tuple[Any, Any]:
 # --- ops ---------------------------------------------------------------------------------------------------------------------
 
 
-def _run_op(op: Op, given: dict[str, Any]) -> Any:
+def _run_op(op: Op, arguments: dict[str, Any]) -> Any:
     values: list[Any] = []
     for name in op.array_names:
-        value = given[name]
+        value = arguments[name]
         values += value if name == op.list_name and isinstance(value, (list, tuple)) else [value]
     if any([type(value) is Batched for value in values]):
-        return Batched.__dynograd_op__(op, given)
+        return Batched.__dynograd_op__(op, arguments)
     for value in values:
         if hasattr(type(value), "__dynograd_rows__"):  # ragged: moving tensors are inside
-            return type(value).__dynograd_op__(op, given)
+            return type(value).__dynograd_op__(op, arguments)
     level = highest_level(values)
-    primals, tangents = dict(given), {}
+    primals, tangents = dict(arguments), {}
     for name in op.array_names:
         if name == op.list_name:
-            pairs = [split(level, one) for one in given[name]]
-            primals[name], tangents[name] = [one for one, _ in pairs], [way for _, way in pairs]
+            pairs = [split(level, element) for element in arguments[name]]
+            primals[name], tangents[name] = [primal for primal, _ in pairs], [way for _, way in pairs]
         else:
-            primals[name], tangents[name] = split(level, given[name])
+            primals[name], tangents[name] = split(level, arguments[name])
     if level is None or not op.differentiable:
         return op.function(**primals)
     if op.decomposition is not None and op.jvp_rule is None:
-        found = op.decomposition(**given)
-        return found if op.outputs in (None, "list") or hasattr(found, "_fields") else rules.packed(op, found)
+        decomposition = op.decomposition(**arguments)
+        return (
+            decomposition
+            if op.outputs in (None, "list") or hasattr(decomposition, "_fields")
+            else rules.packed(op, decomposition)
+        )
     out = op.function(**primals)
     ways = rules.tangents_of(op, primals, tangents, out)
     many = isinstance(out, tuple)
     outputs = list(out) if many else [out]
-    made = [
-        make_dual(level, one, way) if way is not None and one.array.dtype.kind in "fcV" else one
-        for one, way in zip(outputs, ways, strict=True)
+    duals = [
+        make_dual(level, output, way) if way is not None and output.array.dtype.kind in "fcV" else output
+        for output, way in zip(outputs, ways, strict=True)
     ]
     if op.view:
-        base, statics = given[op.array_names[0]], tuple(given[name] for name in op.static_names)
-        for number, one in enumerate(made):
-            if type(one) is Dual:
-                link_view(one, base, op, statics, number if many else None)
-    result = (type(out)(*made) if hasattr(out, "_fields") else tuple(made)) if many else made[0]
-    _remember(level, op, given, result, outputs)
+        base, statics = arguments[op.array_names[0]], tuple(arguments[name] for name in op.static_names)
+        for number, output in enumerate(duals):
+            if type(output) is Dual:
+                link_view(output, base, op, statics, number if many else None)
+    result = (type(out)(*duals) if hasattr(out, "_fields") else tuple(duals)) if many else duals[0]
+    _remember(level, op, arguments, result, outputs)
     return result
 
 
-def _remember(level: Level, op: Op, given: dict[str, Any], result: Any, outputs: list[Any]) -> None:
+def _remember(level: Level, op: Op, arguments: dict[str, Any], result: Any, outputs: list[Any]) -> None:
     """Notes for a backward pass inside the level which of the things that the new node saved were Duals."""
-    for one in outputs:
-        while type(one) is Dual:
-            one = one.primal
-        if one.node is not None:
-            node = one.node.edges[0] if isinstance(one.node, OutputNode) else one.node
-            forms = {name: _snapshot(given[name]) for name in op.array_names}
+    for primal in outputs:
+        while type(primal) is Dual:
+            primal = primal.primal
+        if primal.node is not None:
+            node = primal.node.edges[0] if isinstance(primal.node, OutputNode) else primal.node
+            forms = {name: _snapshot(arguments[name]) for name in op.array_names}
             forms["output"] = _snapshot(result)
             level.forms[node] = forms
             return
@@ -220,7 +224,7 @@ def _snapshot(value: Any) -> Any:
     if type(value) is Dual:
         return make_dual(value.level, _snapshot(value.primal), value.tangent)
     if isinstance(value, (list, tuple)):
-        return [_snapshot(one) for one in value]
+        return [_snapshot(element) for element in value]
     return None
 
 
@@ -235,7 +239,7 @@ def _as_saved(node: Node, name: str, value: Any) -> Any:
 
 def _lifted(value: Any, form: Any) -> Any:
     if isinstance(form, list):
-        lifted = [_lifted(one, part) for one, part in zip(value, form, strict=True)]
+        lifted = [_lifted(element, part) for element, part in zip(value, form, strict=True)]
         return tuple(lifted) if isinstance(value, tuple) else lifted
     if type(form) is Dual and isinstance(value, Tensor):
         return make_dual(form.level, _lifted(value, form.primal), form.tangent)
@@ -247,38 +251,40 @@ interpreter.saved_forms.append(_as_saved)
 
 def _run_function(function: Any, args: tuple, kwargs: dict) -> Any:
     """A user's `autograd.Function` on Duals: its forward on the primals, its backward, twice, for the tangents."""
-    if any([type(one) is Batched for one in args]):
+    if any([type(argument) is Batched for argument in args]):
         return Batched.__dynograd_function__(function, args, kwargs)
     level = highest_level(args)
-    pairs = [split(level, one) for one in args]
-    primals = [one for one, _ in pairs]
-    if function.jvp is not None and not any([hasattr(type(one), "__dynograd_function__") for one in primals]):
+    pairs = [split(level, argument) for argument in args]
+    primals = [primal for primal, _ in pairs]
+    if function.jvp is not None and not any([hasattr(type(primal), "__dynograd_function__") for primal in primals]):
         return _by_own_jvp(function, level, pairs, kwargs)
     out = function.apply(*primals, **kwargs)
     many = isinstance(out, (tuple, list))
 
     def again(*moving: Any) -> Any:
         remaining = iter(moving)
-        return function.apply(*[one if way is None else next(remaining) for one, way in pairs], **kwargs)
+        return function.apply(*[primal if way is None else next(remaining) for primal, way in pairs], **kwargs)
 
-    chosen = [(one, way) for one, way in pairs if way is not None]
-    ways = rules.by_two_backwards(again, [one for one, _ in chosen], [way for _, way in chosen])
+    chosen = [(primal, way) for primal, way in pairs if way is not None]
+    ways = rules.by_two_backwards(again, [primal for primal, _ in chosen], [way for _, way in chosen])
     outputs = list(out) if many else [out]
     assert level is not None
-    made = [one if way is None else make_dual(level, one, way) for one, way in zip(outputs, ways, strict=True)]
-    return tuple(made) if many else made[0]
+    duals = [
+        output if way is None else make_dual(level, output, way) for output, way in zip(outputs, ways, strict=True)
+    ]
+    return tuple(duals) if many else duals[0]
 
 
 def _by_own_jvp(function: Any, level: Any, pairs: list[tuple[Any, Any]], kwargs: dict) -> Any:
     """By the Function's own `jvp`, which is told zeros (or None, as it wishes) for tensors that do not move."""
-    out, context = function.applied(tuple(one for one, _ in pairs), kwargs)
+    out, context = function.applied(tuple(primal for primal, _ in pairs), kwargs)
     ways = []
-    for one, way in pairs:
-        if way is None and isinstance(one, Tensor) and one.array.dtype.kind in "fcV" and context.materialize:
-            way = wrap(arrays.zeros_like(one.array))
+    for primal, way in pairs:
+        if way is None and isinstance(primal, Tensor) and primal.array.dtype.kind in "fcV" and context.materialize:
+            way = wrap(arrays.zeros_like(primal.array))
         ways.append(way)
-    found = function.jvp(context, *ways)
-    moved = list(found) if isinstance(found, (tuple, list)) else [found]
+    jvp = function.jvp(context, *ways)
+    moved = list(jvp) if isinstance(jvp, (tuple, list)) else [jvp]
     many = isinstance(out, (tuple, list))
     outputs = list(out) if many else [out]
     if len(moved) != len(outputs):
@@ -286,11 +292,11 @@ def _by_own_jvp(function: Any, level: Any, pairs: list[tuple[Any, Any]], kwargs:
             f"{function.__name__}.jvp: returned {len(moved)} tangents, expected {len(outputs)}: one per output, None for those that do "
             f"not move."
         )
-    made = [
-        one if way is None or not isinstance(one, Tensor) else make_dual(level, one, rules.shaped(way, one))
-        for one, way in zip(outputs, moved, strict=True)
+    duals = [
+        output if way is None or not isinstance(output, Tensor) else make_dual(level, output, rules.shaped(way, output))
+        for output, way in zip(outputs, moved, strict=True)
     ]
-    return tuple(made) if many else made[0]
+    return tuple(duals) if many else duals[0]
 
 
 # --- writes ------------------------------------------------------------------------------------------------------------------
@@ -346,27 +352,27 @@ def _promote(level: Level, target: Any) -> None:
     if root is None:
         root = target
     members = [root, *living_views(root)]
-    shadows = [_shadow(one) for one in members]
-    for one, shadow in zip(members[1:], shadows[1:], strict=True):
-        set_meta(shadow, (shadows[0], *view_of(one)[1:]))  # type: ignore[index]
-    for one, shadow in zip(members, shadows, strict=True):
+    shadows = [_shadow(member) for member in members]
+    for member, shadow in zip(members[1:], shadows[1:], strict=True):
+        set_meta(shadow, (shadows[0], *view_of(member)[1:]))  # type: ignore[index]
+    for member, shadow in zip(members, shadows, strict=True):
         still = wrap(arrays.zeros_like(shadow.array))
-        attributes = dict(one.__dict__) if type(one) is not Dual else {}
-        one.__dict__.clear()
-        one.__class__ = Dual
-        one.__dict__.update(attributes)
-        one.level, one.primal, one.tangent = level, shadow, still
-        level.promoted.append(one)
+        attributes = dict(member.__dict__) if type(member) is not Dual else {}
+        member.__dict__.clear()
+        member.__class__ = Dual
+        member.__dict__.update(attributes)
+        member.level, member.primal, member.tangent = level, shadow, still
+        level.promoted.append(member)
 
 
-def _shadow(one: Any) -> Any:
+def _shadow(operand: Any) -> Any:
     """Another tensor with the same memory and history."""
-    if type(one) is Dual:
-        return make_dual(one.level, one.primal, one.tangent)
-    made = wrap(one.array)
+    if type(operand) is Dual:
+        return make_dual(operand.level, operand.primal, operand.tangent)
+    tensor = wrap(operand.array)
     for name in _SLOTS:
-        setattr(made, name, getattr(one, name))
-    return made
+        setattr(tensor, name, getattr(operand, name))
+    return tensor
 
 
 def _become(tensor: Any, primal: Any) -> None:

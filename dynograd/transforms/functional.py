@@ -34,8 +34,8 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     """
     call = _Call("vjp", func, inputs, create_graph)
     ways = call.directions(v, call.outputs, "output")
-    found = call.gradients(call.outputs, ways, strict)
-    return call.outside(call.outputs, call.many_outputs), call.outside(found, call.many_inputs)
+    gradients = call.gradients(call.outputs, ways, strict)
+    return call.outside(call.outputs, call.many_outputs), call.outside(gradients, call.many_inputs)
 
 
 def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
@@ -51,7 +51,9 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     call = _Call("jvp", func, inputs, create_graph, run=False)
     ways = call.directions(v, call.inputs, "input")
     with enable_grad():
-        outputs, moved = forward_jvp(lambda *given: tuple(call.listed_outputs(*given)), tuple(call.inputs), tuple(ways))
+        outputs, moved = forward_jvp(
+            lambda *inputs: tuple(call.listed_outputs(*inputs)), tuple(call.inputs), tuple(ways)
+        )
     if strict:
         call.check_independent(outputs)
     return call.outside(outputs, call.many_outputs), call.outside(moved, call.many_outputs)
@@ -88,7 +90,10 @@ def jacobian(
         return _forward_jacobian(func, inputs, create_graph, strict, vectorize)
     call = _Call("jacobian", func, inputs, create_graph)
     rows = [
-        [_reshaped(part, out, one) for part, one in zip(call.rows(out, vectorize, strict), call.inputs, strict=True)]
+        [
+            _reshaped(part, out, operand)
+            for part, operand in zip(call.rows(out, vectorize, strict), call.inputs, strict=True)
+        ]
         for out in call.outputs
     ]
     table = [call.outside(row, call.many_inputs) for row in rows]
@@ -117,14 +122,14 @@ def hessian(
     if outer_jacobian_strategy == "forward-mode":
         return _forward_hessian(func, inputs, create_graph, strict, vectorize)
 
-    def slopes(*given: Any) -> Any:
-        out = func(*given)
+    def slopes(*inputs: Any) -> Any:
+        out = func(*inputs)
         _check_one_element("hessian", out)
 
         def scalar(*values: Any) -> Any:
             return func(*values).reshape(())
 
-        return jacobian(scalar, given if many else given[0], strict=strict, create_graph=True)
+        return jacobian(scalar, inputs if many else inputs[0], strict=strict, create_graph=True)
 
     return jacobian(slopes, inputs, create_graph, strict, vectorize)
 
@@ -139,8 +144,8 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     _check_one_element("vhp", call.outputs[0], len(call.outputs))
     ways = call.directions(v, call.inputs, "input")
     slopes = call.gradients(call.outputs, [wrap(arrays.ones_like(call.outputs[0].array))], strict, again=True)
-    found = call.gradients(slopes, ways, strict)
-    return call.outside(call.outputs, call.many_outputs), call.outside(found, call.many_inputs)
+    gradients = call.gradients(slopes, ways, strict)
+    return call.outside(call.outputs, call.many_outputs), call.outside(gradients, call.many_inputs)
 
 
 def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
@@ -161,33 +166,35 @@ class _Call:
     def __init__(self, who: str, func: Callable[..., Any], inputs: Any, create_graph: bool, run: bool = True) -> None:
         self.who, self.func, self.create_graph = who, func, create_graph
         self.many_inputs = isinstance(inputs, (tuple, list))
-        given = list(inputs) if self.many_inputs else [inputs]
+        operands = list(inputs) if self.many_inputs else [inputs]
         self.inputs = []
-        for place, one in enumerate(given):
-            if not isinstance(one, Tensor):
+        for place, tensor in enumerate(operands):
+            if not isinstance(tensor, Tensor):
                 raise TypeError(
                     f"The inputs given to {who} must be either a Tensor or a tuple of Tensors but the value at index {place} has type "
-                    f"{type(one).__name__}."
+                    f"{type(tensor).__name__}."
                 )
             with enable_grad():
                 if create_graph:
-                    self.inputs.append(one.view(one.shape) if one._requires_grad else one.detach().requires_grad_())
+                    self.inputs.append(
+                        tensor.view(tensor.shape) if tensor._requires_grad else tensor.detach().requires_grad_()
+                    )
                 else:
-                    self.inputs.append(one.detach().requires_grad_())
+                    self.inputs.append(tensor.detach().requires_grad_())
         self.many_outputs = False
         if run:
             with enable_grad():
                 self.outputs = self.listed_outputs(*self.inputs)
 
-    def listed_outputs(self, *given: Any) -> list[Any]:
-        found = self.func(*given)
-        self.many_outputs = isinstance(found, (tuple, list))
-        outputs = list(found) if self.many_outputs else [found]
-        for place, one in enumerate(outputs):
-            if not isinstance(one, Tensor):
+    def listed_outputs(self, *inputs: Any) -> list[Any]:
+        result = self.func(*inputs)
+        self.many_outputs = isinstance(result, (tuple, list))
+        outputs = list(result) if self.many_outputs else [result]
+        for place, output in enumerate(outputs):
+            if not isinstance(output, Tensor):
                 raise TypeError(
                     f"The outputs of the user-provided function given to {self.who} must be either a Tensor or a tuple of Tensors but the "
-                    f"value at index {place} has type {type(one).__name__}."
+                    f"value at index {place} has type {type(output).__name__}."
                 )
         return outputs
 
@@ -204,71 +211,76 @@ class _Call:
                     )
                 )
             return [wrap(arrays.ones_like(like[0].array))]
-        given = list(v) if isinstance(v, (tuple, list)) else [v]
-        if len(given) != len(like):
+        operands = list(v) if isinstance(v, (tuple, list)) else [v]
+        if len(operands) != len(like):
             raise RuntimeError(
-                f"{self.who}: v is a tuple of invalid length: should be {len(like)} but got {len(given)}."
+                f"{self.who}: v is a tuple of invalid length: should be {len(like)} but got {len(operands)}."
             )
-        for place, (one, wanted) in enumerate(zip(given, like, strict=True)):
-            if one.shape != wanted.shape:
+        for place, (tensor, like_tensor) in enumerate(zip(operands, like, strict=True)):
+            if tensor.shape != like_tensor.shape:
                 raise RuntimeError(
-                    f"{self.who}: Entry {place} of v has invalid size: should be {tuple(wanted.shape)} but got {tuple(one.shape)}."
+                    f"{self.who}: Entry {place} of v has invalid size: should be {tuple(like_tensor.shape)} but got {tuple(tensor.shape)}."
                 )
-        return given if self.create_graph else [one.detach() for one in given]
+        return operands if self.create_graph else [tensor.detach() for tensor in operands]
 
     def gradients(self, outputs: list[Any], ways: list[Any], strict: bool, again: bool = False) -> list[Any]:
         """Gradients of the inputs, zeros where nothing depends on one."""
         if strict:
-            for place, one in enumerate(outputs):
-                if not one._requires_grad:
+            for place, output in enumerate(outputs):
+                if not output._requires_grad:
                     raise RuntimeError(
                         f"{self.who}: Output {place} of the user-provided function does not require gradients. The outputs must be "
                         f"computed in a differentiable manner from the input when running in strict mode."
                     )
-        pairs = [(one, way) for one, way in zip(outputs, ways, strict=True) if one._requires_grad]
-        found: Any = [None] * len(self.inputs)
+        pairs = [(output, way) for output, way in zip(outputs, ways, strict=True) if output._requires_grad]
+        results: Any = [None] * len(self.inputs)
         if pairs:
             with enable_grad():
-                found = grad(
-                    [one for one, _ in pairs],
+                results = grad(
+                    [output for output, _ in pairs],
                     self.inputs,
                     [way for _, way in pairs],
                     retain_graph=True,
                     create_graph=self.create_graph or again,
                     allow_unused=True,
                 )
-        return [self._filled(part, one, place, strict) for place, (part, one) in enumerate(zip(found, self.inputs))]
+        return [
+            self._filled(part, operand, place, strict)
+            for place, (part, operand) in enumerate(zip(results, self.inputs))
+        ]
 
-    def _filled(self, part: Any, one: Any, place: int, strict: bool) -> Any:
+    def _filled(self, part: Any, tensor: Any, place: int, strict: bool) -> Any:
         if part is not None:
             return part
         if strict:
             raise RuntimeError(
                 f"{self.who}: The output of the user-provided function is independent of input {place}. This is not allowed in strict mode."
             )
-        return wrap(arrays.zeros_like(one.array))
+        return wrap(arrays.zeros_like(tensor.array))
 
     def rows(self, out: Any, at_once: bool, strict: bool) -> list[Any]:
         """For each input the gradients of all elements of `out`, stacked along dim 0."""
         count = out.numel()
         if not count:
-            return [wrap(arrays.zeros((0, *one.shape), one.dtype, one.device)) for one in self.inputs]
+            return [wrap(arrays.zeros((0, *operand.shape), operand.dtype, operand.device)) for operand in self.inputs]
         units = wrap(arrays.zeros((count, count), out.dtype, out.device))
         units.array.reshape(-1)[:: count + 1] = 1
         units = units.reshape((count, *out.shape))
         if at_once and out._requires_grad:
             with enable_grad():
-                found = grad(out, self.inputs, units, True, self.create_graph, allow_unused=True, is_grads_batched=True)
+                gradients = grad(
+                    out, self.inputs, units, True, self.create_graph, allow_unused=True, is_grads_batched=True
+                )
             return [
-                part if part is not None else wrap(arrays.zeros((count, *one.shape), one.dtype, one.device))
-                for part, one in zip(found, self.inputs, strict=True)
+                part if part is not None else wrap(arrays.zeros((count, *operand.shape), operand.dtype, operand.device))
+                for part, operand in zip(gradients, self.inputs, strict=True)
             ]
         rows = [self.gradients([out], [units[place]], strict) for place in range(count)]
         return [public_functions()["stack"](list(parts), 0) for parts in zip(*rows, strict=True)]
 
     def check_independent(self, outputs: Any) -> None:
-        for place, one in enumerate(outputs):
-            if not one._requires_grad:
+        for place, output in enumerate(outputs):
+            if not output._requires_grad:
                 raise RuntimeError(
                     f"{self.who}: Output {place} of the user-provided function is independent of the inputs. This is not allowed in "
                     f"strict mode."
@@ -276,12 +288,12 @@ class _Call:
 
     def outside(self, listed: Any, many: bool) -> Any:
         """Results in the form that the user's tensors had, without history unless `create_graph`."""
-        made = tuple(one if self.create_graph else one.detach() for one in listed)
-        return made if many else made[0]
+        result = tuple(tensor if self.create_graph else tensor.detach() for tensor in listed)
+        return result if many else result[0]
 
 
-def _reshaped(part: Any, out: Any, one: Any) -> Any:
-    return part.reshape((*out.shape, *one.shape))
+def _reshaped(part: Any, out: Any, tensor: Any) -> Any:
+    return part.reshape((*out.shape, *tensor.shape))
 
 
 def _check_one_element(who: str, out: Any, count: int = 1) -> None:
@@ -297,8 +309,8 @@ def _forward_hessian(func: Callable[..., Any], inputs: Any, create_graph: bool, 
     _check_forward(strict, vectorize)
     call = _Call("hessian", func, inputs, create_graph, run=False)
 
-    def scalar(*given: Any) -> Any:
-        out = func(*given)
+    def scalar(*inputs: Any) -> Any:
+        out = func(*inputs)
         _check_one_element("hessian", out)
         return out.reshape(())
 
@@ -324,6 +336,6 @@ def _forward_jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool,
     call = _Call("jacobian", func, inputs, create_graph, run=False)
     places = tuple(range(len(call.inputs)))
     with enable_grad():
-        found = jacfwd(lambda *given: tuple(call.listed_outputs(*given)), places)(*call.inputs)
-    table = [call.outside(row, call.many_inputs) for row in found]
+        result = jacfwd(lambda *inputs: tuple(call.listed_outputs(*inputs)), places)(*call.inputs)
+    table = [call.outside(row, call.many_inputs) for row in result]
     return tuple(table) if call.many_outputs else table[0]

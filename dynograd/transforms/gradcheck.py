@@ -72,7 +72,7 @@ def gradcheck(
     >>> gradcheck(lambda x: x * x, (x,))
     True
     """
-    func, given = _as_real(func, (inputs,) if isinstance(inputs, Tensor) else tuple(inputs))
+    func, operands = _as_real(func, (inputs,) if isinstance(inputs, Tensor) else tuple(inputs))
     if check_batched_forward_grad and not check_forward_ad:
         raise ValueError(
             "gradcheck: Setting check_batched_forward_grad=True requires check_forward_ad to be True as well."
@@ -83,25 +83,25 @@ def gradcheck(
         raise ValueError(
             "gradcheck: expected check_backward_ad or check_forward_ad to be True, nothing is left to check."
         )
-    chosen = _checked_inputs(given)
+    chosen = _checked_inputs(operands)
     try:
         with enable_grad():
-            outputs = _differentiable(func(*given))
+            outputs = _differentiable(func(*operands))
             if not outputs:
-                _check_no_slope(func, given, chosen, eps)
+                _check_no_slope(func, operands, chosen, eps)
                 return True
             if check_backward_ad:
-                _check_stable(outputs, given, chosen, nondet_tol, check_grad_dtypes)
+                _check_stable(outputs, operands, chosen, nondet_tol, check_grad_dtypes)
             methods = [_backward_rows] * check_backward_ad + [_forward_rows] * check_forward_ad
             for method in methods:
                 if fast_mode and method is _backward_rows:
-                    _check_combination(func, given, chosen, outputs, eps, atol, rtol)
+                    _check_combination(func, operands, chosen, outputs, eps, atol, rtol)
                 else:
-                    _check_entries(method, func, given, chosen, outputs, eps, atol, rtol)
+                    _check_entries(method, func, operands, chosen, outputs, eps, atol, rtol)
             if check_batched_grad:
-                _check_batched(outputs, given, chosen)
+                _check_batched(outputs, operands, chosen)
             if check_batched_forward_grad:
-                _check_batched_forward(func, given, chosen)
+                _check_batched_forward(func, operands, chosen)
     except GradcheckError:
         if raise_exception:
             raise
@@ -142,12 +142,12 @@ def gradgradcheck(
     >>> gradgradcheck(lambda x: x * x * x, (x,))
     True
     """
-    func, given = _as_real(func, (inputs,) if isinstance(inputs, Tensor) else tuple(inputs))
-    chosen = _checked_inputs(given)
+    func, operands = _as_real(func, (inputs,) if isinstance(inputs, Tensor) else tuple(inputs))
+    chosen = _checked_inputs(operands)
     with enable_grad():
-        outputs = _differentiable(func(*given))
+        outputs = _differentiable(func(*operands))
     if grad_outputs is not None:
-        grad_outputs = [_real_leaf(one) for one in _as_tuple(grad_outputs)]
+        grad_outputs = [_real_leaf(tensor) for tensor in _as_tuple(grad_outputs)]
     if grad_outputs is None:
         seeds = [_random_like(out, number, gen_non_contig_grad_outputs) for number, out in enumerate(outputs)]
     else:
@@ -156,16 +156,16 @@ def gradgradcheck(
     def gradients(*values: Any) -> Any:
         inner = [
             value.detach().requires_grad_() if place in chosen and not value._requires_grad else value
-            for place, value in enumerate(values[: len(given)])
+            for place, value in enumerate(values[: len(operands)])
         ]
-        found = _differentiable(func(*inner))
-        wanted = [inner[place] for place in chosen]
-        parts = grad(found, wanted, values[len(given) :], create_graph=True, allow_unused=True)
+        differentiable = _differentiable(func(*inner))
+        chosen_inputs = [inner[place] for place in chosen]
+        parts = grad(differentiable, chosen_inputs, values[len(operands) :], create_graph=True, allow_unused=True)
         return tuple(part for part in parts if part is not None)
 
     return gradcheck(
         gradients,
-        (*given, *seeds),
+        (*operands, *seeds),
         eps=eps,
         atol=atol,
         rtol=rtol,
@@ -184,10 +184,10 @@ def gradgradcheck(
 # --- inputs and outputs ------------------------------------------------------------------------------------------------------
 
 
-def _checked_inputs(given: tuple) -> list[int]:
+def _checked_inputs(inputs: tuple) -> list[int]:
     """Places of the inputs that require grad."""
     chosen = []
-    for place, value in enumerate(given):
+    for place, value in enumerate(inputs):
         if not isinstance(value, Tensor) or not value._requires_grad:
             continue
         if value.dtype is not dtypes.float64:
@@ -212,43 +212,43 @@ def _checked_inputs(given: tuple) -> list[int]:
     return chosen
 
 
-def _as_tuple(found: Any) -> tuple:
-    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+def _as_tuple(result: Any) -> tuple:
+    return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
 
-def _differentiable(found: Any) -> list[Tensor]:
-    return [one for one in _as_tuple(found) if isinstance(one, Tensor) and one._requires_grad]
+def _differentiable(result: Any) -> list[Tensor]:
+    return [tensor for tensor in _as_tuple(result) if isinstance(tensor, Tensor) and tensor._requires_grad]
 
 
 def _real_leaf(value: Any) -> Any:
     """A complex tensor that requires grad as a real one of twice as many elements; everything else as it is."""
     if not (isinstance(value, Tensor) and value._requires_grad and value.dtype.is_complex):
         return value
-    made = wrap(arrays.copy(_op("view_as_real", value.detach()).array))
-    made._requires_grad = True
-    return made
+    tensor = wrap(arrays.copy(_op("view_as_real", value.detach()).array))
+    tensor._requires_grad = True
+    return tensor
 
 
-def _as_real(func: Callable[..., Any], given: tuple) -> tuple[Callable[..., Any], tuple]:
+def _as_real(func: Callable[..., Any], inputs: tuple) -> tuple[Callable[..., Any], tuple]:
     """The function on the real and imaginary parts of its complex inputs, which gives those of its complex outputs."""
     places = [
         place
-        for place, one in enumerate(given)
-        if isinstance(one, Tensor) and one._requires_grad and one.dtype.is_complex
+        for place, tensor in enumerate(inputs)
+        if isinstance(tensor, Tensor) and tensor._requires_grad and tensor.dtype.is_complex
     ]
 
     def real(*values: Any) -> Any:
         full = list(values)
         for place in places:
             full[place] = _op("view_as_complex", full[place])
-        found = func(*full)
-        made = [
-            _op("view_as_real", one) if isinstance(one, Tensor) and one.dtype.is_complex else one
-            for one in _as_tuple(found)
+        result = func(*full)
+        outputs_real = [
+            _op("view_as_real", tensor) if isinstance(tensor, Tensor) and tensor.dtype.is_complex else tensor
+            for tensor in _as_tuple(result)
         ]
-        return tuple(made) if isinstance(found, (tuple, list)) else made[0]
+        return tuple(outputs_real) if isinstance(result, (tuple, list)) else outputs_real[0]
 
-    return real, tuple(_real_leaf(one) for one in given)
+    return real, tuple(_real_leaf(tensor) for tensor in inputs)
 
 
 def _op(name: str, *args: Any) -> Any:
@@ -260,11 +260,11 @@ def _random_like(out: Tensor, number: int, strided: bool) -> Tensor:
     shape = tuple(out.array.shape)
     values = [_mixed(number * 1009 + place) for place in range(out.array.size)]
     if strided and shape:
-        made = arrays.zeros((*shape, 2), out.dtype)[..., 0]
+        result = arrays.zeros((*shape, 2), out.dtype)[..., 0]
     else:
-        made = arrays.zeros(shape, out.dtype)
-    arrays.write(made, arrays.from_python(values, out.dtype).reshape(shape))
-    tensor = wrap(made)
+        result = arrays.zeros(shape, out.dtype)
+    arrays.write(result, arrays.from_python(values, out.dtype).reshape(shape))
+    tensor = wrap(result)
     tensor._requires_grad = True
     return tensor
 
@@ -282,72 +282,72 @@ def _indices(array: Any) -> Iterator[tuple[int, ...]]:
     return itertools.product(*map(range, array.shape))
 
 
-def _values(func: Callable[..., Any], given: tuple, count: int) -> list[Any]:
-    found = _differentiable(func(*given))
-    if len(found) != count:
+def _values(func: Callable[..., Any], inputs: tuple, count: int) -> list[Any]:
+    differentiable = _differentiable(func(*inputs))
+    if len(differentiable) != count:
         raise GradcheckError(
-            f"gradcheck: the function gave {count} differentiable outputs first and {len(found)} later."
+            f"gradcheck: the function gave {count} differentiable outputs first and {len(differentiable)} later."
         )
-    return [arrays.copy(one.array) for one in found]
+    return [arrays.copy(tensor.array) for tensor in differentiable]
 
 
-def _slopes(func: Callable[..., Any], given: tuple, array: Any, index: tuple, eps: float, count: int) -> list[Any]:
+def _slopes(func: Callable[..., Any], inputs: tuple, array: Any, index: tuple, eps: float, count: int) -> list[Any]:
     """d(outputs)/d(array[index]) by central differences."""
-    held = array[index]
+    value_there = array[index]
     try:
-        array[index] = held + eps
-        above = _values(func, given, count)
-        array[index] = held - eps
-        below = _values(func, given, count)
+        array[index] = value_there + eps
+        above = _values(func, inputs, count)
+        array[index] = value_there - eps
+        below = _values(func, inputs, count)
     finally:
-        array[index] = held
+        array[index] = value_there
     return [(up - down) / (2 * eps) for up, down in zip(above, below, strict=True)]
 
 
-def _numeric_columns(func: Callable[..., Any], given: tuple, place: int, eps: float, count: int) -> list[list[Any]]:
+def _numeric_columns(func: Callable[..., Any], inputs: tuple, place: int, eps: float, count: int) -> list[list[Any]]:
     """For each element of the input, the slopes of every output."""
-    array = given[place].array
-    return [_slopes(func, given, array, index, eps, count) for index in _indices(array)]
+    array = inputs[place].array
+    return [_slopes(func, inputs, array, index, eps, count) for index in _indices(array)]
 
 
 def _backward_rows(
-    func: Any, given: tuple, chosen: Sequence[int], outputs: list[Tensor]
+    func: Any, inputs: tuple, chosen: Sequence[int], outputs: list[Tensor]
 ) -> dict[tuple[int, int], list[Any]]:
     """By (output, input): for each element of the output, its gradient in the input's shape."""
     rows: dict[tuple[int, int], list[Any]] = {(number, place): [] for number in range(len(outputs)) for place in chosen}
-    wanted = [given[place] for place in chosen]
+    chosen_inputs = [inputs[place] for place in chosen]
     for number, out in enumerate(outputs):
         for index in _indices(out.array):
             seed = arrays.zeros_like(out.array)
             seed[index] = 1
-            parts = grad(out, wanted, wrap(seed), retain_graph=True, allow_unused=True)
+            parts = grad(out, chosen_inputs, wrap(seed), retain_graph=True, allow_unused=True)
             for place, part in zip(chosen, parts, strict=True):
-                rows[number, place].append(arrays.zeros_like(given[place].array) if part is None else part.array)
+                rows[number, place].append(arrays.zeros_like(inputs[place].array) if part is None else part.array)
     return rows
 
 
 def _forward_rows(
-    func: Any, given: tuple, chosen: Sequence[int], outputs: list[Tensor]
+    func: Any, inputs: tuple, chosen: Sequence[int], outputs: list[Tensor]
 ) -> dict[tuple[int, int], list[Any]]:
     """The same from forward mode: for each element of the input a column, turned into rows."""
     rows: dict[tuple[int, int], list[Any]] = {
-        (number, place): [arrays.zeros_like(given[place].array) for _ in range(out.array.size)]
+        (number, place): [arrays.zeros_like(inputs[place].array) for _ in range(out.array.size)]
         for number, out in enumerate(outputs)
         for place in chosen
     }
-    wanted = tuple(given[place] for place in chosen)
+    chosen_inputs = tuple(inputs[place] for place in chosen)
 
     def of_chosen(*values: Tensor) -> Any:
-        full = list(given)
+        full = list(inputs)
         for place, value in zip(chosen, values, strict=True):
             full[place] = value
         return tuple(_differentiable(func(*full)))
 
     for place in chosen:
-        for index in _indices(given[place].array):
-            directions = tuple(wrap(arrays.zeros_like(one.array)) for one in wanted)
+        for index in _indices(inputs[place].array):
+            directions = tuple(wrap(arrays.zeros_like(tensor.array)) for tensor in chosen_inputs)
             directions[list(chosen).index(place)].array[index] = 1
-            _, tangents = jvp(of_chosen, wanted, directions)
+            _, tangents = jvp(of_chosen, chosen_inputs, directions)
             for number, tangent in enumerate(tangents):
                 for row, value in zip(rows[number, place], tangent.array.reshape(-1), strict=True):
                     row[index] = value
@@ -358,16 +358,23 @@ def _forward_rows(
 
 
 def _check_entries(
-    method: Any, func: Any, given: tuple, chosen: list[int], outputs: list[Tensor], eps: float, atol: float, rtol: float
+    method: Any,
+    func: Any,
+    inputs: tuple,
+    chosen: list[int],
+    outputs: list[Tensor],
+    eps: float,
+    atol: float,
+    rtol: float,
 ) -> None:
-    rows = method(func, given, chosen, outputs)
+    rows = method(func, inputs, chosen, outputs)
     kind = "analytical" if method is _backward_rows else "forward mode"
     for place in chosen:
-        columns = _numeric_columns(func, given, place, eps, len(outputs))
+        columns = _numeric_columns(func, inputs, place, eps, len(outputs))
         for number, out in enumerate(outputs):
             wrong = []
             for row, to_index in zip(rows[number, place], _indices(out.array), strict=True):
-                for column, from_index in zip(columns, _indices(given[place].array), strict=True):
+                for column, from_index in zip(columns, _indices(inputs[place].array), strict=True):
                     numeric, analytic = float(column[number][to_index]), float(row[from_index])
                     if not abs(analytic - numeric) <= atol + rtol * abs(numeric):
                         wrong.append((to_index, from_index, numeric, analytic))
@@ -376,7 +383,7 @@ def _check_entries(
                 raise GradcheckError(
                     f"gradcheck: Jacobian mismatch for output {number} with respect to input {place}: worst at element {to_index} "
                     f"of the output and element {from_index} of the input, numerical: {numeric:.9g}, {kind}: {analytic:.9g} "
-                    f"({len(wrong)} of {out.array.size * given[place].array.size} entries differ by more than "
+                    f"({len(wrong)} of {out.array.size * inputs[place].array.size} entries differ by more than "
                     f"{atol:g} + {rtol:g} * |numerical|). Look at the backward of the ops in between, or away from a kink."
                 )
 
@@ -387,28 +394,28 @@ def _size_of_difference(entry: tuple) -> float:
 
 
 def _check_combination(
-    func: Any, given: tuple, chosen: list[int], outputs: list[Tensor], eps: float, atol: float, rtol: float
+    func: Any, inputs: tuple, chosen: list[int], outputs: list[Tensor], eps: float, atol: float, rtol: float
 ) -> None:
     """One number per (output, input): a random row times the Jacobian times a random column."""
     for place in chosen:
-        array = given[place].array
-        direction = _random_like(given[place], 7 + place, False).array
-        held = arrays.copy(array)
+        array = inputs[place].array
+        direction = _random_like(inputs[place], 7 + place, False).array
+        start = arrays.copy(array)
         try:
-            arrays.write(array, held + eps * direction)
-            above = _values(func, given, len(outputs))
-            arrays.write(array, held - eps * direction)
-            below = _values(func, given, len(outputs))
+            arrays.write(array, start + eps * direction)
+            above = _values(func, inputs, len(outputs))
+            arrays.write(array, start - eps * direction)
+            below = _values(func, inputs, len(outputs))
         finally:
-            arrays.write(array, held)
+            arrays.write(array, start)
         for number, out in enumerate(outputs):
             weights = _random_like(out, 31 + number, False).array
             numeric = float(((above[number] - below[number]) / (2 * eps) * weights).sum())
-            (part,) = grad(out, given[place], wrap(weights), retain_graph=True, allow_unused=True)
+            (part,) = grad(out, inputs[place], wrap(weights), retain_graph=True, allow_unused=True)
             analytic = 0.0 if part is None else float((part.array * direction).sum())
             allowed = (atol + rtol * abs(numeric)) * max(1.0, (array.size * out.array.size) ** 0.5)
             if not abs(analytic - numeric) <= allowed:
-                _check_entries(_backward_rows, func, given, chosen, outputs, eps, atol, rtol)
+                _check_entries(_backward_rows, func, inputs, chosen, outputs, eps, atol, rtol)
                 raise GradcheckError(
                     f"gradcheck: Jacobian mismatch for output {number} with respect to input {place} in fast mode: a random "
                     f"combination of all entries is numerical: {numeric:.9g}, analytical: {analytic:.9g}, though each entry is "
@@ -419,75 +426,81 @@ def _check_combination(
 _AT_ONCE = 3
 
 
-def _rows_of(one: Tensor, number: int) -> Tensor:
-    """A few random tensors like `one`, along a new dim 0."""
-    rows = [_random_like(one, 101 + _AT_ONCE * number + place, False).detach() for place in range(_AT_ONCE)]
+def _rows_of(tensor: Tensor, number: int) -> Tensor:
+    """A few random tensors like `tensor`, along a new dim 0."""
+    rows = [_random_like(tensor, 101 + _AT_ONCE * number + place, False).detach() for place in range(_AT_ONCE)]
     return _op("stack", rows, 0)
 
 
-def _compare_rows(who: str, found: Sequence[Any], expected: Sequence[Sequence[Any]]) -> None:
-    for place, many in enumerate(found):
+def _compare_rows(who: str, result: Sequence[Any], expected: Sequence[Sequence[Any]]) -> None:
+    for place, many in enumerate(result):
         for row in range(_AT_ONCE):
-            one, other = None if many is None else many.array[row], expected[row][place]
-            wanted = None if other is None else other.array
-            if one is None or wanted is None:
-                wrong = one is not wanted
+            first, other = None if many is None else many.array[row], expected[row][place]
+            expected_array = None if other is None else other.array
+            if first is None or expected_array is None:
+                wrong = first is not expected_array
             else:
-                wrong = bool(one.size) and not abs(one - wanted).max() <= 1e-7 + 1e-5 * abs(wanted).max()
+                wrong = (
+                    bool(first.size)
+                    and not abs(first - expected_array).max() <= 1e-7 + 1e-5 * abs(expected_array).max()
+                )
             if wrong:
                 raise GradcheckError(
                     f"gradcheck: {who} inside vmap gave something else than one after the other, for result {place} and row {row}: "
-                    f"vmap gave {one}, the loop {wanted}. Look at the batch rules of the ops in the backward."
+                    f"vmap gave {first}, the loop {expected_array}. Look at the batch rules of the ops in the backward."
                 )
 
 
-def _check_batched(outputs: list[Tensor], given: tuple, chosen: list[int]) -> None:
+def _check_batched(outputs: list[Tensor], inputs: tuple, chosen: list[int]) -> None:
     """Several backwards in vmap."""
-    wanted = [given[place] for place in chosen]
+    chosen_inputs = [inputs[place] for place in chosen]
     for number, out in enumerate(outputs):
         rows = _rows_of(out, number)
-        found = grad(out, wanted, rows, retain_graph=True, allow_unused=True, is_grads_batched=True)
+        gradients = grad(out, chosen_inputs, rows, retain_graph=True, allow_unused=True, is_grads_batched=True)
         expected = [
-            grad(out, wanted, wrap(rows.array[row]), retain_graph=True, allow_unused=True) for row in range(_AT_ONCE)
+            grad(out, chosen_inputs, wrap(rows.array[row]), retain_graph=True, allow_unused=True)
+            for row in range(_AT_ONCE)
         ]
-        _compare_rows("backward", found, expected)
+        _compare_rows("backward", gradients, expected)
 
 
-def _check_batched_forward(func: Callable[..., Any], given: tuple, chosen: list[int]) -> None:
+def _check_batched_forward(func: Callable[..., Any], inputs: tuple, chosen: list[int]) -> None:
     """Several tangents in vmap."""
-    wanted = tuple(given[place] for place in chosen)
+    chosen_inputs = tuple(inputs[place] for place in chosen)
 
     def of_chosen(*values: Tensor) -> Any:
-        full = list(given)
+        full = list(inputs)
         for place, value in zip(chosen, values, strict=True):
             full[place] = value
         return tuple(_differentiable(func(*full)))
 
-    rows = [_rows_of(one, number) for number, one in enumerate(wanted)]
-    found = vmap(lambda *ways: jvp(of_chosen, wanted, ways)[1])(*rows)
-    expected = [jvp(of_chosen, wanted, tuple(wrap(one.array[row]) for one in rows))[1] for row in range(_AT_ONCE)]
-    _compare_rows("forward mode", found, expected)
+    rows = [_rows_of(tensor, number) for number, tensor in enumerate(chosen_inputs)]
+    result = vmap(lambda *ways: jvp(of_chosen, chosen_inputs, ways)[1])(*rows)
+    expected = [
+        jvp(of_chosen, chosen_inputs, tuple(wrap(tensor.array[row]) for tensor in rows))[1] for row in range(_AT_ONCE)
+    ]
+    _compare_rows("forward mode", result, expected)
 
 
-def _check_no_slope(func: Any, given: tuple, chosen: list[int], eps: float) -> None:
+def _check_no_slope(func: Any, inputs: tuple, chosen: list[int], eps: float) -> None:
     """No output requires grad: then none of the floating ones may change with the inputs."""
 
     def values(array: Any, index: tuple, value: Any) -> list[Any]:
         array[index] = value
         return [
-            arrays.copy(one.array)
-            for one in _as_tuple(func(*given))
-            if isinstance(one, Tensor) and one.dtype.is_floating_point
+            arrays.copy(tensor.array)
+            for tensor in _as_tuple(func(*inputs))
+            if isinstance(tensor, Tensor) and tensor.dtype.is_floating_point
         ]
 
     for place in chosen:
-        array = given[place].array
+        array = inputs[place].array
         for index in _indices(array):
-            held = array[index]
+            value_there = array[index]
             try:
-                above, below = values(array, index, held + eps), values(array, index, held - eps)
+                above, below = values(array, index, value_there + eps), values(array, index, value_there - eps)
             finally:
-                array[index] = held
+                array[index] = value_there
             for number, (up, down) in enumerate(zip(above, below, strict=True)):
                 if (up != down).any():
                     raise GradcheckError(
@@ -496,32 +509,32 @@ def _check_no_slope(func: Any, given: tuple, chosen: list[int], eps: float) -> N
                     )
 
 
-def _check_stable(outputs: list[Tensor], given: tuple, chosen: list[int], nondet_tol: float, dtypes_too: bool) -> None:
+def _check_stable(outputs: list[Tensor], inputs: tuple, chosen: list[int], nondet_tol: float, dtypes_too: bool) -> None:
     """Twice the same backward, a backward of zeros, shapes and dtypes of the gradients."""
-    wanted = [given[place] for place in chosen]
+    chosen_inputs = [inputs[place] for place in chosen]
 
     def run(seeds: list[Any]) -> tuple:
-        return grad(outputs, wanted, [wrap(seed) for seed in seeds], retain_graph=True, allow_unused=True)
+        return grad(outputs, chosen_inputs, [wrap(seed) for seed in seeds], retain_graph=True, allow_unused=True)
 
     seeds = [_random_like(out, number, False).array for number, out in enumerate(outputs)]
     first, second = run(seeds), run(seeds)
     nothing = run([arrays.zeros_like(out.array) for out in outputs])
-    for place, one, other, none in zip(chosen, first, second, nothing, strict=True):
-        if one is None:
+    for place, first_value, other, none in zip(chosen, first, second, nothing, strict=True):
+        if first_value is None:
             continue
-        array = given[place].array
-        if one.array.shape != array.shape:
+        array = inputs[place].array
+        if first_value.array.shape != array.shape:
             raise GradcheckError(
-                f"gradcheck: grad is incorrect size for input {place}: expected {tuple(array.shape)}, got {tuple(one.array.shape)}."
+                f"gradcheck: grad is incorrect size for input {place}: expected {tuple(array.shape)}, got {tuple(first_value.array.shape)}."
             )
-        if dtypes_too and one.array.dtype != array.dtype:
+        if dtypes_too and first_value.array.dtype != array.dtype:
             raise GradcheckError(
-                f"gradcheck: grad has dtype {one.dtype} for input {place}, expected {given[place].dtype}."
+                f"gradcheck: grad has dtype {first_value.dtype} for input {place}, expected {inputs[place].dtype}."
             )
-        if array.size and float(abs(one.array - other.array).max()) > nondet_tol:
+        if array.size and float(abs(first_value.array - other.array).max()) > nondet_tol:
             raise GradcheckError(
                 f"gradcheck: Backward is not reentrant: running backward twice with the same grad_output gave different gradients "
-                f"of input {place} (by {float(abs(one.array - other.array).max()):.3g}, nondet_tol={nondet_tol:g})."
+                f"of input {place} (by {float(abs(first_value.array - other.array).max()):.3g}, nondet_tol={nondet_tol:g})."
             )
         if none is not None and none.array.size and (none.array != 0).any():
             raise GradcheckError(

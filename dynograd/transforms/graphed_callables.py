@@ -43,37 +43,41 @@ def make_graphed_callables(
     cuda.init()
     single = callable(callables)
     functions: Sequence[Callable[..., Any]] = (callables,) if single else tuple(callables)
-    given: Sequence[Any] = (sample_args,) if single else tuple(sample_args)
-    given = [(one,) if isinstance(one, Tensor) else tuple(one) for one in given]
-    if len(given) != len(functions):
+    operands: Sequence[Any] = (sample_args,) if single else tuple(sample_args)
+    operands = [(tensor,) if isinstance(tensor, Tensor) else tuple(tensor) for tensor in operands]
+    if len(operands) != len(functions):
         raise ValueError(
-            f"{_WHO}: {len(functions)} callables but {len(given)} tuples of sample arguments. Give one tuple for each callable."
+            f"{_WHO}: {len(functions)} callables but {len(operands)} tuples of sample arguments. Give one tuple for each callable."
         )
-    for number, arguments in enumerate(given):
-        for place, one in enumerate(arguments):
-            _check(one, f"argument {place} of callable {number}")
+    for number, arguments in enumerate(operands):
+        for place, argument in enumerate(arguments):
+            _check(argument, f"argument {place} of callable {number}")
     side = cuda.Stream()
     side.wait_stream(cuda.current_stream())
-    recorded = [_Recorded(function, arguments, allow_unused_input) for function, arguments in zip(functions, given)]
+    recorded = [_Recorded(function, arguments, allow_unused_input) for function, arguments in zip(functions, operands)]
     with cuda.stream(side):
-        for one in recorded:
+        for callable_ in recorded:
             for _ in range(num_warmup_iters):
-                one.warm_up()
+                callable_.warm_up()
     cuda.current_stream().wait_stream(side)
     shared = cuda.graph_pool_handle() if pool is None else pool
-    for one in recorded:
-        one.record_forward(shared)
-    for one in reversed(recorded):  # gradients come in this order: so memory of a graph is not used again too early
-        one.record_backward(shared)
-    made = [one.installed() for one in recorded]
-    return made[0] if single else tuple(made)
+    for callable_ in recorded:
+        callable_.record_forward(shared)
+    for callable_ in reversed(
+        recorded
+    ):  # gradients come in this order: so memory of a graph is not used again too early
+        callable_.record_backward(shared)
+    installed = [callable_.installed() for callable_ in recorded]
+    return installed[0] if single else tuple(installed)
 
 
-def _check(one: Any, what: str) -> None:
-    if not isinstance(one, Tensor):
-        raise TypeError(f"{_WHO}: {what} is of type {type(one).__name__}. Only positional tensors can be copied in.")
-    if one.device.type != "cuda":
-        raise DeviceError(f"{_WHO}: {what} is on {one.device}. Put the sample arguments on the GPU.")
+def _check(callable_: Any, what: str) -> None:
+    if not isinstance(callable_, Tensor):
+        raise TypeError(
+            f"{_WHO}: {what} is of type {type(callable_).__name__}. Only positional tensors can be copied in."
+        )
+    if callable_.device.type != "cuda":
+        raise DeviceError(f"{_WHO}: {what} is on {callable_.device}. Put the sample arguments on the GPU.")
 
 
 class _Recorded:
@@ -83,23 +87,25 @@ class _Recorded:
         self.function, self.arguments, self.allow_unused = function, arguments, allow_unused
         parameters = getattr(function, "parameters", None)
         self.parameters = tuple(parameters()) if parameters is not None else ()
-        if any([True for one in getattr(function, "buffers", tuple)() if one.requires_grad]):
+        if any([True for buffer in getattr(function, "buffers", tuple)() if buffer.requires_grad]):
             raise ValueError(f"{_WHO}: buffers of modules may not require gradients. Make them parameters.")
         self.inputs = (*arguments, *self.parameters)
-        self.wanting = tuple([one for one in self.inputs if one.requires_grad])
+        self.wanting = tuple([operand for operand in self.inputs if operand.requires_grad])
         self.forward, self.backward = cuda.CUDAGraph(), cuda.CUDAGraph()
 
     def run(self) -> tuple[Tensor, ...]:
-        found = self.function(*self.arguments)
-        self.many = not isinstance(found, Tensor)
-        outputs = tuple(found) if self.many else (found,)
-        for place, one in enumerate(outputs):
-            _check(one, f"output {place}")
+        function = self.function(*self.arguments)
+        self.many = not isinstance(function, Tensor)
+        outputs = tuple(function) if self.many else (function,)
+        for place, output in enumerate(outputs):
+            _check(output, f"output {place}")
         return outputs
 
-    def gradients(self, outputs: tuple[Tensor, ...], given: tuple[Any, ...]) -> tuple[Any, ...]:
+    def gradients(self, outputs: tuple[Tensor, ...], gradients_of_outputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """Of the inputs that want one, for gradients of the outputs that have one."""
-        differentiable = [(one, g) for one, g in zip(outputs, given, strict=True) if one.requires_grad]
+        differentiable = [
+            (output, g) for output, g in zip(outputs, gradients_of_outputs, strict=True) if output.requires_grad
+        ]
         if not differentiable or not self.wanting:
             return (None,) * len(self.wanting)
         ends, starts = zip(*differentiable, strict=True)
@@ -107,7 +113,7 @@ class _Recorded:
 
     def warm_up(self) -> None:
         outputs = self.run()
-        self.gradients(outputs, tuple([one.detach() for one in outputs]))
+        self.gradients(outputs, tuple([output.detach() for output in outputs]))
 
     def record_forward(self, pool: Any) -> None:
         with cuda.graph(self.forward, pool=pool):
@@ -115,11 +121,11 @@ class _Recorded:
 
     def record_backward(self, pool: Any) -> None:
         with no_grad():
-            self.given = tuple([one.detach().clone() if one.requires_grad else None for one in self.outputs])
+            self.given = tuple([output.detach().clone() if output.requires_grad else None for output in self.outputs])
         with cuda.graph(self.backward, pool=pool):
-            found = iter(self.gradients(self.outputs, self.given))
-        self.found = tuple([next(found) if one.requires_grad else None for one in self.inputs])
-        self.outputs = tuple([one.detach() for one in self.outputs])  # the history is in the graph now
+            result = iter(self.gradients(self.outputs, self.given))
+        self.found = tuple([next(result) if operand.requires_grad else None for operand in self.inputs])
+        self.outputs = tuple([output.detach() for output in self.outputs])  # the history is in the graph now
 
     def call(self, *arguments: Any) -> Any:
         if len(arguments) != len(self.arguments):
@@ -144,18 +150,18 @@ class _Replay(Function):
     @staticmethod
     def forward(ctx: Any, recorded: _Recorded, *inputs: Tensor) -> Any:
         ctx.recorded = recorded
-        for kept, one in zip(recorded.arguments, inputs, strict=False):
-            if kept.data_ptr() != one.data_ptr():
+        for kept, operand in zip(recorded.arguments, inputs, strict=False):
+            if kept.data_ptr() != operand.data_ptr():
                 with no_grad():
-                    kept.detach().copy_(one)
+                    kept.detach().copy_(operand)
         recorded.forward.replay()
-        return tuple([one.detach() for one in recorded.outputs])
+        return tuple([output.detach() for output in recorded.outputs])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         recorded = ctx.recorded
-        for kept, one in zip(recorded.given, gradients, strict=True):
-            if kept is not None and one is not None:
-                kept.copy_(one)
+        for kept, gradient in zip(recorded.given, gradients, strict=True):
+            if kept is not None and gradient is not None:
+                kept.copy_(gradient)
         recorded.backward.replay()
-        return None, *[None if one is None else one.detach() for one in recorded.found]
+        return None, *[None if tensor is None else tensor.detach() for tensor in recorded.found]

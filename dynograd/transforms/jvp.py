@@ -39,25 +39,25 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     _check(primals, tangents)
     with Level() as level:
         duals = map_tree(lambda primal, way: _enter(level, primal, way), tuple(primals), tuple(tangents))
-        found = func(*duals)
+        result = func(*duals)
         aux = None
         if has_aux:
-            if not (isinstance(found, tuple) and len(found) == 2):
+            if not (isinstance(result, tuple) and len(result) == 2):
                 raise RuntimeError(
-                    f"jvp: with has_aux=True, func must return a tuple (output, aux), got {type(found).__name__}. "
+                    f"jvp: with has_aux=True, func must return a tuple (output, aux), got {type(result).__name__}. "
                     f"Return both, or leave has_aux out."
                 )
-            found, aux = found
-        for one in flatten(found):
-            if not isinstance(one, Tensor):
+            result, aux = result
+        for leaf in flatten(result):
+            if not isinstance(leaf, Tensor):
                 raise RuntimeError(
-                    f"jvp: expected func to return only tensors, got {type(one).__name__} ({one!r}). "
+                    f"jvp: expected func to return only tensors, got {type(leaf).__name__} ({leaf!r}). "
                     f"Return other results beside the tensors with has_aux=True."
                 )
-        output = map_tree(lambda one: split(level, one)[0], found)
-        ways = map_tree(lambda one: _leave(level, one, strict), found)
+        output = map_tree(lambda leaf: split(level, leaf)[0], result)
+        ways = map_tree(lambda leaf: _leave(level, leaf, strict), result)
         if has_aux:
-            return output, ways, map_tree(lambda one: split(level, one)[0] if isinstance(one, Tensor) else one, aux)
+            return output, ways, map_tree(lambda leaf: split(level, leaf)[0] if isinstance(leaf, Tensor) else leaf, aux)
         return output, ways
 
 
@@ -83,8 +83,8 @@ def _enter(level: Level, primal: Any, way: Any) -> Any:
     return make_moving(level, primal, way)
 
 
-def _leave(level: Level, one: Any, strict: bool) -> Any:
-    primal, way = split(level, one)
+def _leave(level: Level, leaf: Any, strict: bool) -> Any:
+    primal, way = split(level, leaf)
     if way is not None:
         return way
     if strict:
@@ -98,10 +98,10 @@ def _leave(level: Level, one: Any, strict: bool) -> Any:
 
 
 def _check(primals: Any, tangents: Any) -> None:
-    for name, given in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(given, (tuple, list)):
+    for name, operands in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(operands, (tuple, list)):
             raise RuntimeError(
-                f"jvp: expected {name} to be a tuple, got {type(given).__name__}. It should be valid to call f(*{name}): "
+                f"jvp: expected {name} to be a tuple, got {type(operands).__name__}. It should be valid to call f(*{name}): "
                 f"write ({name[:-1]},) for a single one."
             )
     if not flatten(primals):
@@ -112,10 +112,10 @@ def _check(primals: Any, tangents: Any) -> None:
             f"({_outline(primals)} and {_outline(tangents)})."
         )
     for place, (primal, way) in enumerate(zip(flatten(list(primals)), flatten(list(tangents)), strict=True)):
-        for name, one in (("primals", primal), ("tangents", way)):
-            if not isinstance(one, Tensor):
+        for name, value in (("primals", primal), ("tangents", way)):
+            if not isinstance(value, Tensor):
                 raise RuntimeError(
-                    f"jvp: expected {name} to hold only tensors, got {type(one).__name__} ({one!r}) at {place}."
+                    f"jvp: expected {name} to hold only tensors, got {type(value).__name__} ({value!r}) at {place}."
                 )
         if primal.shape != way.shape:
             raise ShapeError(

@@ -23,18 +23,20 @@ def tangents_of(op: Op, primals: dict[str, Any], tangents: dict[str, Any], out: 
     outputs = list(out) if isinstance(out, tuple) else [out]
     if op.jvp_rule is not None and not (MODES.honest and op.kind != "elementwise" and not op.linear):
         statics = [primals[name] for name in op.static_names]
-        found = op.jvp_rule(tuple(tangents[name] for name in op.array_names), ForwardSaved(op, primals, out), *statics)
-        ways = list(found) if isinstance(out, tuple) else [found]
+        jvp_rule = op.jvp_rule(
+            tuple(tangents[name] for name in op.array_names), ForwardSaved(op, primals, out), *statics
+        )
+        ways = list(jvp_rule) if isinstance(out, tuple) else [jvp_rule]
     elif op.linear:
-        found = op.function(**{**primals, **_moving(op, primals, tangents)})
-        ways = list(found) if isinstance(out, tuple) else [found]
+        jvp_rule = op.function(**{**primals, **_moving(op, primals, tangents)})
+        ways = list(jvp_rule) if isinstance(out, tuple) else [jvp_rule]
     elif op.kind == "elementwise":
         ways = [_by_text(op, primals, tangents, out)]
     else:
         ways = _by_backward(op, primals, tangents)
     return [
-        None if way is None or one.array.dtype.kind not in "fcV" else shaped(way, one)
-        for way, one in zip(ways, outputs, strict=True)
+        None if way is None or output.array.dtype.kind not in "fcV" else shaped(way, output)
+        for way, output in zip(ways, outputs, strict=True)
     ]
 
 
@@ -54,7 +56,7 @@ class ForwardSaved:
         if owner in primals and what in ("shape", "dtype"):
             value = primals[owner]
             if owner == self.op.list_name:
-                return [getattr(one.array, what) for one in value]
+                return [getattr(tensor.array, what) for tensor in value]
             return None if value is None else getattr(value.array, what)
         raise AttributeError(f"{self.op.name}.jvp reads saved.{name}, which is no argument of the op")
 
@@ -62,7 +64,7 @@ class ForwardSaved:
 def _moving(op: Op, primals: dict[str, Any], tangents: dict[str, Any]) -> dict[str, Any]:
     """Arguments of a linear op: tangents, zeros for arguments that do not move, and integer arguments as they are."""
 
-    def one(primal: Any, tangent: Any) -> Any:
+    def moving(primal: Any, tangent: Any) -> Any:
         if tangent is not None:
             return tangent
         array = getattr(primal, "array", primal)
@@ -71,9 +73,9 @@ def _moving(op: Op, primals: dict[str, Any], tangents: dict[str, Any]) -> dict[s
         return wrap(arrays.zeros_like(array))
 
     return {
-        name: [one(*pair) for pair in zip(primals[name], tangents[name], strict=True)]
+        name: [moving(*pair) for pair in zip(primals[name], tangents[name], strict=True)]
         if name == op.list_name
-        else one(primals[name], tangents[name])
+        else moving(primals[name], tangents[name])
         for name in op.array_names
     }
 
@@ -91,9 +93,9 @@ def clone(tensor: Tensor) -> Any:
     return registry["clone"].function(tensor)
 
 
-def packed(op: Op, found: Any) -> Any:
+def packed(op: Op, result: Any) -> Any:
     """The outputs as the op gives them: under their names."""
-    return named_outputs(op)(*found)
+    return named_outputs(op)(*result)
 
 
 # --- elementwise ops -----------------------------------------------------------------------------------------------------------
@@ -113,13 +115,15 @@ def _by_text(op: Op, primals: dict[str, Any], tangents: dict[str, Any], out: Ten
             continue
         part = function(way, out, **primals)
         if MODES.honest:
-            part = honest.masked_tangent(part, way, lambda one, move=function: move(one, out, **primals))
+            part = honest.masked_tangent(part, way, lambda primal, move=function: move(primal, out, **primals))
         total = part if total is None else total + part
     return total
 
 
 def _compiled(op: Op) -> list[Any]:
-    space: dict[str, Any] = {one.name: one.function for one in registry.values() if one.kind != "composed"}
+    space: dict[str, Any] = {
+        parameter.name: parameter.function for parameter in registry.values() if parameter.kind != "composed"
+    }
     functions = []
     for number, text in enumerate(op.derivative or ()):
         if text is None:
@@ -152,15 +156,15 @@ def _by_backward(op: Op, primals: dict[str, Any], tangents: dict[str, Any]) -> l
             places.append((name, None))
 
     def again(*values: Any) -> Any:
-        given = dict(primals)
+        primals_now = dict(primals)
         if op.list_name:
-            given[op.list_name] = list(given[op.list_name])
+            primals_now[op.list_name] = list(primals_now[op.list_name])
         for value, (name, number) in zip(values, places, strict=True):
             if number is None:
-                given[name] = value
+                primals_now[name] = value
             else:
-                given[name][number] = value
-        return op.function(**given)
+                primals_now[name][number] = value
+        return op.function(**primals_now)
 
     return by_two_backwards(again, moving, ways)
 
@@ -171,12 +175,12 @@ def by_two_backwards(function: Callable[..., Any], primals: Sequence[Any], tange
     `u -> (gradients of the outputs times u)` is linear in u, so its own gradient, times the tangents, is the Jacobian times the
     tangents whatever u is.
     """
-    recording = MODES.grad != 0 and any(is_recorded(one) for one in (*primals, *tangents))
+    recording = MODES.grad != 0 and any(is_recorded(primal) for primal in (*primals, *tangents))
     with enable_grad():
-        inner = [fresh(one) for one in primals]
-        found = function(*inner)
-        outputs = list(found) if isinstance(found, (tuple, list)) else [found]
-        places = [place for place, one in enumerate(outputs) if isinstance(one, Tensor) and one._requires_grad]
+        inner = [fresh(primal) for primal in primals]
+        gradient = function(*inner)
+        outputs = list(gradient) if isinstance(gradient, (tuple, list)) else [gradient]
+        places = [place for place, output in enumerate(outputs) if isinstance(output, Tensor) and output._requires_grad]
         seeds = []
         for place in places:
             # any value will do; a zero would be taken for "not selected"
@@ -207,14 +211,14 @@ def fresh(tensor: Tensor) -> Any:
     if type(tensor) is Batched:
         return make_batched(tensor.level, fresh(tensor.inner))
     if hasattr(tensor, "primal"):
-        made: Any = object.__new__(type(tensor))
-        made._meta = None
-        made.level, made.primal, made.tangent = tensor.level, fresh(tensor.primal), tensor.tangent
-        return made
+        result: Any = object.__new__(type(tensor))
+        result._meta = None
+        result.level, result.primal, result.tangent = tensor.level, fresh(tensor.primal), tensor.tangent
+        return result
     if hasattr(type(tensor), "__dynograd_rows__"):  # ragged: its packed elements have a place
         return tensor.with_packed(fresh(tensor.packed))
-    made = wrap(tensor.array)
-    made._requires_grad = True
+    result = wrap(tensor.array)
+    result._requires_grad = True
     if tensor._requires_grad:
-        made.node = alias_of(tensor if tensor.node is None else tensor.node)
-    return made
+        result.node = alias_of(tensor if tensor.node is None else tensor.node)
+    return result

@@ -11,7 +11,9 @@ __all__ = ["flatten", "map_tree", "rebuild"]
 def map_tree(change: Callable[..., Any], tree: Any, *others: Any) -> Any:
     """The same structure with `change(leaf, leaf of others...)` in place of each leaf; None is a leaf."""
     if isinstance(tree, dict):
-        return type(tree)((key, map_tree(change, value, *(one[key] for one in others))) for key, value in tree.items())
+        return type(tree)(
+            (key, map_tree(change, value, *(tree[key] for tree in others))) for key, value in tree.items()
+        )
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return type(tree)(*(map_tree(change, *parts) for parts in zip(tree, *others, strict=True)))
     if isinstance(tree, (tuple, list)):
@@ -32,15 +34,15 @@ def rebuild(tree: Any, leaves: list[Any]) -> Any:
     return map_tree(lambda _: next(remaining), tree)
 
 
-def same_structure(one: Any, other: Any) -> bool:
+def same_structure(first: Any, other: Any) -> bool:
     """Whether both are nested in the same way, leaves aside."""
-    if isinstance(one, dict) or isinstance(other, dict):
+    if isinstance(first, dict) or isinstance(other, dict):
         return (
-            isinstance(one, dict)
+            isinstance(first, dict)
             and isinstance(other, dict)
-            and list(one) == list(other)
-            and all(same_structure(one[key], other[key]) for key in one)
+            and list(first) == list(other)
+            and all(same_structure(first[key], other[key]) for key in first)
         )
-    if isinstance(one, (tuple, list)) or isinstance(other, (tuple, list)):
-        return type(one) is type(other) and len(one) == len(other) and all(map(same_structure, one, other))
+    if isinstance(first, (tuple, list)) or isinstance(other, (tuple, list)):
+        return type(first) is type(other) and len(first) == len(other) and all(map(same_structure, first, other))
     return True

@@ -52,8 +52,8 @@ def vmap(
         for start in range(0, size, chunk_size):
             count = min(chunk_size, size - start)
             part = [
-                one if dim is None else run("basic_index", one, (*(slice(None),) * dim, slice(start, start + count)))
-                for one, dim in zip(leaves, dims, strict=True)
+                leaf if dim is None else run("basic_index", leaf, (*(slice(None),) * dim, slice(start, start + count)))
+                for leaf, dim in zip(leaves, dims, strict=True)
             ]
             pieces.append(_run(func, out_dims, randomness, args, kwargs, part, dims, count))
         places = _out_places(out_dims, pieces[0])
@@ -74,38 +74,38 @@ def _run(
 ) -> Any:
     with Level(size, randomness) as level:
         inside = [
-            one if dim is None else make_batched(level, _to_front(one, dim))
-            for one, dim in zip(leaves, dims, strict=True)
+            leaf if dim is None else make_batched(level, _to_front(leaf, dim))
+            for leaf, dim in zip(leaves, dims, strict=True)
         ]
         found_args = rebuild(args, inside[: len(flatten(args))])
         batched_kwargs = rebuild(kwargs, inside[len(flatten(args)) :]) if kwargs else {}
-        found = func(*found_args, **batched_kwargs)
-        outputs = flatten(found)
-        for one in outputs:
-            if not isinstance(one, Tensor):
+        result = func(*found_args, **batched_kwargs)
+        outputs = flatten(result)
+        for output in outputs:
+            if not isinstance(output, Tensor):
                 raise ValueError(
-                    f"vmap({_name(func)}): `{_name(func)}` must only return Tensors, got type {type(one).__name__}. Return other "
+                    f"vmap({_name(func)}): `{_name(func)}` must only return Tensors, got type {type(output).__name__}. Return other "
                     f"results some other way, or as tensors."
                 )
-        places = _out_places(out_dims, found, func)
-        made = []
-        for one, dim in zip(outputs, places, strict=True):
+        places = _out_places(out_dims, result, func)
+        results = []
+        for output, dim in zip(outputs, places, strict=True):
             if dim is None:
-                if type(one) is Batched and one.level is level:
+                if type(output) is Batched and output.level is level:
                     raise ValueError(
                         f"vmap({_name(func)}): `{_name(func)}` can not return a BatchedTensor when out_dim is None: this result (shape "
-                        f"{tuple(one.shape)}) differs from example to example. Give it an int in out_dims."
+                        f"{tuple(output.shape)}) differs from example to example. Give it an int in out_dims."
                     )
-                made.append(one)
+                results.append(output)
                 continue
-            rank = one.ndim + 1
+            rank = output.ndim + 1
             if not -rank <= dim < rank:
                 raise IndexError(
                     f"vmap({_name(func)}): Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got out_dims "
                     f"{dim} for a result of {rank - 1} dims per example)."
                 )
-            made.append(_from_front(lowered(one, level), dim % rank))
-    return rebuild(found, made)
+            results.append(_from_front(lowered(output, level), dim % rank))
+    return rebuild(result, results)
 
 
 def _to_front(tensor: Any, dim: int) -> Any:
@@ -149,43 +149,43 @@ def _examples(func: Any, in_dims: Any, args: tuple, kwargs: dict) -> tuple[list[
                 f"{len(args)} positional inputs. Give one int or None for each."
             )
         dims = []
-        for place, (dim, one) in enumerate(zip(in_dims, args, strict=True)):
-            dims += _spread(who, dim, one, f"input {place}")
+        for place, (dim, argument) in enumerate(zip(in_dims, args, strict=True)):
+            dims += _spread(who, dim, argument, f"input {place}")
     else:
         dims = [in_dims] * len(flatten(args))
     leaves = flatten(args)
-    for one in flatten(kwargs) if kwargs else ():
-        leaves.append(one)
+    for leaf in flatten(kwargs) if kwargs else ():
+        leaves.append(leaf)
         dims.append(0)
     size: int | None = None
     where = ""
     sizes = []
-    for place, (one, dim) in enumerate(zip(leaves, dims, strict=True)):
+    for place, (leaf, dim) in enumerate(zip(leaves, dims, strict=True)):
         if dim is None:
             continue
         if not isinstance(dim, int) or isinstance(dim, bool):
             raise ValueError(
                 f"{who}: Got in_dim={dim!r} for an input but in_dim must be either an integer dimension or None."
             )
-        if not isinstance(one, Tensor):
+        if not isinstance(leaf, Tensor):
             raise ValueError(
-                f"{who}: Got in_dim={dim} for an input but the input is of type {type(one).__name__}. We cannot vmap over non-Tensor "
+                f"{who}: Got in_dim={dim} for an input but the input is of type {type(leaf).__name__}. We cannot vmap over non-Tensor "
                 f"arguments, please use None as the respective in_dim."
             )
-        if not -one.ndim <= dim < one.ndim:
+        if not -leaf.ndim <= dim < leaf.ndim:
             raise ValueError(
-                f"{who}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {one.ndim} so expected in_dim to "
-                f"satisfy {-one.ndim} <= in_dim < {one.ndim}. Pass it with in_dims=None if all examples share it."
+                f"{who}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {leaf.ndim} so expected in_dim to "
+                f"satisfy {-leaf.ndim} <= in_dim < {leaf.ndim}. Pass it with in_dims=None if all examples share it."
             )
-        dims[place] = dim % one.ndim
-        count = one.shape[dims[place]]
+        dims[place] = dim % leaf.ndim
+        count = leaf.shape[dims[place]]
         sizes.append(count)
         if size is None:
-            size, where = count, f"shape {tuple(one.shape)} along dim {dim}"
+            size, where = count, f"shape {tuple(leaf.shape)} along dim {dim}"
         elif count != size:
             raise ValueError(
                 f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {[size, count]} for the mapped "
-                f"dimension: {where}, and shape {tuple(one.shape)} along dim {dim}."
+                f"dimension: {where}, and shape {tuple(leaf.shape)} along dim {dim}."
             )
     if size is None:
         raise ValueError(
@@ -194,48 +194,48 @@ def _examples(func: Any, in_dims: Any, args: tuple, kwargs: dict) -> tuple[list[
     return leaves, dims, size
 
 
-def _spread(who: str, dim: Any, one: Any, where: str) -> list[Any]:
+def _spread(who: str, dim: Any, leaf: Any, where: str) -> list[Any]:
     """`dim` for each leaf of an argument: one for all, or nested as the argument is."""
     if dim is None or isinstance(dim, int):
-        return [dim] * len(flatten(one))
-    if isinstance(dim, dict) and isinstance(one, dict):
-        if set(dim) != set(one):
-            raise _structure_error(who, dim, one, where)
-        return [entry for key in one for entry in _spread(who, dim[key], one[key], f"{where}[{key!r}]")]
-    if isinstance(dim, (tuple, list)) and isinstance(one, (tuple, list)) and len(dim) == len(one):
+        return [dim] * len(flatten(leaf))
+    if isinstance(dim, dict) and isinstance(leaf, dict):
+        if set(dim) != set(leaf):
+            raise _structure_error(who, dim, leaf, where)
+        return [entry for key in leaf for entry in _spread(who, dim[key], leaf[key], f"{where}[{key!r}]")]
+    if isinstance(dim, (tuple, list)) and isinstance(leaf, (tuple, list)) and len(dim) == len(leaf):
         return [
             entry
-            for place, (part, value) in enumerate(zip(dim, one, strict=True))
+            for place, (part, value) in enumerate(zip(dim, leaf, strict=True))
             for entry in _spread(who, part, value, f"{where}[{place}]")
         ]
     if isinstance(dim, (dict, tuple, list)):
-        raise _structure_error(who, dim, one, where)
+        raise _structure_error(who, dim, leaf, where)
     raise ValueError(f"{who}: Got in_dim={dim!r} for {where} but in_dim must be either an integer dimension or None.")
 
 
-def _structure_error(who: str, dim: Any, one: Any, where: str) -> ValueError:
+def _structure_error(who: str, dim: Any, leaf: Any, where: str) -> ValueError:
     return ValueError(
         f"{who}: in_dims is not compatible with the structure of inputs: in_dims has {_outline(dim)} for {where}, which is "
-        f"{_outline(one)}."
+        f"{_outline(leaf)}."
     )
 
 
 def _outline(tree: Any) -> str:
-    return repr(map_tree(lambda one: "*" if isinstance(one, Tensor) else one, tree)).replace("'*'", "*")
+    return repr(map_tree(lambda leaf: "*" if isinstance(leaf, Tensor) else leaf, tree)).replace("'*'", "*")
 
 
-def _out_places(out_dims: Any, found: Any, func: Any = None) -> list[Any]:
+def _out_places(out_dims: Any, result: Any, func: Any = None) -> list[Any]:
     """The out_dim of each leaf of the result."""
     if out_dims is None or isinstance(out_dims, int):
-        return [out_dims] * len(flatten(found))
+        return [out_dims] * len(flatten(result))
     try:
-        places = _spread("vmap", out_dims, found, "the result")
+        places = _spread("vmap", out_dims, result, "the result")
     except ValueError:
-        single = isinstance(found, Tensor) and isinstance(out_dims, (tuple, list)) and len(out_dims) == 1
+        single = isinstance(result, Tensor) and isinstance(out_dims, (tuple, list)) and len(out_dims) == 1
         if not single:
             raise ValueError(
                 f"vmap({_name(func)}, ..., out_dims={out_dims!r}): out_dims is not compatible with the structure of outputs: the result "
-                f"is {_outline(found)}."
+                f"is {_outline(result)}."
             ) from None
         places = [out_dims[0]]
     return places

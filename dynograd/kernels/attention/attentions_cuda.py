@@ -92,10 +92,10 @@ def attention_forward(
         mask: bool, True where a query may look, or numbers to add; broadcast.
         p, place: weights are dropped as `random_cpu.dropout_mask` says for their shape and this (seed, offset).
     """
-    q, k, v = (_in_rows(_with_four_dims(one)) for one in (query, key, value))
+    q, k, v = (_in_rows(_with_four_dims(operand)) for operand in (query, key, value))
     mask = _readable(mask, k.shape[2])
     plan = _planned(_forward_plan, mask, causal, p, q, k, v)
-    out, logarithms = (of_layout(one) for one in plan.made)
+    out, logarithms = (of_layout(shape_and_dtype) for shape_and_dtype in plan.made)
     plan.launches[0](
         q, k, v, out, logarithms, q if mask is None else mask, float(scale), numbers=(q, q, q, *_stream(p, place))
     )  # fmt: skip
@@ -116,16 +116,16 @@ def attention_backward(
     place: tuple[int, int],
 ) -> tuple[Any, Any, Any]:
     """Gradients of query, key and value, laid out in memory like them."""
-    g, q, k, v, out = (_in_rows(_with_four_dims(one)) for one in (g, query, key, value, out))
+    g, q, k, v, out = (_in_rows(_with_four_dims(operand)) for operand in (g, query, key, value, out))
     mask = _readable(mask, k.shape[2])
     plan = _planned(_backward_plan, mask, causal, p, q, k, v, g, out)
-    g_q, g_k, g_v, delta = (of_layout(one) for one in plan.made)
+    g_q, g_k, g_v, delta = (of_layout(shape_and_dtype) for shape_and_dtype in plan.made)
     to_rows, to_keys, to_queries = plan.launches
     to_rows(g, out, delta)
-    given = (q, k, v, g, logarithms, delta, q if mask is None else mask)
+    operands = (q, k, v, g, logarithms, delta, q if mask is None else mask)
     numbers = (q, q, q, *_stream(p, place))
-    to_keys(*given, g_k, g_v, float(scale), numbers=numbers)
-    to_queries(*given, g_q, float(scale), numbers=numbers)
+    to_keys(*operands, g_k, g_v, float(scale), numbers=numbers)
+    to_queries(*operands, g_q, float(scale), numbers=numbers)
     return g_q.reshape(query.shape), g_k.reshape(key.shape), g_v.reshape(value.shape)
 
 
@@ -147,7 +147,7 @@ def ragged_attention_forward(
 
     `longest`: sequence of queries and of keys. The other arguments as in `attentions_cpu`.
     """
-    q, k, v = (_heads_first(one) for one in (query, key, value))
+    q, k, v = (_heads_first(operand) for operand in (query, key, value))
     on = q.device_index
     out, logarithms = of_layout(_laid_out_like(q, v.shape[-1]).layout), empty(q.shape[1:3], _float32, on)
     launch, firsts = _ragged(_FORWARD, offsets_q, offsets_k, mask, window, p, longest, q, k, v, (q, k, v, out))
@@ -181,8 +181,8 @@ def ragged_attention_backward(
     longest: tuple[int, int],
 ) -> tuple[Any, Any, Any]:
     """Gradients of query, key and value, laid out in memory like them."""
-    g, q, k, v, out = (_heads_first(one) for one in (g, query, key, value, out))
-    g_q, g_k, g_v = (of_layout(_laid_out_like(one, one.shape[-1]).layout) for one in (q, k, v))
+    g, q, k, v, out = (_heads_first(operand) for operand in (g, query, key, value, out))
+    g_q, g_k, g_v = (of_layout(_laid_out_like(operand, operand.shape[-1]).layout) for operand in (q, k, v))
     heads, tokens = q.shape[1:3]
     delta = empty((heads, tokens), _float32, q.device_index)
     width = _power(v.shape[3])
@@ -192,16 +192,16 @@ def ragged_attention_backward(
             (heads, -(-tokens // high)), g, out, delta, heads, tokens, v.shape[3], *_steps(g, out), BM=high, BV=width, num_warps=4
         )  # fmt: skip
     numbers = _stream(p, place)
-    given = (q, k, v, g, logarithms, delta)
-    for table, kernel, which, made in (
+    operands = (q, k, v, g, logarithms, delta)
+    for table, kernel, which, result in (
         (_TO_KEYS, device.attention_to_keys, 1, (g_k, g_v)),
         (_TO_QUERIES, device.attention_to_queries, 0, (g_q,)),
     ):
-        stepped = (q, k, v, g, *made)
+        stepped = (q, k, v, g, *result)
         launch, firsts = _ragged(table, offsets_q, offsets_k, mask, window, p, longest, q, k, v, stepped)
-        if made[0].size and longest[which]:
-            launch(kernel, which, given, made, float(scale), stepped, (*firsts, *numbers))
-    return tuple([one[0].transpose(1, 0, 2) for one in (g_q, g_k, g_v)])  # type: ignore[return-value]
+        if result[0].size and longest[which]:
+            launch(kernel, which, operands, result, float(scale), stepped, (*firsts, *numbers))
+    return tuple([operand[0].transpose(1, 0, 2) for operand in (g_q, g_k, g_v)])  # type: ignore[return-value]
 
 
 def _heads_first(array: Any) -> Any:
@@ -222,11 +222,11 @@ def _ragged(
     seen = q if mask is None else (mask if mask.is_contiguous else mask.copy())
     seen = seen.view(numpy.uint8) if kind == 3 else seen
 
-    def launch(kernel: Any, of_keys: int, given: Any, made: Any, scale: float, arrays: Any, numbers: Any) -> None:
+    def launch(kernel: Any, of_keys: int, operands: Any, result: Any, scale: float, arrays: Any, numbers: Any) -> None:
         many, high = (k.shape[1], blocks.keys) if of_keys else (q.shape[1], blocks.queries)
-        steps = [step for one in arrays for step in (0, *_steps(one)[1:])]
+        steps = [step for array in arrays for step in (0, *_steps(array)[1:])]
         grid = (batch * many, -(-longest[of_keys] // high))
-        kernel(grid, *given, seen, *made, scale, *_sizes(q, k, v), *steps, 0, 0, 0, *numbers, **constants)
+        kernel(grid, *operands, seen, *result, scale, *_sizes(q, k, v), *steps, 0, 0, 0, *numbers, **constants)
 
     return launch, tuple(firsts)
 
@@ -248,15 +248,15 @@ def _weights_before(offsets_q: Any, offsets_k: Any) -> Any:
 class Plan(NamedTuple):
     """The layouts of what is made, and the launches, each with its own numbers bound."""
 
-    made: tuple[Any, ...]
+    result: tuple[Any, ...]
     launches: tuple[Any, ...]
 
 
 def _planned(make: Any, mask: Any, causal: bool, p: float, *arrays: Any) -> Plan:
     bits = 0
-    for one in arrays:
-        bits |= one.pointer
-    layouts = tuple([one.layout for one in arrays])
+    for array in arrays:
+        bits |= array.pointer
+    layouts = tuple([array.layout for array in arrays])
     key = (
         make, *layouts, None if mask is None else mask.layout, bool(causal), p > 0, bits % 16 == 0, precision.allows_tf32("matmul")
     )  # fmt: skip
@@ -270,7 +270,7 @@ def _planned(make: Any, mask: Any, causal: bool, p: float, *arrays: Any) -> Plan
 
 def _launch(kernel: Any, grid: tuple[int, ...], fixed: tuple[int, ...], constants: dict[str, Any]) -> Any:
     """A function of arrays and of the numbers that come last."""
-    return lambda *given, numbers=(): kernel(grid, *given, *fixed, *numbers, **constants)
+    return lambda *operands, numbers=(): kernel(grid, *operands, *fixed, *numbers, **constants)
 
 
 def _forward_plan(mask: Any, causal: bool, p: float, q: Any, k: Any, v: Any) -> Plan:
@@ -283,7 +283,7 @@ def _forward_plan(mask: Any, causal: bool, p: float, q: Any, k: Any, v: Any) -> 
 
 
 def _backward_plan(mask: Any, causal: bool, p: float, q: Any, k: Any, v: Any, g: Any, out: Any) -> Plan:
-    g_q, g_k, g_v = (_laid_out_like(one, one.shape[-1]) for one in (q, k, v))
+    g_q, g_k, g_v = (_laid_out_like(operand, operand.shape[-1]) for operand in (q, k, v))
     batch, heads, rows = q.shape[:3]
     width = _power(v.shape[3])
     high = max(1, 4096 // width)
@@ -322,8 +322,8 @@ def _blocks(
             kind = "dropout" if kind == "elsewhere" else "elsewhere"  # a tile of the mask takes registers too
     blocks = table[kind][max(64, width, values)]
     unit = 16 // q.dtype.itemsize
-    for one in stepped:
-        if one.pointer % 16 or any([step % 16 for step in one.strides[:3]]):
+    for block in stepped:
+        if block.pointer % 16 or any([step % 16 for step in block.strides[:3]]):
             unit = 1
     constants: dict[str, Any] = {
         "BM": blocks.queries, "BN": blocks.keys, "BE": width, "BV": values, "UNIT": unit, "MASK": mask[0], "MASK_UNIT": mask[1],
@@ -345,7 +345,7 @@ def _sizes(q: Any, k: Any, v: Any) -> tuple[int, ...]:
 
 def _steps(*arrays: CudaArray) -> list[int]:
     """Strides of batches, heads and rows in elements."""
-    return [step // one.itemsize for one in arrays for step in one.strides[:3]]
+    return [step // array.itemsize for array in arrays for step in array.strides[:3]]
 
 
 def _readable(mask: Any, keys: int) -> Any:
@@ -400,5 +400,5 @@ def _in_rows(array: CudaArray) -> CudaArray:
 def _laid_out_like(array: CudaArray, width: int) -> CudaArray:
     """A new array (B, H, T, width) whose dims follow each other in memory as those of `array` do."""
     order = sorted((0, 1, 2), key=lambda dim: -array.strides[dim])
-    made = empty((*[array.shape[dim] for dim in order], width), array.dtype, array.device_index)
-    return made.transpose(*[order.index(dim) for dim in (0, 1, 2)], 3)
+    result = empty((*[array.shape[dim] for dim in order], width), array.dtype, array.device_index)
+    return result.transpose(*[order.index(dim) for dim in (0, 1, 2)], 3)

@@ -49,10 +49,10 @@ def _aligned(memory):
     return (np.int64(memory.ctypes.data) + 63) // 64 * 64
 
 
-def _make(real, made, pointer, top_of):
-    scratch_size, width = made.scratch_size, made.width
+def _make(real, result, pointer, top_of):
+    scratch_size, width = result.scratch_size, result.width
     size, key = real().itemsize, real.__name__
-    zero, one, below_all = real(0), real(1), real(-np.inf)
+    zero, element, below_all = real(0), real(1), real(-np.inf)
 
     @compiled(key=key, inline=True)
     def rounded(count):
@@ -93,7 +93,7 @@ def _make(real, made, pointer, top_of):
     @compiled(key=key)
     def pack_queries(functions, q, row, count, features, packed, factor):
         call(functions[2], (q, False, row, count, features, packed))
-        if factor != one:
+        if factor != element:
             numbers = carray(pointer(packed), (count * features,))
             for i in range(numbers.size):
                 numbers[i] *= factor
@@ -217,9 +217,9 @@ def _make(real, made, pointer, top_of):
                         if left > begin_at:
                             shrink = exp(tops[i] - top)
                             totals[i] *= shrink
-                            made = carray(pointer(target + i * out_row * size), (values,))
+                            result = carray(pointer(target + i * out_row * size), (values,))
                             for j in range(values):
-                                made[j] *= shrink
+                                result[j] *= shrink
                         tops[i] = top
                         totals[i] += total
                         if threshold > 0:
@@ -230,10 +230,10 @@ def _make(real, made, pointer, top_of):
                         begin, out_row, target, out_row, scratch,
                     ))  # fmt: skip
                 for i in range(count):
-                    made = carray(pointer(target + i * out_row * size), (values,))
-                    share = zero if totals[i] == zero else one / totals[i]
+                    result = carray(pointer(target + i * out_row * size), (values,))
+                    share = zero if totals[i] == zero else element / totals[i]
                     for j in range(values):
-                        made[j] *= share
+                        result[j] *= share
                     sums[first + i] = below_all if totals[i] == zero else tops[i] + real(math.log(totals[i]))
         memory[0] = zero  # alive until here
 
@@ -332,7 +332,7 @@ def _make(real, made, pointer, top_of):
                         if across <= 0 or (window >= 0 and first + shift - window >= left + tall):
                             continue
                         pack_queries(functions, at_q + first * q_row * size, q_row, count, features, packed, scale)
-                        pack_queries(functions, at_g + first * g_row * size, g_row, count, values, packed_g, one)
+                        pack_queries(functions, at_g + first * g_row * size, g_row, count, values, packed_g, element)
                         scores_of(functions, packed, count, panels, across, features, zeros, scores, stride)
                         scores_of(functions, packed_g, count, value_panels, across, values, zeros, slopes, stride)
                         for i in range(count):
@@ -383,13 +383,13 @@ def _make(real, made, pointer, top_of):
                             to_q, gq_row, to_q, gq_row, scratch,
                         ))  # fmt: skip
                 for i in range(rows):
-                    made = carray(pointer(at_gq + i * gq_row * size), (features,))
+                    result = carray(pointer(at_gq + i * gq_row * size), (features,))
                     for j in range(features):
-                        made[j] *= scale
+                        result[j] *= scale
             for i in range(keys):
-                made = carray(pointer(at_gk + i * gk_row * size), (features,))
+                result = carray(pointer(at_gk + i * gk_row * size), (features,))
                 for j in range(features):
-                    made[j] *= scale
+                    result[j] *= scale
         memory[0] = zero  # alive until here
 
     return forward, backward

@@ -54,15 +54,15 @@ def _hidden(
         # rows of a mask have room for whole 16 bytes
         near = columns < tl.cdiv(S, MASK_UNIT) * MASK_UNIT
         if MASK > 2:
-            given = tl.load(mask + columns, mask=near, other=0) if BEYOND else tl.load(mask + columns)
+            operands = tl.load(mask + columns, mask=near, other=0) if BEYOND else tl.load(mask + columns)
         else:
             there = (rows < L) & near if BEYOND else rows < L
-            given = tl.load(mask + rows.to(tl.int64) * step_row + columns, mask=there, other=0)
+            operands = tl.load(mask + rows.to(tl.int64) * step_row + columns, mask=there, other=0)
         if MASK == 1 or MASK == 3:
-            scores = tl.where(given != 0, scores, -float("inf"))
+            scores = tl.where(operands != 0, scores, -float("inf"))
         else:
-            given = given.to(tl.float32)
-            scores = tl.where(given == -float("inf"), -float("inf"), scores + given * _LOG2_E)
+            operands = operands.to(tl.float32)
+            scores = tl.where(operands == -float("inf"), -float("inf"), scores + operands * _LOG2_E)
     if EDGE:
         seen = columns < S
         if CAUSAL:
@@ -246,9 +246,9 @@ def row_products(
     which = tl.program_id(0)
     batch, head = (which // heads).to(tl.int64), (which % heads).to(tl.int64)
     rows, columns = tl.program_id(1) * BM + tl.arange(0, BM), tl.arange(0, BV)
-    one = _tile(g + batch * g_batch + head * g_head, rows, g_row, L, columns, V, False).to(tl.float32)
+    product = _tile(g + batch * g_batch + head * g_head, rows, g_row, L, columns, V, False).to(tl.float32)
     two = _tile(out + batch * o_batch + head * o_head, rows, o_row, L, columns, V, False).to(tl.float32)
-    tl.store(delta + which.to(tl.int64) * L + rows, tl.sum(one * two, 1), mask=rows < L)
+    tl.store(delta + which.to(tl.int64) * L + rows, tl.sum(product * two, 1), mask=rows < L)
 
 
 _BACKWARD = {name: kind for name, kind in _NUMBERS.items() if not name.startswith("o_")} | {

@@ -234,9 +234,11 @@ def _repair() -> None:
         return cast(self, source, kind)
 
     def of_numbers(compare: Any) -> Any:
-        def compared(self: Any, one: Any, other: Any) -> Any:
+        def compared(self: Any, first: Any, other: Any) -> Any:
             """bfloat16 operands are compared as numbers, not as bit patterns."""
-            sides = [handle(widened(x.data), tl.float32) if x.dtype.scalar == tl.bfloat16 else x for x in (one, other)]
+            sides = [
+                handle(widened(x.data), tl.float32) if x.dtype.scalar == tl.bfloat16 else x for x in (first, other)
+            ]
             return compare(self, *sides)
 
         return compared
@@ -255,8 +257,8 @@ def _repair() -> None:
 
     builder.create_dot, builder.create_splat, builder.cast_impl = create_dot, create_splat, cast_impl
     # As on a GPU, and in Triton's own interpreter since 3.9: a NaN loses against a number unless asked otherwise, fma rounds once.
-    builder.create_minnumf = lambda self, one, other: self.binary_op(one, other, numpy.fmin)
-    builder.create_maxnumf = lambda self, one, other: self.binary_op(one, other, numpy.fmax)
+    builder.create_minnumf = lambda self, first, other: self.binary_op(first, other, numpy.fmin)
+    builder.create_maxnumf = lambda self, first, other: self.binary_op(first, other, numpy.fmax)
     builder.create_fma = create_fma
     for name in [name for name in dir(builder) if name.startswith("create_fcmp")]:
         setattr(builder, name, of_numbers(getattr(builder, name)))

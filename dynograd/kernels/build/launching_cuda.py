@@ -59,10 +59,10 @@ class _Kernel:
         self.lock = threading.RLock()
         self.runners: dict[Any, Callable[..., None]] = {}
         self.launchers: dict[Any, _Launcher] = {}
-        for name, one in inspect.signature(function).parameters.items():
-            (self.constants if _is_constexpr(one.annotation) else self.names).append(name)
-            if one.default is not inspect.Parameter.empty:
-                self.defaults[name] = one.default
+        for name, parameter in inspect.signature(function).parameters.items():
+            (self.constants if _is_constexpr(parameter.annotation) else self.names).append(name)
+            if parameter.default is not inspect.Parameter.empty:
+                self.defaults[name] = parameter.default
 
     @property
     def title(self) -> str:
@@ -273,8 +273,8 @@ class _Launcher:
             "_current_handle": streams.current_handle, "_current_device": streams.current_device,
             "_mixed": self._mixed, "_mask": alignment_mask, "_call": kernel.call,
             "_A": CudaArray, "_i": int, "_f": float, "_d": Double, "_b": bool, "_N": type(None),
-            **{f"_t_{name}": one for name, one in zip(kernel.constants, constant_types, strict=True)},
-            **{f"_d_{name}": one for name, one in kernel.defaults.items()},
+            **{f"_t_{name}": kind for name, kind in zip(kernel.constants, constant_types, strict=True)},
+            **{f"_d_{name}": default for name, default in kernel.defaults.items()},
         }  # fmt: skip
         self.code = self._compile(self._text(constant_types, guarded=True))[kernel.name].__code__
         self.launch = self._compile(self._text(constant_types, guarded=False))[kernel.name]

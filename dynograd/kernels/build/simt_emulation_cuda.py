@@ -175,22 +175,24 @@ def _met(operation: str, threads: list[int], values: list[Any], other: list[Any]
     if operation == "syncwarp":
         return values
     if operation == "ballot_sync":
-        return [sum([1 << one % _WARP for one, value in zip(threads, values, strict=True) if value])] * len(threads)
+        return [sum([1 << thread % _WARP for thread, value in zip(threads, values, strict=True) if value])] * len(
+            threads
+        )
     if operation == "match_any_sync":
         masks: dict[Any, int] = {}
-        for one, value in zip(threads, values, strict=True):
-            masks[value] = masks.get(value, 0) | 1 << one % _WARP
+        for thread, value in zip(threads, values, strict=True):
+            masks[value] = masks.get(value, 0) | 1 << thread % _WARP
         return [masks[value] for value in values]
     if operation in ("all_sync", "any_sync"):
         return [all(values) if operation == "all_sync" else any(values)] * len(threads)
     known = dict(zip(threads, values, strict=True))
     results = []
-    for one, value, by in zip(threads, values, other, strict=True):
-        lane = one % _WARP
+    for thread, value, by in zip(threads, values, other, strict=True):
+        lane = thread % _WARP
         source = {"shfl_sync": int(by) % _WARP, "shfl_up_sync": lane - int(by), "shfl_down_sync": lane + int(by)}.get(
             operation, lane ^ int(by)
         )
-        results.append(known.get(one - lane + source, value) if 0 <= source < _WARP else value)
+        results.append(known.get(thread - lane + source, value) if 0 <= source < _WARP else value)
     return results
 
 

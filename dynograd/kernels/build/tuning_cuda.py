@@ -57,7 +57,7 @@ class Tuned:
         key: tuple[str, ...],
         restore: tuple[str, ...],
     ) -> None:
-        self.entry, self.kernel, self.configs = kernel, kernel.kernel, [dict(one) for one in configs]
+        self.entry, self.kernel, self.configs = kernel, kernel.kernel, [dict(config) for config in configs]
         self._places = tuple([self.kernel.names.index(name) for name in key])
         self._restored = tuple([self.kernel.names.index(name) for name in restore])
         self._chosen: dict[Any, int] = {}

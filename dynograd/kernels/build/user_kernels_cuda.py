@@ -98,7 +98,8 @@ class _Utils:
         if shared > 48 << 10:
             used.set_max_shared(function, shared)
         facts = [
-            used.function_attribute(function, one) for one in ("num_regs", "local_size_bytes", "max_threads_per_block")
+            used.function_attribute(function, attribute)
+            for attribute in ("num_regs", "local_size_bytes", "max_threads_per_block")
         ]
         return module, function, facts[0], facts[1], facts[2]
 

@@ -93,14 +93,14 @@ def processors(array: CudaArray) -> int:
     return driver.get("convolution").attribute(array.device_index, "multiprocessor_count")
 
 
-def of_other_kinds(function: Any, one: CudaArray, two: CudaArray, bias: Any) -> CudaArray:
+def of_other_kinds(function: Any, first: CudaArray, second: CudaArray, bias: Any) -> CudaArray:
     """A bilinear function of integers by float64 (exact up to 2**53), of complex numbers by their parts."""
-    if one.dtype.kind == "c":
-        a, b, c, d = one.real.copy(), one.imag.copy(), two.real.copy(), two.imag.copy()
+    if first.dtype.kind == "c":
+        a, b, c, d = first.real.copy(), first.imag.copy(), second.real.copy(), second.imag.copy()
         real, imaginary = function(a, c) - function(b, d), function(a, d) + function(b, c)
-        out = empty(real.shape, one.dtype, one.device_index)
+        out = empty(real.shape, first.dtype, first.device_index)
         operations.copy_into(out.real, real)
         operations.copy_into(out.imag, imaginary)
     else:
-        out = function(one.astype(_float64), two.astype(_float64)).astype(one.dtype)
+        out = function(first.astype(_float64), second.astype(_float64)).astype(first.dtype)
     return out if bias is None else out + bias.reshape(-1, *(1,) * (out.ndim - 2))

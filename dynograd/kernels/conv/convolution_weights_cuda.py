@@ -41,9 +41,9 @@ def conv_weight_gradient(x, g, weight_shape, stride, padding, dilation, groups):
     if not result.size:
         return result
     if math.prod(shape[2:]) == 1 and set(stride) == {1} and not any(padding) and groups == 1 and x.size and g.size:
-        x, g = (channels_last(one) for one in (x, g))
-        rows, given = (moved(one).reshape(-1, one.shape[1]) for one in (x, g))
-        return matmuls_cuda.multiply(given.T, rows, tf32="cudnn").reshape(shape)
+        x, g = (channels_last(operand) for operand in (x, g))
+        rows, operands = (moved(operand).reshape(-1, operand.shape[1]) for operand in (x, g))
+        return matmuls_cuda.multiply(operands.T, rows, tf32="cudnn").reshape(shape)
     stride, padding, dilation = three(stride, 1), three(padding, 0), three(dilation, 1)
     kernel, out = three(shape[2:], 1), three(g.shape[2:], 1)
     window = Window(out, three(x.shape[2:], 1), kernel, tuple([-p for p in padding]), stride, dilation)

@@ -168,40 +168,40 @@ def _ghost(layout, pointer):
     return ghost
 
 
-def _forward_plan(given, biased, shape, stride, padding, dilation, groups):
-    weight, kernel = given.weight, three(given.weight.shape[2:], 1)
-    before = tuple([-one for one in padding])
-    window = Window(three(shape[2:], 1), three(given.x.shape[2:], 1), kernel, before, stride, dilation)
-    if groups == given.x.shape[1] and weight.shape[1] == 1:
-        if shape[1] == groups and given.last:
-            given.turns_x, given.x = not has_channels_last(given.x), given.turn_one(given.x)
-        out = layout_like(shape, given.x, given.last)
-        launch = _depthwise(given.x, weight, weight, five_dims(_ghost(out, 0)), 0, biased, window)
-        return given.plan(out, [launch], False)
-    given.turn()
-    turned = given.last or not _plane(window, given.x)
-    out = layout_like(shape, given.x, turned)
+def _forward_plan(strides_in, biased, shape, stride, padding, dilation, groups):
+    weight, kernel = strides_in.weight, three(strides_in.weight.shape[2:], 1)
+    before = tuple([-size for size in padding])
+    window = Window(three(shape[2:], 1), three(strides_in.x.shape[2:], 1), kernel, before, stride, dilation)
+    if groups == strides_in.x.shape[1] and weight.shape[1] == 1:
+        if shape[1] == groups and strides_in.last:
+            strides_in.turns_x, strides_in.x = not has_channels_last(strides_in.x), strides_in.turn_one(strides_in.x)
+        out = layout_like(shape, strides_in.x, strides_in.last)
+        launch = _depthwise(strides_in.x, weight, weight, five_dims(_ghost(out, 0)), 0, biased, window)
+        return strides_in.plan(out, [launch], False)
+    strides_in.turn()
+    turned = strides_in.last or not _plane(window, strides_in.x)
+    out = layout_like(shape, strides_in.x, turned)
     sizes = (groups, weight.shape[0] // groups, weight.shape[1])
     launch = _correlate(
-        given.x, given.weight, given.weight, five_dims(_ghost(out, 0)), 0, biased, window, *sizes, False
+        strides_in.x, strides_in.weight, strides_in.weight, five_dims(_ghost(out, 0)), 0, biased, window, *sizes, False
     )
-    return given.plan(out, [launch], turned != given.last)
+    return strides_in.plan(out, [launch], turned != strides_in.last)
 
 
-def _backward_plan(given, biased, shape, stride, padding, dilation, groups):
+def _backward_plan(strides_in, biased, shape, stride, padding, dilation, groups):
     """A launch for each residue of the input places by the stride."""
-    weight = given.weight
-    depthwise = groups == given.x.shape[1] and weight.shape[1] == 1
+    weight = strides_in.weight
+    depthwise = groups == strides_in.x.shape[1] and weight.shape[1] == 1
     if not depthwise:
-        given.turn()
-    elif given.last:
-        given.turns_x, given.x = not has_channels_last(given.x), given.turn_one(given.x)
-    turned = given.last or (not depthwise and math.prod(stride) > 1)
-    out = layout_like(shape, given.x, turned)
-    five, w5, sizes = five_dims(_ghost(out, 0)), five_dims(given.weight), three(given.x.shape[2:], 1)
+        strides_in.turn()
+    elif strides_in.last:
+        strides_in.turns_x, strides_in.x = not has_channels_last(strides_in.x), strides_in.turn_one(strides_in.x)
+    turned = strides_in.last or (not depthwise and math.prod(stride) > 1)
+    out = layout_like(shape, strides_in.x, turned)
+    five, w5, sizes = five_dims(_ghost(out, 0)), five_dims(strides_in.weight), three(strides_in.x.shape[2:], 1)
     launches = []
     options = zip(five.shape[2:], stride, padding, dilation, w5.shape[2:], strict=True)
-    for phases in combinations(*[_phases(*one) for one in options]):
+    for phases in combinations(*[_phases(*option) for option in options]):
         part = five[(slice(None), slice(None), *[phase.places for phase in phases])]
         if not part.size:
             continue
@@ -211,13 +211,15 @@ def _backward_plan(given, biased, shape, stride, padding, dilation, groups):
             tuple([phase.step for phase in phases]),
         )  # fmt: skip
         if depthwise:
-            launches.append(_depthwise(given.x, given.weight, taps, part, part.pointer, biased, window))
+            launches.append(_depthwise(strides_in.x, strides_in.weight, taps, part, part.pointer, biased, window))
         else:
             kinds = (groups, weight.shape[1], weight.shape[0] // groups)
             launches.append(
-                _correlate(given.x, given.weight, taps, part, part.pointer, biased, window, *kinds, True, not turned)
+                _correlate(
+                    strides_in.x, strides_in.weight, taps, part, part.pointer, biased, window, *kinds, True, not turned
+                )
             )
-    return given.plan(out, launches, turned != given.last)
+    return strides_in.plan(out, launches, turned != strides_in.last)
 
 
 # --- many channels -------------------------------------------------------------------------------------------------------------

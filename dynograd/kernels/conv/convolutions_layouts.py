@@ -44,8 +44,8 @@ def forward_phase(counts, dilation, taps):
     return Phase(reached, list(taps.values()), [(0, count, 0) for count in counts])
 
 
-def backward_phases(wanted, kernel, stride, padding, dilation, taps):
-    """The phases of an input gradient of the sizes `wanted`, and the padding of the planes of g."""
+def backward_phases(sizes, kernel, stride, padding, dilation, taps):
+    """The phases of an input gradient of `sizes`, and the padding of the planes of g."""
     dims = range(3)
     shift = tuple((kernel[dim] - 1) * dilation[dim] // stride[dim] for dim in dims)
     phases = []
@@ -55,7 +55,7 @@ def backward_phases(wanted, kernel, stride, padding, dilation, taps):
         for dim in dims:
             low = max(0, -((rest[dim] - padding[dim]) // stride[dim]))
             at = low * stride[dim] + rest[dim] - padding[dim]
-            spans.append((low, max(0, -(-(wanted[dim] - at) // stride[dim])), at))
+            spans.append((low, max(0, -(-(sizes[dim] - at) // stride[dim])), at))
         offsets = [tuple(shift[dim] - tap[dim] * dilation[dim] // stride[dim] for dim in dims) for tap in own]
         phases.append((offsets, [taps[tap] for tap in own], spans))
     # planes begin where the first output reads them

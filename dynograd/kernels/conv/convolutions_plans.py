@@ -137,10 +137,10 @@ def backward_plan(
     g_shape, g_strides, out_shape, out_strides, kernel, stride, padding, dilation, groups, size, lanes, tiles
 ):
     """The plan of the input gradient: g (N, CO, D', H', W') to out (N, C, D, H, W)."""
-    g_strides, out_strides, sizes, wanted, kernel, stride, padding, dilation, taps = sides_of(
+    g_strides, out_strides, sizes, input_sizes, kernel, stride, padding, dilation, taps = sides_of(
         g_strides, out_strides, tuple(g_shape[2:]), tuple(out_shape[2:]), kernel, stride, padding, dilation
     )
-    phases, pads = backward_phases(wanted, kernel, stride, padding, dilation, taps)
+    phases, pads = backward_phases(input_sizes, kernel, stride, padding, dilation, taps)
     layout = Layout(sizes, phases, (1, 1, 1), (2, 2, 2), pads, size, lanes)
     x = (g_shape[0], g_shape[1], sizes, g_strides)
     return Plan(layout, x, out_strides, groups, out_shape[1] // groups, tiles, stride)

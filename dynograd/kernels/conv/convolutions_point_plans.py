@@ -179,10 +179,10 @@ def backward_points(
     g_shape, g_strides, out_shape, out_strides, kernel, stride, padding, dilation, size, lanes, points, threads
 ):
     """The plan of the input gradient: g (N, CO, D', H', W') to out (N, C, D, H, W)."""
-    g_strides, out_strides, sizes, wanted, kernel, stride, padding, dilation, taps = sides_of(
+    g_strides, out_strides, sizes, input_sizes, kernel, stride, padding, dilation, taps = sides_of(
         g_strides, out_strides, tuple(g_shape[2:]), tuple(out_shape[2:]), kernel, stride, padding, dilation
     )
-    phases, pads = backward_phases(wanted, kernel, stride, padding, dilation, taps)
+    phases, pads = backward_phases(input_sizes, kernel, stride, padding, dilation, taps)
     layout = _Points(sizes, g_strides, phases, (1, 1, 1), pads, g_shape[1], size, points)
     return PointPlan(layout, g_shape[0], out_strides, out_shape[1], lanes, threads, stride)
 

@@ -211,7 +211,7 @@ def correlate_weights(
         real = place < places
         n, d, h, w = _place(place, out_d, out_h, out_w)
         spot = n.to(tl.int64) * g_n + d.to(tl.int64) * g_d + h.to(tl.int64) * g_h + w.to(tl.int64) * g_w
-        given = tl.load(
+        operands = tl.load(
             g + spot[:, None] + om[None, :], mask=real[:, None] & (om < multiple(outer, G_UNIT))[None, :], other=0.0
         )
         at_d, at_h, at_w = base_d + d * scale_d, base_h + h * scale_h, base_w + w * scale_w
@@ -226,7 +226,7 @@ def correlate_weights(
             inside = real & _within(i_d, size_d) & _within(i_h, size_h) & _within(i_w, size_w)
             from_x = n.to(tl.int64) * x_n + i_d.to(tl.int64) * x_d + i_h.to(tl.int64) * x_h + i_w.to(tl.int64) * x_w
             b = tl.load(x + from_x[:, None] + c[None, :], mask=inside[:, None] & columns[None, :], other=0.0)
-        acc = tl.dot(tl.trans(given), b, acc, input_precision=PRECISION, out_dtype=ACC)
+        acc = tl.dot(tl.trans(operands), b, acc, input_precision=PRECISION, out_dtype=ACC)
     to = (
         parts + ((split * tl.num_programs(1) + group) * outer + om.to(tl.int64))[:, None] * (taps * inner) + at[None, :]
     )
@@ -354,7 +354,7 @@ def correlate_depthwise_weights(
         real = place < places
         n, d, h, w = _place(place, out_d, out_h, out_w)
         spot = n.to(tl.int64) * g_n + d.to(tl.int64) * g_d + h.to(tl.int64) * g_h + w.to(tl.int64) * g_w
-        given = tl.load(g + spot[:, None] + from_g[None, :], mask=real[:, None] & known[None, :], other=0.0).to(ACC)
+        operands = tl.load(g + spot[:, None] + from_g[None, :], mask=real[:, None] & known[None, :], other=0.0).to(ACC)
         i_d, i_h, i_w = (
             base_d + d * scale_d + t_d * step_d,
             base_h + h * scale_h + t_h * step_h,
@@ -362,7 +362,7 @@ def correlate_depthwise_weights(
         )
         inside = real & _within(i_d, size_d) & _within(i_h, size_h) & _within(i_w, size_w)
         spot = n.to(tl.int64) * x_n + i_d.to(tl.int64) * x_d + i_h.to(tl.int64) * x_h + i_w.to(tl.int64) * x_w
-        acc += given * tl.load(
+        acc += operands * tl.load(
             x + spot[:, None] + from_x[None, :], mask=inside[:, None] & known[None, :], other=0.0
         ).to(ACC)
     to = parts + (split.to(tl.int64) * channels + c) * tl.num_programs(0) + tap

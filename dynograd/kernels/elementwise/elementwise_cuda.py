@@ -168,14 +168,14 @@ def _kinds(name: str, promote: str, operands: tuple[Any, ...]) -> tuple[Any, Any
     """(the dtype of the operands taken together, the dtype that is computed in)."""
     if promote == "logical":
         return _BOOL, _FLOAT32
-    found = dtypes.result_dtype(*(operands[1:] if promote == "select" else operands))
-    if promote == "float" and found.category < dtypes.FLOATING:
-        found = dtypes.get_default_dtype()
-    if promote == "integer" and found.category > dtypes.INTEGER:
+    result_dtype = dtypes.result_dtype(*(operands[1:] if promote == "select" else operands))
+    if promote == "float" and result_dtype.category < dtypes.FLOATING:
+        result_dtype = dtypes.get_default_dtype()
+    if promote == "integer" and result_dtype.category > dtypes.INTEGER:
         raise DtypeError(
-            f"{name}: expected integer or bool tensors, got {found}. Convert with .long() or .bool() first."
+            f"{name}: expected integer or bool tensors, got {result_dtype}. Convert with .long() or .bool() first."
         )
-    kind = found.numpy
+    kind = result_dtype.numpy
     return kind, _FLOAT32 if kind.name in _HALVES else _BYTE if kind.kind == "b" else kind
 
 

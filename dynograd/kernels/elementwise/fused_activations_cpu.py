@@ -12,7 +12,7 @@ from dynograd.kernels.rows.folding_cpu import rows_of, vector_of
 def in_one_pass(*arrays):
     """Whether the kernels here take these arrays."""
     first = arrays[0]
-    return all(one.dtype.char == "f" for one in arrays) and first.size > 0 and compiled_for(first.size) is not None
+    return all(array.dtype.char == "f" for array in arrays) and first.size > 0 and compiled_for(first.size) is not None
 
 
 def bias_activation_forward(name, x, bias):
@@ -37,8 +37,8 @@ def swiglu_forward(gate, x):
 
 def swiglu_backward(g, gate, x):
     """Gradients of gate and x."""
-    found = compiled_for(1 << 30)["swiglu_backward"](rows_of(g, 1), rows_of(gate, 1), rows_of(x, 1))
-    return tuple(in_shape(one, x.shape) for one in found)
+    compiled = compiled_for(1 << 30)["swiglu_backward"](rows_of(g, 1), rows_of(gate, 1), rows_of(x, 1))
+    return tuple(in_shape(part, x.shape) for part in compiled)
 
 
 def add_layer_norm_forward(x, residual, weight, bias, rank, eps):
@@ -57,6 +57,6 @@ def add_layer_norm_backward(g, g_total, total, mean, rstd, weight, rank):
     shape = total.shape[total.ndim - rank :]
     size = prod(shape)
     scale = vector_of(weight, 1, size, total.dtype)
-    rows = [rows_of(one, rank) for one in (g, g_total, total)]
+    rows = [rows_of(operand, rank) for operand in (g, g_total, total)]
     gx, gw, gb = compiled_for(1 << 30)["add_layer_norm_backward"](*rows, mean, rstd, scale)
     return in_shape(gx, total.shape), in_shape(gw, shape), in_shape(gb, shape)

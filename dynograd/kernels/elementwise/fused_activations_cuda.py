@@ -16,7 +16,7 @@ from dynograd.kernels.rows.row_programs_cuda import run
 def in_one_pass(*arrays: Any) -> bool:
     """Whether the kernels here take these arrays."""
     first = arrays[0]
-    return all(type(one) is type(first) and one.dtype == first.dtype for one in arrays) and (
+    return all(type(array) is type(first) and array.dtype == first.dtype for array in arrays) and (
         first.dtype.kind in "fV" and first.size > 0
     )
 
@@ -40,7 +40,7 @@ def swiglu_forward(gate: Any, x: Any) -> Any:
 
 def swiglu_backward(g: Any, gate: Any, x: Any) -> Any:
     """Gradients of gate and x."""
-    return tuple([one.reshape(x.shape) for one in run("swiglu_backward", [one_row(g), one_row(gate), one_row(x)])])
+    return tuple([array.reshape(x.shape) for array in run("swiglu_backward", [one_row(g), one_row(gate), one_row(x)])])
 
 
 def add_layer_norm_forward(x: Any, residual: Any, weight: Any, bias: Any, rank: int, eps: float) -> Any:

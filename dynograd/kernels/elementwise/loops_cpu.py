@@ -224,7 +224,7 @@ class Loop:
             plan = self._plans[key] = _Plan(operands, out, self.operands[0] == "g")
         if out is None:
             results = [_new(plan.moved, plan.size, result or kind) for result in self._results]
-            arguments = [one.ravel() for one in results]
+            arguments = [result.ravel() for result in results]
         elif plan.result_is_flat:
             arguments = [out.transpose(plan.order).ravel()]
         else:

@@ -100,14 +100,14 @@ def _group(x: Any, out: Any, n: int, inner: int, lines: int, scale: float, inver
 
     kind = x.real.dtype
     plan = _plan(n, kind.char, inverse)
-    given, made = x.reshape(-1).view(kind), out.reshape(-1).view(kind)
+    operands, result = x.reshape(-1).view(kind), out.reshape(-1).view(kind)
     stages = (plan.factors, *plan.powers, plan.sign, kind.type(scale))
     if inner == 1:
         groups = -(-lines // ffts_numba.LANES)
-        ffts_numba.transform(given, made, n, lines, *stages, count=groups, work=4 * x.size)
+        ffts_numba.transform(operands, result, n, lines, *stages, count=groups, work=4 * x.size)
     else:
         groups = lines // inner * -(-inner // ffts_numba.COLUMNS)
-        ffts_numba.transform_columns(given, made, n, inner, *stages, count=groups, work=4 * x.size)
+        ffts_numba.transform_columns(operands, result, n, inner, *stages, count=groups, work=4 * x.size)
 
 
 @lru_cache(64)

@@ -104,12 +104,12 @@ def _steps(length, periodic):
     return np.arange(length) / (length if periodic else length - 1)
 
 
-def cosines(length, periodic, one, two, three):
+def cosines(length, periodic, first, second, three):
     """one - two cos(2 pi k / n) + three cos(4 pi k / n); a single point is 1."""
     if length == 1:
         return np.ones(1)
     turns = 2 * np.pi * _steps(length, periodic)
-    return one - two * np.cos(turns) + three * np.cos(2 * turns)
+    return first - second * np.cos(turns) + three * np.cos(2 * turns)
 
 
 def triangle(length, periodic):

@@ -16,11 +16,11 @@ COLUMNS = 4 * LANES
 def _radix2(a, b, c, d, w, v, at, m, width):
     for p in range(m):
         u, y = w[at + p], v[at + p]
-        one, two = p * width, (p + m) * width
+        first, second = p * width, (p + m) * width
         to, on = 2 * p * width, (2 * p + 1) * width
         for t in range(width):
-            ar, ai = a[np.uint64(one + t)], b[np.uint64(one + t)]
-            br, bi = a[np.uint64(two + t)], b[np.uint64(two + t)]
+            ar, ai = a[np.uint64(first + t)], b[np.uint64(first + t)]
+            br, bi = a[np.uint64(second + t)], b[np.uint64(second + t)]
             c[np.uint64(to + t)], d[np.uint64(to + t)] = ar + br, ai + bi
             er, ei = ar - br, ai - bi
             c[np.uint64(on + t)], d[np.uint64(on + t)] = u * er - y * ei, u * ei + y * er
@@ -193,15 +193,15 @@ def _store_real(a, out, n, scale, o0, o1, o2, o3, o4, o5, o6, o7):
 
 
 @compiled(noalias=True)
-def _load_columns(x, a, b, n, first, step, held):
+def _load_columns(x, a, b, n, first, step, lanes):
     """(a, b)[group, k, lane] = the complex number at first + k * step + column; of columns that are not there, the last."""
     size = n * LANES
     for k in range(n):
         of = 2 * (first + k * step)
-        for group in range((held + LANES - 1) // LANES):
+        for group in range((lanes + LANES - 1) // LANES):
             to = group * size + k * LANES
             at = of + 2 * group * LANES
-            if (group + 1) * LANES <= held:
+            if (group + 1) * LANES <= lanes:
                 for lane in range(LANES):
                     a[np.uint64(to + lane)], b[np.uint64(to + lane)] = (
                         x[np.uint64(at + 2 * lane)],
@@ -209,25 +209,25 @@ def _load_columns(x, a, b, n, first, step, held):
                     )
             else:
                 for lane in range(LANES):
-                    place = at + 2 * min(lane, held - 1 - group * LANES)
+                    place = at + 2 * min(lane, lanes - 1 - group * LANES)
                     a[np.uint64(to + lane)], b[np.uint64(to + lane)] = x[np.uint64(place)], x[np.uint64(place + 1)]
 
 
 @compiled(noalias=True)
-def _store_columns(a, b, out, n, first, step, held, scale):
+def _store_columns(a, b, out, n, first, step, lanes, scale):
     """The opposite of `_load_columns`."""
     size = n * LANES
     for k in range(n):
         to = 2 * (first + k * step)
-        for group in range((held + LANES - 1) // LANES):
+        for group in range((lanes + LANES - 1) // LANES):
             of = group * size + k * LANES
             at = to + 2 * group * LANES
-            if (group + 1) * LANES <= held:
+            if (group + 1) * LANES <= lanes:
                 for lane in range(LANES):
                     out[np.uint64(at + 2 * lane)] = a[np.uint64(of + lane)] * scale
                     out[np.uint64(at + 2 * lane + 1)] = b[np.uint64(of + lane)] * scale
             else:
-                for lane in range(held - group * LANES):
+                for lane in range(lanes - group * LANES):
                     out[np.uint64(at + 2 * lane)] = a[np.uint64(of + lane)] * scale
                     out[np.uint64(at + 2 * lane + 1)] = b[np.uint64(of + lane)] * scale
 
@@ -246,14 +246,14 @@ def transform_columns(x, out, n, inner, factors, w, v, roots, turns, sign, scale
     for item in range(start, stop):
         column = item % blocks * COLUMNS
         first = item // blocks * n * inner + column
-        held = min(COLUMNS, inner - column)
-        _load_columns(x, a, b, n, first, inner, held)
-        for group in range((held + LANES - 1) // LANES):
+        lanes = min(COLUMNS, inner - column)
+        _load_columns(x, a, b, n, first, inner, lanes)
+        for group in range((lanes + LANES - 1) // LANES):
             own_a, own_b = a[group * size : (group + 1) * size], b[group * size : (group + 1) * size]
             if _stages(own_a, own_b, c, d, n, factors, w, v, roots, turns, sign):
                 own_a[:] = c
                 own_b[:] = d
-        _store_columns(a, b, out, n, first, inner, held, scale)
+        _store_columns(a, b, out, n, first, inner, lanes, scale)
 
 
 @chunked(noalias=True)
@@ -265,18 +265,18 @@ def transform(x, out, n, lines, factors, w, v, roots, turns, sign, scale, start,
     base = np.empty(LANES, np.int64)
     for item in range(start, stop):
         first = item * LANES
-        held = min(LANES, lines - first)
+        lanes = min(LANES, lines - first)
         for lane in range(LANES):
-            base[lane] = 2 * n * (first + min(lane, held - 1))
+            base[lane] = 2 * n * (first + min(lane, lanes - 1))
         _load(x, a, b, n, base[0], base[1], base[2], base[3], base[4], base[5], base[6], base[7])
         if _stages(a, b, c, d, n, factors, w, v, roots, turns, sign):
             re, im = c, d
         else:
             re, im = a, b
-        if held == LANES:
+        if lanes == LANES:
             _store(re, im, out, n, scale, base[0], base[1], base[2], base[3], base[4], base[5], base[6], base[7])
         else:
-            for lane in range(held):
+            for lane in range(lanes):
                 for k in range(n):
                     to = base[lane] + 2 * k
                     out[np.uint64(to)] = re[np.uint64(k * LANES + lane)] * scale
@@ -284,7 +284,7 @@ def transform(x, out, n, lines, factors, w, v, roots, turns, sign, scale, start,
 
 
 @compiled(noalias=True)
-def _apart(re, im, one, two, n, part):
+def _apart(re, im, first, second, n, part):
     """Of lines whose parts are transforms of two real rows each: (one, two)[k, lane] for the first and the second row, complex."""
     for k in range(n // 2 + 1):
         back = (n - k) % n
@@ -292,8 +292,8 @@ def _apart(re, im, one, two, n, part):
             zr, zi = re[np.uint64(k * LANES + lane)], im[np.uint64(k * LANES + lane)]
             yr, yi = re[np.uint64(back * LANES + lane)], im[np.uint64(back * LANES + lane)]
             at, on = 2 * k * LANES + lane, (2 * k + 1) * LANES + lane
-            one[np.uint64(at)], one[np.uint64(on)] = (zr + yr) * part, (zi - yi) * part
-            two[np.uint64(at)], two[np.uint64(on)] = (zi + yi) * part, (yr - zr) * part
+            first[np.uint64(at)], first[np.uint64(on)] = (zr + yr) * part, (zi - yi) * part
+            second[np.uint64(at)], second[np.uint64(on)] = (zi + yi) * part, (yr - zr) * part
 
 
 @compiled
@@ -327,18 +327,18 @@ def halves(x, out, n, width, rows, factors, w, v, roots, turns, sign, scale, sta
         _load_real(x, b, n, base[0], base[1], base[2], base[3], base[4], base[5], base[6], base[7])
         if _stages(a, b, c, d, n, factors, w, v, roots, turns, sign):
             _apart(c, d, a, b, n, part)
-            one, two = a, b
+            element, two = a, b
         else:
             _apart(a, b, c, d, n, part)
-            one, two = c, d
+            element, two = c, d
         for which in range(2):
-            found = two if which else one
-            held = min(LANES, rows - first - which * LANES)
+            result = two if which else element
+            lanes = min(LANES, rows - first - which * LANES)
             for lane in range(LANES):
                 base[lane] = (first + which * LANES + lane) * 2 * width
-            if held == LANES:
+            if lanes == LANES:
                 _store_real(
-                    found,
+                    result,
                     out,
                     2 * count,
                     kind.type(1),
@@ -352,23 +352,23 @@ def halves(x, out, n, width, rows, factors, w, v, roots, turns, sign, scale, sta
                     base[7],
                 )
             else:
-                for lane in range(held):
+                for lane in range(lanes):
                     for k in range(2 * count):
-                        out[np.uint64(base[lane] + k)] = found[np.uint64(k * LANES + lane)]
+                        out[np.uint64(base[lane] + k)] = result[np.uint64(k * LANES + lane)]
             if width == n:
-                for lane in range(held):
+                for lane in range(lanes):
                     _mirror(out, base[lane], n)
 
 
 @compiled(noalias=True)
-def _joined(one, two, a, b, n):
+def _joined(first, second, a, b, n):
     """The opposite of `_apart`; what stands at 0 and n / 2 is taken as real."""
     for k in range(n // 2 + 1):
         alone = k == 0 or 2 * k == n
         for lane in range(LANES):
             at, on = np.uint64(2 * k * LANES + lane), np.uint64((2 * k + 1) * LANES + lane)
-            pr, qr = one[at], two[at]
-            pi, qi = (one[on] * 0, two[on] * 0) if alone else (one[on], two[on])
+            pr, qr = first[at], second[at]
+            pi, qi = (first[on] * 0, second[on] * 0) if alone else (first[on], second[on])
             here = np.uint64(k * LANES + lane)
             a[here], b[here] = pr - qi, pi + qr
             if not alone:
@@ -394,22 +394,22 @@ def from_halves(x, out, n, rows, factors, w, v, roots, turns, sign, scale, start
         _load_real(x, d, 2 * count, base[0], base[1], base[2], base[3], base[4], base[5], base[6], base[7])
         _joined(c, d, a, b, n)
         if _stages(a, b, c, d, n, factors, w, v, roots, turns, sign):
-            one, two = c, d
+            element, two = c, d
         else:
-            one, two = a, b
+            element, two = a, b
         for which in range(2):
-            found = two if which else one
-            held = min(LANES, rows - first - which * LANES)
+            result = two if which else element
+            lanes = min(LANES, rows - first - which * LANES)
             for lane in range(LANES):
                 base[lane] = (first + which * LANES + lane) * n
-            if held == LANES:
+            if lanes == LANES:
                 _store_real(
-                    found, out, n, scale, base[0], base[1], base[2], base[3], base[4], base[5], base[6], base[7]
+                    result, out, n, scale, base[0], base[1], base[2], base[3], base[4], base[5], base[6], base[7]
                 )
             else:
-                for lane in range(held):
+                for lane in range(lanes):
                     for k in range(n):
-                        out[np.uint64(base[lane] + k)] = found[np.uint64(k * LANES + lane)] * scale
+                        out[np.uint64(base[lane] + k)] = result[np.uint64(k * LANES + lane)] * scale
 
 
 @compiled(noalias=True)
@@ -440,8 +440,8 @@ def transform_turned(x, out, n, lines, angle, factors, w, v, roots, turns, sign,
     base = np.empty(LANES, np.int64)
     for item in range(start, stop):
         column = item * COLUMNS
-        held = min(COLUMNS, lines - column)
-        for group in range((held + LANES - 1) // LANES):
+        lanes = min(COLUMNS, lines - column)
+        for group in range((lanes + LANES - 1) // LANES):
             first = column + group * LANES
             for lane in range(LANES):
                 base[lane] = 2 * n * min(first + lane, lines - 1)
@@ -451,7 +451,7 @@ def transform_turned(x, out, n, lines, angle, factors, w, v, roots, turns, sign,
             if _stages(own_a, own_b, c, d, n, factors, w, v, roots, turns, sign):
                 own_a[:] = c
                 own_b[:] = d
-        _store_columns(a, b, out, n, column, lines, held, scale)
+        _store_columns(a, b, out, n, column, lines, lanes, scale)
 
 
 @chunked(noalias=True)

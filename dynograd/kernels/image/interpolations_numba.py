@@ -19,14 +19,14 @@ def weighted_sums(x, starts, places, weights, out, start, stop):
                 total += weights[np.uint64(t)] * source[np.uint64(o * width + places[np.uint64(t)])]
             target[np.uint64(item)] = total
         elif last - first == 2:
-            one, two = weights[first], weights[first + 1]
+            element, two = weights[first], weights[first + 1]
             at, beside, into = (
                 (o * width + places[first]) * inner,
                 (o * width + places[first + 1]) * inner,
                 item * inner,
             )
             for j in range(inner):
-                target[np.uint64(into + j)] = one * source[np.uint64(at + j)] + two * source[np.uint64(beside + j)]
+                target[np.uint64(into + j)] = element * source[np.uint64(at + j)] + two * source[np.uint64(beside + j)]
         else:
             into = item * inner
             for j in range(inner):

@@ -50,8 +50,8 @@ def max_pool_places(x, kernel, stride, padding, dilation, ceil_mode):
         work = values.size * taps
         if paired and not last:
             planes = prod(lead)
-            flat, given = (planes, *counts), contiguous(wide).reshape(planes, *sizes)
-            kernels.largest_in_pairs(given, values.reshape(flat), places.reshape(flat), count=planes, work=work // 2)
+            flat, operands = (planes, *counts), contiguous(wide).reshape(planes, *sizes)
+            kernels.largest_in_pairs(operands, values.reshape(flat), places.reshape(flat), count=planes, work=work // 2)
         else:
             fill, lowest = (values.reshape(-1), places.reshape(-1)), _lowest(wide.dtype)
             if last:
@@ -124,15 +124,17 @@ def max_pool_backward(g, indices, input_shape, spatial_dims):
         batch, channels, height, width = input_shape
         gx = buffers.empty((batch, height, width, channels), kind)
         flat = (batch, -1, channels)
-        given, places = [contiguous(one.transpose(0, 2, 3, 1)) for one in (g.astype(kind, copy=False), indices)]
+        operands, places = [
+            contiguous(operand.transpose(0, 2, 3, 1)) for operand in (g.astype(kind, copy=False), indices)
+        ]
         poolings_numba.add_at_places_last(
-            given.reshape(flat), places.reshape(flat), gx.reshape(flat), count=batch, work=gx.size + g.size
+            operands.reshape(flat), places.reshape(flat), gx.reshape(flat), count=batch, work=gx.size + g.size
         )
         return gx.astype(g.dtype, copy=False).transpose(0, 3, 1, 2)
     planes = prod(lead)
     gx = buffers.empty(input_shape, kind)
-    given, places = contiguous(g, kind).reshape(planes, -1), contiguous(indices).reshape(planes, -1)
-    poolings_numba.add_at_places(given, places, gx.reshape(planes, size), count=planes, work=gx.size + g.size)
+    operands, places = contiguous(g, kind).reshape(planes, -1), contiguous(indices).reshape(planes, -1)
+    poolings_numba.add_at_places(operands, places, gx.reshape(planes, size), count=planes, work=gx.size + g.size)
     return gx.astype(g.dtype, copy=False)
 
 

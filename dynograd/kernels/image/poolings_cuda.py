@@ -63,7 +63,7 @@ def _largest(x: CudaArray, kernel: Any, stride: Any, padding: Any, dilation: Any
             shape_of_windows = (*kernel, 1, *stride, 1, *padding, 0, *dilation, 1)
             _launch(x, values, places, (x.size // len(x), width * channels, channels, 1), space, shape_of_windows)
         places = operations.elementwise("floor_divide", places, channels)
-        back = [one.transpose((0, 3, 1, 2)) for one in (values, places if wide else places.astype(kind))]
+        back = [value.transpose((0, 3, 1, 2)) for value in (values, places if wide else places.astype(kind))]
         return back[0], back[1]
     x = contiguous(x)
     values = cuda_arrays.empty((*lead, *counts), x.dtype, x.device_index)
@@ -134,8 +134,8 @@ def max_pool_backward(g: CudaArray, indices: CudaArray, input_shape: Any, spatia
     out = zeros(input_shape, sum_dtype(g.dtype), g.device_index)
     if g.size:
         flat = (planes, g.size // planes)
-        given, places = contiguous(g).reshape(flat), contiguous(indices).reshape(flat)
-        _add_along(out.reshape((planes, size)), 1, places, given, "max_pool_backward")
+        operands, places = contiguous(g).reshape(flat), contiguous(indices).reshape(flat)
+        _add_along(out.reshape((planes, size)), 1, places, operands, "max_pool_backward")
     return out.astype(g.dtype, copy=False)
 
 

@@ -61,16 +61,16 @@ def largest_in_windows(x, sizes, windows, lowest, values, places, start, stop):
                                     value, best = x[np.uint64(plane + place)], values[np.uint64(into + ow)]
                                     better = (value > best) | (value != value)
                                     values[np.uint64(into + ow)] = value if better else best
-                                    held = places[np.uint64(into + ow)]
-                                    places[np.uint64(into + ow)] = kind(place) if better else held
+                                    best_place = places[np.uint64(into + ow)]
+                                    places[np.uint64(into + ow)] = kind(place) if better else best_place
                             elif apart:
                                 come = shift // 2 + (odd if shift % 2 else 0)
                                 for ow in range(low, high):
                                     value, best = halves[np.uint64(come + ow)], values[np.uint64(into + ow)]
                                     better = (value > best) | (value != value)
                                     values[np.uint64(into + ow)] = value if better else best
-                                    held = places[np.uint64(into + ow)]
-                                    places[np.uint64(into + ow)] = kind(at + 2 * ow) if better else held
+                                    best_place = places[np.uint64(into + ow)]
+                                    places[np.uint64(into + ow)] = kind(at + 2 * ow) if better else best_place
                             else:
                                 for ow in range(low, high):
                                     place = at + ow * s2
@@ -106,8 +106,8 @@ def largest_last(x, channels, sizes, windows, lowest, values, places, start, sto
                             value, best = x[np.uint64(at + c)], values[np.uint64(into + c)]
                             better = (value > best) | (value != value)
                             values[np.uint64(into + c)] = value if better else best
-                            held = places[np.uint64(into + c)]
-                            places[np.uint64(into + c)] = place if better else held
+                            best_place = places[np.uint64(into + c)]
+                            places[np.uint64(into + c)] = place if better else best_place
 
 
 @chunked
@@ -190,12 +190,12 @@ def largest_in_pairs(x, values, places, start, stop):
 def add_at_places(g, places, gx, start, stop):
     """gx[p, places[p, i]] += g[p, i], in planes that are zero at first."""
     count, size = g.shape[1], gx.shape[1]
-    given, where, plane = g.reshape(-1), places.reshape(-1), gx.reshape(-1)
+    operands, where, plane = g.reshape(-1), places.reshape(-1), gx.reshape(-1)
     for p in range(start, stop):
         for i in range(p * size, (p + 1) * size):
             plane[np.uint64(i)] = 0
         for i in range(p * count, (p + 1) * count):
-            plane[np.uint64(p * size + where[np.uint64(i)])] += given[np.uint64(i)]
+            plane[np.uint64(p * size + where[np.uint64(i)])] += operands[np.uint64(i)]
 
 
 @chunked(noalias=True)
@@ -203,14 +203,14 @@ def add_at_places_last(g, places, gx, start, stop):
     """gx[n, places[n, i, c], c] += g[n, i, c], in channels-last images that are zero at first."""
     _, count, channels = g.shape
     size = gx.shape[1]
-    given, where, image = g.reshape(-1), places.reshape(-1), gx.reshape(-1)
+    operands, where, image = g.reshape(-1), places.reshape(-1), gx.reshape(-1)
     for n in range(start, stop):
         for i in range(n * size * channels, (n + 1) * size * channels):
             image[np.uint64(i)] = 0
         for i in range(n * count, (n + 1) * count):
             for c in range(channels):
                 place = n * size + where[np.uint64(i * channels + c)]
-                image[np.uint64(place * channels + c)] += given[np.uint64(i * channels + c)]
+                image[np.uint64(place * channels + c)] += operands[np.uint64(i * channels + c)]
 
 
 @chunked(noalias=True)

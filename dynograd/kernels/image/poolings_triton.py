@@ -40,9 +40,9 @@ def largest_in_windows(
         for b in range(kh):
             for c in range(kw):
                 i, j, k = depth + a * ld, row + b * lh, column + c * lw
-                held = (e < total) & (i >= 0) & (i < d) & (j >= 0) & (j < h) & (k >= 0) & (k < w)
-                value = tl.load(x + start + i * sx_d + j * sx_h + k * sx_w, mask=held, other=0).to(ACC)
-                wins = held & ((value > best) | (value != value) | (at < 0))
+                valid = (e < total) & (i >= 0) & (i < d) & (j >= 0) & (j < h) & (k >= 0) & (k < w)
+                value = tl.load(x + start + i * sx_d + j * sx_h + k * sx_w, mask=valid, other=0).to(ACC)
+                wins = valid & ((value > best) | (value != value) | (at < 0))
                 best = tl.where(wins, value, best)
                 at = tl.where(wins, (i.to(tl.int64) * h + j) * w + k, at)
     tl.store(values + e, best.to(values.dtype.element_ty), mask=e < total)
@@ -76,10 +76,10 @@ def largest_in_ranges(
         for b in range(tl.max(h1 - h0, axis=0)):
             for c in range(tl.max(w1 - w0, axis=0)):
                 i, j, k = d0 + a, h0 + b, w0 + c
-                held = inside & (i < d1) & (j < h1) & (k < w1)
+                valid = inside & (i < d1) & (j < h1) & (k < w1)
                 place = (i.to(tl.int64) * h + j) * w + k
-                value = tl.load(start + place, mask=held, other=0).to(ACC)
-                wins = held & ((value > best) | (value != value) | (at < 0))
+                value = tl.load(start + place, mask=valid, other=0).to(ACC)
+                wins = valid & ((value > best) | (value != value) | (at < 0))
                 best = tl.where(wins, value, best)
                 at = tl.where(wins, place, at)
     tl.store(values + e, best.to(values.dtype.element_ty), mask=inside)
@@ -120,8 +120,8 @@ def average_windows(
         for b in range(tl.max(h1 - h0, axis=0)):
             for c in range(tl.max(w1 - w0, axis=0)):
                 i, j, k = d0 + a, h0 + b, w0 + c
-                held = inside & (i < d1) & (j < h1) & (k < w1)
-                result += tl.load(start + (i.to(tl.int64) * h + j) * w + k, mask=held, other=0).to(ACC)
+                valid = inside & (i < d1) & (j < h1) & (k < w1)
+                result += tl.load(start + (i.to(tl.int64) * h + j) * w + k, mask=valid, other=0).to(ACC)
     tl.store(out + e, (result / count.to(ACC)).to(out.dtype.element_ty), mask=inside)
 
 
@@ -153,15 +153,15 @@ def average_windows_backward(
         for b in range(tl.max(h1 - h0, axis=0)):
             for c in range(tl.max(w1 - w0, axis=0)):
                 i, j, k = d0 + a, h0 + b, w0 + c
-                held = inside & (i < d1) & (j < h1) & (k < w1)
-                count = tl.load(sizes + i, mask=held, other=1)
+                valid = inside & (i < d1) & (j < h1) & (k < w1)
+                count = tl.load(sizes + i, mask=valid, other=1)
                 count = (
                     count
-                    * tl.load(sizes + nd + j, mask=held, other=1)
-                    * tl.load(sizes + nd + nh + k, mask=held, other=1)
+                    * tl.load(sizes + nd + j, mask=valid, other=1)
+                    * tl.load(sizes + nd + nh + k, mask=valid, other=1)
                 )
                 count = tl.where(divisor == 0, count, divisor)
-                value = tl.load(g + ((plane * nd + i) * nh + j) * nw + k, mask=held, other=0).to(ACC)
+                value = tl.load(g + ((plane * nd + i) * nh + j) * nw + k, mask=valid, other=0).to(ACC)
                 result += value / count.to(ACC)
     tl.store(out + e, result.to(out.dtype.element_ty), mask=inside)
 
@@ -200,8 +200,8 @@ def weighted_sums(
     entries = tl.load(starts + row + 1, mask=inside, other=0) - first
     result = tl.zeros([BLOCK], ACC)
     for number in range(tl.max(entries, axis=0)):
-        held = inside & (number < entries)
-        place = tl.load(places + first + number, mask=held, other=0)
-        weight = tl.load(weights + first + number, mask=held, other=0)
-        result += weight * tl.load(x + (outer * size + place) * inner + column, mask=held, other=0).to(ACC)
+        valid = inside & (number < entries)
+        place = tl.load(places + first + number, mask=valid, other=0)
+        weight = tl.load(weights + first + number, mask=valid, other=0)
+        result += weight * tl.load(x + (outer * size + place) * inner + column, mask=valid, other=0).to(ACC)
     tl.store(out + e, result.to(out.dtype.element_ty), mask=inside)

@@ -73,13 +73,13 @@ def largest_of_bags(rows: CudaArray, bags: CudaArray, count: int) -> tuple[CudaA
     device, columns = rows.device_index, rows.shape[1]
     edges = places_among(contiguous(bags), counted_up(count + 1, device), False)
     places = cuda_arrays.empty((count, columns), _INT64, device)
-    held = cuda_arrays.empty((count,), _INT64, device)
+    largest = cuda_arrays.empty((count,), _INT64, device)
     if count and columns:
         block = min(128, 1 << max(columns - 1, 0).bit_length())
         tiles = -(-columns // block)
-        kernels.largest_of_bags((count * tiles,), contiguous(rows), edges, places, held, columns, tiles, BLOCK=block)
-    found = (held > 0).astype(rows.dtype).reshape((count, 1))
-    return places, counted_up(columns, device).broadcast_to((count, columns)), found
+        kernels.largest_of_bags((count * tiles,), contiguous(rows), edges, places, largest, columns, tiles, BLOCK=block)
+    result = (largest > 0).astype(rows.dtype).reshape((count, 1))
+    return places, counted_up(columns, device).broadcast_to((count, columns)), result
 
 
 def shrunk_rows(

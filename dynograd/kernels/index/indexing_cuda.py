@@ -149,13 +149,13 @@ class _Places:
         taken = 0
         for entry in template:
             if type(entry) is int:
-                one = indices[entry]
-                one = one if isinstance(one, CudaArray) else cuda_arrays.from_numpy(numpy.asarray(one), device)
-                depth = one.ndim if one.dtype.kind == "b" else 1
+                index = indices[entry]
+                index = index if isinstance(index, CudaArray) else cuda_arrays.from_numpy(numpy.asarray(index), device)
+                depth = index.ndim if index.dtype.kind == "b" else 1
                 stands.append(len(dims))
                 dims.append(prod(shape[taken : taken + depth]))
                 taken += depth
-                arrays.append(true_places(one) if one.dtype.kind == "b" else one)
+                arrays.append(true_places(index) if index.dtype.kind == "b" else index)
             else:
                 dims.append(shape[taken])
                 taken += 1
@@ -173,11 +173,11 @@ class _Places:
         self.split = tuple([self.dims[dim] for dim in order])
         lead, tail = self.split[: self.dim], self.split[self.dim + len(stands) :]
         self.moved = (*lead, prod(sizes), *tail)
-        common = numpy.broadcast_shapes(*[one.shape for one in arrays])
+        common = numpy.broadcast_shapes(*[array.shape for array in arrays])
         if len(arrays) == 1:
             self.vector = contiguous(arrays[0]).reshape(-1)
         else:
-            spread = [contiguous(one.broadcast_to(common), _INT64) for one in arrays]
+            spread = [contiguous(array.broadcast_to(common), _INT64) for array in arrays]
             self.vector = joined_places(spread, tuple(sizes)).reshape(-1)
         self.result = (*lead, *common, *tail)
 

@@ -18,9 +18,9 @@ _FEW = 1 << 16  # numbers whose counts stay in the caches
 def nonzero(x):
     """(N, ndim) int64 positions of the nonzero elements, in row-major order."""
     if x.size < COMPILED_PASS and x.ndim != 1:
-        found = x.nonzero() if x.ndim else ()
-        rows = found[0].base if found else None  # NumPy's vectors are usually columns of what is wanted
-        if type(rows) is np.ndarray and rows.shape == (found[0].size, x.ndim) and rows.dtype == np.int64:
+        result = x.nonzero() if x.ndim else ()
+        rows = result[0].base if result else None  # NumPy's vectors are usually columns of what is wanted
+        if type(rows) is np.ndarray and rows.shape == (result[0].size, x.ndim) and rows.dtype == np.int64:
             return rows
         return np.argwhere(x).astype(np.int64, copy=False)
     places = true_places(x if x.dtype.kind == "b" else x != 0)

@@ -165,13 +165,13 @@ def places_among(boundaries: CudaArray, values: CudaArray, right: bool, dtype: A
     return out
 
 
-def _comparable(one: CudaArray, other: CudaArray) -> tuple[CudaArray, CudaArray]:
+def _comparable(first: CudaArray, other: CudaArray) -> tuple[CudaArray, CudaArray]:
     """Two arrays in one dtype in which kernels compare them."""
-    kinds = [numpy.dtype(numpy.float32) if is_half(x.dtype) else x.dtype for x in (one, other)]
+    kinds = [numpy.dtype(numpy.float32) if is_half(x.dtype) else x.dtype for x in (first, other)]
     kind = numpy.result_type(*kinds)
     if kind.kind in "iub" and kind != numpy.uint64:
         kind = _INT64
-    return contiguous(one, kind), contiguous(other, kind)
+    return contiguous(first, kind), contiguous(other, kind)
 
 
 def isin(x: CudaArray, tested: CudaArray, invert: bool) -> CudaArray:

@@ -10,9 +10,9 @@ from dynograd.kernels.layout.creation_triton import elements
 
 
 @triton.jit
-def _less(one, other):
+def _less(first, other):
     """one < other, where NaN is the largest."""
-    return (one < other) | ((other != other) & (one == one))
+    return (first < other) | ((other != other) & (first == first))
 
 
 _SEARCH = dict(size="i32", width="i32", steps="i32", total="i64", ROWS=True, BLOCK=1024, num_warps=4)
@@ -39,11 +39,11 @@ def search(
     for _ in range(steps):
         middle = (first + last) >> 1
         open = inside & (first < last)
-        found = tl.load(rows + start + middle, mask=open, other=0)
+        result = tl.load(rows + start + middle, mask=open, other=0)
         if RIGHT:
-            beyond = open & (_less(value, found) == 0)
+            beyond = open & (_less(value, result) == 0)
         else:
-            beyond = open & _less(found, value)
+            beyond = open & _less(result, value)
         first = tl.where(beyond, middle + 1, first)
         last = tl.where(open & (beyond == 0), middle, last)
     tl.store(out + e, first.to(out.dtype.element_ty), mask=inside)
@@ -95,15 +95,15 @@ def class_bits(x, out, classes, total, BIG: tl.constexpr, BLOCK: tl.constexpr):
 @triton_kernel(
     variants=[
         dict(
-            places="*i64", found="*i64", step="i32", size="i32", dim="i32", dims="i32", total="i64", BLOCK=1024, num_warps=4
+            places="*i64", result="*i64", step="i32", size="i32", dim="i32", dims="i32", total="i64", BLOCK=1024, num_warps=4
         )
     ]
 )  # fmt: skip
-def coordinates(places, found, step, size, dim, dims, total, BLOCK: tl.constexpr):
+def coordinates(places, result, step, size, dim, dims, total, BLOCK: tl.constexpr):
     """Where row-major places lie along one dim: found (N, dims)."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     place = tl.load(places + e, mask=e < total, other=0)
-    tl.store(found + e * dims + dim, place // step % size, mask=e < total)
+    tl.store(result + e * dims + dim, place // step % size, mask=e < total)
 
 
 @triton_kernel(
@@ -155,11 +155,11 @@ def begins_run_of_numbers(x, fresh, total, BLOCK: tl.constexpr):
 # --- bags ----------------------------------------------------------------------------------------------------------------
 
 
-_LARGEST = dict(edges="*i64", places="*i64", found="*i64", columns="i32", tiles="i32", BLOCK=128, num_warps=4)
+_LARGEST = dict(edges="*i64", places="*i64", result="*i64", columns="i32", tiles="i32", BLOCK=128, num_warps=4)
 
 
 @triton_kernel(variants=[dict(_LARGEST, rows="*fp32"), dict(_LARGEST, rows="*bf16")])
-def largest_of_bags(rows, edges, places, found, columns, tiles, BLOCK: tl.constexpr):
+def largest_of_bags(rows, edges, places, result, columns, tiles, BLOCK: tl.constexpr):
     """Where the first largest entry of each column stands among the rows of each bag, and how many rows the bag has.
 
     NaN is the largest.
@@ -178,7 +178,7 @@ def largest_of_bags(rows, edges, places, found, columns, tiles, BLOCK: tl.conste
         best = tl.where(wins, value, best)
         at = tl.where(wins, row, at)
     tl.store(places + bag.to(tl.int64) * columns + column, at, mask=inside)
-    tl.store(found + bag + tl.arange(0, 1), stop - start + tl.zeros([1], tl.int64))
+    tl.store(result + bag + tl.arange(0, 1), stop - start + tl.zeros([1], tl.int64))
 
 
 _SHRINK = dict(

@@ -187,9 +187,9 @@ def gather(x, dim, index):
             raise IndexError
         return result
     if x.ndim == 2:
-        found = gather_few(x, dim, index)
-        if found is not None:
-            return found
+        few = gather_few(x, dim, index)
+        if few is not None:
+            return few
     _check(index, 0, x.shape[dim])
     if not x.flags.c_contiguous:
         rank = x.ndim

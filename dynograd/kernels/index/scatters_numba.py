@@ -114,9 +114,9 @@ def _put(how, out, place, value):
     elif how == MULTIPLY:
         out[place] *= value
     else:
-        held = out[place]
-        better = value > held if how == LARGEST else value < held
-        out[place] = value if better | (value != value) else held
+        old = out[place]
+        better = value > old if how == LARGEST else value < old
+        out[place] = value if better | (value != value) else old
 
 
 @compiled(noalias=True, inline=True)
@@ -202,11 +202,11 @@ def add_own(out, index, src, start, stop):
     own = np.empty(BLOCK + 1, np.int32)
     width = np.uint64(stop - start)
     for begin in range(0, index.size, BLOCK):
-        held = 0
+        own_entries = 0
         for m in range(min(BLOCK, index.size - begin)):
-            own[np.uint64(held)] = m
-            held += np.int64(np.uint64(index[np.uint64(begin + m)] - start) < width)
-        for k in range(held):
+            own[np.uint64(own_entries)] = m
+            own_entries += np.int64(np.uint64(index[np.uint64(begin + m)] - start) < width)
+        for k in range(own_entries):
             m = begin + np.int64(own[np.uint64(k)])
             out[np.uint64(index[np.uint64(m)])] += src[np.uint64(m)]
 
@@ -337,13 +337,13 @@ def add_rows(out, index, src, low, outside, start, stop):
         if _is_outside(index, begin, end, low, size):
             outside[0] = 1
             return
-        held = 0
+        own_entries = 0
         for m in range(begin, end):
             place = index[np.uint64(m)]
             place += (size & (place >> 63)) - start
-            own[np.uint64(held)] = m
-            held += np.int64(np.uint64(place) < np.uint64(stop - start))
-        for k in range(held):
+            own[np.uint64(own_entries)] = m
+            own_entries += np.int64(np.uint64(place) < np.uint64(stop - start))
+        for k in range(own_entries):
             m = own[np.uint64(k)]
             place = index[np.uint64(m)]
             place += size & (place >> 63)

@@ -365,25 +365,25 @@ def check_range(index, fault, site, low, high, total, BLOCK: tl.constexpr):
 @triton_kernel(variants=[dict(mask="*i8", counts="*i64", total="i64", BLOCK=4096, num_warps=8)])
 def count_true(mask, counts, total, BLOCK: tl.constexpr):
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    found = tl.load(mask + e, mask=e < total, other=0) != 0
-    tl.store(counts + tl.program_id(0), tl.sum(found.to(tl.int64), axis=0))
+    result = tl.load(mask + e, mask=e < total, other=0) != 0
+    tl.store(counts + tl.program_id(0), tl.sum(result.to(tl.int64), axis=0))
 
 
 @triton_kernel(variants=[dict(mask="*i8", starts="*i64", places="*i64", total="i64", BLOCK=4096, num_warps=8)])
 def true_places(mask, starts, places, total, BLOCK: tl.constexpr):
     """The places of what is true; `starts` says how many come before each block."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    found = (tl.load(mask + e, mask=e < total, other=0) != 0).to(tl.int32)
-    number = tl.load(starts + tl.program_id(0)) + tl.cumsum(found, axis=0) - 1
-    tl.store(places + number, e, mask=found != 0)
+    result = (tl.load(mask + e, mask=e < total, other=0) != 0).to(tl.int32)
+    number = tl.load(starts + tl.program_id(0)) + tl.cumsum(result, axis=0) - 1
+    tl.store(places + number, e, mask=result != 0)
 
 
 @triton_kernel(variants=[dict(mask="*i8", starts="*i64", numbers="*i64", total="i64", BLOCK=4096, num_warps=8)])
 def run_numbers(mask, starts, numbers, total, BLOCK: tl.constexpr):
     """How many true elements there are before and at each place, minus 1."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    found = (tl.load(mask + e, mask=e < total, other=0) != 0).to(tl.int32)
-    number = tl.load(starts + tl.program_id(0)) + tl.cumsum(found, axis=0) - 1
+    result = (tl.load(mask + e, mask=e < total, other=0) != 0).to(tl.int32)
+    number = tl.load(starts + tl.program_id(0)) + tl.cumsum(result, axis=0) - 1
     tl.store(numbers + e, number, mask=e < total)
 
 

@@ -18,37 +18,37 @@ def search(table, values, right, out, start, stop):
     count = values.shape[1]
     size = table.shape[1]
     blocks = (count + LANES - 1) // LANES
-    flat, given, found = table.reshape(-1), values.reshape(-1), out.reshape(-1)
+    flat, operands, result = table.reshape(-1), values.reshape(-1), out.reshape(-1)
     shared = table.shape[0] == 1
     places = np.empty(LANES, np.int64)
     for item in range(start, stop):
         row, first = item // blocks, (item % blocks) * LANES
         origin = np.int64(0) if shared else row * size
-        held, of = min(LANES, count - first), row * count + first
-        for lane in range(held):
+        lanes, of = min(LANES, count - first), row * count + first
+        for lane in range(lanes):
             places[np.uint64(lane)] = origin
         left = size
         while left > 0:
             half = max(left // 2, 1)
             if right:
-                for lane in range(held):
+                for lane in range(lanes):
                     place = places[np.uint64(lane)]
-                    below = flat[np.uint64(place + half - 1)] <= given[np.uint64(of + lane)]
+                    below = flat[np.uint64(place + half - 1)] <= operands[np.uint64(of + lane)]
                     places[np.uint64(lane)] = place + (half if below else 0)
             else:
-                for lane in range(held):
+                for lane in range(lanes):
                     place = places[np.uint64(lane)]
-                    below = flat[np.uint64(place + half - 1)] < given[np.uint64(of + lane)]
+                    below = flat[np.uint64(place + half - 1)] < operands[np.uint64(of + lane)]
                     places[np.uint64(lane)] = place + (half if below else 0)
             left -= half
         unordered = False
-        for lane in range(held):
-            value = given[np.uint64(of + lane)]
+        for lane in range(lanes):
+            value = operands[np.uint64(of + lane)]
             unordered |= value != value
-            found[np.uint64(of + lane)] = places[np.uint64(lane)] - origin
+            result[np.uint64(of + lane)] = places[np.uint64(lane)] - origin
         if unordered:
-            for lane in range(held):
-                value = given[np.uint64(of + lane)]
+            for lane in range(lanes):
+                value = operands[np.uint64(of + lane)]
                 if value != value:
                     last = size
                     while (
@@ -57,7 +57,7 @@ def search(table, values, right, out, start, stop):
                         and flat[np.uint64(origin + last - 1)] != flat[np.uint64(origin + last - 1)]
                     ):
                         last -= 1
-                    found[np.uint64(of + lane)] = last
+                    result[np.uint64(of + lane)] = last
 
 
 @chunked(noalias=True)

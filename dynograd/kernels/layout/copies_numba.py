@@ -143,13 +143,13 @@ def copy_turned(target, t_at, t0, t1, t2, source, s_at, s0, s1, s3, n1, n2, n3, 
         for d0 in range(0, n3, TILE):
             rows = min(TILE, n3 - d0)
             for d in range(rows):
-                begin, held = of + c0 + (d0 + d) * s3, d * (TILE + 1)
+                begin, at = of + c0 + (d0 + d) * s3, d * (TILE + 1)
                 if columns == TILE:  # a constant count is a few vector moves
                     for c in range(TILE):
-                        block[np.uint64(held + c)] = source[np.uint64(begin + c)]
+                        block[np.uint64(at + c)] = source[np.uint64(begin + c)]
                 else:
                     for c in range(columns):
-                        block[np.uint64(held + c)] = source[np.uint64(begin + c)]
+                        block[np.uint64(at + c)] = source[np.uint64(begin + c)]
             for c in range(columns):
                 begin = into + (c0 + c) * t2 + d0
                 if rows == TILE:
@@ -166,7 +166,7 @@ def copy_turned_lines(like, target, t_at, t0, t1, t2, source, s_at, s0, s1, s3, 
     block = np.empty(TILE * TILE, target.dtype)
     size = target.itemsize
     lanes = BYTES // size
-    held, first = np.int64(block.ctypes.data), np.int64(source.ctypes.data)
+    from_block, first = np.int64(block.ctypes.data), np.int64(source.ctypes.data)
     tiles = (n2 + TILE - 1) // TILE
     for item in range(start, stop):
         rest, c0 = item // tiles, item % tiles * TILE
@@ -186,7 +186,7 @@ def copy_turned_lines(like, target, t_at, t0, t1, t2, source, s_at, s0, s1, s3, 
                 for i in range(0, columns, lanes):
                     c = min(i, columns - lanes)
                     come = first + (of + c + (d0 + d) * s3) * size
-                    transpose_lines(like, held + (c * TILE + d) * size, TILE * size, come, s3 * size)
+                    transpose_lines(like, from_block + (c * TILE + d) * size, TILE * size, come, s3 * size)
             if rows == TILE:
                 for c in range(columns):
                     to = into + c * t2 + d0

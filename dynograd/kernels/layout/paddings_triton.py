@@ -53,14 +53,14 @@ def pad(
     p1, i1 = _source(first - b1, m1, MODE)
     p2, i2 = _source(second - b2, m2, MODE)
     p3, i3 = _source(third - b3, m3, MODE)
-    held = inside & i0 & i1 & i2 & i3
-    found = tl.load(
+    valid = inside & i0 & i1 & i2 & i3
+    result = tl.load(
         x + p0.to(tl.int64) * s0 + p1.to(tl.int64) * s1 + p2.to(tl.int64) * s2 + p3.to(tl.int64) * s3,
-        mask=held,
+        mask=valid,
         other=0,
     )
     border = tl.load(value + tl.zeros([BLOCK], tl.int32))
-    tl.store(out + e, tl.where(held, found, border), mask=inside)
+    tl.store(out + e, tl.where(valid, result, border), mask=inside)
 
 
 _PATCH = dict(
@@ -83,8 +83,8 @@ def columns_of_patches(
     down = tap // kw % kh
     plane = (tap // kw // kh).to(tl.int64)
     y, z = row * sh - ph + down * dh, column * sw - pw + right * dw
-    held = (e < total) & (y >= 0) & (y < height) & (z >= 0) & (z < width)
-    tl.store(out + e, tl.load(x + (plane * height + y) * width + z, mask=held, other=0), mask=e < total)
+    valid = (e < total) & (y >= 0) & (y < height) & (z >= 0) & (z < width)
+    tl.store(out + e, tl.load(x + (plane * height + y) * width + z, mask=valid, other=0), mask=e < total)
 
 
 @triton_kernel(
@@ -106,7 +106,7 @@ def patches_of_columns(
         for right in range(kw):
             top, left = y + ph - down * dh, z + pw - right * dw
             row, column = top // sh, left // sw
-            held = (
+            valid = (
                 (e < total)
                 & (top >= 0)
                 & (left >= 0)
@@ -116,5 +116,5 @@ def patches_of_columns(
                 & (column < columns)
             )
             place = (((plane * kh + down) * kw + right) * rows + row) * columns + column
-            result += tl.load(x + place, mask=held, other=0).to(ACC)
+            result += tl.load(x + place, mask=valid, other=0).to(ACC)
     tl.store(out + e, result.to(out.dtype.element_ty), mask=e < total)

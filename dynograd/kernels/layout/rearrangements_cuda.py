@@ -89,10 +89,10 @@ def sum_runs(g: CudaArray, counts: Any, dim: int) -> CudaArray:
     if out.size:
         g = contiguous(g)
         outer, inner = 1, 1
-        for one in g.shape[:dim]:
-            outer *= one
-        for one in g.shape[dim + 1 :]:
-            inner *= one
+        for extent in g.shape[:dim]:
+            outer *= extent
+        for extent in g.shape[dim + 1 :]:
+            inner *= extent
         columns = min(1024, 1 << max(inner - 1, 0).bit_length())
         tiles = -(-inner // columns)
         kernels.sum_runs(

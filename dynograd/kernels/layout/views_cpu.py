@@ -123,10 +123,10 @@ def memory_places(shape, stride, size, new_stride, offset, like=None):
     own = _offsets(shape, stride).reshape(-1)
     places_of_view = _offsets(size, new_stride).reshape(-1) + offset
     low, high = own.min(initial=0), own.max(initial=0)
-    found = np.full(high - low + 1, -1, np.int64)
-    found[own - low] = np.arange(own.size)
+    result = np.full(high - low + 1, -1, np.int64)
+    result[own - low] = np.arange(own.size)
     within = np.flatnonzero((places_of_view >= low) & (places_of_view <= high))
-    places = found[places_of_view[within] - low]
+    places = result[places_of_view[within] - low]
     return within[places >= 0], places[places >= 0]
 
 

@@ -61,8 +61,8 @@ def sum_windows(g, out, length, count, inner, size, step, most, total, BIG: tl.c
     for number in range(most):
         window = last - number
         within = place - window * step
-        held = (e < total) & (window >= 0) & (within < size)
-        result += tl.load(g + ((outer * count + window) * inner + column) * size + within, mask=held, other=0).to(
+        valid = (e < total) & (window >= 0) & (within < size)
+        result += tl.load(g + ((outer * count + window) * inner + column) * size + within, mask=valid, other=0).to(
             result.dtype
         )
     tl.store(out + e, result, mask=e < total)

@@ -280,12 +280,12 @@ def few(name, x, dim, index, src, how):
 
 
 def _on_copy(write, keeps=False):
-    def made(x, *args):
+    def function(x, *args):
         out = kept(x) if keeps and not x.flags.c_contiguous else x.copy()
         return out if write(out, *args) else None
 
-    made.__doc__ = f"`{write.__name__}` into a copy of `x`, a small array; None where it has not written."
-    return made
+    function.__doc__ = f"`{write.__name__}` into a copy of `x`, a small array; None where it has not written."
+    return function
 
 
 index_added, index_copied, mask_filled = _on_copy(index_add), _on_copy(index_copy), _on_copy(masked_fill)

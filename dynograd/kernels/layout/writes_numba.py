@@ -44,23 +44,23 @@ def write_where(out, mask, src):
     """The elements of `src`, one after the other, where the mask is 1; there are enough."""
     taken, last = np.uint64(0), np.uint64(src.size - 1)
     for i in range(out.size):
-        held = mask[np.uint64(i)]
-        out[np.uint64(i)] = src[min(taken, last)] if held else out[np.uint64(i)]
-        taken += np.uint64(held)
+        chosen = mask[np.uint64(i)]
+        out[np.uint64(i)] = src[min(taken, last)] if chosen else out[np.uint64(i)]
+        taken += np.uint64(chosen)
 
 
 @compiled
-def combined(held, value, how):
+def combined(old, value, how):
     """`value` (how 0), or sum (1), product (2), maximum (3) or minimum (4) of the two; NaN stays."""
     if how == 0:
         return value
     if how == 1:
-        return held + value
+        return old + value
     if how == 2:
-        return held * value
+        return old * value
     if how == 3:
-        return value if value > held or value != value else held
-    return value if value < held or value != value else held
+        return value if value > old or value != value else old
+    return value if value < old or value != value else old
 
 
 # --- few elements ------------------------------------------------------------------------------------------------------------
@@ -115,17 +115,17 @@ def fill_few_where(x, mask, value: float):
 
 
 @_inline
-def _write_from(target, chosen, source, count, given):
+def _write_from(target, chosen, source, count, value):
     needed = 0
     for i in range(count):
         needed += chosen[np.uint64(i)] != 0
-    if given < needed:
+    if value < needed:
         return False
-    taken, last = np.uint64(0), np.uint64(max(given - 1, 0))
+    taken, last = np.uint64(0), np.uint64(max(value - 1, 0))
     for i in range(count if needed else 0):
-        held = chosen[np.uint64(i)] != 0
-        target[np.uint64(i)] = source[min(taken, last)] if held else target[np.uint64(i)]
-        taken += np.uint64(held)
+        is_chosen = chosen[np.uint64(i)] != 0
+        target[np.uint64(i)] = source[min(taken, last)] if is_chosen else target[np.uint64(i)]
+        taken += np.uint64(is_chosen)
     return True
 
 
@@ -133,14 +133,14 @@ def _write_from(target, chosen, source, count, given):
 def write_few_where(x, mask, src):
     """`write_where`; False as well where there are not enough elements."""
     letter, count = letter_of(x), elements_of(x, 0, ndim_of(x))
-    size, given = itemsize_of(letter), elements_of(src, 0, ndim_of(src))
+    size, operands = itemsize_of(letter), elements_of(src, 0, ndim_of(src))
     if letter_of(src) != letter or (size != 4 and size != 8) or count * size > MOST or not may_be_written(x):
         return False
     if letter_of(mask) != BOOL or not in_order(mask) or not in_order(src) or not same_shape(x, mask):
         return False
     if size == 4:
-        return _write_from(bits32(x, count), bools(mask, count), bits32(src, given), count, given)
-    return _write_from(longs(x, count), bools(mask, count), longs(src, given), count, given)
+        return _write_from(bits32(x, count), bools(mask, count), bits32(src, operands), count, operands)
+    return _write_from(longs(x, count), bools(mask, count), longs(src, operands), count, operands)
 
 
 @_inline

@@ -70,20 +70,23 @@ def _most(values: Any) -> float:
     return float(values.max()) if len(values) else 0.0
 
 
-def _exchange(a: Any, k: int, one: int, two: int, step: int, hermitian: bool) -> None:
-    """Rows and columns `one` and `two` of what is left, of which only the lower triangle is there."""
+def _exchange(a: Any, k: int, first: int, second: int, step: int, hermitian: bool) -> None:
+    """Rows and columns `first` and `second` of what is left, of which only the lower triangle is there."""
     turned = np.conj if hermitian else np.array
-    a[two + 1 :, one], a[two + 1 :, two] = a[two + 1 :, two].copy(), a[two + 1 :, one].copy()
-    a[one + 1 : two, one], a[two, one + 1 : two] = turned(a[two, one + 1 : two]), turned(a[one + 1 : two, one])
+    a[second + 1 :, first], a[second + 1 :, second] = a[second + 1 :, second].copy(), a[second + 1 :, first].copy()
+    a[first + 1 : second, first], a[second, first + 1 : second] = (
+        turned(a[second, first + 1 : second]),
+        turned(a[first + 1 : second, first]),
+    )
     if hermitian:
-        a[two, one] = a[two, one].conjugate()
-        a[one, one], a[two, two] = a[two, two].real, a[one, one].real
+        a[second, first] = a[second, first].conjugate()
+        a[first, first], a[second, second] = a[second, second].real, a[first, first].real
         if step == 2:
             a[k, k] = a[k, k].real
     else:
-        a[one, one], a[two, two] = a[two, two], a[one, one]
+        a[first, first], a[second, second] = a[second, second], a[first, first]
     if step == 2:
-        a[k + 1, k], a[two, k] = a[two, k], a[k + 1, k]
+        a[k + 1, k], a[second, k] = a[second, k], a[k + 1, k]
 
 
 def _block(a: Any, k: int, hermitian: bool) -> Any:

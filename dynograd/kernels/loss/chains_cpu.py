@@ -25,12 +25,12 @@ def chain_likelihoods(emissions, transitions, first, last, tags, starts, lengths
     weights, tops = _weights(transitions)
     starts, lengths, places, rows = _places(starts, lengths)
     levels, sums = (buffers.empty((rows, weights.shape[1]), x.dtype) for _ in range(2))
-    found = np.empty(len(starts), x.dtype)
+    result = np.empty(len(starts), x.dtype)
     compiled.likelihoods(
         x, step, weights, tops, *map(np.ascontiguousarray, (transitions.T, first, last)), *_tags(tags), starts, lengths, places,
-        _LEAST[x.dtype.char], levels, sums, found, count=len(starts), work=_work(levels),
+        _LEAST[x.dtype.char], levels, sums, result, count=len(starts), work=_work(levels),
     )  # fmt: skip
-    return found, levels, sums
+    return result, levels, sums
 
 
 def chain_gradients(g, emissions, transitions, first, last, tags, starts, lengths, step, levels, sums):
@@ -90,7 +90,7 @@ def _padded(table, value):
 
 def _places(starts, lengths):
     """(starts, lengths, the first row of each sequence where only rows of sequences are kept, how many these are)."""
-    starts, lengths = (np.ascontiguousarray(one, np.int64) for one in (starts, lengths))
+    starts, lengths = (np.ascontiguousarray(start, np.int64) for start in (starts, lengths))
     behind = np.cumsum(lengths)
     return starts, lengths, behind - lengths, int(behind[-1]) if len(behind) else 0
 

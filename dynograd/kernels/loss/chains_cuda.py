@@ -24,13 +24,13 @@ def chain_likelihoods(
     rows, count = emissions.shape
     sequences, device = starts.shape[0], emissions.device_index
     levels = cuda_arrays.empty((rows, count), _FLOAT64, device)
-    found = cuda_arrays.empty((sequences,), _FLOAT64, device)
+    result = cuda_arrays.empty((sequences,), _FLOAT64, device)
     if sequences:
         kernels.likelihoods[emissions.itemsize](
             (sequences,), _threads(count), *map(contiguous, (emissions, transitions, first, last)), *_tags(tags, starts),
-            *map(contiguous, (starts, lengths)), step, levels, found, rows, count,
+            *map(contiguous, (starts, lengths)), step, levels, result, rows, count,
         )  # fmt: skip
-    return found.astype(emissions.dtype), levels, levels
+    return result.astype(emissions.dtype), levels, levels
 
 
 def chain_gradients(

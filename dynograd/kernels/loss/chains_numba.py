@@ -40,7 +40,7 @@ def _sum_of_logs(levels, column, count, room):
 
 @chunked(noalias=True)
 def likelihoods(
-    x, step, weights, tops, columns, first, last, tags, labelled, starts, lengths, places, least, levels, sums, found, start, stop
+    x, step, weights, tops, columns, first, last, tags, labelled, starts, lengths, places, least, levels, sums, result, start, stop
 ):  # fmt: skip
     """Log-likelihood of the tags of each sequence; not `labelled`: minus the logarithm of the sum over all.
 
@@ -52,7 +52,7 @@ def likelihoods(
     for n in range(start, stop):
         steps, row, place = lengths[n], starts[n], places[n]
         if steps == 0:
-            found[n] = 0
+            result[n] = 0
             continue
         score = 0.0
         if labelled:
@@ -87,7 +87,7 @@ def likelihoods(
                         high, summed = _sum_of_logs(before, columns[j], count, room)
                         now[j] = (log(summed) + (high - top)) + values[j]
         high, summed = _sum_of_logs(levels[place + steps - 1], last, count, room)
-        found[n] = score - (total + np.float64(high) + np.log(np.float64(summed)))
+        result[n] = score - (total + np.float64(high) + np.log(np.float64(summed)))
 
 
 @chunked(noalias=True)

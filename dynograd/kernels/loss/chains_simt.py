@@ -34,7 +34,7 @@ def steps_of(starts, lengths, n, step, rows):
 
 def _likelihoods_of(real: Any) -> Any:
     def likelihoods(
-        x, transitions, first, last, tags, labelled, starts, lengths, step, levels, found, rows, count
+        x, transitions, first, last, tags, labelled, starts, lengths, step, levels, result, rows, count
     ):  # fmt: skip
         """Log-likelihood of a sequence's tags (float64), or minus the logarithm of the sum over all; `levels` (rows, count)."""
         thread, threads, n = int32(cuda.threadIdx.x), int32(cuda.blockDim.x), int64(cuda.blockIdx.x)
@@ -93,7 +93,7 @@ def _likelihoods_of(real: Any) -> Any:
                         row += int64(step)
                         t += int64(1)
                     score += float64(last[old])
-            found[n] = score
+            result[n] = score
 
     return likelihoods
 
@@ -229,15 +229,15 @@ def _kernels(make: Any, **types: str) -> dict[int, Any]:
         x="*real", transitions="*real", last="*real", starts="*i64", lengths="*i64", step="i64", levels="*fp64", rows="i64",
         count="i32",
     )  # fmt: skip
-    made = {}
+    kernels = {}
     for size, real in ((4, float32), (8, float64)):
         own = {name: kind.replace("real", f"fp{8 * size}") for name, kind in {**shared, **types}.items()}
-        made[size] = simt_kernel(most=MOST, variants=[{**own, "threads": 32}])(make(real))
-    return made
+        kernels[size] = simt_kernel(most=MOST, variants=[{**own, "threads": 32}])(make(real))
+    return kernels
 
 
 _TAGS = dict(tags="*i64", labelled="i1")
-likelihoods = _kernels(_likelihoods_of, first="*real", found="*fp64", **_TAGS)
+likelihoods = _kernels(_likelihoods_of, first="*real", result="*fp64", **_TAGS)
 gradients = _kernels(
     _gradients_of, g="*real", gx="*real", moves="*real", ends="*real", chances="*real", sequences="i64", **_TAGS
 )  # fmt: skip

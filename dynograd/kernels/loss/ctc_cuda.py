@@ -31,10 +31,10 @@ def ctc_forward(
         (count,), _threads(width, size), *_rows(log_probs), *map(contiguous, (targets, input_lengths, target_lengths)), blank,
         kept, bases, losses, steps, classes, width, shared=kernels.bytes_of(width, size),
     )  # fmt: skip
-    found = losses.astype(log_probs.dtype)
+    result = losses.astype(log_probs.dtype)
     if zero_infinity:
-        found = operations.elementwise("where", found == numpy.inf, 0.0, found)
-    return found, kept, bases, losses
+        result = operations.elementwise("where", result == numpy.inf, 0.0, result)
+    return result, kept, bases, losses
 
 
 def ctc_backward(
@@ -53,17 +53,17 @@ def ctc_backward(
     steps, count, classes = log_probs.shape
     width, device, size = targets.shape[1] + 1, log_probs.device_index, log_probs.itemsize
     rows = _rows(log_probs)
-    given = (*rows, *map(contiguous, (targets, input_lengths, target_lengths)), blank)
+    operands = (*rows, *map(contiguous, (targets, input_lengths, target_lengths)), blank)
     chances = cuda_arrays.empty(alphas.shape, alphas.dtype, device)
     chains = cuda_arrays.empty((count, 2, max(width - 1, 1)), _INT32, device)
     kernels.ctc_chances[size](
-        (count,), _threads(width, size), *given, alphas, bases, losses, chances, chains, steps, classes, width,
+        (count,), _threads(width, size), *operands, alphas, bases, losses, chances, chains, steps, classes, width,
         shared=kernels.bytes_of(width, size),
     )  # fmt: skip
     by_batch = rows[1] == 1
     result = cuda_arrays.empty((count, steps, classes) if by_batch else log_probs.shape, log_probs.dtype, device)
     kernels.ctc_gradients[size](
-        (count * steps,), kernels.ROW_THREADS, contiguous(g, log_probs.dtype), *given, losses, chances, chains, zero_infinity, result,
+        (count * steps,), kernels.ROW_THREADS, contiguous(g, log_probs.dtype), *operands, losses, chances, chains, zero_infinity, result,
         steps, classes, width, shared=_ROW_BYTES,
     )  # fmt: skip
     return result.transpose((1, 0, 2)) if by_batch else result

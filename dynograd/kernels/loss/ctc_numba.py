@@ -44,8 +44,8 @@ def _highest(blanks, labels, width):
         key, other = ordered(blanks[i]), ordered(labels[i])
         key = other if other > key else key
         best = key if key > best else best
-    found = unordered(best)
-    return found if found > -np.inf and found < np.inf else type(found)(0)
+    result = unordered(best)
+    return result if result > -np.inf and result < np.inf else type(result)(0)
 
 
 @compiled

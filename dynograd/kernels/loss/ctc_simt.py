@@ -77,10 +77,10 @@ def _helpers(real: Any) -> tuple[Any, Any, Any, Any]:
         if thread % int32(32) == int32(0):
             shared[start + thread // int32(32)] = value
         cuda.syncthreads()
-        found = real(0)
+        result = real(0)
         for warp in range(threads // int32(32)):
-            found = real(found + shared[start + warp])
-        return found
+            result = real(result + shared[start + warp])
+        return result
 
     return either, any_of, highest, total
 
@@ -376,11 +376,11 @@ def _kernels(make: Any, most: dict[int, int], spills: int = 0, **types: str) -> 
         time_step="i32", row_step="i32", targets="*i64", input_lengths="*i64", target_lengths="*i64", blank="i32",
         losses="*fp64", steps="i32", classes="i32", width="i32",
     )  # fmt: skip
-    made = {}
+    kernels = {}
     for size, real in ((4, float32), (8, float64)):
         own = {name: kind.replace("real", f"fp{8 * size}") for name, kind in types.items()}
-        made[size] = simt_kernel(most=most[size], variants=[{**shared, **own, "spills": spills}])(make(real))
-    return made
+        kernels[size] = simt_kernel(most=most[size], variants=[{**shared, **own, "spills": spills}])(make(real))
+    return kernels
 
 
 ctc_alphas = _kernels(_alphas_of, MOST, x="*real", kept="*real", bases="*fp64")

@@ -55,8 +55,8 @@ def cross_entropy_forward(logits, target, weight, ignore_index, label_smoothing,
             scores, labels, weights, ignore_index, smoothing, share, losses, statistics, gradient,
             count=len(scores), work=work,
         )  # fmt: skip
-    found = _narrow(gradient, logits) if with_gradient else None
-    return _reduced(losses, total, target.shape, reduction, logits.dtype), statistics, total, found
+    result = _narrow(gradient, logits) if with_gradient else None
+    return _reduced(losses, total, target.shape, reduction, logits.dtype), statistics, total, result
 
 
 def cross_entropy_backward(
@@ -98,8 +98,8 @@ def distribution_entropy_forward(logits, target, weight):
     """(losses, maxima, sums) of -sum(target * weight * log softmax(logits)) over dim 1 (dim 0 of one example); float32."""
     scores, inner = _scores(logits)
     name = "distribution_entropy_inner" if inner else "distribution_entropy"
-    wanted = _scores(target)[0]
-    loss, top, total = compiled_for(1 << 30)[name](scores, wanted, _weights(weight, scores.shape[1]))
+    score = _scores(target)[0]
+    loss, top, total = compiled_for(1 << 30)[name](scores, score, _weights(weight, scores.shape[1]))
     return loss, top, total
 
 
@@ -166,9 +166,9 @@ def _scores(scores):
 
 def _as_three(scores, target, weight):
     """(N, C, L) scores, (N, L) labels and weights."""
-    found, inner = _scores(scores)
-    found = found if inner else found.reshape(*found.shape, 1)
-    return found, _labels(target).reshape(len(found), found.shape[2]), _weights(weight, found.shape[1])
+    result, inner = _scores(scores)
+    result = result if inner else result.reshape(*result.shape, 1)
+    return result, _labels(target).reshape(len(result), result.shape[2]), _weights(weight, result.shape[1])
 
 
 def _labels(target):
@@ -181,15 +181,15 @@ def _weights(weight, classes):
 
 @lru_cache(8)
 def _ones(count):
-    made = np.ones(count, np.float32)
-    return made
+    result = np.ones(count, np.float32)
+    return result
 
 
-def _narrow(found, like):
+def _narrow(result, like):
     """A float32 result in the shape and dtype of the scores."""
     if like.dtype.char != "f":
-        found = found.astype(like.dtype)
-    return in_shape(found, like.shape)
+        result = result.astype(like.dtype)
+    return in_shape(result, like.shape)
 
 
 def _blocks(places):

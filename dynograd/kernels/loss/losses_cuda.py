@@ -69,7 +69,7 @@ def cross_entropy_backward(
     """Gradient of the logits; `statistics` and `total_weight` as `cross_entropy_forward` returned them."""
     x, (outer, n, inner) = _scores(logits)
     compute = computed(logits.dtype)
-    made = cuda_arrays.empty(logits.shape, logits.dtype, logits.device_index)
+    result = cuda_arrays.empty(logits.shape, logits.dtype, logits.device_index)
     tile = _tile(outer, n, inner)
     parts = -(-n // tile["block"]) if n else 1
     if weight is None:
@@ -78,21 +78,21 @@ def cross_entropy_backward(
         weights = contiguous(weight)
         whole = reduced("sum", weights, None, False, compute, compute) if label_smoothing else statistics
     device.cross_entropy_gradient(
-        (tile["programs"] * parts,), contiguous(g), total_weight, x, _labels(target), weights, whole, statistics, made, outer, n,
+        (tile["programs"] * parts,), contiguous(g), total_weight, x, _labels(target), weights, whole, statistics, result, outer, n,
         inner, tile["blocks"], ignore_index, parts, number(label_smoothing, compute), REDUCTION=reduction,
         WEIGHTED=weight is not None, SMOOTH=label_smoothing != 0, ACC=triton_type(compute), INNER=inner > 1, ROWS=tile["rows"],
         BLOCK=tile["block"], num_warps=_warps(tile),
     )  # fmt: skip
-    return made
+    return result
 
 
 def distribution_entropy_forward(logits: Any, target: Any, weight: Any) -> Any:
     """(losses, maxima, sums) of -sum(target * weight * log softmax(logits)) over dim 1 (dim 0 of one example); float32."""
     x, (outer, n, inner) = _scores(logits)
     arrays = [x, _scores(target)[0], _weights(weight, logits, n)]
-    found = run("distribution_entropy", arrays, inner, [None, None, None])
+    result = run("distribution_entropy", arrays, inner, [None, None, None])
     shape = (outer, inner) if inner > 1 else (outer,)
-    return tuple([one.reshape(shape) for one in found])
+    return tuple([array.reshape(shape) for array in result])
 
 
 def distribution_entropy_backward(g: Any, logits: Any, target: Any, weight: Any, top: Any, total: Any) -> Any:
@@ -121,13 +121,13 @@ def nll_loss_backward(
     shape = log_probabilities.shape
     _, n, inner = _sizes(shape)
     compute = computed(log_probabilities.dtype)
-    made = cuda_arrays.empty(shape, log_probabilities.dtype, log_probabilities.device_index)
+    result = cuda_arrays.empty(shape, log_probabilities.dtype, log_probabilities.device_index)
     device.nll_gradient(
-        (-(-made.size // 1024),), contiguous(g), total_weight, _labels(target), made if weight is None else contiguous(weight),
-        made, made.size, n, inner, ignore_index, REDUCTION=reduction, WEIGHTED=weight is not None, ACC=triton_type(compute),
+        (-(-result.size // 1024),), contiguous(g), total_weight, _labels(target), result if weight is None else contiguous(weight),
+        result, result.size, n, inner, ignore_index, REDUCTION=reduction, WEIGHTED=weight is not None, ACC=triton_type(compute),
         BLOCK=1024,
     )  # fmt: skip
-    return made
+    return result
 
 
 # --- shapes and types ----------------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def _finished(losses: Any, counts: Any, shape: tuple[int, ...], reduction: str, 
         return losses.reshape(shape).astype(kind, copy=False), constant(1, 1, compute, index).reshape(())
     if losses.size > _ONE_PROGRAM:
         parts = -(-losses.size // 4096)
-        losses, counts = (_parts(one, parts) for one in (losses, counts))
+        losses, counts = (_parts(loss, parts) for loss in (losses, counts))
     loss, total = cuda_arrays.empty((), kind, index), cuda_arrays.empty((), compute, index)
     device.finished(
         (1,), losses, counts, loss, total, losses.size, REDUCTION=reduction, ACC=triton_type(compute),
@@ -191,8 +191,8 @@ def _parts(values: Any, parts: int) -> Any:
     """Sums of 4096 values each, the last of what is left."""
     whole = values.size // 4096 * 4096
     kind = values.dtype
-    made = cuda_arrays.empty((parts,), kind, values.device_index)
-    made[: whole // 4096] = reduced("sum", values[:whole].reshape((whole // 4096, 4096)), 1, False, kind, kind)
+    result = cuda_arrays.empty((parts,), kind, values.device_index)
+    result[: whole // 4096] = reduced("sum", values[:whole].reshape((whole // 4096, 4096)), 1, False, kind, kind)
     if whole != values.size:
-        made[whole // 4096 :] = with_kept(reduced("sum", values[whole:], None, False, kind, kind), (1,), None)
-    return made
+        result[whole // 4096 :] = with_kept(reduced("sum", values[whole:], None, False, kind, kind), (1,), None)
+    return result

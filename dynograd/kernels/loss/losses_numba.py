@@ -41,7 +41,7 @@ def total_weight(labels, weight, ignored):
 @chunked(noalias=True)
 def cross_entropy_rows(x, labels, weight, ignored, smoothing, share, losses, statistics, gradient, start, stop):
     """Loss of each row; its maximum and sum of exp(x - maximum); `share` times the gradient of its loss."""
-    wanted = gradient.shape[0] > 0
+    with_gradient = gradient.shape[0] > 0
     spread = smoothing / np.float32(x.shape[1])
     whole = _sum(weight) if smoothing != 0 else _ZERO
     for r in range(start, stop):
@@ -52,7 +52,7 @@ def cross_entropy_rows(x, labels, weight, ignored, smoothing, share, losses, sta
             best = key if key > best else best
         top = unordered(best)
         total = _ZERO
-        if wanted:
+        if with_gradient:
             result = gradient[r]
             for c in range(row.size):
                 value = exp(row[c] - top)
@@ -65,7 +65,7 @@ def cross_entropy_rows(x, labels, weight, ignored, smoothing, share, losses, sta
         statistics[r, 1] = total
         if label == ignored:
             losses[r] = _ZERO
-            if wanted:
+            if with_gradient:
                 result = gradient[r]
                 for c in range(row.size):
                     result[c] = _ZERO
@@ -78,7 +78,7 @@ def cross_entropy_rows(x, labels, weight, ignored, smoothing, share, losses, sta
                 others += weight[c] * minus(logarithm, minus(row[c], top))
             loss = (_ONE - smoothing) * loss + spread * others
         losses[r] = loss
-        if wanted:
+        if with_gradient:
             result = gradient[r]
             hit = share * (_ONE - smoothing) * weight[label]
             scale = (hit + share * spread * whole) / total
@@ -116,7 +116,7 @@ def cross_entropy_gradients(g, x, labels, weight, ignored, smoothing, statistics
 @chunked(noalias=True)
 def cross_entropy_inner(x, labels, weight, ignored, smoothing, share, losses, statistics, gradient, start, stop):
     """`cross_entropy_rows` of (N, C, L) scores and (N, L) labels, losses and (N, L, 2) statistics; an item is `WIDTH` places."""
-    wanted = gradient.shape[0] > 0
+    with_gradient = gradient.shape[0] > 0
     classes, places = x.shape[1], x.shape[2]
     blocks = (places + WIDTH - 1) // WIDTH
     spread = smoothing / np.float32(classes)
@@ -137,7 +137,7 @@ def cross_entropy_inner(x, labels, weight, ignored, smoothing, share, losses, st
         total[:], others[:] = _ZERO, _ZERO
         for c in range(classes):
             row = x[n, c, begin : begin + width]
-            if wanted:
+            if with_gradient:
                 result = gradient[n, c, begin : begin + width]
                 for j in range(width):
                     value = exp(row[j] - top[j])
@@ -166,7 +166,7 @@ def cross_entropy_inner(x, labels, weight, ignored, smoothing, share, losses, st
                 hit += share * spread * whole
             losses[n, begin + j] = loss
             scale[j] = hit / total[j]
-        if wanted:
+        if with_gradient:
             _finish_inner(gradient, labels, weight, ignored, smoothing, spread, scale, share, n, begin, width)
 
 

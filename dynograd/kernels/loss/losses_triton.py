@@ -79,22 +79,22 @@ def cross_entropy(
     wrong = tl.max((top != top).to(tl.int32), 1) != 0
     highest = tl.max(tl.where(top == top, top, float("-inf")), 1)
     anchor = tl.where(top == float("-inf"), 0.0, highest[:, None])
-    found = tl.sum(total * tl.exp(tl.where(top == float("-inf"), 0.0, top) - anchor), 1)
+    result = tl.sum(total * tl.exp(tl.where(top == float("-inf"), 0.0, top) - anchor), 1)
     # All -inf, or inf or NaN somewhere: NaN, as exp(x - maximum) is.
-    found = tl.where(wrong | (tl.abs(highest) == float("inf")), float("nan"), found)
-    logarithm = tl.log(found) + (highest - picked)
+    result = tl.where(wrong | (tl.abs(highest) == float("inf")), float("nan"), result)
+    logarithm = tl.log(result) + (highest - picked)
     loss = logarithm
     factor = tl.zeros((ROWS,), ACC) + 1
     if WEIGHTED:
         factor = tl.load(weight + label, counted, other=0).to(ACC)
         loss = loss * factor
     if SMOOTH:
-        each = (tl.log(found) + (highest - level)) * tl.sum(whole, 1) - tl.sum(spread, 1)
+        each = (tl.log(result) + (highest - level)) * tl.sum(whole, 1) - tl.sum(spread, 1)
         loss = (1 - smoothing) * loss + smoothing / n * each
     tl.store(losses + row, tl.where(counted, loss, 0.0), alive)
     tl.store(counts + row, tl.where(counted, factor, 0.0), alive)
     tl.store(statistics + 2 * row, highest, alive)
-    tl.store(statistics + 2 * row + 1, found, alive)
+    tl.store(statistics + 2 * row + 1, result, alive)
 
 
 @triton_kernel(
@@ -139,15 +139,15 @@ def cross_entropy_gradient(
     inside = alive[:, None] & (c < n)[None, :]
     at = base[:, None] + (c * inner if INNER else c)[None, :]
     value = tl.load(x + at, inside, other=0).to(ACC)
-    made = tl.exp(value - top[:, None]) * scale[:, None]
+    result = tl.exp(value - top[:, None]) * scale[:, None]
     if SMOOTH:
         share = tl.zeros((BLOCK,), ACC) + smoothing / n
         if WEIGHTED:
             share = share * tl.load(weight + c, c < n, other=0).to(ACC)
-        made -= share[None, :]
-    made -= tl.where(c[None, :] == label[:, None], hit[:, None], 0.0)
-    made = tl.where(counted[:, None], made * outside[:, None], 0.0)
-    tl.store(gx + at, made, inside)
+        result -= share[None, :]
+    result -= tl.where(c[None, :] == label[:, None], hit[:, None], 0.0)
+    result = tl.where(counted[:, None], result * outside[:, None], 0.0)
+    tl.store(gx + at, result, inside)
 
 
 @triton_kernel(

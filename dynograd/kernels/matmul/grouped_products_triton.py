@@ -43,5 +43,5 @@ def products(
         else:
             right = tl.load(b + inner[:, None] * n + on[None, :], mask=held_b, other=0.0)
         total = tl.dot(left, right, total, input_precision=PRECISION, out_dtype=ACC)
-    held = (om[:, None] < m) & (on[None, :] < n)
-    tl.store(result + om[:, None] * n + on[None, :], total.to(result.dtype.element_ty), mask=held)
+    valid = (om[:, None] < m) & (on[None, :] < n)
+    tl.store(result + om[:, None] * n + on[None, :], total.to(result.dtype.element_ty), mask=valid)

@@ -63,9 +63,9 @@ def rivals(kind: str, tiles: Tiles) -> list[Tiles]:
     """Others of the same depth that may be faster for a large product."""
     extra = (Tiles(256, 128, 64, 8, 3, 1.0), Tiles(128, 128, 64, 4, 4, 0.85)) if kind == "half" else ()
     return [
-        one
-        for one in (*_TABLES[kind], *extra)
-        if one != tiles and one.depth == tiles.depth and one.rows * one.columns >= 4096
+        candidate
+        for candidate in (*_TABLES[kind], *extra)
+        if candidate != tiles and candidate.depth == tiles.depth and candidate.rows * candidate.columns >= 4096
     ]
 
 
@@ -74,12 +74,12 @@ def chosen(kind: str, batch: int, m: int, n: int, k: int, processors: int, invar
     if invariant:
         return _TABLES[kind][_FIXED[kind]]
     best, least = _TABLES[kind][0], float("inf")
-    for one in _TABLES[kind]:
-        tiles = batch * -(-m // one.rows) * -(-n // one.columns)
-        shared = max(1, min(processors // tiles, k // (4 * one.depth))) if tiles < processors else 1
-        time = -(-tiles * shared // processors) * one.rows * one.columns / (one.speed * shared)
+    for candidate in _TABLES[kind]:
+        tiles = batch * -(-m // candidate.rows) * -(-n // candidate.columns)
+        shared = max(1, min(processors // tiles, k // (4 * candidate.depth))) if tiles < processors else 1
+        time = -(-tiles * shared // processors) * candidate.rows * candidate.columns / (candidate.speed * shared)
         if time < least:
-            best, least = one, time
+            best, least = candidate, time
     return best
 
 

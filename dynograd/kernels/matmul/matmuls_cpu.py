@@ -219,10 +219,10 @@ def _begin_in_rows(begin: Any, out: Any) -> Any:
 
 
 def _vector_product(
-    given: list[Any], flags: list[Any], extents: tuple[int, int, int], sizes: list[int], strides: list[Any]
+    operands: list[Any], flags: list[Any], extents: tuple[int, int, int], sizes: list[int], strides: list[Any]
 ) -> bool:
     """Writes the product if one operand is a vector and the other one's rows or columns can be read in one piece each."""
-    x, y, _, out = given
+    x, y, _, out = operands
     transpose_x, row_x, transpose_y, row_y = flags
     m, n, k = extents
     if n == 1:  # as a row times the transposed matrix
@@ -304,10 +304,10 @@ def _merged(lead: tuple[int, ...], operands: list[Any]) -> tuple[list[int], list
 
 
 def _blocks(
-    given: list[Any], flags: list[Any], extents: tuple[int, int, int], sizes: list[int], strides: list[Any]
+    operands: list[Any], flags: list[Any], extents: tuple[int, int, int], sizes: list[int], strides: list[Any]
 ) -> None:
     """Runs `products` over at most two leading dims."""
-    x, y, begin, out = given
+    x, y, begin, out = operands
     transpose_x, row_x, transpose_y, row_y = flags
     m, n, k = extents
     outer, inner = (1, 1) if not sizes else (1, sizes[0]) if len(sizes) == 1 else sizes

@@ -75,14 +75,14 @@ def multiply(
         out_dtype: float32 keeps what half types were summed in.
         tf32: whose switch says whether float32 may be multiplied in TF32.
     """
-    one, two = x.layout, y.layout
+    first, second = x.layout, y.layout
     aligned = (x.pointer % _VECTOR_BYTES == 0, y.pointer % _VECTOR_BYTES == 0)
-    key = (one, two, aligned, bias is None, activation, out_dtype, precision.allows_tf32(tf32), batch_invariant())
+    key = (first, second, aligned, bias is None, activation, out_dtype, precision.allows_tf32(tf32), batch_invariant())
     plan = _plans.get(key)
     if plan is None:
         if len(_plans) > _MOST_PLANS:
             _plans.clear()
-        plan = _plans[key] = _plan(one, two, *key[2:])
+        plan = _plans[key] = _plan(first, second, *key[2:])
     if plan.prepare is not None:
         return plan.prepare(x, y, bias, activation, out_dtype, tf32)
     out = of_layout(plan.out)
@@ -157,8 +157,8 @@ def _in_lines(x: CudaArray, y: CudaArray, *rest: Any) -> CudaArray:
 
 def _stretched(x: CudaArray, y: CudaArray, *rest: Any) -> CudaArray:
     lead = numpy.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-    one, two = (each.broadcast_to((*lead, *each.shape[-2:])).copy() for each in (x, y))
-    return multiply(one, two, *rest)
+    first, second = (each.broadcast_to((*lead, *each.shape[-2:])).copy() for each in (x, y))
+    return multiply(first, second, *rest)
 
 
 # --- tiles -------------------------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def _of_tiles(
         }  # fmt: skip
         return _launched(
             "product_by_descriptors", kind, tiles, measured, constants,
-            lambda one: (min(-(-m // one["BM"]) * -(-n // one["BN"]), processors),),
+            lambda kernel: (min(-(-m // kernel["BM"]) * -(-n // kernel["BN"]), processors),),
             out=out, columns=n, numbers=(m, n, k, lda, ldb, processors),
         )  # fmt: skip
     count = batch * -(-m // tiles.rows) * -(-n // tiles.columns)
@@ -199,7 +199,7 @@ def _of_tiles(
     }  # fmt: skip
     return _launched(
         "product", kind, tiles, measured and not parts, constants,
-        lambda one: (batch * -(-m // one["BM"]) * -(-n // one["BN"]), splits),
+        lambda kernel: (batch * -(-m // kernel["BM"]) * -(-n // kernel["BN"]), splits),
         out=out, columns=n, parts=parts, numbers=(m, n, k, span, lda, ldb, inner, *steps[0], *steps[1], out.size),
     )  # fmt: skip
 
@@ -215,10 +215,12 @@ def _launched(
     tuner = _tuners.get((name, kind, tiles))
     if tuner is None:
         others = [
-            one for one in matmul_tiles.rivals(kind, tiles) if name == "product" or min(one.rows, one.columns) >= 128
+            rival
+            for rival in matmul_tiles.rivals(kind, tiles)
+            if name == "product" or min(rival.rows, rival.columns) >= 128
         ]
         tuner = _tuners[name, kind, tiles] = tuned(
-            kernel, [one.constants() for one in (tiles, *others)], ("M", "N", "K")
+            kernel, [tile.constants() for tile in (tiles, *others)], ("M", "N", "K")
         )
     return Plan(launch=tuner, grid=grid, constants=constants, **plan)
 
@@ -327,7 +329,7 @@ def _merged(lead: tuple[int, ...], x: Any, y: Any) -> tuple[int, int, list[tuple
     """The two leading dims that all merge into, and each operand's strides over them in elements; None if there are more."""
     sizes: list[int] = []
     strides: tuple[list[int], list[int]] = ([], [])
-    own = [_lead_strides(one, lead) for one in (x, y)]
+    own = [_lead_strides(operand, lead) for operand in (x, y)]
     for place, extent in enumerate(lead):
         if extent == 1:
             continue
@@ -383,16 +385,16 @@ def _of_integers(x: CudaArray, y: CudaArray, lead: tuple[int, ...]) -> CudaArray
     if not out.size:
         return out
     size = x.dtype.itemsize
-    x, y = (one.copy() if any([step % size for step in one.strides]) else one for one in (x, y))
+    x, y = (operand.copy() if any([step % size for step in operand.strides]) else operand for operand in (x, y))
     merged = _merged(lead, x.layout, y.layout)
     if merged is None:
-        x, y = (one.broadcast_to((*lead, *one.shape[-2:])).copy() for one in (x, y))
+        x, y = (operand.broadcast_to((*lead, *operand.shape[-2:])).copy() for operand in (x, y))
         merged = _merged(lead, x.layout, y.layout)
     outer, inner, steps = merged  # type: ignore[misc]
     truths = x.dtype.kind == "b"
     target = out
     if truths:
-        x, y, target = (one.view(numpy.uint8) for one in (x, y, out))
+        x, y, target = (operand.view(numpy.uint8) for operand in (x, y, out))
     device.integer_product(
         (outer * inner * -(-m // 16) * -(-n // 16),), x, y, target, m, n, k,
         *[step // size for step in (*x.strides[-2:], *y.strides[-2:])], inner, *steps[0], *steps[1], TRUTHS=truths, BM=16, BN=16,

@@ -10,8 +10,8 @@ from dynograd.kernels.tiles.tile_products_numba import COLUMNS, ROWS, products32
 __all__ = ["COLUMNS", "ROWS", "add_products", "handle", "products", "vector_columns", "vector_rows"]
 
 
-def _make_products(real, made):
-    scratch_size = made.scratch_size
+def _make_products(real, result):
+    scratch_size = result.scratch_size
     size = real().itemsize
 
     @chunked(key=real.__name__)
@@ -29,14 +29,14 @@ def _make_products(real, made):
         blocks_m, blocks_n = (m + block_m - 1) // block_m, (n + block_n - 1) // block_n
         for item in range(start, stop):
             which, block = item // (blocks_m * blocks_n), item % (blocks_m * blocks_n)
-            one, two = which // inner, which % inner
+            first, second = which // inner, which % inner
             top, left = block // blocks_n * block_m, block % blocks_n * block_n
-            from_a = at_a + (one * a_outer + two * a_inner + (top if transpose_a else top * lda)) * size
-            from_b = at_b + (one * b_outer + two * b_inner + (left * ldb if transpose_b else left)) * size
+            from_a = at_a + (first * a_outer + second * a_inner + (top if transpose_a else top * lda)) * size
+            from_b = at_b + (first * b_outer + second * b_inner + (left * ldb if transpose_b else left)) * size
             from_begin = 0
             if begin != 0:
-                from_begin = at_begin + (one * begin_outer + two * begin_inner + top * begin_row + left) * size
-            to = at_c + (one * c_outer + two * c_inner + top * ldc + left) * size
+                from_begin = at_begin + (first * begin_outer + second * begin_inner + top * begin_row + left) * size
+            to = at_c + (first * c_outer + second * c_inner + top * ldc + left) * size
             call(add_products, (
                 transpose_a, transpose_b, min(block_m, m - top), min(block_n, n - left), k,
                 from_a, lda, from_b, ldb, from_begin, begin_row, to, ldc, np.int64(scratch.ctypes.data),
@@ -54,11 +54,11 @@ def _make_vector_rows(real, pointer):
         """c[o, r] = a[o, r] . x[o]: rows that lie in one piece. Items are all rows of all o."""
         for item in range(start, stop):
             outer, row = item // rows, item % rows
-            one = carray(pointer(address(a) + (outer * a_outer + row * a_row) * size), (k,))
+            element = carray(pointer(address(a) + (outer * a_outer + row * a_row) * size), (k,))
             vector = carray(pointer(address(x) + outer * x_outer * size), (k,))
             total = zero
             for i in range(k):
-                total += one[i] * vector[i]
+                total += element[i] * vector[i]
             carray(pointer(address(c) + item * size), (1,))[0] = total
 
     return vector_rows
@@ -79,7 +79,7 @@ def _make_vector_columns(real, pointer):
             i = 0
             while i + 4 <= k:  # four rows at a time: the sums are read and written once for them
                 at = address(a) + (i * a_step + left) * size
-                one, two = carray(pointer(at), (count,)), carray(pointer(at + a_step * size), (count,))
+                first, second = carray(pointer(at), (count,)), carray(pointer(at + a_step * size), (count,))
                 three, four = (
                     carray(pointer(at + 2 * a_step * size), (count,)),
                     carray(pointer(at + 3 * a_step * size), (count,)),
@@ -91,13 +91,13 @@ def _make_vector_columns(real, pointer):
                     vector[(i + 3) * x_step],
                 )
                 for j in range(count):
-                    total[j] += (one[j] * w1 + two[j] * w2) + (three[j] * w3 + four[j] * w4)
+                    total[j] += (first[j] * w1 + second[j] * w2) + (three[j] * w3 + four[j] * w4)
                 i += 4
             while i < k:
-                one = carray(pointer(address(a) + (i * a_step + left) * size), (count,))
+                first = carray(pointer(address(a) + (i * a_step + left) * size), (count,))
                 w1 = vector[i * x_step]
                 for j in range(count):
-                    total[j] += one[j] * w1
+                    total[j] += first[j] * w1
                 i += 1
 
     return vector_columns

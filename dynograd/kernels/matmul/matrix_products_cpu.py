@@ -11,12 +11,12 @@ from dynograd.kernels.reduce.reductions_cpu import widened
 
 def cross(input: Any, other: Any, dim: int) -> Any:
     """The cross product along `dim`, of size 3, of two arrays of one shape."""
-    x, y = (numpy.moveaxis(widened(one), dim, 0) for one in (input, other))
+    x, y = (numpy.moveaxis(widened(operand), dim, 0) for operand in (input, other))
     out = numpy.empty(input.shape, x.dtype)
     rows = numpy.moveaxis(out, dim, 0)
-    for place, (one, two) in enumerate(((1, 2), (2, 0), (0, 1))):
-        numpy.multiply(x[one], y[two], rows[place, ...])
-        rows[place, ...] -= x[two] * y[one]
+    for place, (first, second) in enumerate(((1, 2), (2, 0), (0, 1))):
+        numpy.multiply(x[first], y[second], rows[place, ...])
+        rows[place, ...] -= x[second] * y[first]
     return out.astype(input.dtype, copy=False)
 
 

@@ -19,11 +19,11 @@ def cross(input: Any, other: Any, dim: int) -> Any:
     if not out.size:
         return out
     if input.dtype.kind == "c":
-        a, b, c, d = (one.copy() for one in (input.real, input.imag, other.real, other.imag))
+        a, b, c, d = (operand.copy() for operand in (input.real, input.imag, other.real, other.imag))
         operations.copy_into(out.real, cross(a, c, dim) - cross(b, d, dim))
         operations.copy_into(out.imag, cross(a, d, dim) + cross(b, c, dim))
         return out
-    x, y = (one if one.is_contiguous else one.copy() for one in (input, other))
+    x, y = (operand if operand.is_contiguous else operand.copy() for operand in (input, other))
     count, inner = out.size // 3, prod(out.shape[dim % out.ndim + 1 :])
     device.cross_products((-(-count // _BLOCK),), x, y, out, count, inner, BLOCK=_BLOCK, num_warps=4)
     return out

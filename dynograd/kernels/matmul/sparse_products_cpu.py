@@ -32,17 +32,17 @@ def transposed_product(values, crow, col, dense, columns):
     return product(values[order], starts, rows, dense)
 
 
-def sampled(one, two, crow, col):
-    """(entries,): `one @ two.T` where the sparse matrix has entries."""
+def sampled(left, right, crow, col):
+    """(entries,): `left @ right.T` where the sparse matrix has entries."""
     from dynograd.kernels.matmul import sparse_products_numba as compiled
 
-    kind = one.dtype
-    crow, col = checked_columns(crow, col, two.shape[0])
-    one, two, wide = _ready(kind, one, two)
+    kind = left.dtype
+    crow, col = checked_columns(crow, col, right.shape[0])
+    left, right, wide = _ready(kind, left, right)
     out = buffers.zeros((col.size,), wide)
-    width = one.shape[1]
+    width = left.shape[1]
     if out.size and width:
-        compiled.sampled(one, two, crow, col, out, count=crow.size - 1, work=col.size * width)
+        compiled.sampled(left, right, crow, col, out, count=crow.size - 1, work=col.size * width)
     return out.astype(kind, copy=False)
 
 

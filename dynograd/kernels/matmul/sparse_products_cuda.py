@@ -52,17 +52,17 @@ def transposed_product(values: CudaArray, crow: CudaArray, col: CudaArray, dense
     return product(take(contiguous(values), order, 0, ""), starts, take(rows, order, 0, ""), dense)
 
 
-def sampled(one: CudaArray, two: CudaArray, crow: CudaArray, col: CudaArray) -> CudaArray:
-    """(entries,): `one @ two.T` where the sparse matrix has entries."""
-    if one.dtype.kind == "c":
-        return _on_host("sampled")(one, two, crow, col)
-    out = cuda_arrays.empty((col.size,), one.dtype, one.device_index)
-    rows, width = one.shape
+def sampled(left: CudaArray, right: CudaArray, crow: CudaArray, col: CudaArray) -> CudaArray:
+    """(entries,): `left @ right.T` where the sparse matrix has entries."""
+    if left.dtype.kind == "c":
+        return _on_host("sampled")(left, right, crow, col)
+    out = cuda_arrays.empty((col.size,), left.dtype, left.device_index)
+    rows, width = left.shape
     if out.size and rows:
-        block, constants = _tile(width, one.dtype)
+        block, constants = _tile(width, left.dtype)
         kernels.sampled(
-            (rows,), contiguous(one), contiguous(two), contiguous(crow, _INT64), contiguous(col, _INT64), out,
-            *_checks(col, two.shape[0]), width, COLS=block, **constants,
+            (rows,), contiguous(left), contiguous(right), contiguous(crow, _INT64), contiguous(col, _INT64), out,
+            *_checks(col, right.shape[0]), width, COLS=block, **constants,
         )  # fmt: skip
     return out
 

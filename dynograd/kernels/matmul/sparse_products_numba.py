@@ -11,18 +11,18 @@ def product(values, crow, col, dense, out, start, stop):
         target[:] = 0
         for place in range(crow[row], crow[row + 1]):
             value = values[place]
-            found = dense[col[place]]
+            result = dense[col[place]]
             for k in range(target.size):
-                target[k] += value * found[k]
+                target[k] += value * result[k]
 
 
 @chunked(noalias=True)
-def sampled(one, two, crow, col, out, start, stop):
-    """The products of rows of `one` with rows of `two`, for the entries of rows `start:stop`."""
+def sampled(x, y, crow, col, out, start, stop):
+    """The products of rows of `x` with rows of `y`, for the entries of rows `start:stop`."""
     for row in range(start, stop):
-        left = one[row]
+        left = x[row]
         for place in range(crow[row], crow[row + 1]):
-            right = two[col[place]]
+            right = y[col[place]]
             total = out[place] * 0
             for k in range(left.size):
                 total += left[k] * right[k]

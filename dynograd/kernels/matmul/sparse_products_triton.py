@@ -28,20 +28,20 @@ def product(
     for place in range(first, last):
         chosen, usable = checked(tl.load(col + place), columns, True, fault, site, False)
         value = tl.load(values + place).to(ACC)
-        found = tl.load(dense + chosen * width + column, mask=inside & usable, other=0)
-        total += value * found.to(ACC)
+        result = tl.load(dense + chosen * width + column, mask=inside & usable, other=0)
+        total += value * result.to(ACC)
     tl.store(out + row * width + column, total.to(out.dtype.element_ty), mask=inside)
 
 
 @triton_kernel(
     variants=[
-        dict(one="*fp32", two="*fp32", out="*fp32", **_ROWS, ACC=tl.float32, COLS=128, num_warps=2),
-        dict(one="*bf16", two="*bf16", out="*bf16", **_ROWS, ACC=tl.float32, COLS=128, num_warps=2),
-        dict(one="*fp64", two="*fp64", out="*fp64", **_ROWS, ACC=tl.float64, COLS=128, num_warps=2),
+        dict(x="*fp32", y="*fp32", out="*fp32", **_ROWS, ACC=tl.float32, COLS=128, num_warps=2),
+        dict(x="*bf16", y="*bf16", out="*bf16", **_ROWS, ACC=tl.float32, COLS=128, num_warps=2),
+        dict(x="*fp64", y="*fp64", out="*fp64", **_ROWS, ACC=tl.float64, COLS=128, num_warps=2),
     ]
 )
-def sampled(one, two, crow, col, out, fault, site, columns, width, ACC: tl.constexpr, COLS: tl.constexpr):
-    """out[i] = the product of one[row] and two[col[i]], for the entries of a row."""
+def sampled(x, y, crow, col, out, fault, site, columns, width, ACC: tl.constexpr, COLS: tl.constexpr):
+    """out[i] = the product of x[row] and y[col[i]], for the entries of a row."""
     row = tl.program_id(0).to(tl.int64)
     first = tl.load(crow + row)
     last = tl.load(crow + row + 1)
@@ -51,7 +51,7 @@ def sampled(one, two, crow, col, out, fault, site, columns, width, ACC: tl.const
         for start in range(0, width, COLS):
             column = start + tl.arange(0, COLS)
             inside = (column < width) & usable
-            left = tl.load(one + row * width + column, mask=inside, other=0)
-            right = tl.load(two + chosen * width + column, mask=inside, other=0)
+            left = tl.load(x + row * width + column, mask=inside, other=0)
+            right = tl.load(y + chosen * width + column, mask=inside, other=0)
             total += left.to(ACC) * right.to(ACC)
         tl.store(out + place, tl.sum(total, 0).to(out.dtype.element_ty))

@@ -160,9 +160,9 @@ def batch_norm_backward(g, x, weight, mean, rstd, training):
 def moved_statistics(running, batch, momentum):
     """Running statistics a step closer to the batch's, in the dtype of the running ones."""
     kind = running.dtype.type
-    found = running * kind(1 - momentum)
-    found += batch.astype(running.dtype, copy=False) * kind(momentum)
-    return found
+    result = running * kind(1 - momentum)
+    result += batch.astype(running.dtype, copy=False) * kind(momentum)
+    return result
 
 
 def _batch_norm(kernels, x, weight, bias, running_mean, running_var, training, eps):

@@ -76,7 +76,7 @@ def group_norm_backward(g: Any, x: Any, mean: Any, rstd: Any, weight: Any, group
     gx = run("row_gradient", [outer, rows, mean, scale, shift, slope], kinds=[x.dtype], period=width, places=shared)[0]
     kind = x.dtype if weight is None else weight.dtype
     folded_shape = (examples, channels)
-    gw, gb = (reduced("sum", one.reshape(folded_shape), 0, False, kind, compute) for one in (gws, totals))
+    gw, gb = (reduced("sum", operand.reshape(folded_shape), 0, False, kind, compute) for operand in (gws, totals))
     return gx.reshape(x.shape), gw, gb
 
 
@@ -100,9 +100,9 @@ def batch_norm_forward(
         examples, places = 1, count
     elif training:
         means, squares = run("row_moments", [rows])
-    given = [means if one is None else contiguous(one) for one in (weight, running_mean, running_var)]
+    operands = [means if operand is None else contiguous(operand) for operand in (weight, running_mean, running_var)]
     device.batch_statistics(
-        (-(-channels // 32),), means, squares, *given, mean, rstd, variance, scale, examples, channels, places,
+        (-(-channels // 32),), means, squares, *operands, mean, rstd, variance, scale, examples, channels, places,
         number(eps, compute), TRAINING=training, WEIGHTED=weight is not None, ACC=triton_type(compute),
         ROWS=min(power_of_two(examples), 32), BLOCK=32,
     )  # fmt: skip

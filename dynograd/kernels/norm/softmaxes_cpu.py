@@ -112,12 +112,12 @@ def logsumexp_backward(g, input, output, dim, keepdim):
     from dynograd.kernels.reduce import reductions_numba
 
     outer, n, inner = _in_three(input.shape, dim)
-    made = buffers.empty(input.shape, input.dtype)
-    given, x, level = [contiguous(one, np.float32).reshape(-1) for one in (g, input, output)]
+    result = buffers.empty(input.shape, input.dtype)
+    operands, x, level = [contiguous(operand, np.float32).reshape(-1) for operand in (g, input, output)]
     reductions_numba.logsumexp_backward(
-        given, x, level, n, inner, made.reshape(-1), count=outer * n, work=2 * input.size
+        operands, x, level, n, inner, result.reshape(-1), count=outer * n, work=2 * input.size
     )
-    return made
+    return result
 
 
 def _in_three(shape, dim):

@@ -37,8 +37,8 @@ def _along(name: str, dim: int, *arrays: Any) -> Any:
     like = arrays[-1]
     dims = dims_of(like.ndim, dim)
     folded = [rows_along(array, dims) for array in arrays]
-    (found,) = run(name, [rows for rows, _ in folded], folded[0][1], [like.dtype])
-    return found.reshape(like.shape)
+    (result,) = run(name, [rows for rows, _ in folded], folded[0][1], [like.dtype])
+    return result.reshape(like.shape)
 
 
 # --- log of a sum of exponentials ----------------------------------------------------------------------------------------

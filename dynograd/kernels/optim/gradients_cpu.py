@@ -14,19 +14,19 @@ LARGE = 2 * GRAIN
 _KINDS = (numpy.dtype(numpy.float32), numpy.dtype(numpy.float64))
 
 
-def add(one: Any, other: Any) -> Any:
-    """one + other, as a new array that lies in memory as `one` does (channels-last images stay so)."""
-    if one.size < LARGE or one.shape != other.shape or one.dtype != other.dtype:
-        return one + other
-    if not one.flags.c_contiguous:
-        order = sorted(range(one.ndim), key=lambda axis: -one.strides[axis])
-        moved = one.transpose(order)
+def add(first: Any, other: Any) -> Any:
+    """first + other, as a new array that lies in memory as `first` does (channels-last images stay so)."""
+    if first.size < LARGE or first.shape != other.shape or first.dtype != other.dtype:
+        return first + other
+    if not first.flags.c_contiguous:
+        order = sorted(range(first.ndim), key=lambda axis: -first.strides[axis])
+        moved = first.transpose(order)
         if moved.flags.c_contiguous:
-            return add(moved, other.transpose(order)).transpose([order.index(axis) for axis in range(one.ndim)])
-    made = buffers.empty_like(one)
-    if not _added(one, other, made):
-        numpy.add(one, other, made)
-    return made
+            return add(moved, other.transpose(order)).transpose([order.index(axis) for axis in range(first.ndim)])
+    result = buffers.empty_like(first)
+    if not _added(first, other, result):
+        numpy.add(first, other, result)
+    return result
 
 
 def add_into(target: Any, value: Any) -> None:
@@ -35,16 +35,16 @@ def add_into(target: Any, value: Any) -> None:
         numpy.add(target, value, target)
 
 
-def _added(one: Any, other: Any, out: Any) -> bool:
-    kind = one.dtype
-    if kind not in _KINDS or other.dtype != kind or one.shape != other.shape:
+def _added(array: Any, other: Any, out: Any) -> bool:
+    kind = array.dtype
+    if kind not in _KINDS or other.dtype != kind or array.shape != other.shape:
         return False
-    if not (one.flags.c_contiguous and other.flags.c_contiguous):
-        order = sorted(range(one.ndim), key=lambda axis: -one.strides[axis])
-        one, other, out = one.transpose(order), other.transpose(order), out.transpose(order)
-        if not (one.flags.c_contiguous and other.flags.c_contiguous and out.flags.c_contiguous):
+    if not (array.flags.c_contiguous and other.flags.c_contiguous):
+        order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+        array, other, out = array.transpose(order), other.transpose(order), out.transpose(order)
+        if not (array.flags.c_contiguous and other.flags.c_contiguous and out.flags.c_contiguous):
             return False
     from dynograd.kernels.optim.gradients_numba import add_flat
 
-    add_flat(one.reshape(-1), other.reshape(-1), out.reshape(-1), count=one.size, work=one.size)
+    add_flat(array.reshape(-1), other.reshape(-1), out.reshape(-1), count=array.size, work=array.size)
     return True

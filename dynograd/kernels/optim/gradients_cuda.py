@@ -8,9 +8,9 @@ from dynograd.arrays.cuda_arrays import operations
 from dynograd.kernels.elementwise import elementwise_cuda
 
 
-def add(one: Any, other: Any) -> Any:
+def add(first: Any, other: Any) -> Any:
     """one + other, as a new array."""
-    return operations.elementwise("add", one, other)
+    return operations.elementwise("add", first, other)
 
 
 def add_into(target: Any, value: Any) -> None:

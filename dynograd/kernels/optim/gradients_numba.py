@@ -4,6 +4,6 @@ from dynograd.kernels.build.compiling_numba import chunked
 
 
 @chunked
-def add_flat(one, other, out, start, stop):
+def add_flat(first, other, out, start, stop):
     for i in range(start, stop):
-        out[i] = one[i] + other[i]
+        out[i] = first[i] + other[i]

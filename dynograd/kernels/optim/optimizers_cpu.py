@@ -121,16 +121,16 @@ def row_step(name, tables, index, gradient, *numbers):
         numbers: sign, rate, eps, and the others that the step takes.
     """
     kind = gradient.dtype
-    if gradient.size < COMPILED_SIZE or kind.char not in "fd" or any([one.dtype is not kind for one in tables]):
+    if gradient.size < COMPILED_SIZE or kind.char not in "fd" or any([table.dtype is not kind for table in tables]):
         return False
-    if not gradient.flags.c_contiguous or not all([one.flags.carray for one in tables]):
+    if not gradient.flags.c_contiguous or not all([table.flags.carray for table in tables]):
         return False
     from dynograd.kernels.optim import row_steps_numba
 
-    lines = [one.reshape(len(one), -1) for one in tables]
+    lines = [table.reshape(len(table), -1) for table in tables]
     scalars = [kind.type(number) for number in numbers]
-    given = np.ascontiguousarray(index), gradient.reshape(len(gradient), -1)
-    getattr(row_steps_numba, name)(*lines, *given, *scalars, count=len(index), work=_ROW_WORK * gradient.size)
+    operands = np.ascontiguousarray(index), gradient.reshape(len(gradient), -1)
+    getattr(row_steps_numba, name)(*lines, *operands, *scalars, count=len(index), work=_ROW_WORK * gradient.size)
     return True
 
 
@@ -144,19 +144,19 @@ def adafactor_step(parameter, gradient, *rest):
     """
     moments, numbers = rest[:-8], rest[-8:]
     arrays = parameter, gradient, *moments
-    if any([one.dtype is not parameter.dtype or not one.flags.carray for one in arrays]):
+    if any([array.dtype is not parameter.dtype or not array.flags.carray for array in arrays]):
         return False
     if parameter.dtype.char not in "fd" or gradient.shape != parameter.shape:
         return False
     from dynograd.kernels.optim import factored_steps_numba as compiled
 
     *scalars, maximize = numbers
-    scalars = [float(one) for one in scalars]
+    scalars = [float(scalar) for scalar in scalars]
     if len(moments) == 1:
-        compiled.vector_step(*[one.reshape(-1) for one in arrays], *scalars, _sign(maximize))
+        compiled.vector_step(*[array.reshape(-1) for array in arrays], *scalars, _sign(maximize))
         return True
     height, width = parameter.shape[-2:]
-    whole = [one.reshape(-1, height, width) for one in arrays[:2]]
+    whole = [array.reshape(-1, height, width) for array in arrays[:2]]
     compiled.matrices_step(
         *whole, moments[0].reshape(-1, height), moments[1].reshape(-1, width), *scalars, _sign(maximize)
     )

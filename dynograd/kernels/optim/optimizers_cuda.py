@@ -39,7 +39,7 @@ class StepTable(Table):
     def __init__(
         self, parameters: list[Any], states: list[list[Any]], steps: list[Any] | None, new: list[bool]
     ) -> None:
-        one = parameters[0]
+        parameter = parameters[0]
         self.held = [*parameters, *[array for arrays in states for array in arrays], *(steps or ())]
         self.layouts = [array.layout for array in parameters]
         self.width = len(states)
@@ -53,7 +53,7 @@ class StepTable(Table):
         columns[_PARAMETER] = parameters
         for place, arrays in enumerate(states):
             columns[_STATE + place] = arrays
-        super().__init__(one.dtype, one.device_index, columns, [array.size for array in parameters])
+        super().__init__(parameter.dtype, parameter.device_index, columns, [array.size for array in parameters])
         self.host[:, NEW] = new
         if steps is not None and not self.host_steps:
             self.host[:, _STEP] = [array.pointer for array in steps]
@@ -61,14 +61,16 @@ class StepTable(Table):
     def begin(self, gradients: list[Any]) -> int:
         """Takes the gradients of this step; -1, or the number of the first that does not fit."""
         try:
-            fit = [one.layout for one in gradients] == self.layouts
+            fit = [gradient.layout for gradient in gradients] == self.layouts
         except AttributeError:
             fit = False
         if not fit:
-            for number, (one, layout) in enumerate(zip(gradients, self.layouts, strict=True)):
-                if one is not None and (type(one) is not CudaArray or one.layout is not layout):
+            for number, (gradient, layout) in enumerate(zip(gradients, self.layouts, strict=True)):
+                if gradient is not None and (type(gradient) is not CudaArray or gradient.layout is not layout):
                     return number
-        pointers = [0 if one is None else one.pointer or 16 for one in gradients]  # an empty one has a step too
+        pointers = [
+            0 if gradient is None else gradient.pointer or 16 for gradient in gradients
+        ]  # an empty one has a step too
         if pointers != self.gradients or self.is_only_of_a_graph():
             self.host[:, _GRADIENT] = self.gradients = pointers
             self.send()
@@ -108,11 +110,11 @@ def step_table(
     if len({array.device_index for array in parameters}) > 1:
         return None
     if steps is not None:
-        places = {type(one) is CudaArray for one in steps}
-        if len(places) > 1 or (True in places and any([one.dtype != numpy.float32 for one in steps])):
+        places = {type(step) is CudaArray for step in steps}
+        if len(places) > 1 or (True in places and any([step.dtype != numpy.float32 for step in steps])):
             return None
-    made = StepTable(parameters, states, steps, new)
-    return None if made.overlaps() else made
+    step_table = StepTable(parameters, states, steps, new)
+    return None if step_table.overlaps() else step_table
 
 
 def sgd_table_step(
@@ -148,7 +150,7 @@ def sgd_table_step(
         table.rows,
         table.places,
         table.rows if found_inf is None else found_inf,
-        *[number(one) for one in options],
+        *[number(option) for option in options],
         MOMENTUM=bool(momentum),
         SKIPS=found_inf is not None,
         **table.constants,
@@ -190,7 +192,7 @@ def adam_table_step(
         table.places,
         table.rows if found_inf is None else found_inf,
         table.rows if own is None else own,
-        *[number(one) for one in options],
+        *[number(option) for option in options],
         HIGHEST=table.width > 2,
         OWN_RATES=own is not None,
         SKIPS=found_inf is not None,
@@ -228,7 +230,9 @@ def _rates(
     else:
         table.uniform = False
         counted = [
-            numpy.add(count, 1, count).item() for count, one in zip(steps, gradients, strict=True) if one is not None
+            numpy.add(count, 1, count).item()
+            for count, gradient in zip(steps, gradients, strict=True)
+            if gradient is not None
         ]
     if not counted:
         return 0.0, 1.0, None
@@ -242,9 +246,9 @@ def _rates(
 def _whole_of(steps: Any) -> Any:
     """The array that counters are the elements of, in order; None where there is none."""
     base = steps[0].base
-    if type(base) is not numpy.ndarray or base.shape != (len(steps),) or any([one.base is not base for one in steps]):
+    if type(base) is not numpy.ndarray or base.shape != (len(steps),) or any([step.base is not base for step in steps]):
         return None
-    places = [one.__array_interface__["data"][0] for one in steps]
+    places = [step.__array_interface__["data"][0] for step in steps]
     start = base.__array_interface__["data"][0]
     return base if places == [start + k * base.itemsize for k in range(len(steps))] else None
 
@@ -268,7 +272,7 @@ def sgd_step(
     if first and momentum:
         momentum_buffer.fill(0)
     with _RowMajor(parameter, *([momentum_buffer] if momentum else [])) as whole:
-        table = StepTable(whole[:1], [[one] for one in whole[1:]], None, [first])
+        table = StepTable(whole[:1], [[number] for number in whole[1:]], None, [first])
         sgd_table_step(table, [_like(gradient, whole[0])], lr, momentum, dampening, weight_decay, nesterov, maximize)
 
 
@@ -291,9 +295,9 @@ def adam_step(
     moments = [exp_avg, exp_avg_sq] if max_exp_avg_sq is None else [exp_avg, exp_avg_sq, max_exp_avg_sq]
     with _RowMajor(parameter, *moments) as whole:
         counter = numpy.array(step - 1, numpy.float64)
-        table = StepTable(whole[:1], [[one] for one in whole[1:]], [counter], [False])
-        given = [_like(gradient, whole[0])]
-        adam_table_step(table, given, lr, beta1, beta2, eps, weight_decay, decoupled, maximize)
+        table = StepTable(whole[:1], [[number] for number in whole[1:]], [counter], [False])
+        operands = [_like(gradient, whole[0])]
+        adam_table_step(table, operands, lr, beta1, beta2, eps, weight_decay, decoupled, maximize)
 
 
 class _RowMajor:
@@ -302,15 +306,15 @@ class _RowMajor:
     def __init__(self, *arrays: Any) -> None:
         kind = arrays[0].dtype
         self.arrays = arrays
-        self.whole = [one if is_plain(one) and one.dtype == kind else one.astype(kind) for one in arrays]
+        self.whole = [array if is_plain(array) and array.dtype == kind else array.astype(kind) for array in arrays]
 
     def __enter__(self) -> list[Any]:
         return self.whole
 
     def __exit__(self, *error: Any) -> None:
-        for one, used in zip(self.arrays, self.whole, strict=True):
-            if used is not one:
-                operations.copy_into(one, used)
+        for array, used in zip(self.arrays, self.whole, strict=True):
+            if used is not array:
+                operations.copy_into(array, used)
 
 
 def _like(gradient: Any, parameter: Any) -> Any:

@@ -186,11 +186,11 @@ def _rmsprop_pass(parameter, gradient, square, second, third, options, rates):
 @compiled(noalias=True)
 def _rprop_pass(parameter, gradient, previous, sizes, options, rates):
     sign, shrink, grow, least, most = options[0], options[1], options[2], options[3], options[4]
-    one, zero = options.dtype.type(1), options.dtype.type(0)
+    unit, zero = options.dtype.type(1), options.dtype.type(0)
     for i in range(parameter.size):
         g = sign * gradient[i]
         product = g * previous[i]
-        size = sizes[i] * (grow if product > 0 else (shrink if product < 0 else one))
+        size = sizes[i] * (grow if product > 0 else (shrink if product < 0 else unit))
         size = least if size < least else size
         size = most if size > most else size
         g = zero if product < 0 else g

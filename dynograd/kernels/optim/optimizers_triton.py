@@ -1,6 +1,6 @@
 """Optimizer steps of all parameters of a table in one launch; see `tables_triton` for `rows` and `places`.
 
-Half types are computed in float32 and rounded once. Where `found` is given and not 0 (a gradient was not finite), nothing is
+Half types are computed in float32 and rounded once. Where `overflow` is given and not 0 (a gradient was not finite), nothing is
 written. Columns of a row: parameter, gradient, three states, step counter.
 """
 
@@ -23,10 +23,10 @@ def _sgd(
     value = taken(at, exists, WHOLE)
     g = sign * taken(part_of(rows, row, 1, T, ALIGNED) + i, exists, WHOLE) + decay * value
     if MOMENTUM:
-        held = part_of(rows, row, 2, T, ALIGNED) + i
+        part = part_of(rows, row, 2, T, ALIGNED) + i
         new = tl.load(rows + row * 8 + 7) != 0
-        buffer = momentum * taken(held, exists, WHOLE) + tl.where(new, g, fresh * g)
-        put(held, buffer, exists, T, WHOLE)
+        buffer = momentum * taken(part, exists, WHOLE) + tl.where(new, g, fresh * g)
+        put(part, buffer, exists, T, WHOLE)
         g = straight * g + ahead * buffer
     put(at, value - rate * g, exists, T, WHOLE)
 
@@ -60,14 +60,14 @@ def _adam(
 
 @triton_kernel(
     variants=[
-        {**_TABLE, "found": "*fp32", "T": kind, "MOMENTUM": momentum, "SKIPS": True}
+        {**_TABLE, "overflow": "*fp32", "T": kind, "MOMENTUM": momentum, "SKIPS": True}
         | dict.fromkeys(("sign", "decay", "momentum", "fresh", "ahead", "straight", "rate"), number)
         for kind, number in _KINDS
         for momentum in (True, False)
     ]
 )
 def sgd_blocks(
-    rows, places, found, sign, decay, momentum, fresh, ahead, straight, rate,
+    rows, places, overflow, sign, decay, momentum, fresh, ahead, straight, rate,
     T: tl.constexpr, MOMENTUM: tl.constexpr, SKIPS: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """buffer = momentum * buffer + fresh * g, and a step along straight * g + ahead * buffer."""
@@ -76,7 +76,7 @@ def sgd_blocks(
     size = tl.load(rows + row * 8 + 6)
     steps = tl.load(rows + row * 8 + 1) != 0
     if SKIPS:
-        steps = steps & (tl.load(found) == 0.0)
+        steps = steps & (tl.load(overflow) == 0.0)
     if steps:
         if first + BLOCK <= size:
             _sgd(
@@ -90,7 +90,13 @@ def sgd_blocks(
 
 @triton_kernel(
     variants=[
-        {**_TABLE, "found": "*fp32", "rates": "*fp64" if number == "fp64" else "*fp32", "T": kind, "HIGHEST": highest}
+        {
+            **_TABLE,
+            "overflow": "*fp32",
+            "rates": "*fp64" if number == "fp64" else "*fp32",
+            "T": kind,
+            "HIGHEST": highest,
+        }
         | {"OWN_RATES": own, "SKIPS": own}
         | dict.fromkeys(
             ("sign", "shrink", "decay", "one_less_1", "beta2", "one_less_2", "eps", "rate", "scale"), number
@@ -100,7 +106,7 @@ def sgd_blocks(
     ]
 )
 def adam_blocks(
-    rows, places, found, rates, sign, shrink, decay, one_less_1, beta2, one_less_2, eps, rate, scale,
+    rows, places, overflow, rates, sign, shrink, decay, one_less_1, beta2, one_less_2, eps, rate, scale,
     T: tl.constexpr, HIGHEST: tl.constexpr, OWN_RATES: tl.constexpr, SKIPS: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Adam, AdamW and AMSGrad (HIGHEST); OWN_RATES: each row's rate and scale lie in `rates`."""
@@ -109,7 +115,7 @@ def adam_blocks(
     size = tl.load(rows + row * 8 + 6)
     steps = tl.load(rows + row * 8 + 1) != 0
     if SKIPS:
-        steps = steps & (tl.load(found) == 0.0)
+        steps = steps & (tl.load(overflow) == 0.0)
     if OWN_RATES:
         rate = tl.load(rates + 2 * row)
         scale = tl.load(rates + 2 * row + 1)
@@ -128,13 +134,13 @@ def adam_blocks(
 
 @triton_kernel(
     variants=[
-        {"rows": "*i64", "found": "*fp32", "rates": kind, "count": "i32"}
+        {"rows": "*i64", "overflow": "*fp32", "rates": kind, "count": "i32"}
         | dict.fromkeys(("lr", "log_beta1", "log_beta2"), "fp64")
         | {"SKIPS": True, "BLOCK": 128, "num_warps": 4}
         for kind in ("*fp32", "*fp64")
     ]
 )
-def count_steps(rows, found, rates, count, lr, log_beta1, log_beta2, SKIPS: tl.constexpr, BLOCK: tl.constexpr):
+def count_steps(rows, overflow, rates, count, lr, log_beta1, log_beta2, SKIPS: tl.constexpr, BLOCK: tl.constexpr):
     """Counts the steps (float32 counters on the device) of rows with a gradient, and writes their rate and scale.
 
     `log_beta` is the logarithm to base 2.
@@ -144,7 +150,7 @@ def count_steps(rows, found, rates, count, lr, log_beta1, log_beta2, SKIPS: tl.c
     at = tl.load(rows + row * 8 + 5, mask=counted, other=0).to(tl.pointer_type(tl.float32))
     steps = counted & (tl.load(rows + row * 8 + 1, mask=counted, other=0) != 0)
     if SKIPS:
-        steps = steps & (tl.load(found) == 0.0)
+        steps = steps & (tl.load(overflow) == 0.0)
     step = tl.load(at, mask=steps, other=0.0) + 1.0
     tl.store(at, step, mask=steps)
     wide = step.to(tl.float64)

@@ -18,12 +18,12 @@ def dropout(seed, offset, threshold, scale, x, y, mask, start, stop):
         first = tile * TILE
         size = min(TILE, x.size - first)
         begin = words_of(seed, offset, first, size, words)
-        drawn, given = words[begin : begin + size], x[first : first + size]
+        drawn, operands = words[begin : begin + size], x[first : first + size]
         result, kept = y[first : first + size], mask[first : first + size]
         for j in range(size):
             stays = drawn[j] >= threshold
             kept[j] = np.uint8(1) if stays else np.uint8(0)
-            result[j] = given[j] * (scale if stays else _ZERO)
+            result[j] = operands[j] * (scale if stays else _ZERO)
 
 
 @chunked(noalias=True)
@@ -34,12 +34,12 @@ def dropout_add(seed, offset, threshold, scale, x, residual, y, mask, start, sto
         first = tile * TILE
         size = min(TILE, x.size - first)
         begin = words_of(seed, offset, first, size, words)
-        drawn, given, summand = words[begin : begin + size], x[first : first + size], residual[first : first + size]
+        drawn, operands, summand = words[begin : begin + size], x[first : first + size], residual[first : first + size]
         result, kept = y[first : first + size], mask[first : first + size]
         for j in range(size):
             stays = drawn[j] >= threshold
             kept[j] = np.uint8(1) if stays else np.uint8(0)
-            result[j] = summand[j] + given[j] * (scale if stays else _ZERO)
+            result[j] = summand[j] + operands[j] * (scale if stays else _ZERO)
 
 
 @chunked(noalias=True)

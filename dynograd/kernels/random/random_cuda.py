@@ -110,14 +110,14 @@ def normal(
     out = cuda_arrays.empty(tuple(shape), wide, index_of(device))
     numbers = (float(std), float(mean)) if plain else (1.0, 0.0)
     if dtype.itemsize == 8:
-        made = _fill(kernels.fill_normal64, seed, offset, out, 2, *[Double(number) for number in numbers])
+        result = _fill(kernels.fill_normal64, seed, offset, out, 2, *[Double(number) for number in numbers])
     else:
-        made = _fill(kernels.fill_normal32, seed, offset, out, 4, *numbers)
+        result = _fill(kernels.fill_normal32, seed, offset, out, 4, *numbers)
     if plain:
-        return made
-    std, mean = [option.astype(made.dtype) if isinstance(option, CudaArray) else option for option in (std, mean)]
-    made = operations.elementwise("add", operations.elementwise("mul", made, std), mean)
-    return made.astype(dtype, copy=False)
+        return result
+    std, mean = [option.astype(result.dtype) if isinstance(option, CudaArray) else option for option in (std, mean)]
+    result = operations.elementwise("add", operations.elementwise("mul", result, std), mean)
+    return result.astype(dtype, copy=False)
 
 
 def exponential(

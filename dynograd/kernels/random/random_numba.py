@@ -151,11 +151,11 @@ def fill_normal32(seed, offset, std, mean, out, start, stop):
     for block in range(start, stop):
         a, b, c, d = block_of(seed, offset + uint64(block))
         i = _4 * uint64(block)
-        one, two = _normal_pair32(a, b)
+        first, second = _normal_pair32(a, b)
         three, four = _normal_pair32(c, d)
         out[i], out[i + _1], out[i + _2], out[i + _3] = (
-            one * std + mean,
-            two * std + mean,
+            first * std + mean,
+            second * std + mean,
             three * std + mean,
             four * std + mean,
         )
@@ -239,11 +239,11 @@ def draw(x, uniform, first: float, last: float, seed: uint64, offset: uint64):
     """Fills `x` with uniform numbers of [first, last), or with normal ones of the deviation `first` and the mean `last`."""
     count = elements_of(x, 0, ndim_of(x))
     if letter_of(x) == FLOAT:
-        one, other, out, whole = float32(first + 0.0), float32(last + 0.0), floats(x, count), count >> 2
-        _draw32(uniform, seed, offset, one, other, out, whole)
+        low, other, out, whole = float32(first + 0.0), float32(last + 0.0), floats(x, count), count >> 2
+        _draw32(uniform, seed, offset, low, other, out, whole)
         if count & 3:
             tile = numpy.empty(4, float32)
-            _draw32(uniform, seed, offset + uint64(whole), one, other, tile, 1)
+            _draw32(uniform, seed, offset + uint64(whole), low, other, tile, 1)
             for i in range(count & 3):
                 out[4 * whole + i] = tile[i]
     else:

@@ -195,10 +195,10 @@ def fill_normal32(out, std, mean, seed_low, seed_high, offset_low, offset_high, 
     first = tl.program_id(0).to(tl.int64) * BLOCK
     a, b, c, d = words_at(seed_low, seed_high, offset_low, offset_high, first, BLOCK)
     place = first * 4 + tl.arange(0, 4 * BLOCK)
-    one, two = tl.sqrt_rn(2.0 * _negative_log32(a)), tl.sqrt_rn(2.0 * _negative_log32(c))
+    radius, two = tl.sqrt_rn(2.0 * _negative_log32(a)), tl.sqrt_rn(2.0 * _negative_log32(c))
     cosine, sine = _direction32(b)
     other_cosine, other_sine = _direction32(d)
-    value = together(one * cosine, one * sine, two * other_cosine, two * other_sine) * std + mean
+    value = together(radius * cosine, radius * sine, two * other_cosine, two * other_sine) * std + mean
     tl.store(out + place, value.to(out.dtype.element_ty), mask=place < total)
 
 

@@ -25,8 +25,8 @@ def lstm_step_backward(g_hidden: Any, g_cell: Any, active: Any, cell: Any, new_c
     """Gradients of the gates and of the cell."""
     cell = contiguous(cell)
     gate_gradients, cell_gradients = empty(active.shape, cell.dtype, cell.device_index), _like(cell)
-    given = (contiguous(g_hidden), contiguous(g_cell), active, cell, contiguous(new_cell))
-    _run(device.lstm_cells_backward, cell, *given, gate_gradients, cell_gradients)
+    operands = (contiguous(g_hidden), contiguous(g_cell), active, cell, contiguous(new_cell))
+    _run(device.lstm_cells_backward, cell, *operands, gate_gradients, cell_gradients)
     return gate_gradients, cell_gradients
 
 
@@ -43,8 +43,8 @@ def gru_step_backward(g: Any, active: Any, outer: Any, hidden: Any) -> tuple[Any
     hidden = contiguous(hidden)
     inner_gradients, outer_gradients = (empty(active.shape, hidden.dtype, hidden.device_index) for _ in range(2))
     through = _like(hidden)
-    given = (contiguous(g), active, contiguous(outer), hidden)
-    _run(device.gru_cells_backward, hidden, *given, inner_gradients, outer_gradients, through)
+    operands = (contiguous(g), active, contiguous(outer), hidden)
+    _run(device.gru_cells_backward, hidden, *operands, inner_gradients, outer_gradients, through)
     return inner_gradients, outer_gradients, through
 
 

@@ -24,7 +24,9 @@ _GRU_BACK: dict[str, Any] = dict(
 
 
 def _in(kind: str, variant: dict[str, Any]) -> dict[str, Any]:
-    return {name: f"*{kind}" if isinstance(one, str) and one[0] == "*" else one for name, one in variant.items()}
+    return {
+        name: f"*{kind}" if isinstance(value, str) and value[0] == "*" else value for name, value in variant.items()
+    }
 
 
 @triton_kernel(variants=[_LSTM, _in("fp32", _LSTM), _in("fp64", _LSTM)])

@@ -204,16 +204,16 @@ def _absent(width, kind):
 
 
 def _gathered(flat, tokens):
-    made = empty((tokens.size, flat.shape[1]), flat.dtype)
-    return flat.take(tokens, axis=0, out=made, mode="clip")
+    result = empty((tokens.size, flat.shape[1]), flat.dtype)
+    return flat.take(tokens, axis=0, out=result, mode="clip")
 
 
 def _contiguous(x):
     if x.flags.c_contiguous:
         return x
-    made = empty(x.shape, x.dtype)
-    made[...] = x
-    return made
+    result = empty(x.shape, x.dtype)
+    result[...] = x
+    return result
 
 
 # --- what the kernels share --------------------------------------------------------------------------------------------------
@@ -244,20 +244,20 @@ def _weight_gradients(layout, gates_g, rest_g, x, kept_hidden):
 
     tokens, rows = gates_g.shape
     kind, inputs, width = gates_g.dtype, x.shape[-1], kept_hidden.shape[1]
-    made: Any = (
+    result: Any = (
         empty((rows, inputs), kind),
         empty((rows, width), kind),
         np.empty(rows, kind),
         np.empty(rest_g.shape[1], kind),
     )
     if not tokens:
-        for one in made:
-            one.fill(0)
-        return made
+        for gradient in result:
+            gradient.fill(0)
+        return result
     rest_g = np.ascontiguousarray(rest_g)
     work = tokens * rows * (inputs + width) // _PER_OPERATION
-    weight_gradients(gates_g, rest_g, layout.pack(x), kept_hidden, *made, count=rows, work=work)
-    return made
+    weight_gradients(gates_g, rest_g, layout.pack(x), kept_hidden, *result, count=rows, work=work)
+    return result
 
 
 def _state_gradient(layout, g, like):
@@ -289,7 +289,7 @@ def _joined_bias(cell, b_ih, b_hh, like):
 def _compute(x, *others):
     """The arrays in the type that computes, float32 for half types; all but `x` C-contiguous."""
     kind = np.float32 if x.dtype.itemsize == 2 else x.dtype
-    return [x.astype(kind, copy=False), *[np.ascontiguousarray(one, kind) for one in others]]
+    return [x.astype(kind, copy=False), *[np.ascontiguousarray(array, kind) for array in others]]
 
 
 def _as(kind, *arrays):

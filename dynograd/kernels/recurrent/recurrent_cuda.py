@@ -61,14 +61,14 @@ class Layout(NamedTuple):
         if self.ragged == 1:
             if x.shape[2] > 1 and x.strides[2] != x.itemsize:
                 x = x.copy()
-            made = empty((self.tokens, width), x.dtype, x.device_index)
+            result = empty((self.tokens, width), x.dtype, x.device_index)
             steps = [step // x.itemsize for step in x.strides[:2]]
             block = min(1024, max(16, 1 << (max(width, 1) - 1).bit_length()))
             device.real_tokens(
-                (self.tokens, -(-width // block)), x, made, self.lengths, self.batch, width, *steps, self.step, self.row, BLOCK=block,
+                (self.tokens, -(-width // block)), x, result, self.lengths, self.batch, width, *steps, self.step, self.row, BLOCK=block,
                 num_warps=4,
             )  # fmt: skip
-            return made
+            return result
         if self.ragged == 0 and self.step == 1 and self.row != 1:
             x = x.transpose(1, 0, 2)
         x = contiguous(x)
@@ -111,19 +111,19 @@ def lstm_backward(gy, gh_n, gc_n, x, h0, c0, w_ih, w_hh, reserve, input_gradient
     gates_g = _gradients(layout, gates.shape[1], x)
     gy, steps = _output_gradient(layout, gy)
     w_hh = contiguous(w_hh)
-    given = (gates, w_hh, kept_cell, gates if gy is None else gy, gates_g, gh0, gc0)
+    operands = (gates, w_hh, kept_cell, gates if gy is None else gy, gates_g, gh0, gc0)
     _run(
         device.lstm_steps_backward,
         layout,
         layout.steps + 1,
-        given,
+        operands,
         steps,
         w_hh,
         REVERSE=bool(reverse),
         GIVEN=gy is not None,
     )
     gx, gw_ih, gw_hh, gb = _weight_gradients(layout, gates_g, gates_g, x, w_ih, kept_hidden, input_gradient)
-    gh0, gc0 = (layout.unsort(one).astype(x.dtype, copy=False) for one in (gh0, gc0))
+    gh0, gc0 = (layout.unsort(operand).astype(x.dtype, copy=False) for operand in (gh0, gc0))
     return gx, gh0, gc0, gw_ih, gw_hh, gb, gb.copy()
 
 
@@ -158,12 +158,12 @@ def gru_backward(gy, gh_n, x, h0, w_ih, w_hh, reserve, input_gradient=True):
     gates_g, candidates_g = (_gradients(layout, gates.shape[1], x) for _ in range(2))
     gy, steps = _output_gradient(layout, gy)
     w_hh = contiguous(w_hh)
-    given = (gates, w_hh, candidates, kept_hidden, gates if gy is None else gy, gates_g, candidates_g, gh0)
+    operands = (gates, w_hh, candidates, kept_hidden, gates if gy is None else gy, gates_g, candidates_g, gh0)
     _run(
         device.gru_steps_backward,
         layout,
         layout.steps + 1,
-        given,
+        operands,
         steps,
         w_hh,
         REVERSE=bool(reverse),
@@ -201,9 +201,9 @@ def rnn_backward(gy, gh_n, x, h0, w_ih, w_hh, reserve, input_gradient=True):
     gates_g = _gradients(layout, gates.shape[1], x)
     gy, steps = _output_gradient(layout, gy)
     w_hh = contiguous(w_hh)
-    given = (gates, w_hh, gates if gy is None else gy, gates_g, gh0)
+    operands = (gates, w_hh, gates if gy is None else gy, gates_g, gh0)
     _run(
-        device.rnn_steps_backward, layout, layout.steps + 1, given, steps, w_hh, REVERSE=bool(reverse), GIVEN=gy is not None, CURVED=curved
+        device.rnn_steps_backward, layout, layout.steps + 1, operands, steps, w_hh, REVERSE=bool(reverse), GIVEN=gy is not None, CURVED=curved
     )  # fmt: skip
     gx, gw_ih, gw_hh, gb = _weight_gradients(layout, gates_g, gates_g, x, w_ih, kept_hidden, input_gradient)
     return gx, layout.unsort(gh0).astype(x.dtype, copy=False), gw_ih, gw_hh, gb, gb.copy()
@@ -219,7 +219,7 @@ def _layout(x, lengths, ragged, *others):
         on = x.device_index
         places = ragged_places(known) if ragged else ()
         sizes = sizes_of(known[places[0]] if ragged else known).astype(numpy.int64)
-        places = tuple([from_numpy(one, on) for one in places])
+        places = tuple([from_numpy(place, on) for place in places])
         starts = from_numpy(numpy.cumsum(sizes) - sizes, on)
         return Layout(len(sizes), len(known), x.shape[0], 1, 1, 2, from_numpy(sizes, on), starts, places)
     steps, batch = x.shape[:2]
@@ -233,17 +233,17 @@ def _layout(x, lengths, ragged, *others):
 
 
 def _new(layout, state, kind):
-    made = empty((layout.tokens, state.shape[1]), kind, state.device_index)
+    result = empty((layout.tokens, state.shape[1]), kind, state.device_index)
     if layout.ragged == 1:
-        made.fill(0)  # what padding holds is multiplied by gradients of 0
-    return made
+        result.fill(0)  # what padding holds is multiplied by gradients of 0
+    return result
 
 
 def _gradients(layout, width, x):
-    made = empty((layout.tokens, width), x.dtype, x.device_index)
+    result = empty((layout.tokens, width), x.dtype, x.device_index)
     if layout.ragged == 1:
-        made.fill(0)
-    return made
+        result.fill(0)
+    return result
 
 
 # --- what the kernels share --------------------------------------------------------------------------------------------------
@@ -306,23 +306,23 @@ def _weight_gradients(layout, gates_g, recurrent_g, x, w_ih, kept_hidden, input_
 
 def _states(h0):
     """(2, B, H): the initial states and room for those of the next step."""
-    made = empty((2, *h0.shape), h0.dtype, h0.device_index)
-    operations.copy_into(made[0], h0)
-    return made
+    result = empty((2, *h0.shape), h0.dtype, h0.device_index)
+    operations.copy_into(result[0], h0)
+    return result
 
 
 def _copied(state, kind):
-    made = empty(state.shape, kind, state.device_index)
-    operations.copy_into(made, state)
-    return made
+    result = empty(state.shape, kind, state.device_index)
+    operations.copy_into(result, state)
+    return result
 
 
 def _state_gradient(layout, g, like, kind):
     if g is not None:
         return _copied(layout.sort(g), kind)
-    made = empty(like.shape, kind, like.device_index)
-    made.fill(0)
-    return made
+    result = empty(like.shape, kind, like.device_index)
+    result.fill(0)
+    return result
 
 
 def _output_gradient(layout, gy):

@@ -145,10 +145,10 @@ def _gru_row(reset, update, new, part, new_bias, inner_bias, hidden, kept_hidden
     for j in range(hidden.size):
         before = hidden[j]
         inner = part[j] + inner_bias[j]
-        made = tanh(new[j] + new_bias[j] + reset[j] * inner)
-        shown = made + update[j] * (before - made)
+        result = tanh(new[j] + new_bias[j] + reset[j] * inner)
+        shown = result + update[j] * (before - result)
         candidate[j] = inner
-        new[j] = made
+        new[j] = result
         kept_hidden[j] = before
         hidden[j] = shown
         y[j] = shown
@@ -211,12 +211,12 @@ def _relu_backward(token, gates, kept_hidden, kept, outer, toward, cell_g, block
 
 
 @compiled(noalias=True, inline=True)
-def _rnn_row_backward(gate, outer, toward, curved, made, gate_g):
-    zero, one = gate.dtype.type(0), gate.dtype.type(1)
+def _rnn_row_backward(gate, outer, toward, curved, result, gate_g):
+    zero, unit = gate.dtype.type(0), gate.dtype.type(1)
     for j in range(gate.size):
-        slope = 1 - gate[j] * gate[j] if curved else (one if gate[j] > 0 else zero)
+        slope = 1 - gate[j] * gate[j] if curved else (unit if gate[j] > 0 else zero)
         before = (toward[j] + outer[j]) * slope
-        made[j] = before
+        result[j] = before
         gate_g[j] = before
 
 

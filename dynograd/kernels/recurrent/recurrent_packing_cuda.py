@@ -31,13 +31,13 @@ def longest_first(lengths: Any) -> Any:
 
 def places(sizes: Any, order: Any, steps: int, batch: int, batch_first: bool) -> Any:
     known = None if order is None else _known(order)
-    return _on_host(lambda given: host.places(given, known, steps, batch, batch_first), sizes)
+    return _on_host(lambda array: host.places(array, known, steps, batch, batch_first), sizes)
 
 
 def ragged_places(lengths: Any) -> tuple[Any, ...]:
-    made = host.ragged_places(_known(lengths))
+    ragged_places = host.ragged_places(_known(lengths))
     index = lengths.device_index if isinstance(lengths, CudaArray) else None
-    return tuple([one if index is None else from_numpy(one, index) for one in made])
+    return tuple([array if index is None else from_numpy(array, index) for array in ragged_places])
 
 
 def _on_host(function: Callable[[Any], Any], array: CudaArray) -> CudaArray:

@@ -87,15 +87,15 @@ def _write_tile(builder, rows, real, size, a, a_step, a_next, panel, c, c_step, 
     at = builder.mul(k, a_next)
     weights = [load(line, number(half * _VECTOR), vector) for half in range(2)]
     undefined, zeros = ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(_LANE, lanes), [0] * lanes)
-    made = {}
+    tiles_written = {}
     for row in range(rows):
-        one = builder.insert_element(undefined, load(a_rows[row], at, real), ir.Constant(_LANE, 0))
-        spread = builder.shuffle_vector(one, undefined, zeros)
+        scalar = builder.insert_element(undefined, load(a_rows[row], at, real), ir.Constant(_LANE, 0))
+        spread = builder.shuffle_vector(scalar, undefined, zeros)
         for half in range(2):
-            made[row, half] = builder.call(multiply_add, [spread, weights[half], sums[row, half]])
+            tiles_written[row, half] = builder.call(multiply_add, [spread, weights[half], sums[row, half]])
     for cell in cells:
         sums[cell].add_incoming(ir.Constant(vector, [0.0] * lanes), entry)
-        sums[cell].add_incoming(made[cell], loop)
+        sums[cell].add_incoming(tiles_written[cell], loop)
     following = builder.add(k, number(1))
     k.add_incoming(following, loop)
     builder.cbranch(builder.icmp_signed("<", following, depth), loop, done)
@@ -103,13 +103,13 @@ def _write_tile(builder, rows, real, size, a, a_step, a_next, panel, c, c_step, 
     builder.position_at_end(done)
     builder.cbranch(add, adding, storing)
     builder.position_at_end(adding)
-    held = {(row, half): load(c_rows[row], number(half * _VECTOR), vector) for row, half in cells}
-    added = {cell: builder.fadd(held[cell], made[cell]) for cell in cells}
+    partial_sums = {(row, half): load(c_rows[row], number(half * _VECTOR), vector) for row, half in cells}
+    added = {cell: builder.fadd(partial_sums[cell], tiles_written[cell]) for cell in cells}
     builder.branch(storing)
     builder.position_at_end(storing)
     results = {cell: builder.phi(vector) for cell in cells}
     for cell, result in results.items():
-        result.add_incoming(made[cell], done)
+        result.add_incoming(tiles_written[cell], done)
         result.add_incoming(added[cell], adding)
     for (row, half), result in results.items():
         builder.store(result, pointer(c_rows[row], number(half * _VECTOR), vector)).align = size
@@ -243,13 +243,13 @@ def as_panels(matrix, panels, transposed, start, stop):
 def rows_product(a, panels, columns):
     """a (rows, K) @ the matrix in `panels`, as a fresh array (rows, columns)."""
     rows, depth = a.shape
-    made = buffers.empty((rows, columns), a.dtype)
+    result = buffers.empty((rows, columns), a.dtype)
     if not depth:
-        made[...] = 0
-        return made
+        result[...] = 0
+        return result
     # Sixteen multiplications in registers count as one simple operation: a thread gets 10 us of them or more.
-    _row_blocks(a, panels, made, count=-(-rows // _BLOCK), work=rows * depth * columns // 16)
-    return made
+    _row_blocks(a, panels, result, count=-(-rows // _BLOCK), work=rows * depth * columns // 16)
+    return result
 
 
 @chunked(noalias=True)

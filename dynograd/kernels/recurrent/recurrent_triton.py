@@ -262,7 +262,7 @@ def rnn_steps(
 @triton.jit
 def _before(
     acc,
-    given,
+    source,
     token,
     work,
     weight,
@@ -278,7 +278,7 @@ def _before(
     for start in range(0, depth, BK):
         k = start + tl.arange(0, BK)
         x = tl.load(
-            given + token[:, None] * gates_width + k[None, :],
+            source + token[:, None] * gates_width + k[None, :],
             mask=work[:, None] & (k < gates_width)[None, :],
             other=0.0,
         )
@@ -491,6 +491,8 @@ def real_tokens(x, y, lengths, batch, columns, x_step, x_row, token_step, token_
     step, row = tl.program_id(0) // batch, tl.program_id(0) % batch
     c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     live = step < tl.load(lengths + row)
-    given = tl.load(x + step.to(tl.int64) * x_step + row.to(tl.int64) * x_row + c, mask=live & (c < columns), other=0.0)
+    operands = tl.load(
+        x + step.to(tl.int64) * x_step + row.to(tl.int64) * x_row + c, mask=live & (c < columns), other=0.0
+    )
     place = (step.to(tl.int64) * token_step + row.to(tl.int64) * token_row) * columns
-    tl.store(y + place + c, given, mask=c < columns)
+    tl.store(y + place + c, operands, mask=c < columns)

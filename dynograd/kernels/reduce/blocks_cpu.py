@@ -126,12 +126,12 @@ def _narrow_step(join: str, term: str, x: Any, outer: int, n: int, inner: int, k
     lines = n // joined
     sums = _column_step(join, term, x, n * inner, outer, lines, joined * inner, kind).reshape(outer, joined, inner)
     ufunc = _UFUNCS[join]
-    found = ufunc.reduce(sums, 1)
+    result = ufunc.reduce(sums, 1)
     if n % joined:
         rest = x.reshape(outer, n, inner)[:, lines * joined :].astype(kind)
         rest = numpy.square(rest) if term == "square" else abs(rest) if term == "size" else rest
-        found = ufunc(found, ufunc.reduce(rest != 0 if term == "nonzero" else rest, 1))
-    return found.reshape(-1)
+        result = ufunc(result, ufunc.reduce(rest != 0 if term == "nonzero" else rest, 1))
+    return result.reshape(-1)
 
 
 def arg_extreme(input: Any, dim: Any, largest: bool) -> Any:

@@ -31,5 +31,5 @@ def distance_times(g: Any, x: Any, dim: Any) -> Any:
 def _along(name: str, input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
     rows, inner = rows_along(input, dims_of(input.ndim, dim))
     freedom = max(rows.shape[1] - correction, 0)
-    (found,) = run(name, [rows, float(freedom)], inner, [input.dtype])
-    return found.reshape(kept_shape(input.shape, dim, keepdim))
+    (result,) = run(name, [rows, float(freedom)], inner, [input.dtype])
+    return result.reshape(kept_shape(input.shape, dim, keepdim))

@@ -24,9 +24,9 @@ def amin(input: Any, dim: Any, keepdim: bool) -> Any:
 
 
 def _extreme(function: Any, input: Any, dim: Any, keepdim: bool) -> Any:
-    found = few_cpu.extremes(input, dim, keepdim, function is numpy.maximum, False)
-    if found is not None:
-        return found
+    extremes = few_cpu.extremes(input, dim, keepdim, function is numpy.maximum, False)
+    if extremes is not None:
+        return extremes
     if input.size >= REDUCTIONS and input.dtype.char in _COMPILED and suits(input, dim):
         return reduced("max" if function is numpy.maximum else "min", "same", input, dim, keepdim, input.dtype)
     if input.dtype.kind == "V":
@@ -50,9 +50,9 @@ def argmin(input: Any, dim: int | None, keepdim: bool) -> Any:
 
 def max_along(input: Any, dim: int, keepdim: bool) -> Any:
     """(values, indices) of the largest along `dim`."""
-    found = few_cpu.extremes(input, dim, keepdim, True, True) if input.ndim else None
-    if found is not None:
-        return found
+    result = few_cpu.extremes(input, dim, keepdim, True, True) if input.ndim else None
+    if result is not None:
+        return result
     wide = widened(input)
     if _compiles(wide):
         values, places = _along(wide, dim, True, keepdim)
@@ -62,9 +62,9 @@ def max_along(input: Any, dim: int, keepdim: bool) -> Any:
 
 def min_along(input: Any, dim: int, keepdim: bool) -> Any:
     """(values, indices) of the smallest along `dim`."""
-    found = few_cpu.extremes(input, dim, keepdim, False, True) if input.ndim else None
-    if found is not None:
-        return found
+    result = few_cpu.extremes(input, dim, keepdim, False, True) if input.ndim else None
+    if result is not None:
+        return result
     wide = widened(input)
     if _compiles(wide):
         values, places = _along(wide, dim, False, keepdim)

@@ -70,7 +70,7 @@ def _along(input: Any, dim: int | None, largest: bool, keepdim: bool) -> Any:
     return values.reshape(shape), places.reshape(shape)
 
 
-def _over(x: Any, given: Any, outer: int, n: int, inner: int, largest: bool, has_places: bool) -> Any:
+def _over(x: Any, places_in: Any, outer: int, n: int, inner: int, largest: bool, has_places: bool) -> Any:
     rows, block, blocks, programs = tiles(outer, n, inner)
     segment, splits = cut(n, block, programs)
     compute = _compute(x.dtype)
@@ -79,7 +79,7 @@ def _over(x: Any, given: Any, outer: int, n: int, inner: int, largest: bool, has
     first = first_of("max" if largest else "min", compute)
     place = triton_type(_INT32 if n < 1 << 31 and not has_places else _INT64)
     device.extreme(
-        (programs, splits), x, given, values, places, outer, n, inner, blocks, splits, segment,
+        (programs, splits), x, places_in, values, places, outer, n, inner, blocks, splits, segment,
         FIRST=first, GREATEST=largest, GIVEN=has_places, ACC=triton_type(compute), PLACE=place, INNER=inner > 1, ROWS=rows,
         BLOCK=block,
     )  # fmt: skip

@@ -20,24 +20,24 @@ _REAL = {"F": numpy.dtype(numpy.float32), "D": numpy.dtype(numpy.float64)}
 def vector_norm_forward(input: Any, p: float, dim: Any, keepdim: bool) -> Any:
     wide = widened(input)
     if wide.dtype.kind == "f" and p in (0, 1, 2) and suits(wide, dim):
-        found = reduced("sum", _TERMS[p], wide, dim, keepdim, wide.dtype)
+        result = reduced("sum", _TERMS[p], wide, dim, keepdim, wide.dtype)
         if p == 2:
-            found = numpy.sqrt(found)
+            result = numpy.sqrt(result)
     elif p == 2:
-        found = _euclidean(wide, dim, keepdim)
+        result = _euclidean(wide, dim, keepdim)
     elif p == inf:
-        found = numpy.maximum.reduce(numpy.abs(wide), dim, None, None, keepdim)
+        result = numpy.maximum.reduce(numpy.abs(wide), dim, None, None, keepdim)
     elif p == -inf:
-        found = numpy.minimum.reduce(numpy.abs(wide), dim, None, None, keepdim)
+        result = numpy.minimum.reduce(numpy.abs(wide), dim, None, None, keepdim)
     elif p == 0:
-        found = numpy.add.reduce(wide != 0, dim, _REAL.get(wide.dtype.char, wide.dtype), None, keepdim)
+        result = numpy.add.reduce(wide != 0, dim, _REAL.get(wide.dtype.char, wide.dtype), None, keepdim)
     elif p == 1:
-        found = numpy.add.reduce(numpy.abs(wide), dim, None, None, keepdim)
+        result = numpy.add.reduce(numpy.abs(wide), dim, None, None, keepdim)
     else:
         with numpy.errstate(divide="ignore"):
             powers = numpy.power(numpy.abs(wide), p)
-            found = numpy.power(numpy.add.reduce(powers, dim, None, None, keepdim), wide.real.dtype.type(1 / p))
-    return contiguous(found.astype(_REAL.get(input.dtype.char, input.dtype), copy=False))
+            result = numpy.power(numpy.add.reduce(powers, dim, None, None, keepdim), wide.real.dtype.type(1 / p))
+    return contiguous(result.astype(_REAL.get(input.dtype.char, input.dtype), copy=False))
 
 
 def distances(x1: Any, x2: Any) -> Any:
@@ -51,8 +51,8 @@ def _euclidean(wide: Any, dim: Any, keepdim: bool) -> Any:
         flat = wide.reshape(-1)
         return numpy.sqrt(numpy.vdot(flat, flat).real)
     if wide.dtype.kind == "f" and dim == wide.ndim - 1 and wide.flags.c_contiguous:
-        found = numpy.sqrt(numpy.vecdot(wide, wide))
-        return found[..., None] if keepdim else found
+        result = numpy.sqrt(numpy.vecdot(wide, wide))
+        return result[..., None] if keepdim else result
     squares = numpy.square(wide) if wide.dtype.kind != "c" else wide.real**2 + wide.imag**2
     return numpy.sqrt(numpy.add.reduce(squares, dim, None, None, keepdim))
 

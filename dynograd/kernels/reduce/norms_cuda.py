@@ -43,9 +43,9 @@ def renorm(input: Any, p: float, dims: tuple[int, ...], maxnorm: float) -> Any:
 def absolute_power(input: Any, exponent: float) -> Any:
     """|input| ** exponent; where input is 0, 0 (and 1 when the exponent is 0)."""
     if exponent == 0:
-        made = cuda_arrays.empty(input.shape, input.dtype, input.device_index)
-        made.fill(1)
-        return made
+        result = cuda_arrays.empty(input.shape, input.dtype, input.device_index)
+        result.fill(1)
+        return result
     if exponent == -1:
         return _reciprocal([input], (), [input.dtype], computed(input.dtype))[0]
     return _absolute([input], (exponent,), [input.dtype], computed(input.dtype))[0]

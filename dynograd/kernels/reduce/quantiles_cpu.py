@@ -14,8 +14,8 @@ from dynograd.kernels.sort.sorting_cpu import found_at, kth, ordered_rows, take_
 
 def median_of_all(input: Any, ignore_nan: bool) -> Any:
     """`median` of all elements."""
-    found = None if ignore_nan else lower_median(input)
-    return median(input.reshape(-1), 0, False, ignore_nan)[0] if found is None else found
+    result = None if ignore_nan else lower_median(input)
+    return median(input.reshape(-1), 0, False, ignore_nan)[0] if result is None else result
 
 
 def median(input: Any, dim: int, keepdim: bool, ignore_nan: bool) -> Any:

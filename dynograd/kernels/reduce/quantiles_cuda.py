@@ -67,7 +67,7 @@ def _back(values: Any, places: Any, input: Any, dim: int, keepdim: bool) -> Any:
     kept = (*input.shape[:dim], 1, *input.shape[dim + 1 :])
     shape = kept if keepdim else (*kept[:dim], *kept[dim + 1 :])
     if dim != last and prod(values.shape):
-        values, places = (one.reshape((*one.shape, 1)).swapaxes(dim, last).copy() for one in (values, places))
+        values, places = (value.reshape((*value.shape, 1)).swapaxes(dim, last).copy() for value in (values, places))
     return values.reshape(shape), places.reshape(shape)
 
 

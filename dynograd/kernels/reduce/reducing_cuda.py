@@ -49,9 +49,9 @@ def kept_shape(shape: tuple[int, ...], dim: Any, keepdim: bool) -> tuple[int, ..
     return tuple([size for place, size in enumerate(shape) if place not in dims])
 
 
-def with_kept(found: Any, shape: tuple[int, ...], dim: Any) -> Any:
+def with_kept(result: Any, shape: tuple[int, ...], dim: Any) -> Any:
     """A result of a reduction of an array of that shape, so that it broadcasts against it."""
-    return found.reshape(kept_shape(shape, dim, True))
+    return result.reshape(kept_shape(shape, dim, True))
 
 
 def power_of_two(size: int) -> int:
@@ -125,9 +125,9 @@ def reduced(
     index = input.device_index
     for number_of_launch, (grid, made_shape, made_kind, numbers, constants) in enumerate(launches):
         last = number_of_launch == len(launches) - 1 and back is None
-        made = cuda_arrays.empty(shape if last else made_shape, made_kind, index)
-        device.reduction(grid, array, made, *numbers, **constants)
-        array = made
+        result = cuda_arrays.empty(shape if last else made_shape, made_kind, index)
+        device.reduction(grid, array, result, *numbers, **constants)
+        array = result
     if back is None:
         return array
     kept, order = back
@@ -150,7 +150,7 @@ def _launches(
     sizes = [size for size, _ in groups]
     if not chosen:
         chosen, sizes = [len(sizes)], [*sizes, 1]
-    made: list[tuple[Any, ...]] = []
+    launches: list[tuple[Any, ...]] = []
     while chosen:
         place = chosen.pop()
         outer, n, inner = in_three(tuple(sizes), place)
@@ -166,10 +166,10 @@ def _launches(
             }  # fmt: skip
             numbers = (outer, n, inner, blocks, splits, segment, exponent, ending)
             shape = (outer * splits * inner,)
-            made.append(((programs, splits), shape, kind if last else compute, numbers, constants))
+            launches.append(((programs, splits), shape, kind if last else compute, numbers, constants))
             n, term = splits, "same"
         sizes.pop(place)
-    return made
+    return launches
 
 
 def cut(n: int, block: int, programs: int) -> tuple[int, int]:
@@ -179,8 +179,8 @@ def cut(n: int, block: int, programs: int) -> tuple[int, int]:
         return (segment, -(-n // segment)) if n > segment else (max(n, 1), 1)
     if programs >= _ENOUGH or n <= 4 * block or not programs:
         return max(n, 1), 1
-    wanted = min(-(-n // (4 * block)), -(-2 * _ENOUGH // programs))
-    size = -(-n // wanted)
+    splits = min(-(-n // (4 * block)), -(-2 * _ENOUGH // programs))
+    size = -(-n // splits)
     segment = -(-size // block) * block
     return segment, -(-n // segment)
 

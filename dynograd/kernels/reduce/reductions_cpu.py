@@ -29,8 +29,8 @@ def widened(input: Any) -> Any:
     """Half types as float32; anything else as it is."""
     if not is_half(input.dtype):
         return input
-    made = to_float(input, _FLOAT32)
-    return input.astype(_FLOAT32) if made is None else made
+    result = to_float(input, _FLOAT32)
+    return input.astype(_FLOAT32) if result is None else result
 
 
 def count_of(shape: tuple[int, ...], dim: Any) -> int:
@@ -52,17 +52,17 @@ def with_kept(reduced: Any, dim: Any, keepdim: bool) -> Any:
 
 def by_numpy(reduce: Any, input: Any, dim: Any, keepdim: bool, dtype: Any = None) -> Any:
     """A reduction of NumPy's, in row-major memory as in PyTorch; NumPy keeps the order of the input's dims."""
-    found = reduce(input, dim, dtype, None, keepdim)
-    return found if dim is None or input.flags.c_contiguous else contiguous(found)
+    result = reduce(input, dim, dtype, None, keepdim)
+    return result if dim is None or input.flags.c_contiguous else contiguous(result)
 
 
 # --- sums ----------------------------------------------------------------------------------------------------------------
 
 
 def sum(input: Any, dim: Any, keepdim: bool) -> Any:
-    found = few_cpu.sum(input, dim, keepdim)
-    if found is not None:
-        return found
+    result = few_cpu.sum(input, dim, keepdim)
+    if result is not None:
+        return result
     kind = input.dtype
     if (
         input.size < REDUCTIONS
@@ -70,8 +70,8 @@ def sum(input: Any, dim: Any, keepdim: bool) -> Any:
         and kind.num != _HALF
         and not (USES.batch_invariant and batch_invariant())
     ):
-        found = _add_reduce(input, dim, None, None, keepdim)
-        return found if dim is None or input.flags.c_contiguous else contiguous(found)
+        result = _add_reduce(input, dim, None, None, keepdim)
+        return result if dim is None or input.flags.c_contiguous else contiguous(result)
     if kind.num == _HALF or kind.kind == "V":
         return total(input.astype(numpy.float32), dim, keepdim).astype(kind)
     if kind.kind in "iub":
@@ -125,13 +125,13 @@ def mean_forward(input: Any, dim: Any, keepdim: bool) -> Any:
     kind = input.dtype
     count = input.size if dim is None else input.shape[dim] if type(dim) is int else count_of(input.shape, dim)
     if kind.num == _HALF or kind.kind == "V":
-        found = total(input.astype(numpy.float32), dim, keepdim)
-        return (found / count).astype(kind) if count else numpy.full(found.shape, numpy.nan, kind)
+        result = total(input.astype(numpy.float32), dim, keepdim)
+        return (result / count).astype(kind) if count else numpy.full(result.shape, numpy.nan, kind)
     if input.size < REDUCTIONS and not batch_invariant():
-        found = by_numpy(_add_reduce, input, dim, keepdim)
+        result = by_numpy(_add_reduce, input, dim, keepdim)
     else:
-        found = total(input, dim, keepdim)
-    return found / count if count else numpy.full(found.shape, numpy.nan, kind)
+        result = total(input, dim, keepdim)
+    return result / count if count else numpy.full(result.shape, numpy.nan, kind)
 
 
 def count_nonzero(input: Any, dim: Any) -> Any:
@@ -155,23 +155,23 @@ def not_nan(input: Any) -> Any:
 
 def any(input: Any, dim: Any, keepdim: bool) -> Any:
     if dim is None and input.dtype.num == 0 and not keepdim:
-        found = few_cpu.any_of(input, True)
-        if found is not None:
-            return numpy.array(found)
+        result = few_cpu.any_of(input, True)
+        if result is not None:
+            return numpy.array(result)
     return _truth(numpy.logical_or, input, dim, keepdim)
 
 
 def all(input: Any, dim: Any, keepdim: bool) -> Any:
     if dim is None and input.dtype.num == 0 and not keepdim:
-        found = few_cpu.any_of(input, False)
-        if found is not None:
-            return numpy.array(not found)
+        result = few_cpu.any_of(input, False)
+        if result is not None:
+            return numpy.array(not result)
     return _truth(numpy.logical_and, input, dim, keepdim)
 
 
 def _truth(function: Any, input: Any, dim: Any, keepdim: bool) -> Any:
-    found = by_numpy(function.reduce, input if input.dtype.kind != "V" else input != 0, dim, keepdim)
-    return found.astype(numpy.uint8) if input.dtype.num == 2 else found
+    result = by_numpy(function.reduce, input if input.dtype.kind != "V" else input != 0, dim, keepdim)
+    return result.astype(numpy.uint8) if input.dtype.num == 2 else result
 
 
 # --- products ------------------------------------------------------------------------------------------------------------
@@ -179,9 +179,9 @@ def _truth(function: Any, input: Any, dim: Any, keepdim: bool) -> Any:
 
 def prod_forward(input: Any, dim: Any, keepdim: bool) -> Any:
     kind = input.dtype
-    found = few_cpu.prod(input, dim, keepdim)
-    if found is not None:
-        return found
+    result = few_cpu.prod(input, dim, keepdim)
+    if result is not None:
+        return result
     if is_half(kind):
         return by_numpy(_multiply_reduce, input.astype(numpy.float32), dim, keepdim).astype(kind)
     if kind.kind == "f" and suits(input, dim):
@@ -192,7 +192,7 @@ def prod_forward(input: Any, dim: Any, keepdim: bool) -> Any:
 def prod_backward(g: Any, input: Any, output: Any, dim: Any, keepdim: bool) -> Any:
     """g times the product of all the other elements, whatever zeros there are."""
     kind = input.dtype
-    g, input, output = (with_kept(widened(numpy.asarray(one)), None, True) for one in (g, input, output))
+    g, input, output = (with_kept(widened(numpy.asarray(operand)), None, True) for operand in (g, input, output))
     factor = with_kept(g.conj(), dim, keepdim)
     if input.all():
         return (factor * with_kept(output, dim, keepdim) / input).conj().astype(kind, copy=False)

@@ -74,8 +74,8 @@ def count_nonzero(input: Any, dim: Any) -> Any:
     if input.dtype.itemsize <= 4:  # a float32 counts to 2^24 only; a truth is a small integer
         input = input != 0
         return reduced("sum", input, dim, False, _INT64, _INT64)
-    found = reduced("sum", input, dim, False, input.dtype, input.dtype, "nonzero")
-    return found.astype(_INT64)
+    result = reduced("sum", input, dim, False, input.dtype, input.dtype, "nonzero")
+    return result.astype(_INT64)
 
 
 def zero_nan(input: Any) -> Any:
@@ -104,9 +104,9 @@ def _truth(op: str, input: Any, dim: Any, keepdim: bool) -> Any:
     kind = _UINT8 if input.dtype == _UINT8 else _BOOL
     count = prod([input.shape[place] for place in dims_of(input.ndim, dim)])
     if not count:
-        made = cuda_arrays.empty(kept_shape(input.shape, dim, keepdim), kind, input.device_index)
-        made.fill(op == "min")
-        return made
+        result = cuda_arrays.empty(kept_shape(input.shape, dim, keepdim), kind, input.device_index)
+        result.fill(op == "min")
+        return result
     compute = input.dtype if input.dtype.kind == "f" and input.dtype.itemsize >= 4 else computed(input.dtype)
     if compute.kind in "iub":
         compute = _INT64 if compute.itemsize == 8 else _INT32

@@ -51,12 +51,12 @@ def columns(join, term):
     def at(place):
         return f"out.dtype.type({_TERM[term].format(f'x[np.uint64({place} + c)]')})"
 
-    held = "out[np.uint64(into + c)]"
-    one = [f"value = {at('r')}", f"held = {held}", f"{held} = {_JOIN[join].format('held', 'value')}"]
-    four = [f"held = {held}"]
+    old = "out[np.uint64(into + c)]"
+    update = [f"value = {at('r')}", f"held = {old}", f"{old} = {_JOIN[join].format('held', 'value')}"]
+    four = [f"held = {old}"]
     for place in ("r", "r1", "r2", "r3"):
         four += [f"value = {at(place)}", f"held = {_JOIN[join].format('held', 'value')}"]
-    four.append(f"{held} = held")
+    four.append(f"{old} = held")
     deep = "\n" + " " * 16
     source = f"""
 def {join}_columns_of_{term}(x, step, n, inner, out, start, stop):
@@ -79,7 +79,7 @@ def {join}_columns_of_{term}(x, step, n, inner, out, start, stop):
             left -= 4
         while left > 0:
             for c in range(count):
-                {deep.join(one)}
+                {deep.join(update)}
             r += inner
             left -= 1
 """
@@ -199,15 +199,15 @@ def arg_columns(x, n, inner, largest, out, places, start, stop):
             place = np.int32(r)
             if largest:
                 for c in range(count):
-                    value, held = x[np.uint64(row + c)], best[c]
-                    better = (value > held) | ((value != value) & (held == held))
-                    best[c] = value if better else held
+                    value, top = x[np.uint64(row + c)], best[c]
+                    better = (value > top) | ((value != value) & (top == top))
+                    best[c] = value if better else top
                     where[c] = place if better else where[c]
             else:
                 for c in range(count):
-                    value, held = x[np.uint64(row + c)], best[c]
-                    better = (value < held) | ((value != value) & (held == held))
-                    best[c] = value if better else held
+                    value, top = x[np.uint64(row + c)], best[c]
+                    better = (value < top) | ((value != value) & (top == top))
+                    best[c] = value if better else top
                     where[c] = place if better else where[c]
         for c in range(count):
             out[np.uint64(into + c)] = best[c]
@@ -246,8 +246,8 @@ def logsumexp_columns(x, n, inner, out, start, stop):
             total[c] = np.float32(0)
         for row in range(begin + inner, begin + n * inner, inner):
             for c in range(count):
-                value, held = x[np.uint64(row + c)], top[c]
-                top[c] = value if (value > held) | (value != value) else held
+                value, highest = x[np.uint64(row + c)], top[c]
+                top[c] = value if (value > highest) | (value != value) else highest
         for c in range(count):
             top[c] = top[c] if abs(top[c]) < _NO_LIMIT else np.float32(0)
         for row in range(begin, begin + n * inner, inner):

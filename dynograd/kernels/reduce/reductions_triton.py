@@ -120,27 +120,27 @@ def reduction(
 
 @triton_kernel(
     variants=[
-        {"x": "*fp32", "given": "*i64", "values": "*fp32", "places": "*i64", **_ROWS, "FIRST": float("-inf"), "GREATEST": True,
+        {"x": "*fp32", "places_in": "*i64", "values": "*fp32", "places": "*i64", **_ROWS, "FIRST": float("-inf"), "GREATEST": True,
          "GIVEN": False, "ACC": tl.float32, "PLACE": tl.int32, "INNER": False, "ROWS": 1, "BLOCK": 2048, "num_warps": 4},
-        {"x": "*bf16", "given": "*i64", "values": "*bf16", "places": "*i64", **_ROWS, "FIRST": float("inf"), "GREATEST": False,
+        {"x": "*bf16", "places_in": "*i64", "values": "*bf16", "places": "*i64", **_ROWS, "FIRST": float("inf"), "GREATEST": False,
          "GIVEN": False, "ACC": tl.float32, "PLACE": tl.int32, "INNER": True, "ROWS": 128, "BLOCK": 16, "num_warps": 4},
-        {"x": "*fp64", "given": "*i64", "values": "*fp64", "places": "*i64", **_ROWS, "FIRST": float("-inf"), "GREATEST": True,
+        {"x": "*fp64", "places_in": "*i64", "values": "*fp64", "places": "*i64", **_ROWS, "FIRST": float("-inf"), "GREATEST": True,
          "GIVEN": True, "ACC": tl.float64, "PLACE": tl.int64, "INNER": False, "ROWS": 1, "BLOCK": 1024, "num_warps": 4},
-        {"x": "*i32", "given": "*i64", "values": "*i32", "places": "*i64", **_ROWS, "FIRST": -(1 << 31), "GREATEST": True,
+        {"x": "*i32", "places_in": "*i64", "values": "*i32", "places": "*i64", **_ROWS, "FIRST": -(1 << 31), "GREATEST": True,
          "GIVEN": False, "ACC": tl.int32, "PLACE": tl.int32, "INNER": False, "ROWS": 8, "BLOCK": 256, "num_warps": 4},
-        {"x": "*u64", "given": "*i64", "values": "*u64", "places": "*i64", **_ROWS, "FIRST": (1 << 64) - 1, "GREATEST": False,
+        {"x": "*u64", "places_in": "*i64", "values": "*u64", "places": "*i64", **_ROWS, "FIRST": (1 << 64) - 1, "GREATEST": False,
          "GIVEN": False, "ACC": tl.uint64, "PLACE": tl.int32, "INNER": False, "ROWS": 8, "BLOCK": 128, "num_warps": 4},
     ],
     divisible=_WIDE,
 )  # fmt: skip
 def extreme(
-    x, given, values, places, outer, n, inner, blocks, splits, segment,
+    x, places_in, values, places, outer, n, inner, blocks, splits, segment,
     FIRST: tl.constexpr, GREATEST: tl.constexpr, GIVEN: tl.constexpr, ACC: tl.constexpr, PLACE: tl.constexpr,
     INNER: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The greatest (or least) element over n and the first place where it stands; NaN counts as the extreme.
 
-    `GIVEN`: x holds extremes of segments, whose places are in `given`.
+    `GIVEN`: x holds extremes of segments, whose places are in `places_in`.
     """
     split = tl.program_id(1).to(tl.int64)
     alive, base, step, place = places_of(
@@ -168,11 +168,11 @@ def extreme(
         better = (value > best) if GREATEST else (value < best)
         better = better | ((value != value) & (best == best))
         if GIVEN:
-            found = tl.load(given + here, inside, other=0).to(PLACE)
-            better = better | (inside & (value == best) & (found < at))
+            result = tl.load(places_in + here, inside, other=0).to(PLACE)
+            better = better | (inside & (value == best) & (result < at))
         else:
-            found = tl.zeros((ROWS, BLOCK), PLACE) + (c + columns).to(PLACE)[None, :]
-        at = tl.where(better, found, at)
+            result = tl.zeros((ROWS, BLOCK), PLACE) + (c + columns).to(PLACE)[None, :]
+        at = tl.where(better, result, at)
         best = tl.where(better, value, best)
     wrong = tl.max((best != best).to(tl.int32), 1)
     numbers = tl.where(best == best, best, first)
@@ -180,6 +180,6 @@ def extreme(
     hit = tl.where((wrong != 0)[:, None], best != best, best == value[:, None])
     if ACC.is_floating():
         value = tl.where(wrong != 0, float("nan"), value)
-    found = tl.min(tl.where(hit, at, most), 1)
+    result = tl.min(tl.where(hit, at, most), 1)
     tl.store(values + place, value, alive)
-    tl.store(places + place, found.to(tl.int64), alive)
+    tl.store(places + place, result.to(tl.int64), alive)

@@ -46,9 +46,9 @@ def reversed_along(input: Any, dim: int) -> Any:
 def cumsum(input: Any, dim: int, reverse: bool = False) -> Any:
     """The sum up to each place, or from each place on when `reverse`."""
     if not reverse and input.size < COMPILED_PASS:
-        found = few_cpu.cumsum(input, dim)
-        if found is not None:
-            return found
+        result = few_cpu.cumsum(input, dim)
+        if result is not None:
+            return result
     wide = widened(input)
     if _compiles(wide):
         return _running("sum", contiguous(wide), dim, reverse).astype(input.dtype, copy=False)
@@ -64,13 +64,13 @@ def _running(join: str, x: Any, dim: int, reverse: bool) -> Any:
 
     outer, n, inner = prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1 :])
     kind = _WIDER[x.dtype.char]
-    made = buffers.empty(x.shape, x.dtype)
-    flat, out = x.reshape(-1), made.reshape(-1)
+    result = buffers.empty(x.shape, x.dtype)
+    flat, out = x.reshape(-1), result.reshape(-1)
     if inner > 1:
         count = outer * -(-inner // 512)
         first = kind.type(join == "prod")
         scans_numba.columns(join)(flat, n, inner, reverse, first, out, count=count, work=2 * x.size)
-        return made
+        return result
     # products are not cut: one stretch may overflow behind a zero
     abreast = join == "prod" or x.dtype.kind == "f"
     cut = join == "sum" and (abreast or threads.parts(2 * x.size) > 1)  # whole numbers come out the same
@@ -87,7 +87,7 @@ def _running(join: str, x: Any, dim: int, reverse: bool) -> Any:
     length = n if stretches == 1 else _STRETCH
     run = scans_numba.sums_of_floats if join == "sum" and x.dtype.char == "f" else scans_numba.rows(join, abreast)
     run(flat, n, length, stretches, reverse, carry, out, count=carry.size, work=2 * x.size)
-    return made
+    return result
 
 
 def cumprod_forward(input: Any, dim: int) -> Any:
@@ -183,7 +183,7 @@ def logcumsumexp_forward(input: Any, dim: int) -> Any:
 
         x = contiguous(wide)
         outer, n, inner = prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1 :])
-        made = buffers.empty(x.shape, x.dtype)
-        logcumsumexp(x.reshape(-1), n, inner, made.reshape(-1), count=outer * inner, work=32 * x.size)
-        return made.astype(input.dtype, copy=False)
+        result = buffers.empty(x.shape, x.dtype)
+        logcumsumexp(x.reshape(-1), n, inner, result.reshape(-1), count=outer * inner, work=32 * x.size)
+        return result.astype(input.dtype, copy=False)
     return _accumulate(numpy.logaddexp, widened(input), dim).astype(input.dtype, copy=False)

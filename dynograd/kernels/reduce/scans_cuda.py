@@ -40,19 +40,19 @@ def _running(op: str, input: Any, dim: int, reverse: bool) -> Any:
         return input.copy()
     x = contiguous(input)
     outer, n, inner = in_three(x.shape, dim % x.ndim)
-    made = cuda_arrays.empty(x.shape, x.dtype, x.device_index)
+    result = cuda_arrays.empty(x.shape, x.dtype, x.device_index)
     compute = _compute(x.dtype)
     rows, block, blocks, programs = tiles(outer, n, inner, _TILE // (2 if compute.itemsize == 8 else 1))
     # products are not cut: one segment may overflow behind a zero
     segment, splits = cut(n, block, programs) if op == "sum" and inner == 1 else (n, 1)
-    carry = made
+    carry = result
     if splits > 1:
         carry = _starts(x, outer, n, segment, splits, reverse, compute)
     device.running(
-        (programs, splits), x, carry, made, outer, n, inner, blocks, splits, segment,
+        (programs, splits), x, carry, result, outer, n, inner, blocks, splits, segment,
         REVERSE=reverse, OP=op, CARRIED=splits > 1, ACC=triton_type(compute), INNER=inner > 1, ROWS=rows, BLOCK=block,
     )  # fmt: skip
-    return made
+    return result
 
 
 def _starts(x: Any, outer: int, n: int, segment: int, splits: int, reverse: bool, compute: Any) -> Any:
@@ -63,11 +63,11 @@ def _starts(x: Any, outer: int, n: int, segment: int, splits: int, reverse: bool
     sums[:, 0] = 0
     if reverse:
         body = rows[:, n - whole :]
-        found = reduced("sum", body.reshape((outer, splits - 1, segment)), 2, False, compute, compute)
-        found = _flipped(found, 1)
+        result = reduced("sum", body.reshape((outer, splits - 1, segment)), 2, False, compute, compute)
+        result = _flipped(result, 1)
     else:
-        found = reduced("sum", rows[:, :whole].reshape((outer, splits - 1, segment)), 2, False, compute, compute)
-    sums[:, 1:] = found
+        result = reduced("sum", rows[:, :whole].reshape((outer, splits - 1, segment)), 2, False, compute, compute)
+    sums[:, 1:] = result
     return _running("sum", sums, 1, False)
 
 
@@ -87,32 +87,32 @@ def cumprod_backward(g: Any, input: Any, output: Any, dim: int) -> Any:
     lead = (slice(None),) * dim
     decay[(*lead, slice(None, -1))] = wide[(*lead, slice(1, None))]
     decay[(*lead, slice(-1, None))] = 0
-    found = behind_one(widened(output), dim) * recurrence(widened(g), decay, dim)
-    return found.astype(input.dtype, copy=False)
+    result = behind_one(widened(output), dim) * recurrence(widened(g), decay, dim)
+    return result.astype(input.dtype, copy=False)
 
 
 def behind_one(input: Any, dim: int) -> Any:
     """1, and behind it all elements along `dim` but the last."""
-    made = cuda_arrays.empty(input.shape, input.dtype, input.device_index)
+    result = cuda_arrays.empty(input.shape, input.dtype, input.device_index)
     lead = (slice(None),) * dim
-    made[(*lead, slice(None, 1))] = 1
-    made[(*lead, slice(1, None))] = input[(*lead, slice(None, -1))]
-    return made
+    result[(*lead, slice(None, 1))] = 1
+    result[(*lead, slice(1, None))] = input[(*lead, slice(None, -1))]
+    return result
 
 
 def recurrence(input: Any, decay: Any, dim: int) -> Any:
     """r[k] = input[k] + decay[k] * r[k + 1], from the end on."""
     if not input.ndim:
         return input.copy()
-    x, factors = (contiguous(one) for one in (input, decay))
+    x, factors = (contiguous(operand) for operand in (input, decay))
     outer, n, inner = in_three(x.shape, dim % x.ndim)
-    made = cuda_arrays.empty(x.shape, x.dtype, x.device_index)
+    result = cuda_arrays.empty(x.shape, x.dtype, x.device_index)
     rows, block, blocks, programs = tiles(outer, n, inner, _TILE // 2)
     device.recurrence(
-        (programs,), x, factors, made, outer, n, inner, blocks,
+        (programs,), x, factors, result, outer, n, inner, blocks,
         ACC=triton_type(computed(x.dtype)), INNER=inner > 1, ROWS=rows, BLOCK=block,
     )  # fmt: skip
-    return made
+    return result
 
 
 def cummax(input: Any, dim: int) -> Any:
@@ -132,20 +132,20 @@ def _running_extreme(largest: bool, input: Any, dim: int) -> Any:
         return input.copy(), places
     x = contiguous(input)
     outer, n, inner = in_three(x.shape, dim % x.ndim)
-    made = cuda_arrays.empty(x.shape, x.dtype, x.device_index)
+    result = cuda_arrays.empty(x.shape, x.dtype, x.device_index)
     compute = _compute(x.dtype)
     rows, block, blocks, programs = tiles(outer, n, inner, _TILE // 2)
     segment, splits = cut(n, block, programs) if inner == 1 else (n, 1)
-    tops, top_places = made, places
+    tops, top_places = result, places
     if splits > 1:
         tops, top_places = (cuda_arrays.empty((outer, splits), kind, x.device_index) for kind in (compute, _INT32))
     for phase in (0,) if splits == 1 else (1, 2):
         device.running_extreme(
-            (programs, splits), x, tops, top_places, made, places, outer, n, inner, blocks, splits, segment,
+            (programs, splits), x, tops, top_places, result, places, outer, n, inner, blocks, splits, segment,
             FIRST=first_of("max" if largest else "min", compute), GREATEST=largest, PHASE=phase, TOPS=_TOPS, ACC=triton_type(compute),
             INNER=inner > 1, ROWS=rows, BLOCK=block,
         )  # fmt: skip
-    return made, places
+    return result, places
 
 
 def logcumsumexp_forward(input: Any, dim: int) -> Any:
@@ -153,16 +153,16 @@ def logcumsumexp_forward(input: Any, dim: int) -> Any:
         return input.copy()
     x = contiguous(input)
     outer, n, inner = in_three(x.shape, dim % x.ndim)
-    made = cuda_arrays.empty(x.shape, x.dtype, x.device_index)
+    result = cuda_arrays.empty(x.shape, x.dtype, x.device_index)
     compute = computed(x.dtype)
     rows, block, blocks, programs = tiles(outer, n, inner, _TILE // (4 if compute.itemsize == 8 else 2))
     segment, splits = cut(n, block, programs) if inner == 1 else (n, 1)
-    tops = totals = made
+    tops = totals = result
     if splits > 1:
         tops, totals = (cuda_arrays.empty((outer, splits), compute, x.device_index) for _ in range(2))
     for phase in (0,) if splits == 1 else (1, 2):
         device.running_logarithm(
-            (programs, splits), x, tops, totals, made, outer, n, inner, blocks, splits, segment,
+            (programs, splits), x, tops, totals, result, outer, n, inner, blocks, splits, segment,
             PHASE=phase, TOPS=_TOPS, ACC=triton_type(compute), INNER=inner > 1, ROWS=rows, BLOCK=block,
         )  # fmt: skip
-    return made
+    return result

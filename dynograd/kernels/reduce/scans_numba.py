@@ -139,15 +139,15 @@ def extreme_columns(x, n, inner, largest, out, places, start, stop):
         for k in range(n):
             if largest:
                 for c in range(count):
-                    value, held = x[np.uint64(at + c)], best[c]
-                    better = (value >= held) | (value != value)
-                    best[c] = value if better else held
+                    value, top = x[np.uint64(at + c)], best[c]
+                    better = (value >= top) | (value != value)
+                    best[c] = value if better else top
                     where[c] = k if better else where[c]
             else:
                 for c in range(count):
-                    value, held = x[np.uint64(at + c)], best[c]
-                    better = (value <= held) | (value != value)
-                    best[c] = value if better else held
+                    value, top = x[np.uint64(at + c)], best[c]
+                    better = (value <= top) | (value != value)
+                    best[c] = value if better else top
                     where[c] = k if better else where[c]
             for c in range(count):
                 out[np.uint64(at + c)] = best[c]

@@ -19,7 +19,7 @@ def rows_of_codes(codes, memories, first_rows, rows, marks, ports):
         (the memory's number, how many ports occur, whether rows lie behind one another). Where a port is UNKNOWN, UNKNOWN and all
         ports that are; where there is no such memory, NOWHERE.
     """
-    found, count, alike, run = NOWHERE, 0, True, True
+    result, count, alike, run = NOWHERE, 0, True, True
     unknown = False
     for place in range(codes.size):
         port = codes[place] >> 32
@@ -37,12 +37,12 @@ def rows_of_codes(codes, memories, first_rows, rows, marks, ports):
             count += 1
         rows[place] = (codes[place] & 0xFFFFFFFF) + first_rows[port]
         if place == 0:
-            found = memory
+            result = memory
         else:
-            alike = alike and memory == found
+            alike = alike and memory == result
             run = run and rows[place] == rows[place - 1] + 1
     for met in range(count):
         marks[ports[met]] = -1
     if unknown:
         return UNKNOWN, count, False
-    return (found if alike else NOWHERE), count, run
+    return (result if alike else NOWHERE), count, run

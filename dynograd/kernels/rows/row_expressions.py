@@ -35,14 +35,14 @@ class Expressions:
         self._moved: dict[Any, int] = {}
 
     def _add(self, key: Any, node: tuple, varies: bool, depth: int, cost: int) -> int:
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = len(self.nodes)
+        result = self._known.get(key)
+        if result is None:
+            result = self._known[key] = len(self.nodes)
             self.nodes.append(node)
             self.varies.append(varies)
             self.depth.append(depth)
             self.cost.append(cost)
-        return found
+        return result
 
     def load(self, leaf: int, offset: int) -> int:
         node = ("load", leaf, offset)
@@ -57,15 +57,15 @@ class Expressions:
 
     def reduce(self, head: str, pieces: tuple[Piece, ...]) -> int:
         node = (head, pieces)
-        return self._add(node, node, False, 1 + max([self.depth[one] for one, _ in pieces]), 8)
+        return self._add(node, node, False, 1 + max([self.depth[expression] for expression, _ in pieces]), 8)
 
     def apply(self, head: str, *parts: int) -> int:
         """An operator or function on expressions, with what needs no arithmetic done at once."""
         nodes = self.nodes
         if head == "number":
             raise AssertionError("numbers are made by number()")
-        if all([nodes[one][0] == "number" for one in parts]):
-            folded = formulas.simplify(Tree(head, tuple([formulas.number(nodes[one][1]) for one in parts])))
+        if all([nodes[part][0] == "number" for part in parts]):
+            folded = formulas.simplify(Tree(head, tuple([formulas.number(nodes[part][1]) for part in parts])))
             if folded.head == "number":
                 return self.number(folded.parts[0])
         if len(parts) == 2:
@@ -83,9 +83,9 @@ class Expressions:
         elif head == "neg" and nodes[parts[0]][0] == "neg":
             return nodes[parts[0]][1]
         node = (head, *parts)
-        varies = any([self.varies[one] for one in parts])
+        varies = any([self.varies[part] for part in parts])
         return self._add(
-            node, node, varies, max([self.depth[one] for one in parts]), 1 + sum([self.cost[one] for one in parts])
+            node, node, varies, max([self.depth[part] for part in parts]), 1 + sum([self.cost[part] for part in parts])
         )
 
     def _is(self, expression: int, value: float) -> bool:
@@ -114,34 +114,34 @@ class Expressions:
         if not self.varies[expression]:
             return expression
         key = expression, offset, fixed
-        found = self._moved.get(key)
-        if found is None:
+        point = self._moved.get(key)
+        if point is None:
             node = self.nodes[expression]
             if node[0] == "load":
-                found = (self.point if fixed else self.load)(node[1], node[2] + offset)
+                point = (self.point if fixed else self.load)(node[1], node[2] + offset)
             else:
-                found = self.apply(node[0], *[self._rebuilt(one, offset, fixed) for one in node[1:]])
-            self._moved[key] = found
-        return found
+                point = self.apply(node[0], *[self._rebuilt(child, offset, fixed) for child in node[1:]])
+            self._moved[key] = point
+        return point
 
     def leaves_in(self, expressions: Any) -> set[int]:
         """The leaves that are read."""
-        found: set[int] = set()
-        for one in self.below(expressions):
-            node = self.nodes[one]
+        result: set[int] = set()
+        for expression in self.below(expressions):
+            node = self.nodes[expression]
             if node[0] in ("load", "point"):
-                found.add(node[1])
-        return found
+                result.add(node[1])
+        return result
 
     def below(self, expressions: Any) -> list[int]:
         """These and all that they are made of, parts first."""
         seen: set[int] = set()
         waiting = list(expressions)
         while waiting:
-            one = waiting.pop()
-            if one not in seen:
-                seen.add(one)
-                waiting += self.parts(one)
+            expression = waiting.pop()
+            if expression not in seen:
+                seen.add(expression)
+                waiting += self.parts(expression)
         return sorted(seen)
 
     def parts(self, expression: int) -> list[int]:
@@ -149,5 +149,5 @@ class Expressions:
         if node[0] in _LEAVES:
             return []
         if node[0] in ("sum", "max") and type(node[1]) is tuple:
-            return [one for one, _ in node[1]]
+            return [expression for expression, _ in node[1]]
         return list(node[1:])

@@ -34,15 +34,19 @@ class RowKernel:
     def __init__(self, table: Expressions, outputs: list[tuple[Any, bool]], kinds: dict[int, str], dtype: str) -> None:
         self.table, self.outputs, self.dtype = table, outputs, dtype
         self.sizes: list[int] = []
-        wanted = table.below([one for pieces, _ in outputs for one, _ in pieces if one is not None])
-        self.leaves = sorted(table.leaves_in(wanted))
+        below = table.below([expression for pieces, _ in outputs for expression, _ in pieces if expression is not None])
+        self.leaves = sorted(table.leaves_in(below))
         self.kinds = {leaf: kinds[leaf] for leaf in self.leaves}
         self._names = {leaf: number for number, leaf in enumerate(self.leaves)}
         self._slices: dict[str, str] = {}
         self.work = sum([sum([width for _, width in pieces]) for pieces, _ in outputs])
-        costly = [one for one in wanted if table.varies[one] and table.nodes[one][0] not in (*_CHEAP, "load")]
+        costly = [
+            expression
+            for expression in below
+            if table.varies[expression] and table.nodes[expression][0] not in (*_CHEAP, "load")
+        ]
         self.work += _PER_FUNCTION * len(costly) * max([width for pieces, _ in outputs for _, width in pieces])
-        self.source = self._source(wanted)
+        self.source = self._source(below)
         self.compiled: Any = None
         self.given_sizes = numpy.array([*self.sizes, 0], numpy.int64)
 
@@ -55,25 +59,31 @@ class RowKernel:
             return
         if self.compiled is None:
             self.compiled = self.compile()
-        given: list[Any] = []
+        operands: list[Any] = []
         for leaf, kind in self.kinds.items():
             if kind == INDEXED:
-                given += leaves[leaf]
+                operands += leaves[leaf]
             else:
-                given.append(leaves[leaf])
-        self.compiled(*given, *outputs, self.given_sizes, count=rows, work=rows * self.work)
+                operands.append(leaves[leaf])
+        self.compiled(*operands, *outputs, self.given_sizes, count=rows, work=rows * self.work)
 
     # --- text ------------------------------------------------------------------------------------------------------------------
 
-    def _source(self, wanted: list[int]) -> str:
+    def _source(self, expressions: list[int]) -> str:
         table = self.table
         body: list[str] = []
         self._truths: set[str] = set()
-        deepest = max([table.depth[one] for one in wanted], default=0)
-        reductions = [one for one in wanted if self._is_reduction(one)]
+        deepest = max([table.depth[expression] for expression in expressions], default=0)
+        reductions = [expression for expression in expressions if self._is_reduction(expression)]
         for number in range(deepest + 1):
-            body += self._points([one for one in wanted if table.depth[one] == number and not table.varies[one]])
-            body += self._pass(number, [one for one in reductions if table.depth[one] == number + 1])
+            body += self._points(
+                [
+                    expression
+                    for expression in expressions
+                    if table.depth[expression] == number and not table.varies[expression]
+                ]
+            )
+            body += self._pass(number, [reduction for reduction in reductions if table.depth[reduction] == number + 1])
         heads = []
         for leaf, kind in self.kinds.items():
             name = self._names[leaf]
@@ -116,9 +126,9 @@ class RowKernel:
 
     def _points(self, expressions: list[int]) -> list[str]:
         return [
-            f"t{one} = {self._text(one, 0)}"
-            for one in expressions
-            if not self._is_reduction(one) and not self._is_number(one)
+            f"t{expression} = {self._text(expression, 0)}"
+            for expression in expressions
+            if not self._is_reduction(expression) and not self._is_number(expression)
         ]
 
     def _is_number(self, expression: int) -> bool:
@@ -131,7 +141,7 @@ class RowKernel:
             return f"{self._slice(self._row(node[1]), node[2], width)}[j]"
         if node[0] == "point":
             return f"{self._row(node[1])}[{self._size(node[2])}]"
-        parts = tuple([self._part(one) for one in node[1:]])
+        parts = tuple([self._part(child) for child in node[1:]])
         tree = Tree(node[0], parts)
         name = f"t{expression}"
         if formulas.is_truth(tree, self._truths):
@@ -164,18 +174,20 @@ class RowKernel:
                 if depth == number and not (adds and expression is None):
                     loops.setdefault(width, []).append((expression, "+=" if adds else "=", (f"y{place}", at)))
                 at += width
-        for one in reductions:
-            head, pieces = table.nodes[one][0], table.nodes[one][1]
-            name = f"t{one}"
+        for reduction in reductions:
+            head, pieces = table.nodes[reduction][0], table.nodes[reduction][1]
+            name = f"t{reduction}"
             lines.append(f"{name} = zero" if head == "sum" else f"{name}_key = ordered(kind(-inf))")
             for expression, width in pieces:
                 loops.setdefault(width, []).append((expression, head, name))
         for width, items in loops.items():
             if width == 1:
-                lines += [f"{row}[{self._size(at)}] {how} {self._value(one)}" for one, how, (row, at) in items]
+                lines += [
+                    f"{row}[{self._size(at)}] {how} {self._value(expression)}" for expression, how, (row, at) in items
+                ]
                 continue
             inner: list[str] = []
-            roots = [one for one, _, _ in items if one is not None]
+            roots = [expression for expression, _, _ in items if expression is not None]
             varying = [each for each in table.below(roots) if table.varies[each]]
             inner += [f"t{each} = {self._text(each, width)}" for each in varying]
             for root, how, target in items:
@@ -188,7 +200,11 @@ class RowKernel:
                     row, at = target
                     inner.append(f"{self._slice(row, at, width)}[j] {how} {value}")
             lines += [f"for j in range({self._size(width)}):", *[f"    {line}" for line in inner]]
-        lines += [f"t{one} = unordered(t{one}_key)" for one in reductions if table.nodes[one][0] == "max"]
+        lines += [
+            f"t{reduction} = unordered(t{reduction}_key)"
+            for reduction in reductions
+            if table.nodes[reduction][0] == "max"
+        ]
         return lines
 
 

@@ -55,7 +55,7 @@ class LevelProgram:
     def kernel(self, kernel: Any, leaves: list[Any], outputs: list[Any]) -> None:
         """A RowKernel on the keys of its leaves (two of one that is read by row number)."""
         self._sizes.append(kernel.given_sizes)
-        names = [self._array(one) for one in (*leaves, *outputs)]
+        names = [self._array(leaf) for leaf in (*leaves, *outputs)]
         self._steps.append((kernel.compiled.serial, [*names, f"sizes{len(self._sizes) - 1}"]))
 
     def _array(self, key: Any) -> str:
@@ -79,11 +79,11 @@ class LevelProgram:
         self._compiled(*arrays, *self._sizes, *self._prepared, cuts, low, high, count=parts, work=0, parts=parts)
 
     def _prepare(self, arrays: list[Any]) -> None:
-        names = {f"a{number}": numba.typeof(one) for number, one in enumerate(arrays)}
-        names |= {f"sizes{number}": numba.typeof(one) for number, one in enumerate(self._sizes)}
+        names = {f"a{number}": numba.typeof(array) for number, array in enumerate(arrays)}
+        names |= {f"sizes{number}": numba.typeof(size) for number, size in enumerate(self._sizes)}
         addresses = []
-        for function, given in self._steps:
-            kinds = tuple([names.get(name, numba.int64) for name in (*given, "first", "last")])
+        for function, operands in self._steps:
+            kinds = tuple([names.get(name, numba.int64) for name in (*operands, "first", "last")])
             addresses.append(addresses_numba.address_of(function, kinds))
         self._prepared = np.array(self._numbers, np.int64), np.array(addresses, np.int64)
         source = self._source([*names])
@@ -101,8 +101,8 @@ class LevelProgram:
             "            first, last = cuts[level, part], cuts[level, part + 1]",
             "            if first < last:",
         ]
-        for place, (_, given) in enumerate(self._steps):
-            lines.append(f"                call(steps[{place}], ({', '.join(given)}, first, last))")
+        for place, (_, operands) in enumerate(self._steps):
+            lines.append(f"                call(steps[{place}], ({', '.join(operands)}, first, last))")
         return "\n".join(lines) + "\n"
 
 
@@ -113,14 +113,14 @@ _known: dict[str, Any] = {}
 def _linear_rows(rows, panels, bias, out, lead, add, first, last):
     """out[first:last] = rows[first:last] @ panels + bias (empty: none), or `add`ed to it, where a row is `lead` rows of the product."""
     inner, columns = rows.shape[1] // lead, out.shape[1] // lead
-    made = out.reshape(out.shape[0] * lead, columns)
+    result = out.reshape(out.shape[0] * lead, columns)
     if bias.size > 0:
         for row in range(first * lead, last * lead):
-            to = made[row]
+            to = result[row]
             for column in range(columns):
                 to[column] = bias[column]
-    given = rows.reshape(rows.shape[0] * lead, inner)
-    product_of_rows(given, panels, made, first * lead, last * lead, add != 0 or bias.size > 0)
+    operands = rows.reshape(rows.shape[0] * lead, inner)
+    product_of_rows(operands, panels, result, first * lead, last * lead, add != 0 or bias.size > 0)
 
 
 class Shares:
@@ -145,13 +145,13 @@ class Shares:
     def cuts(self, multiplications: int) -> Any:
         """(levels, parts + 1): part p has the rows cuts[level, p] to cuts[level, p + 1]. `multiplications`: of one row."""
         parts = threads.parts(len(self.sizes) * multiplications // _PER_OPERATION)
-        found = self._cuts.get(parts)
-        if found is None:
-            found = np.empty((len(self.starts) - 1, parts + 1), np.int64)
-            if not _cut(self.first_of, self.sizes, self.starts, found):
-                found = np.stack([self.starts[:-1], self.starts[1:]], 1)
-            self._cuts[parts] = found
-        return found
+        cut = self._cuts.get(parts)
+        if cut is None:
+            cut = np.empty((len(self.starts) - 1, parts + 1), np.int64)
+            if not _cut(self.first_of, self.sizes, self.starts, cut):
+                cut = np.stack([self.starts[:-1], self.starts[1:]], 1)
+            self._cuts[parts] = cut
+        return cut
 
 
 @compiled
@@ -171,8 +171,8 @@ def _connect(sources, first_of, sizes):
     for column in range(sources.shape[0]):
         for row in range(count):
             if sources[column, row] >= 0:
-                one, other = _root(first_of, row), _root(first_of, sources[column, row])
-                first_of[max(one, other)] = min(one, other)
+                first, other = _root(first_of, row), _root(first_of, sources[column, row])
+                first_of[max(first, other)] = min(first, other)
     for row in range(count):
         first_of[row] = first_of[first_of[row]]  # that of an earlier row is a root
         sizes[first_of[row]] += 1

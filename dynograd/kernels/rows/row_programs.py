@@ -124,9 +124,9 @@ class RowProgram:
         if expression.head in ("name", "number"):
             return expression
         if _reduction_of(expression) is not None:
-            made = f"{name}_{_reduction_of(expression)}{len(self.steps)}"
-            self._add(made, expression)
-            return formulas.name(made)
+            result = f"{name}_{_reduction_of(expression)}{len(self.steps)}"
+            self._add(result, expression)
+            return formulas.name(result)
         return Tree(expression.head, tuple(self._without_inner_reductions(name, part) for part in expression.parts))
 
     def _kind(self, name: str, reduction: str | None, uses: list[str]) -> str:
@@ -181,12 +181,12 @@ class RowProgram:
 
     def needed_in(self, number: int) -> list[Step]:
         """The row and vector values of a pass, in order; those that are `kept` from before are in it and not what they need."""
-        found: set[str] = set()
+        result: set[str] = set()
 
         def need(name: str) -> None:
-            if name in found or name in self.inputs or self.kind_of(name) not in (ROW, VECTOR):
+            if name in result or name in self.inputs or self.kind_of(name) not in (ROW, VECTOR):
                 return
-            found.add(name)
+            result.add(name)
             if not self.is_loaded(name, number):
                 for used in self.steps[name].uses:
                     need(used)
@@ -194,7 +194,7 @@ class RowProgram:
         for step in self.made_in(number):
             for name in step.uses if step.reduction is not None else [step.name]:
                 need(name)
-        return [step for step in self.steps.values() if step.name in found]
+        return [step for step in self.steps.values() if step.name in result]
 
     def is_loaded(self, name: str, number: int) -> bool:
         """Whether a pass reads a row value that an earlier one has stored."""

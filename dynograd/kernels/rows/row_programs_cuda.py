@@ -112,13 +112,13 @@ _stages: dict[Any, list[_Stage]] = {}
 
 
 def program(name: str) -> RowProgram:
-    found = _programs.get(name)
-    if found is None:
+    program = _programs.get(name)
+    if program is None:
         text = _OWN.get(name) or PROGRAMS[name]
         if name.endswith("_loss_backward"):
             text = text.replace("number p, g", "number p, share, g").replace(") * g", ") * (g * share)")
-        found = _programs[name] = RowProgram(name, text)
-    return found
+        program = _programs[name] = RowProgram(name, text)
+    return program
 
 
 def run(
@@ -138,15 +138,15 @@ def run(
         places: of numbers of rows that repeat ("%") or hold for several rows ("//") every `period` rows.
     """
     stages, first, compute, values = _prepared(name, arrays, inner, period, places, False)
-    found = program(name)
+    result = program(name)
     if kinds is None:
-        kinds = [first.dtype if found.kind_of(one) == ROW else None for one in found.outputs]
-    wanted = {one: kind or compute for one, kind in zip(found.outputs, kinds, strict=True)}
+        kinds = [first.dtype if result.kind_of(output) == ROW else None for output in result.outputs]
+    kinds_of_outputs = {output: kind or compute for output, kind in zip(result.outputs, kinds, strict=True)}
     for stage in stages:
-        stage.run(values, wanted, first)
+        stage.run(values, kinds_of_outputs, first)
     if len(stages) == 1:
-        return [values[one] for one in wanted]
-    return [values[one].astype(kind, copy=False) for one, kind in wanted.items()]
+        return [values[name] for name in kinds_of_outputs]
+    return [values[name].astype(kind, copy=False) for name, kind in kinds_of_outputs.items()]
 
 
 def part_sums(name: str, arrays: list[Any]) -> CudaArray:
@@ -160,23 +160,23 @@ def _prepared(
     name: str, arrays: list[Any], inner: int, period: int, places: dict[str, str] | None, as_parts: bool
 ) -> tuple[list[_Stage], CudaArray, Any, dict[str, Any]]:
     """(the launches, the first array of rows, the dtype that computes, the inputs by name)."""
-    found = program(name)
-    values = dict(zip(found.inputs, arrays, strict=True))
-    first = next(value for value, kind in zip(arrays, found.inputs.values(), strict=True) if kind == ROW)
+    result = program(name)
+    values = dict(zip(result.inputs, arrays, strict=True))
+    first = next(value for value, kind in zip(arrays, result.inputs.values(), strict=True) if kind == ROW)
     compute = _FLOAT64 if first.dtype.itemsize == 8 else _FLOAT32
-    loaded = tuple([type(one) is CudaArray for one in arrays])
+    loaded = tuple([type(array) is CudaArray for array in arrays])
     walk = None if places is None else tuple(places.items())
     key = (name, first.shape, compute, inner, period, walk, loaded, as_parts, batch_invariant(), _HELD, _TILE, _GROUPS)
     stages = _stages.get(key)
     if stages is None:
         if len(_stages) > 2000:
             _stages.clear()
-        way = _Way(found, compute, first.shape, inner, period, places or {})
+        way = _Way(result, compute, first.shape, inner, period, places or {})
         way.loaded = frozenset(
-            one for one, here in zip(found.inputs, loaded, strict=True) if here and found.inputs[one] == NUMBER
+            name for name, here in zip(result.inputs, loaded, strict=True) if here and result.inputs[name] == NUMBER
         )
         stages = _stages[key] = (
-            [way.stage(found.outputs, way.part(), True, combine=False)] if as_parts else way.stages()
+            [way.stage(result.outputs, way.part(), True, combine=False)] if as_parts else way.stages()
         )
     return stages, first, compute, values
 
@@ -195,8 +195,8 @@ class _Stage:
             arguments.append(value if type(value) is CudaArray else Double(value) if self.wide else float(value))
         for name, shape, computed in self.made:
             kind = self.compute if computed else kinds[name]
-            values[name] = made = cuda_arrays.empty(first.shape if shape is None else shape, kind, index)
-            arguments.append(made)
+            values[name] = result = cuda_arrays.empty(first.shape if shape is None else shape, kind, index)
+            arguments.append(result)
         self.kernel(self.grid, *arguments, *self.numbers, **self.constants)
         for name, op, shape, dim, computed in self.combined:
             kind = self.compute if computed else kinds[name]
@@ -207,31 +207,31 @@ class _Way:
     """How a program goes through arrays of certain shapes."""
 
     def __init__(
-        self, found: RowProgram, compute: Any, shape: tuple[int, ...], inner: int, period: int, places: dict[str, str]
+        self, result: RowProgram, compute: Any, shape: tuple[int, ...], inner: int, period: int, places: dict[str, str]
     ) -> None:
-        self.program, self.compute, self.inner, self.period = found, compute, inner, period
+        self.program, self.compute, self.inner, self.period = result, compute, inner, period
         self.outer, self.n = shape[:2]
-        self.places = {one: f"i_row {operator} i_period" for one, operator in places.items()}
+        self.places = {name: f"i_row {operator} i_period" for name, operator in places.items()}
         self.loaded: frozenset[str] = frozenset()
-        self.summed = any(found.kind_of(one) == COLUMN_SUM for one in found.outputs)
-        self.reduces = any(step.reduction in ("sum", "max") for step in found.steps.values())
-        rows = [one for one in (*found.inputs, *found.outputs) if found.kind_of(one) == ROW]
+        self.summed = any(result.kind_of(output) == COLUMN_SUM for output in result.outputs)
+        self.reduces = any(step.reduction in ("sum", "max") for step in result.steps.values())
+        rows = [name for name in (*result.inputs, *result.outputs) if result.kind_of(name) == ROW]
         self.arrays = max(len(rows) + self.summed * 2, 2)
 
     def stages(self) -> list[_Stage]:
-        found = self.program
+        program = self.program
         if self.n and self.fits():
-            return [self.stage(found.outputs, self.held(), False)]
-        made: list[_Stage] = []
+            return [self.stage(program.outputs, self.held(), False)]
+        stages: list[_Stage] = []
         known: list[str] = []
-        for number in range(found.passes):
-            steps = [one for one in found.steps.values() if one.reduction in ("sum", "max")]
-            names = [one.name for one in steps if found.pass_of(one.name) == number]
+        for number in range(program.passes):
+            steps = [step for step in program.steps.values() if step.reduction in ("sum", "max")]
+            names = [step.name for step in steps if program.pass_of(step.name) == number]
             if names:
-                made.append(self.stage(names, self.part(), True, frozenset(known)))
+                stages.append(self.stage(names, self.part(), True, frozenset(known)))
                 known += names
-        left = [one for one in found.outputs if one not in known]
-        return [*made, self.stage(left, self.part(), False, frozenset(known))] if left else made
+        left = [output for output in program.outputs if output not in known]
+        return [*stages, self.stage(left, self.part(), False, frozenset(known))] if left else stages
 
     def fits(self) -> bool:
         """Whether rows are held in registers, or need not be held."""
@@ -265,41 +265,41 @@ class _Way:
         combine: bool = True,
     ) -> _Stage:
         """The launch that makes `names`: results, or (`in_parts`) reductions of parts of rows, which are then joined (`combine`)."""
-        found, (rows, block) = self.program, tile
-        made = _Stage()
-        made.inputs = row_programs_triton.arguments_of(found, names, known)
-        made.kernel = _kernel(found, names, known, self.loaded & set(made.inputs), self.places)
-        made.compute, made.wide = self.compute, self.compute.itemsize == 8
+        result, (rows, block) = self.program, tile
+        Stage = _Stage()
+        Stage.inputs = row_programs_triton.arguments_of(result, names, known)
+        Stage.kernel = _kernel(result, names, known, self.loaded & set(Stage.inputs), self.places)
+        Stage.compute, Stage.wide = self.compute, self.compute.itemsize == 8
         parts = max(-(-self.n // block), 1)
         blocks = -(-self.inner // rows)
         groups = self.outer * blocks if self.inner > 1 else -(-self.outer // rows)
         tiles, count = 1, self.outer * self.inner
-        if any(found.kind_of(one) == COLUMN_SUM for one in names):
-            wanted = max(_GROUPS * max(16 // self.warps(tile), 1) // parts, 32)
-            tiles = max(-(-groups // wanted), min(-(-groups // _GROUPS), 4))
+        if any(result.kind_of(name) == COLUMN_SUM for name in names):
+            shares = max(_GROUPS * max(16 // self.warps(tile), 1) // parts, 32)
+            tiles = max(-(-groups // shares), min(-(-groups // _GROUPS), 4))
             groups = -(-groups // tiles)
-        made.made, made.combined = [], []
-        for one in names:
-            kind = found.kind_of(one)
+        Stage.made, Stage.combined = [], []
+        for name in names:
+            kind = result.kind_of(name)
             if kind == ROW:
-                made.made.append((one, None, False))
+                Stage.made.append((name, None, False))
             elif kind == EACH and in_parts:
-                made.made.append((one, (count * parts,), True))
+                Stage.made.append((name, (count * parts,), True))
                 if parts > 1 and combine:
-                    made.combined.append((one, found.steps[one].reduction, (count, parts), 1, True))
+                    Stage.combined.append((name, result.steps[name].reduction, (count, parts), 1, True))
             elif kind == EACH:
-                made.made.append((one, (count,), False))
+                Stage.made.append((name, (count,), False))
             elif groups == 1:
-                made.made.append((one, (self.n,), False))
+                Stage.made.append((name, (self.n,), False))
             else:
-                made.made.append((one, (groups, self.n), True))
-                made.combined.append((one, "sum", (groups, self.n), 0, False))
-        made.grid = (groups * parts,)
-        made.numbers = (self.outer, self.n, self.inner, blocks, parts, tiles, self.period)
-        made.constants = {
+                Stage.made.append((name, (groups, self.n), True))
+                Stage.combined.append((name, "sum", (groups, self.n), 0, False))
+        Stage.grid = (groups * parts,)
+        Stage.numbers = (self.outer, self.n, self.inner, blocks, parts, tiles, self.period)
+        Stage.constants = {
             "ACC": triton_type(self.compute), "INNER": self.inner > 1, "ROWS": rows, "BLOCK": block, "num_warps": self.warps(tile),
         }  # fmt: skip
-        return made
+        return Stage
 
     def warps(self, tile: tuple[int, int]) -> int:
         """So many that a thread holds up to 128 bytes of all arrays together, but 4 to 32 (for float64 16: it computes in pairs of registers)."""
@@ -308,14 +308,14 @@ class _Way:
 
 
 def _kernel(
-    found: RowProgram, names: list[str], known: frozenset[str], loaded: frozenset[str], places: dict[str, str]
+    program: RowProgram, names: list[str], known: frozenset[str], loaded: frozenset[str], places: dict[str, str]
 ) -> Any:
-    key = (found.name, tuple(names), known, loaded, *places.items())
+    key = (program.name, tuple(names), known, loaded, *places.items())
     kernel = _kernels.get(key)
     if kernel is None:
-        suffix = "" if names == found.outputs and not known else "_of_" + "_".join(names)
-        name = f"rows_{found.name}{suffix}"
-        text = row_programs_triton.source(name, found, names, known, loaded, places)
+        suffix = "" if names == program.outputs and not known else "_of_" + "_".join(names)
+        name = f"rows_{program.name}{suffix}"
+        text = row_programs_triton.source(name, program, names, known, loaded, places)
         kernel = _kernels[key] = launching_cuda.triton_source(text, name, ("i_n", "i_inner"))
     return kernel
 
@@ -325,37 +325,39 @@ def _kernel(
 
 def kernels_to_check() -> list[tuple[Any, dict[str, Any]]]:
     """(kernel, variant): each program with the longest rows that it holds, and some in the other forms."""
-    found = [_checked(name, "fp32", "first" if name.endswith("_loss") else "whole") for name in (*PROGRAMS, *_OWN)]
+    kernels = [_checked(name, "fp32", "first" if name.endswith("_loss") else "whole") for name in (*PROGRAMS, *_OWN)]
     for name in ("softmax", "layer_norm_backward", "bias_gelu_backward"):
-        found += [_checked(name, "bf16"), _checked(name, "fp64")]
+        kernels += [_checked(name, "bf16"), _checked(name, "fp64")]
     for name in ("softmax", "layer_norm_backward"):
-        found += [_checked(name, "fp32", "first"), _checked(name, "fp32", "last")]
-    return [*found, _checked("softmax", "fp32", inner=True), _checked("logsumexp", "bf16", inner=True)]
+        kernels += [_checked(name, "fp32", "first"), _checked(name, "fp32", "last")]
+    return [*kernels, _checked("softmax", "fp32", inner=True), _checked("logsumexp", "bf16", inner=True)]
 
 
 def _checked(name: str, kind: str, form: str = "whole", inner: bool = False) -> tuple[Any, dict[str, Any]]:
     """A kernel for whole rows, or for the first or last pass over long ones."""
     import triton.language as tl
 
-    found = program(name)
-    reductions = [one for one, step in found.steps.items() if step.reduction in ("sum", "max")]
+    result = program(name)
+    reductions = [name for name, step in result.steps.items() if step.reduction in ("sum", "max")]
     known = frozenset(reductions if form == "last" else ())
-    wanted = [one for one in reductions if not found.pass_of(one)] if form == "first" else found.outputs
+    outputs = (
+        [reduction for reduction in reductions if not result.pass_of(reduction)] if form == "first" else result.outputs
+    )
     sums = "fp64" if kind == "fp64" else "fp32"
-    way = _Way(found, _FLOAT64 if kind == "fp64" else _FLOAT32, (4096, 1 << 20), 64 if inner else 1, 1, {})
+    way = _Way(result, _FLOAT64 if kind == "fp64" else _FLOAT32, (4096, 1 << 20), 64 if inner else 1, 1, {})
     while form == "whole" and not way.fits():
         way.n //= 2
     tile = way.held() if form == "whole" else way.part()
     variant: dict[str, Any] = {}
-    loaded = frozenset({"g"} & {one for one, role in found.inputs.items() if role == NUMBER})
-    for one in row_programs_triton.arguments_of(found, wanted, known):
-        role = EACH if one in known else found.inputs[one]
-        plain = role == NUMBER and one not in loaded
-        variant[one if plain else f"p_{one}"] = sums if plain else f"*{kind if role == ROW else sums}"
-    for one in wanted:
-        variant[f"p_{one}"] = f"*{kind if found.kind_of(one) == ROW else sums}"
+    loaded = frozenset({"g"} & {name for name, role in result.inputs.items() if role == NUMBER})
+    for argument in row_programs_triton.arguments_of(result, outputs, known):
+        role = EACH if argument in known else result.inputs[argument]
+        plain = role == NUMBER and argument not in loaded
+        variant[argument if plain else f"p_{argument}"] = sums if plain else f"*{kind if role == ROW else sums}"
+    for output in outputs:
+        variant[f"p_{output}"] = f"*{kind if result.kind_of(output) == ROW else sums}"
     sizes = dict.fromkeys(("i_outer", "i_n", "i_inner", "i_blocks", "i_parts", "i_tiles", "i_period"), "i32")
     if form == "whole" and name == "layer_norm":
         variant["spills"] = 32  # the longest rows in the 64 registers of 1024 threads, for an sm_100 by Triton 3.9
     options = {"ACC": getattr(tl, way.compute.name), "INNER": inner, "ROWS": tile[0], "BLOCK": tile[1]}
-    return _kernel(found, wanted, known, loaded, {}), variant | sizes | options | {"num_warps": way.warps(tile)}
+    return _kernel(result, outputs, known, loaded, {}), variant | sizes | options | {"num_warps": way.warps(tile)}

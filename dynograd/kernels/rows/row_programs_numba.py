@@ -172,9 +172,9 @@ class _Writer:
         return [*head, *self._numbers(), *(f"{name} = empty(columns, kind)" for name in self.scratch)]
 
     def _numbers(self) -> list[str]:
-        given = [f"v_{name} = kind({name})" for name, kind in self.program.inputs.items() if kind == NUMBER]
+        operands = [f"v_{name} = kind({name})" for name, kind in self.program.inputs.items() if kind == NUMBER]
         steps = [step for step in self.program.steps.values() if step.kind == NUMBER]
-        return given + [f"v_{step.name} = {self._scalar(step)}" for step in steps]
+        return operands + [f"v_{step.name} = {self._scalar(step)}" for step in steps]
 
     def _each_steps(self, number: int) -> list[Step]:
         steps = self.program.steps.values()
@@ -182,13 +182,13 @@ class _Writer:
 
     def _pass(self, number: int) -> list[str]:
         program = self.program
-        made = program.made_in(number)
-        if not made:
+        result = program.made_in(number)
+        if not result:
             return []
-        reductions = [step for step in made if step.reduction in ("sum", "max")]
+        reductions = [step for step in result if step.reduction in ("sum", "max")]
         sums = [step.name for step in reductions if step.reduction == "sum"]
         inner = self._elements(number)
-        for step in made:
+        for step in result:
             text = self._text(step.expression)
             if step.reduction == "sum":
                 inner.append(f"part_{step.name} += {text}")
@@ -305,13 +305,13 @@ class _InnerWriter(_Writer):
         return "\n".join(lines) + "\n"
 
     def _inner_pass(self, number: int) -> list[str]:
-        made = self.program.made_in(number)
-        if not made:
+        result = self.program.made_in(number)
+        if not result:
             return []
-        sums = [step.name for step in made if step.reduction == "sum"]
-        maxima = [step.name for step in made if step.reduction == "max"]
+        sums = [step.name for step in result if step.reduction == "sum"]
+        maxima = [step.name for step in result if step.reduction == "max"]
         inner = self._elements(number)
-        for step in made:
+        for step in result:
             text = self._text(step.expression)
             if step.reduction == "sum":
                 inner.append(f"a_{step.name}[j] += {text}")
@@ -351,9 +351,9 @@ class _InnerWriter(_Writer):
         loads = [
             f"v_{name} = {name}_row[j]" for name, kind in program.inputs.items() if kind == ROW and f"v_{name}" in used
         ]
-        made = {line.partition(" = ")[0] for line in inner}
+        result = {line.partition(" = ")[0] for line in inner}
         each = [name for name in (*program.inputs, *program.steps) if program.kind_of(name) == EACH]
-        loads += [f"v_{name} = a_{name}[j]" for name in each if f"v_{name}" in used and f"v_{name}" not in made]
+        loads += [f"v_{name} = a_{name}[j]" for name in each if f"v_{name}" in used and f"v_{name}" not in result]
         return ["for j in range(width):", *_indented([*loads, *inner], 1)]
 
 

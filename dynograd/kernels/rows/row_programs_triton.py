@@ -1,8 +1,8 @@
 """Triton kernels made from row programs (see `row_programs.py`): one text for rows that fit a program and for parts of long rows.
 
 A program of the grid takes tiles of `ROWS` rows and `BLOCK` columns. Rows lie along the last dim, or (`INNER`) along the middle dim
-of (outer, n, inner). A kernel computes some of a row program's values, `wanted`: its outputs, or reductions of a part of each row,
-which are then reduced over the parts; those that are known already, `given`, it loads as numbers of each row.
+of (outer, n, inner). A kernel computes some of a row program's values, `outputs`: its outputs, or reductions of a part of each row,
+which are then reduced over the parts; those that are known already, `loaded`, it loads as numbers of each row.
 """
 
 from __future__ import annotations
@@ -39,83 +39,89 @@ _TILE = """\
 """
 
 
-def needed(program: RowProgram, wanted: list[str], given: frozenset[str]) -> list[Step]:
-    """The steps that make `wanted` when `given` are known, in order."""
-    found: set[str] = set()
+def needed(program: RowProgram, outputs: list[str], loaded: frozenset[str]) -> list[Step]:
+    """The steps that make `outputs` when `loaded` are known, in order."""
+    result: set[str] = set()
 
     def need(name: str) -> None:
-        if name in found or name in program.inputs or name in given:
+        if name in result or name in program.inputs or name in loaded:
             return
-        found.add(name)
+        result.add(name)
         for used in program.steps[name].uses:
             need(used)
 
-    for name in wanted:
+    for name in outputs:
         need(name)
-    return [step for step in program.steps.values() if step.name in found]
+    return [step for step in program.steps.values() if step.name in result]
 
 
-def arguments_of(program: RowProgram, wanted: list[str], given: frozenset[str]) -> list[str]:
-    """The inputs and given values that a kernel takes, in order; `wanted` follow."""
-    used = {name for step in needed(program, wanted, given) for name in step.uses}
+def arguments_of(program: RowProgram, outputs: list[str], loaded: frozenset[str]) -> list[str]:
+    """The inputs and given values that a kernel takes, in order; `outputs` follow."""
+    used = {name for step in needed(program, outputs, loaded) for name in step.uses}
     return [
-        name for name in (*program.inputs, *program.steps) if name in used and (name in program.inputs or name in given)
+        name
+        for name in (*program.inputs, *program.steps)
+        if name in used and (name in program.inputs or name in loaded)
     ]
 
 
 def source(
     name: str,
     program: RowProgram,
-    wanted: list[str],
-    given: frozenset[str],
+    outputs: list[str],
+    loaded_names: frozenset[str],
     loaded: frozenset[str],
     places: dict[str, str],
 ) -> str:
-    """The text of the kernel that makes `wanted`.
+    """The text of the kernel that makes `outputs`.
 
     Args:
         given: reductions that are known.
         loaded: the numbers that lie in memory.
         places: of numbers of rows that are not one for each row: "i_row % i_period" or "i_row // i_period".
     """
-    steps = needed(program, wanted, given)
-    inputs = arguments_of(program, wanted, given)
-    kinds = {one: EACH if one in given else program.inputs[one] for one in inputs}
-    numbers = [one for one in inputs if kinds[one] == NUMBER and one not in loaded]
-    parameters = [one if one in numbers else f"p_{one}" for one in inputs] + [f"p_{one}" for one in wanted]
+    steps = needed(program, outputs, loaded_names)
+    inputs = arguments_of(program, outputs, loaded_names)
+    kinds = {name: EACH if name in loaded_names else program.inputs[name] for name in inputs}
+    numbers = [name for name in inputs if kinds[name] == NUMBER and name not in loaded]
+    parameters = [name if name in numbers else f"p_{name}" for name in inputs] + [f"p_{name}" for name in outputs]
     lines = [_HEAD.format(name=name, parameters=", ".join(parameters)).rstrip("\n")]
-    sums = [one for one in wanted if program.kind_of(one) == COLUMN_SUM]
-    for one in inputs:
-        if one in numbers:
-            lines.append(f"    {one} = {one}.to(ACC)")
-        elif kinds[one] == NUMBER:
-            lines.append(f"    {one} = tl.load(p_{one}).to(ACC)")
-        elif kinds[one] == VECTOR:
-            lines.append(f"    {one} = tl.load(p_{one} + i_start + i_c, i_kept, other=0).to(ACC)[None, :]")
+    sums = [name for name in outputs if program.kind_of(name) == COLUMN_SUM]
+    for input_name in inputs:
+        if input_name in numbers:
+            lines.append(f"    {input_name} = {input_name}.to(ACC)")
+        elif kinds[input_name] == NUMBER:
+            lines.append(f"    {input_name} = tl.load(p_{input_name}).to(ACC)")
+        elif kinds[input_name] == VECTOR:
+            lines.append(
+                f"    {input_name} = tl.load(p_{input_name} + i_start + i_c, i_kept, other=0).to(ACC)[None, :]"
+            )
     body = [] if sums else ["    i_tile = i_group"]
     body.append(_TILE.rstrip("\n"))
-    for one in inputs:
-        if kinds[one] == ROW:
-            body.append(f"    {one} = tl.load(p_{one} + i_base + i_at, i_inside, other=0).to(ACC)")
-        elif kinds[one] == EACH:
-            body.append(f"    {one} = tl.load(p_{one} + {places.get(one, 'i_row')}, i_alive, other=0).to(ACC)[:, None]")
+    for input_name in inputs:
+        if kinds[input_name] == ROW:
+            body.append(f"    {input_name} = tl.load(p_{input_name} + i_base + i_at, i_inside, other=0).to(ACC)")
+        elif kinds[input_name] == EACH:
+            body.append(
+                f"    {input_name} = tl.load(p_{input_name} + {places.get(input_name, 'i_row')}, i_alive, other=0).to(ACC)[:, None]"
+            )
     for step in steps:
         body += [f"    {line}" for line in _made(step)]
-    for one in wanted:
-        kind = program.kind_of(one)
+    for output in outputs:
+        kind = program.kind_of(output)
         if kind == ROW:
-            body.append(f"    tl.store(p_{one} + i_base + i_at, {one}, i_inside)")
-        elif kind == EACH and program.steps[one].reduction is not None:
-            body.append(f"    tl.store(p_{one} + (i_row * i_parts + i_part)[:, None], {one}, i_alive[:, None])")
+            body.append(f"    tl.store(p_{output} + i_base + i_at, {output}, i_inside)")
+        elif kind == EACH and program.steps[output].reduction is not None:
+            body.append(f"    tl.store(p_{output} + (i_row * i_parts + i_part)[:, None], {output}, i_alive[:, None])")
         elif kind == EACH:
-            body.append(f"    tl.store(p_{one} + i_row[:, None], {one}, i_alive[:, None] & (i_part == 0))")
+            body.append(f"    tl.store(p_{output} + i_row[:, None], {output}, i_alive[:, None] & (i_part == 0))")
     if sums:
-        lines += [f"    sum_{one} = tl.zeros((ROWS, BLOCK), ACC)" for one in sums]
+        lines += [f"    sum_{name} = tl.zeros((ROWS, BLOCK), ACC)" for name in sums]
         lines.append("    for i_step in range(0, i_tiles):")
         lines.append("        i_tile = i_group * i_tiles + i_step")
         body = [f"    {line}" for text in body for line in text.splitlines()]
     lines += body
-    lines += [f"    tl.store(p_{one} + i_group * i_n + i_start + i_c, tl.sum(sum_{one}, 0), i_kept)" for one in sums]
+    lines += [f"    tl.store(p_{name} + i_group * i_n + i_start + i_c, tl.sum(sum_{name}, 0), i_kept)" for name in sums]
     return "\n".join(lines) + "\n"
 
 

@@ -35,14 +35,14 @@ class Spread:
         return [piece for lane in self.lanes.flat for piece in lane]
 
     def expressions(self) -> list[int]:
-        return [one for one, _ in self.pieces() if one is not None]
+        return [expression for expression, _ in self.pieces() if expression is not None]
 
 
 def _lanes(shape: tuple[int, ...], of: Callable[[int], Any]) -> Any:
-    made = numpy.empty(shape[:-1], object)
-    for number in range(made.size):
-        made.flat[number] = of(number)
-    return made
+    result = numpy.empty(shape[:-1], object)
+    for number in range(result.size):
+        result.flat[number] = of(number)
+    return result
 
 
 def of_leaf(table: Expressions, leaf: int, shape: tuple[int, ...]) -> Spread:
@@ -62,12 +62,12 @@ def filled(table: Expressions, value: Any, shape: tuple[int, ...] = ()) -> Sprea
 
 
 def is_zero(value: Spread) -> bool:
-    return all([one is None for one, _ in value.pieces()])
+    return all([expression is None for expression, _ in value.pieces()])
 
 
 def _cut(table: Expressions, pieces: Any, start: int, stop: int) -> tuple[Piece, ...]:
     """The elements `start` to `stop` of pieces."""
-    found: list[Piece] = []
+    cut_pieces: list[Piece] = []
     at = 0
     for expression, width in pieces:
         low, high = max(start, at), min(stop, at + width)
@@ -77,9 +77,9 @@ def _cut(table: Expressions, pieces: Any, start: int, stop: int) -> tuple[Piece,
                     expression = table.at(expression, low - at)
                 else:
                     expression = table.moved(expression, low - at)
-            found.append((expression, high - low))
+            cut_pieces.append((expression, high - low))
         at += width
-    return tuple(found)
+    return tuple(cut_pieces)
 
 
 def broadcast(table: Expressions, value: Spread, shape: tuple[int, ...]) -> Spread:
@@ -99,27 +99,27 @@ def broadcast(table: Expressions, value: Spread, shape: tuple[int, ...]) -> Spre
 
 def elementwise(table: Expressions, tree: Tree, names: dict[str, Spread], linear_in: str | None = None) -> Spread:
     """A formula on values that broadcast; where the one called `linear_in` is zero, so is the result."""
-    shape = numpy.broadcast_shapes(*[one.shape for one in names.values()])
-    wide = {name: broadcast(table, one, shape) for name, one in names.items()}
+    shape = numpy.broadcast_shapes(*[name.shape for name in names.values()])
+    wide = {name: broadcast(table, value, shape) for name, value in names.items()}
 
     def lane(number: int) -> tuple[Piece, ...]:
-        lanes = {name: one.lanes.flat[number] for name, one in wide.items()}
+        lanes = {name: value.lanes.flat[number] for name, value in wide.items()}
         cuts = {0}
         for pieces in lanes.values():
             at = 0
             for _, width in pieces:
                 at += width
                 cuts.add(at)
-        made: list[Piece] = []
+        lane_pieces: list[Piece] = []
         ordered = sorted(cuts)
         for start, stop in pairwise(ordered):
             parts = {name: _cut(table, pieces, start, stop)[0][0] for name, pieces in lanes.items()}
             if linear_in is not None and parts[linear_in] is None:
-                made.append((None, stop - start))
+                lane_pieces.append((None, stop - start))
                 continue
-            ready = {name: table.number(0) if one is None else one for name, one in parts.items()}
-            made.append((table.tree(tree, ready), stop - start))
-        return tuple(made)
+            ready = {name: table.number(0) if part is None else part for name, part in parts.items()}
+            lane_pieces.append((table.tree(tree, ready), stop - start))
+        return tuple(lane_pieces)
 
     return Spread(tuple(shape), _lanes(tuple(shape), lane))
 
@@ -127,36 +127,36 @@ def elementwise(table: Expressions, tree: Tree, names: dict[str, Spread], linear
 _SUM = formulas.parse("x + y")
 
 
-def added(table: Expressions, one: Spread | None, other: Spread | None) -> Spread | None:
+def added(table: Expressions, left: Spread | None, other: Spread | None) -> Spread | None:
     """The sum of two values of one shape; None is zero, and zeros cost nothing."""
-    if one is None or other is None:
-        return other if one is None else one
+    if left is None or other is None:
+        return other if left is None else left
 
     def lane(number: int) -> tuple[Piece, ...]:
-        first, second = one.lanes.flat[number], other.lanes.flat[number]
+        first, second = left.lanes.flat[number], other.lanes.flat[number]
         cuts = {0}
         for pieces in (first, second):
             at = 0
             for _, width in pieces:
                 at += width
                 cuts.add(at)
-        ordered, made = sorted(cuts), []
+        ordered, result = sorted(cuts), []
         for start, stop in pairwise(ordered):
             x, y = _cut(table, first, start, stop)[0][0], _cut(table, second, start, stop)[0][0]
-            made.append((y if x is None else x if y is None else table.apply("+", x, y), stop - start))
-        return merged(table, made)
+            result.append((y if x is None else x if y is None else table.apply("+", x, y), stop - start))
+        return merged(table, result)
 
-    return Spread(one.shape, _lanes(one.shape, lane))
+    return Spread(left.shape, _lanes(left.shape, lane))
 
 
 def merged(table: Expressions, pieces: list[Piece]) -> tuple[Piece, ...]:
     """Neighbours that are runs of one leaf, or zeros, as one piece."""
-    made: list[Piece] = []
+    merged_pieces: list[Piece] = []
     for expression, width in pieces:
-        if made:
-            before, so_far = made[-1]
+        if merged_pieces:
+            before, so_far = merged_pieces[-1]
             if expression is None and before is None:
-                made[-1] = None, so_far + width
+                merged_pieces[-1] = None, so_far + width
                 continue
             if (
                 expression is not None
@@ -165,10 +165,10 @@ def merged(table: Expressions, pieces: list[Piece]) -> tuple[Piece, ...]:
                 and table.moved(before, so_far) == (expression if width > 1 else None)
                 and table.nodes[before][0] == "load"
             ):
-                made[-1] = before, so_far + width
+                merged_pieces[-1] = before, so_far + width
                 continue
-        made.append((expression, width))
-    return tuple(made)
+        merged_pieces.append((expression, width))
+    return tuple(merged_pieces)
 
 
 def reduced(table: Expressions, head: str, value: Spread, keepdim: bool) -> Spread:
@@ -191,13 +191,13 @@ def reduced(table: Expressions, head: str, value: Spread, keepdim: bool) -> Spre
                 term = table.apply("*", expression, table.number(float(width)))
             total = term if total is None else table.apply("+" if head == "sum" else "max", total, term)
         if long:
-            found = table.reduce(head, tuple(long))
-            total = found if total is None else table.apply("+" if head == "sum" else "max", total, found)
+            result = table.reduce(head, tuple(long))
+            total = result if total is None else table.apply("+" if head == "sum" else "max", total, result)
         return ((total, 1),)
 
     shape = (*value.shape[:-1], 1)
-    made = Spread(shape, _lanes(shape, lane))
-    return made if keepdim else reshaped(table, made, value.shape[:-1])
+    spread = Spread(shape, _lanes(shape, lane))
+    return spread if keepdim else reshaped(table, spread, value.shape[:-1])
 
 
 def reduced_lanes(table: Expressions, head: str, value: Spread, axis: int, keepdim: bool) -> Spread:
@@ -206,11 +206,11 @@ def reduced_lanes(table: Expressions, head: str, value: Spread, axis: int, keepd
     shape = (*value.shape[:axis], *value.shape[axis + 1 :])
     total: Spread | None = None
     for part in parts:
-        one = Spread(shape, numpy.asarray(part) if isinstance(part, numpy.ndarray) else _single(part))
+        spread = Spread(shape, numpy.asarray(part) if isinstance(part, numpy.ndarray) else _single(part))
         if head == "sum":
-            total = added(table, total, one)
+            total = added(table, total, spread)
         else:
-            total = one if total is None else elementwise(table, _MAX, {"x": total, "y": one})
+            total = spread if total is None else elementwise(table, _MAX, {"x": total, "y": spread})
     assert total is not None
     return total if not keepdim else reshaped(table, total, (*value.shape[:axis], 1, *value.shape[axis + 1 :]))
 
@@ -219,9 +219,9 @@ _MAX = formulas.parse("max(x, y)")
 
 
 def _single(lane: Any) -> Any:
-    made = numpy.empty((), object)
-    made[()] = lane
-    return made
+    result = numpy.empty((), object)
+    result[()] = lane
+    return result
 
 
 def fitted(table: Expressions, value: Spread, shape: tuple[int, ...]) -> Spread:
@@ -246,10 +246,10 @@ def reshaped(table: Expressions, value: Spread, shape: tuple[int, ...]) -> Sprea
     pieces = value.pieces()
     width = shape[-1] if shape else 1
     if width == value.width and math.prod(shape) == math.prod(value.shape):
-        made = numpy.empty(shape[:-1], object)
+        result = numpy.empty(shape[:-1], object)
         for number, lane in enumerate(value.lanes.flat):
-            made.flat[number] = lane
-        return Spread(shape, made)
+            result.flat[number] = lane
+        return Spread(shape, result)
     return Spread(
         shape,
         _lanes(shape, lambda number: merged(table, list(_cut(table, pieces, number * width, (number + 1) * width)))),
@@ -259,7 +259,7 @@ def reshaped(table: Expressions, value: Spread, shape: tuple[int, ...]) -> Sprea
 def index_of(table: Expressions, value: Spread, index: tuple) -> Spread | None:
     """`value[index]` for ints, slices with step 1 along the last dim, None and Ellipsis; None where that is not enough."""
     index = tuple(index)
-    dims = sum([one is not None and one is not Ellipsis for one in index])
+    dims = sum([entry is not None and entry is not Ellipsis for entry in index])
     if Ellipsis in index:
         at = index.index(Ellipsis)
         index = (*index[:at], *(slice(None),) * (len(value.shape) - dims), *index[at + 1 :])
@@ -267,7 +267,7 @@ def index_of(table: Expressions, value: Spread, index: tuple) -> Spread | None:
         index = (*index, *(slice(None),) * (len(value.shape) - dims))
     if not value.shape:
         return reshaped(table, value, (1,) * len(index))
-    last = max([place for place, one in enumerate(index) if one is not None])
+    last = max([place for place, entry in enumerate(index) if entry is not None])
     chosen, after = index[last], len(index) - last - 1
     lanes = value.lanes[index[:last]] if last else value.lanes
     lanes = lanes if isinstance(lanes, numpy.ndarray) and lanes.dtype == object else _single(lanes)
@@ -279,12 +279,12 @@ def index_of(table: Expressions, value: Spread, index: tuple) -> Spread | None:
     else:
         start = chosen + value.shape[-1] if chosen < 0 else chosen
         stop, width = start + 1, None
-    made = numpy.empty(lanes.shape, object)
+    result = numpy.empty(lanes.shape, object)
     for number, lane in enumerate(lanes.flat):
-        made.flat[number] = _cut(table, lane, start, stop)
-    found = Spread((*lanes.shape, stop - start), made)
+        result.flat[number] = _cut(table, lane, start, stop)
+    spread = Spread((*lanes.shape, stop - start), result)
     tail = (1,) * after
-    return reshaped(table, found, (*lanes.shape, *(() if width is None else (width,)), *tail))
+    return reshaped(table, spread, (*lanes.shape, *(() if width is None else (width,)), *tail))
 
 
 def placed(table: Expressions, g: Spread, shape: tuple[int, ...], index: tuple) -> Spread:
@@ -316,20 +316,20 @@ def joined(values: list[Spread], axis: int) -> Spread:
     """`cat`."""
     rank = len(values[0].shape)
     shape = list(values[0].shape)
-    shape[axis] = sum([one.shape[axis] for one in values])
+    shape[axis] = sum([value.shape[axis] for value in values])
     if axis != rank - 1:
-        return Spread(tuple(shape), numpy.concatenate([one.lanes for one in values], axis))
-    made = numpy.empty(tuple(shape[:-1]), object)
-    for number in range(made.size):
-        made.flat[number] = tuple([piece for one in values for piece in one.lanes.flat[number]])
-    return Spread(tuple(shape), made)
+        return Spread(tuple(shape), numpy.concatenate([value.lanes for value in values], axis))
+    result = numpy.empty(tuple(shape[:-1]), object)
+    for number in range(result.size):
+        result.flat[number] = tuple([piece for value in values for piece in value.lanes.flat[number]])
+    return Spread(tuple(shape), result)
 
 
 def stacked(table: Expressions, values: list[Spread], axis: int) -> Spread | None:
     shape = values[0].shape
     if axis == len(shape) and shape:
         return None
-    return joined([reshaped(table, one, (*shape[:axis], 1, *shape[axis:])) for one in values], axis)
+    return joined([reshaped(table, value, (*shape[:axis], 1, *shape[axis:])) for value in values], axis)
 
 
 def permuted(value: Spread, dims: tuple[int, ...]) -> Spread | None:
@@ -337,4 +337,4 @@ def permuted(value: Spread, dims: tuple[int, ...]) -> Spread | None:
     rank = len(value.shape)
     if not rank or dims[-1] != rank - 1:
         return None
-    return Spread(tuple([value.shape[one] for one in dims]), value.lanes.transpose(dims[:-1]))
+    return Spread(tuple([value.shape[dim] for dim in dims]), value.lanes.transpose(dims[:-1]))

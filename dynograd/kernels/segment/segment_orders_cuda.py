@@ -29,8 +29,8 @@ def places_of_segments(values: CudaArray, starts: CudaArray, ends: CudaArray, ho
     if how in ("ascending", "descending"):
         return places
     if how in ("largest", "smallest"):
-        wanted = _column(starts) + from_numpy(numpy.arange(k), values.device_index)
-        return _taken(places, wanted.reshape((wanted.size,)))
+        targets = _column(starts) + from_numpy(numpy.arange(k), values.device_index)
+        return _taken(places, targets.reshape((targets.size,)))
     lengths = _column(ends - starts)
     number: Any = k
     if how != "kth":
@@ -38,29 +38,29 @@ def places_of_segments(values: CudaArray, starts: CudaArray, ends: CudaArray, ho
         middle = (lengths - unordered - 1) // 2 if how == "nanmedian" else (lengths - 1) // 2
         odd = operations.elementwise("where", unordered > 0, lengths - 1, middle) if how == "median" else middle
         number = operations.elementwise("maximum", odd, 0)
-    wanted = operations.elementwise(
+    targets = operations.elementwise(
         "minimum", operations.elementwise("maximum", _column(starts) + number, 0), max(len(values) - 1, 0)
     )
-    wanted = _whole(wanted, (len(starts), values.shape[1]))
+    targets = _whole(targets, (len(starts), values.shape[1]))
     gather = kernel("scatters", "gather", values)
-    rows = gather(places, 0, wanted) + _column(starts)
+    rows = gather(places, 0, targets) + _column(starts)
     return _places_of(values, gather(values, 0, _inside(rows, len(values))), starts, ends)
 
 
 def gather_segments(values: CudaArray, places: CudaArray, starts: CudaArray, ends: CudaArray, per: int) -> CudaArray:
     """The rows at `places` of each segment: (M, D), one for each row, or (K * per, D); 0 for a place outside of the segment."""
-    rows, held = _rows_of(places, starts, ends, per, len(values))
-    found = kernel("scatters", "gather", values)(values, 0, rows)
-    return operations.elementwise("where", held, found, operations.elementwise("mul", found, 0))
+    rows, inside = _rows_of(places, starts, ends, per, len(values))
+    result = kernel("scatters", "gather", values)(values, 0, rows)
+    return operations.elementwise("where", inside, result, operations.elementwise("mul", result, 0))
 
 
 def scatter_segments(
     g: CudaArray, places: CudaArray, starts: CudaArray, ends: CudaArray, per: int, rows: int
 ) -> CudaArray:
     """(rows, D): `g` added at `places` of each segment; see `gather_segments`."""
-    at, held = _rows_of(places, starts, ends, per, rows)
-    given = operations.elementwise("where", held, g, operations.elementwise("mul", g, 0))
-    return kernel("scatters", "gather_backward", g)(given, 0, at, (rows, g.shape[1]))
+    at, inside = _rows_of(places, starts, ends, per, rows)
+    operands = operations.elementwise("where", inside, g, operations.elementwise("mul", g, 0))
+    return kernel("scatters", "gather_backward", g)(operands, 0, at, (rows, g.shape[1]))
 
 
 def _numbers(values: CudaArray) -> CudaArray:
@@ -86,9 +86,9 @@ def _firsts(starts: CudaArray, ends: CudaArray, rows: int) -> CudaArray:
     """(rows, 1): the first row of each row's segment; a row of no segment is its own."""
     ones = zeros((starts.shape[0], 1), _DOUBLE, starts.device_index)
     ones = spread_segments(operations.elementwise("add", ones, 1), starts, ends, rows)
-    found = spread_segments(_column(starts).astype(_DOUBLE), starts, ends, rows).astype(_INT64)
+    result = spread_segments(_column(starts).astype(_DOUBLE), starts, ends, rows).astype(_INT64)
     own = from_numpy(numpy.arange(rows).reshape(rows, 1), starts.device_index)
-    return operations.elementwise("where", ones > 0, found, own)
+    return operations.elementwise("where", ones > 0, result, own)
 
 
 def _sorted(values: CudaArray, starts: CudaArray, ends: CudaArray, descending: bool) -> CudaArray:
@@ -105,16 +105,16 @@ def _taken(places: CudaArray, rows: CudaArray) -> CudaArray:
     return kernel("scatters", "gather", places)(places, 0, index)
 
 
-def _places_of(values: CudaArray, wanted: CudaArray, starts: CudaArray, ends: CudaArray) -> CudaArray:
-    """(K, D): the place of the first row of each segment that is `wanted`, or NaN where that is."""
+def _places_of(values: CudaArray, targets: CudaArray, starts: CudaArray, ends: CudaArray) -> CudaArray:
+    """(K, D): the place of the first row of each segment that is the target, or NaN where that is."""
     rows = len(values)
-    top = spread_segments(wanted, starts, ends, rows)
+    top = spread_segments(targets, starts, ends, rows)
     hits = (values == top) | ((values != values) & (top != top))
     places = (
         from_numpy(numpy.arange(rows).reshape(rows, 1), values.device_index) - _firsts(starts, ends, rows)
     ).astype(_DOUBLE)
-    found = reduce_segments(operations.elementwise("where", hits, places, float(rows)), starts, ends, "min")
-    return operations.elementwise("where", found < rows, found, 0.0).astype(_INT64)
+    result = reduce_segments(operations.elementwise("where", hits, places, float(rows)), starts, ends, "min")
+    return operations.elementwise("where", result < rows, result, 0.0).astype(_INT64)
 
 
 def _rows_of(places: CudaArray, starts: CudaArray, ends: CudaArray, per: int, rows: int) -> tuple[CudaArray, CudaArray]:
@@ -122,9 +122,9 @@ def _rows_of(places: CudaArray, starts: CudaArray, ends: CudaArray, per: int, ro
     if per:
         index = from_numpy(numpy.repeat(numpy.arange(starts.shape[0]), per), starts.device_index)
         take = kernel("indexing", "index_forward", starts)
-        firsts, lengths = (_column(take(one, [index], (0,))) for one in (starts, ends - starts))
+        firsts, lengths = (_column(take(start, [index], (0,))) for start in (starts, ends - starts))
     else:
         firsts = _firsts(starts, ends, rows)
         lengths = spread_segments(_column(ends - starts).astype(_DOUBLE), starts, ends, rows).astype(_INT64)
-    held = (places >= 0) & (places < lengths)
-    return _inside(places + firsts, rows), held
+    inside = (places >= 0) & (places < lengths)
+    return _inside(places + firsts, rows), inside

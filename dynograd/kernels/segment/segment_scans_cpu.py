@@ -34,11 +34,11 @@ def log_scan_segments(values, starts, ends):
     return _along(log_scan_segments, values, starts, ends, 32)
 
 
-def recur_segments(given, decay, starts, ends, backwards):
+def recur_segments(values, decay, starts, ends, backwards):
     """(M, D): r[k] = given[k] + decay[k] * r[k - 1] along each segment; with `backwards` r[k + 1], from its last row on."""
     from dynograd.kernels.segment.segment_scans_numba import recur_segments
 
-    return _along(recur_segments, given, starts, ends, 4, np.ascontiguousarray(decay), options=(bool(backwards),))
+    return _along(recur_segments, values, starts, ends, 4, np.ascontiguousarray(decay), options=(bool(backwards),))
 
 
 def move_segments(values, starts, ends, step, fill):

@@ -26,10 +26,10 @@ def log_scan_segments(values: CudaArray, starts: CudaArray, ends: CudaArray) -> 
 
 
 def recur_segments(
-    given: CudaArray, decay: CudaArray, starts: CudaArray, ends: CudaArray, backwards: bool
+    values: CudaArray, decay: CudaArray, starts: CudaArray, ends: CudaArray, backwards: bool
 ) -> CudaArray:
     """(M, D): r[k] = given[k] + decay[k] * r[k - 1] along each segment; with `backwards` r[k + 1], from its last row on."""
-    return _along(kernels.recur_segments, [given, decay], starts, ends, bool(backwards))
+    return _along(kernels.recur_segments, [values, decay], starts, ends, bool(backwards))
 
 
 def move_segments(values: CudaArray, starts: CudaArray, ends: CudaArray, step: int, fill: int) -> CudaArray:
@@ -43,15 +43,15 @@ def running_places(values: CudaArray, starts: CudaArray, ends: CudaArray, larges
 
 
 def _along(
-    run: Any, given: list[CudaArray], starts: CudaArray, ends: CudaArray, *options: Any, kind: Any = None
+    run: Any, operands: list[CudaArray], starts: CudaArray, ends: CudaArray, *options: Any, kind: Any = None
 ) -> CudaArray:
-    values = given[0]
+    values = operands[0]
     rows, columns = values.shape
     segments = starts.shape[0]
     result = zeros(values.shape, kind or values.dtype, values.device_index)
     if result.size and segments:
         run[values.itemsize](
-            (-(-segments * columns // _BLOCK),), _BLOCK, *[contiguous(one) for one in given], contiguous(starts), contiguous(ends),
+            (-(-segments * columns // _BLOCK),), _BLOCK, *[contiguous(array) for array in operands], contiguous(starts), contiguous(ends),
             result, *options, rows, columns, segments,
         )  # fmt: skip
     return result

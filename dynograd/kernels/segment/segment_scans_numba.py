@@ -65,17 +65,17 @@ def log_scan_segments(values, starts, ends, groups, result, start, stop):
 
 
 @chunked(noalias=True)
-def recur_segments(given, decay, starts, ends, groups, backwards, result, start, stop):
+def recur_segments(values, decay, starts, ends, groups, backwards, result, start, stop):
     """r[k] = given[k] + decay[k] * r[k - 1] along the rows of each segment, or (`backwards`) r[k + 1] and from the last row on."""
-    columns = given.shape[1]
+    columns = values.shape[1]
     state = np.empty(columns, np.float64)
     for group in range(start, stop):
         for k in range(groups[group], groups[group + 1]):
-            first, last = max(starts[k], 0), min(ends[k], len(given))
+            first, last = max(starts[k], 0), min(ends[k], len(values))
             state[:] = 0
             for step in range(last - first):
                 row = last - 1 - step if backwards else first + step
-                more, factor, to = given[row], decay[row], result[row]
+                more, factor, to = values[row], decay[row], result[row]
                 if step == 0:  # what is in front is nothing, whatever the factor
                     for c in range(columns):
                         state[c] = more[c]

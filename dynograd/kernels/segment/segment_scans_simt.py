@@ -72,12 +72,12 @@ def _recurrer(real: Any) -> Any:
     def recur_segments(values, decay, starts, ends, result, backwards, rows, columns, segments):
         """r[k] = values[k] + decay[k] * r[k - 1] along each segment, or r[k + 1] and from its last row on."""
         column, first, last = span_of(starts, ends, rows, columns, segments)
-        held = float64(0)
+        carried = float64(0)
         step = int64(0)
         while step < last - first:
             at = (last - int64(1) - step if backwards else first + step) * int64(columns) + column
-            held = float64(values[at]) + (float64(decay[at]) * held if step > int64(0) else float64(0))
-            result[at] = real(held)
+            carried = float64(values[at]) + (float64(decay[at]) * carried if step > int64(0) else float64(0))
+            result[at] = real(carried)
             step += int64(1)
 
     return recur_segments
@@ -123,14 +123,14 @@ _SHARED = dict(
 
 def _kernels(make: Any, **types: str) -> dict[int, Any]:
     """A kernel by the size of its numbers."""
-    made = {}
+    kernels = {}
     for size, real in ((4, float32), (8, float64)):
         own = {
             name: kind.replace("real", f"fp{8 * size}") if isinstance(kind, str) else kind
             for name, kind in {**_SHARED, **types}.items()
         }
-        made[size] = simt_kernel(most=_MOST, variants=[own])(make(real))
-    return made
+        kernels[size] = simt_kernel(most=_MOST, variants=[own])(make(real))
+    return kernels
 
 
 scan_segments = _kernels(_scanner, product="i1", backwards="i1")

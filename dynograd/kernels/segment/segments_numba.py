@@ -137,11 +137,11 @@ def spread_segments(g, starts, ends, groups, result, start, stop):
                 for row in range(first, last):
                     line[row] = value
             else:
-                given = g[k]
+                operands = g[k]
                 for row in range(first, last):
                     to = result[row]
                     for c in range(to.size):
-                        to[c] = given[c]
+                        to[c] = operands[c]
 
 
 @chunked(noalias=True)

@@ -39,17 +39,17 @@ def _helpers(real: Any) -> tuple[Any, Any, Any]:
         return real(math.inf)
 
     @cuda.jit(device=True)
-    def both(kind, one, other):
+    def both(kind, first, other):
         """Two results as one; NaN beats all in extremes."""
         if kind == _SUM:
-            return real(one + other)
+            return real(first + other)
         if kind == _PROD:
-            return real(one * other)
+            return real(first * other)
         if other != other:
             return other
         if kind == _MAX:
-            return other if other > one else one
-        return other if other < one else one
+            return other if other > first else first
+        return other if other < first else first
 
     @cuda.jit(device=True)
     def gathered(kind, value, shared, thread, row, rows, width):
@@ -62,9 +62,9 @@ def _helpers(real: Any) -> tuple[Any, Any, Any]:
                 shared[thread] = both(kind, shared[thread], shared[thread + half * width])
             cuda.syncthreads()
             half = int32(half >> 1)
-        found = shared[thread - row * width]
+        result = shared[thread - row * width]
         cuda.syncthreads()
-        return found
+        return result
 
     return nothing, both, gathered
 
@@ -79,18 +79,18 @@ def _reducer(real: Any) -> Any:
         lane, step = int32(thread % lanes), int32(lanes // width)
         row, column = int32(lane // width), int64(cuda.blockIdx.y) * int64(width) + int64(lane % width)
         item = int64(cuda.blockIdx.x) * int64(cuda.blockDim.x // lanes) + int64(thread // lanes)
-        found = nothing(kind)
+        total = nothing(kind)
         inside = item < int64(segments) * int64(pieces) and column < int64(columns)
         if inside:
             segment = item // int64(pieces)
             at, stop = part_of(segment, item - segment * int64(pieces), starts, ends, rows, pieces)
             at += int64(row)
             while at < stop:
-                found = both(kind, found, values[at * int64(columns) + column])
+                total = both(kind, total, values[at * int64(columns) + column])
                 at += int64(step)
-        found = gathered(kind, found, shared, thread, row, step, width)
+        total = gathered(kind, total, shared, thread, row, step, width)
         if inside and row == 0:
-            result[item * int64(columns) + column] = found
+            result[item * int64(columns) + column] = total
 
     return reduce_segments
 
@@ -170,11 +170,11 @@ def _kernels(make: Any, **types: str) -> dict[int, Any]:
         starts="*i64", ends="*i64", result="*real", rows="i64", columns="i32", segments="i32", lanes="i32", width="i32",
         threads=MOST,
     )  # fmt: skip
-    made = {}
+    kernels = {}
     for size, real in ((4, float32), (8, float64)):
         own = {name: str(kind).replace("real", f"fp{8 * size}") for name, kind in {**shared, **types}.items()}
-        made[size] = simt_kernel(most=MOST, variants=[{**own, "threads": MOST}])(make(real))
-    return made
+        kernels[size] = simt_kernel(most=MOST, variants=[{**own, "threads": MOST}])(make(real))
+    return kernels
 
 
 reduce_segments = _kernels(_reducer, values="*real", kind="i32", pieces="i32")

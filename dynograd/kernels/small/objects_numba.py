@@ -21,7 +21,7 @@ from dynograd.kernels.build.compiling_numba import compiled
 
 MOST = 1 << 15  # bytes: more than that other kernels do better
 FLOAT, DOUBLE, LONG, BOOL = ord("f"), ord("d"), ord("l" if np.dtype("l").itemsize == 8 else "q"), ord("?")
-_SIZES = tuple([np.dtype(chr(one)).itemsize if chr(one) in "?bBhHiIlLqQefdFD" else 0 for one in range(128)])
+_SIZES = tuple([np.dtype(chr(letter)).itemsize if chr(letter) in "?bBhHiIlLqQefdFD" else 0 for letter in range(128)])
 _TYPE, _DATA, _NDIM, _SHAPE, _DTYPE, _FLAGS, _ITEMS, _LETTER, _ORDER = 8, 16, 24, 32, 56, 64, 24, 25, 26
 _inline = compiled(inline=True)
 

@@ -128,16 +128,16 @@ def fill(arrays: list[Any], value: float) -> None:
         x.fill(value)
 
 
-def unscale(arrays: list[Any], inverse: Any, found: Any) -> None:
-    """Multiplies in place by the number in `inverse`, and writes 1 into `found` when an element is not finite."""
+def unscale(arrays: list[Any], inverse: Any, overflow: Any) -> None:
+    """Multiplies in place by the number in `inverse`, and writes 1 into `overflow` when an element is not finite."""
     if not all([bool(np.isfinite(x).all()) for x in arrays]):
-        found[...] = 1
+        overflow[...] = 1
     scale(arrays, float(inverse))
 
 
-def update_scale(scale: Any, tracker: Any, found: Any, growth: float, backoff: float, interval: int) -> None:
-    """The scale after a step, in place: times `backoff` when something was `found`, times `growth` after `interval` steps without."""
-    if found > 0:
+def update_scale(scale: Any, tracker: Any, overflow: Any, growth: float, backoff: float, interval: int) -> None:
+    """The scale after a step, in place: times `backoff` when `overflow` is set, times `growth` after `interval` steps without."""
+    if overflow > 0:
         scale[...] = scale * backoff
         tracker[...] = 0
         return

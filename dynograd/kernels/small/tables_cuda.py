@@ -107,10 +107,10 @@ def sum_of_squares(arrays: list[Any]) -> Any:
         square_blocks((table.blocks,), table.rows, table.places, sums, **table.constants)
         total_of((1,), sums, total, table.blocks, BLOCK=4096, num_warps=8)
         totals.append(total)
-    found = totals[0]
+    result = totals[0]
     for other in totals[1:]:
-        found = found + operations.on_device(other, found.device_index)
-    return found
+        result = result + operations.on_device(other, result.device_index)
+    return result
 
 
 def scale(arrays: list[Any], factor: Any) -> None:
@@ -146,19 +146,21 @@ def fill(arrays: list[Any], value: float) -> None:
         fill_blocks((table.blocks,), table.rows, table.places, kinds_of(table.kind)[2](value), **table.constants)
 
 
-def unscale(arrays: list[Any], inverse: Any, found: Any) -> None:
-    """Multiplies in place by the number in `inverse`, and writes 1 into `found` when an element is not finite; no waiting."""
+def unscale(arrays: list[Any], inverse: Any, overflow: Any) -> None:
+    """Multiplies in place by the number in `inverse`, and writes 1 into `overflow` when an element is not finite; no waiting."""
     from dynograd.kernels.small.tables_triton import unscale_blocks
 
     for table in _in_tables(arrays, written=True):
-        unscale_blocks((table.blocks,), table.rows, table.places, inverse, found, **table.constants)
+        unscale_blocks((table.blocks,), table.rows, table.places, inverse, overflow, **table.constants)
 
 
-def update_scale(scale: Any, tracker: Any, found: Any, growth: float, backoff: float, interval: int) -> None:
+def update_scale(scale: Any, tracker: Any, overflow: Any, growth: float, backoff: float, interval: int) -> None:
     """The scale after a step, in place, without waiting; see `tables_cpu.update_scale`."""
     from dynograd.kernels.small import tables_triton
 
-    tables_triton.update_scale((1,), scale, tracker, found, float(growth), float(backoff), int(interval), num_warps=1)
+    tables_triton.update_scale(
+        (1,), scale, tracker, overflow, float(growth), float(backoff), int(interval), num_warps=1
+    )
 
 
 def _in_tables(arrays: list[Any], written: bool = False) -> Any:

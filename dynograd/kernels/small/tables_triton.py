@@ -66,10 +66,10 @@ def _bounded(x, exists, least, most, T: tl.constexpr, WHOLE: tl.constexpr):
 
 
 @triton.jit
-def _unscaled(x, exists, by, found, T: tl.constexpr, WHOLE: tl.constexpr):
+def _unscaled(x, exists, by, overflow, T: tl.constexpr, WHOLE: tl.constexpr):
     value = taken(x, exists, WHOLE)
     bad = tl.max((math_triton.isfinite(value) == 0).to(tl.int32), axis=0)
-    tl.store(found, 1.0, mask=bad != 0)
+    tl.store(overflow, 1.0, mask=bad != 0)
     put(x, value * by.to(value.dtype), exists, T, WHOLE)
 
 
@@ -79,7 +79,9 @@ def _squares(x, exists, sums, WHOLE: tl.constexpr):
     tl.store(sums + tl.program_id(0), tl.sum(value * value, axis=0))
 
 
-@triton_kernel(variants=[{**one, "sums": "*fp32"} for one in (_FLOAT32, _BFLOAT16)] + [{**_FLOAT64, "sums": "*fp64"}])
+@triton_kernel(
+    variants=[{**types, "sums": "*fp32"} for types in (_FLOAT32, _BFLOAT16)] + [{**_FLOAT64, "sums": "*fp64"}]
+)
 def square_blocks(rows, places, sums, T: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr):
     """The sum of squares of each block."""
     row, first = place_of(places, BLOCK)
@@ -100,16 +102,16 @@ def square_blocks(rows, places, sums, T: tl.constexpr, ALIGNED: tl.constexpr, BL
 def total_of(sums, total, count, BLOCK: tl.constexpr):
     """The sum of the blocks' sums, in float64, by one program: always in the same order."""
     i = tl.arange(0, BLOCK)
-    found = tl.zeros((BLOCK,), tl.float64)
+    result = tl.zeros((BLOCK,), tl.float64)
     for start in range(0, count, BLOCK):
-        found += tl.load(sums + start + i, mask=start + i < count, other=0.0).to(tl.float64)
-    tl.store(total, tl.sum(found, axis=0))
+        result += tl.load(sums + start + i, mask=start + i < count, other=0.0).to(tl.float64)
+    tl.store(total, tl.sum(result, axis=0))
 
 
 @triton_kernel(
     variants=[
-        {**one, "factor": kind, "LEAST": least}
-        for one in (_FLOAT32, _BFLOAT16)
+        {**types, "factor": kind, "LEAST": least}
+        for types in (_FLOAT32, _BFLOAT16)
         for kind, least in (("fp32", False), ("*fp32", True))
     ]
     + [{**_FLOAT64, "factor": "fp64", "LEAST": False}]
@@ -137,7 +139,7 @@ def scale_blocks(
 
 
 @triton_kernel(
-    variants=[{**one, "least": "fp32", "most": "fp32"} for one in (_FLOAT32, _BFLOAT16)]
+    variants=[{**types, "least": "fp32", "most": "fp32"} for types in (_FLOAT32, _BFLOAT16)]
     + [{**_FLOAT64, "least": "fp64", "most": "fp64"}]
 )
 def bound_blocks(rows, places, least, most, T: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr):
@@ -152,7 +154,9 @@ def bound_blocks(rows, places, least, most, T: tl.constexpr, ALIGNED: tl.constex
         _bounded(x, i < size, least, most, T, False)
 
 
-@triton_kernel(variants=[{**one, "value": "fp32"} for one in (_FLOAT32, _BFLOAT16)] + [{**_FLOAT64, "value": "fp64"}])
+@triton_kernel(
+    variants=[{**types, "value": "fp32"} for types in (_FLOAT32, _BFLOAT16)] + [{**_FLOAT64, "value": "fp64"}]
+)
 def fill_blocks(rows, places, value, T: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr):
     row, first = place_of(places, BLOCK)
     i = first + tl.arange(0, BLOCK)
@@ -165,29 +169,38 @@ def fill_blocks(rows, places, value, T: tl.constexpr, ALIGNED: tl.constexpr, BLO
         put(x, block, i < size, T, False)
 
 
-@triton_kernel(variants=[{**one, "inverse": "*fp32", "found": "*fp32"} for one in (_FLOAT32, _BFLOAT16, _FLOAT64)])
-def unscale_blocks(rows, places, inverse, found, T: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr):
-    """Multiplies by the number at `inverse`; writes 1 to `found` when a gradient is not finite."""
+@triton_kernel(
+    variants=[{**types, "inverse": "*fp32", "overflow": "*fp32"} for types in (_FLOAT32, _BFLOAT16, _FLOAT64)]
+)
+def unscale_blocks(rows, places, inverse, overflow, T: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr):
+    """Multiplies by the number at `inverse`; writes 1 to `overflow` when a gradient is not finite."""
     row, first = place_of(places, BLOCK)
     i = first + tl.arange(0, BLOCK)
     size = tl.load(rows + row * 8 + 6)
     x = part_of(rows, row, 0, T, ALIGNED) + i
     by = tl.load(inverse)
     if first + BLOCK <= size:
-        _unscaled(x, i < size, by, found, T, True)
+        _unscaled(x, i < size, by, overflow, T, True)
     else:
-        _unscaled(x, i < size, by, found, T, False)
+        _unscaled(x, i < size, by, overflow, T, False)
 
 
 @triton_kernel(
     variants=[
-        {"scale": "*fp32", "tracker": "*i32", "found": "*fp32", "growth": "fp32", "backoff": "fp32", "interval": "i32"}
+        {
+            "scale": "*fp32",
+            "tracker": "*i32",
+            "overflow": "*fp32",
+            "growth": "fp32",
+            "backoff": "fp32",
+            "interval": "i32",
+        }
         | {"num_warps": 1}
     ]
 )
-def update_scale(scale, tracker, found, growth, backoff, interval):
+def update_scale(scale, tracker, overflow, growth, backoff, interval):
     """A GradScaler's scale after a step, by one program."""
-    bad = tl.load(found) > 0.0
+    bad = tl.load(overflow) > 0.0
     now = tl.load(scale)
     count = tl.load(tracker) + 1
     grows = (count == interval) & (bad == 0)

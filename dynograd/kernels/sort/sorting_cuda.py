@@ -128,13 +128,13 @@ def _sorted(rows: CudaArray, descending: bool, with_values: bool, width: int | N
 
 def _sort_short(rows: CudaArray, places: Any, values: Any, index: CudaArray, descending: bool) -> None:
     """As many elements of each sorted row as a row of `index` has; `places`: where the elements stood, if not one after the other."""
-    size, wanted = rows.shape[-1], index.shape[-1]
+    size, kept_count = rows.shape[-1], index.shape[-1]
     count = rows.size // size
     group = _power(-(-size // in_blocks.ITEMS))
     threads = max(group, min(_power(count * group), _threads(128)))
     in_blocks.sort_rows[rows.itemsize](
         (-(-count // (threads // group)),), threads, bits(rows), _unread(index) if places is None else places,
-        bits(rows) if values is None else bits(values), index, count, size, wanted, group, _kind(rows.dtype), descending,
+        bits(rows) if values is None else bits(values), index, count, size, kept_count, group, _kind(rows.dtype), descending,
         places is not None, values is not None, shared=in_blocks.bytes_of(rows.itemsize, threads),
     )  # fmt: skip
 
@@ -153,22 +153,22 @@ def _sort_long(rows: CudaArray, values: Any, index: CudaArray, descending: bool,
     counts = cuda_arrays.empty((count, 256, blocks), _INT32, device)
     totals = cuda_arrays.empty((count, 256), _INT32, device) if blocks > _ADDED_UP else counts
     passes = -(-width // 8)
-    given = bits(rows)
-    results = given if values is None else bits(values)
-    spare = [cuda_arrays.empty(rows.shape, given.dtype, device) for _ in range(min(passes - 1, 2))]
+    operands = bits(rows)
+    results = operands if values is None else bits(values)
+    spare = [cuda_arrays.empty(rows.shape, operands.dtype, device) for _ in range(min(passes - 1, 2))]
     lists = [cuda_arrays.empty(rows.shape, _INT32, device) for _ in range(min(passes - 1, 2))]
     places = counts  # of the elements before the first pass, which are as they are
     for number in range(passes):
         shift, last = 8 * number, number == passes - 1
-        radix.radix_counts[item](grid, threads, given, counts, size, chunk, blocks, shift, kind, descending)
+        radix.radix_counts[item](grid, threads, operands, counts, size, chunk, blocks, shift, kind, descending)
         if blocks > _ADDED_UP:
             radix.radix_starts((count * 8192 // threads,), threads, counts, totals, blocks)
         moved, moved_places = (results, counts) if last else (spare[number % 2], lists[number % 2])
         radix.radix_move[item](
-            grid, threads, given, places, counts, totals, moved, moved_places, index, size, chunk, blocks, shift, kind,
+            grid, threads, operands, places, counts, totals, moved, moved_places, index, size, chunk, blocks, shift, kind,
             descending, blocks > _ADDED_UP, not number, last, values is not None,
         )  # fmt: skip
-        given, places = moved, moved_places
+        operands, places = moved, moved_places
 
 
 def _top(rows: CudaArray, k: int, largest: bool, ordered: bool) -> tuple[CudaArray, CudaArray]:
@@ -183,19 +183,19 @@ def _top(rows: CudaArray, k: int, largest: bool, ordered: bool) -> tuple[CudaArr
         _sort_short(rows, None, values, index, largest)
         return values, index
     if ordered and k > min(SHORT, size // 4):
-        found, order = _sorted(rows, largest, True)
-        return contiguous(found[..., :k]), contiguous(order[..., :k])
-    given, places, left, first = rows, _unread(index), size, True
+        result, order = _sorted(rows, largest, True)
+        return contiguous(result[..., :k]), contiguous(order[..., :k])
+    operands, places, left, first = rows, _unread(index), size, True
     while first or left > (SHORT if ordered else k):
         segments = max(1, min(left // _SEGMENT, left // (4 * k)))
         best = cuda_arrays.empty((count, segments * k), rows.dtype, device)
         best_places = cuda_arrays.empty(best.shape, _INT32, device)
         selection.select_rows[item](
-            (count * segments,), _threads(selection.THREADS), bits(given), places, bits(best), best_places, left, segments, k,
+            (count * segments,), _threads(selection.THREADS), bits(operands), places, bits(best), best_places, left, segments, k,
             kind, largest, not first,
         )  # fmt: skip
-        given, places, left, first = best, best_places, segments * k, False
+        operands, places, left, first = best, best_places, segments * k, False
     if not ordered:
-        return given.reshape(shape), places.astype(_INT64).reshape(shape)
-    _sort_short(given, places, values, index, largest)
+        return operands.reshape(shape), places.astype(_INT64).reshape(shape)
+    _sort_short(operands, places, values, index, largest)
     return values, index

@@ -125,9 +125,9 @@ def _order_words(words, spare, n):
             left, right, k = begin, min(n, begin + run), begin
             middle, end = right, min(n, begin + 2 * run)
             while left < middle and right < end:
-                one, two = words[np.uint64(left)], words[np.uint64(right)]
-                first = one < two
-                spare[np.uint64(k)] = one if first else two
+                left_word, right_word = words[np.uint64(left)], words[np.uint64(right)]
+                first = left_word < right_word
+                spare[np.uint64(k)] = left_word if first else right_word
                 left += first
                 right += not first
                 k += 1
@@ -300,9 +300,9 @@ def kth_of_rows(x, bits, keys, longest, bounds, items, k, rule, highest, infinit
             lowest, largest = min(lowest, key), max(largest, key)
         for i in range(n):
             left[np.uint64(i)] = own[np.uint64(i)] - lowest
-        wanted = (n - 1) // 2 if rule else k
+        rank = (n - 1) // 2 if rule else k
         if rule and infinity != 0 and unordered:
-            wanted = n - 1 if rule == 1 else max(n - unordered - 1, 0) // 2
+            rank = n - 1 if rule == 1 else max(n - unordered - 1, 0) // 2
         count = n
         for shift in range(keys.itemsize * 8 - 8, -1, -8):
             if count <= 16:
@@ -314,8 +314,8 @@ def kth_of_rows(x, bits, keys, longest, bounds, items, k, rule, highest, infinit
             for i in range(count):
                 counts[np.uint64((left[np.uint64(i)] >> by) & low_byte)] += 1
             digit = 0
-            while wanted >= counts[digit]:
-                wanted -= counts[digit]
+            while rank >= counts[digit]:
+                rank -= counts[digit]
                 digit += 1
             if counts[digit] == count:
                 continue
@@ -332,7 +332,7 @@ def kth_of_rows(x, bits, keys, longest, bounds, items, k, rule, highest, infinit
                 left[np.uint64(j + 1)] = left[np.uint64(j)]
                 j -= 1
             left[np.uint64(j + 1)] = key
-        key = (left[wanted] if count <= 16 else left[0]) + lowest
+        key = (left[rank] if count <= 16 else left[0]) + lowest
         place = 0
         while own[np.uint64(place)] != key:
             place += 1

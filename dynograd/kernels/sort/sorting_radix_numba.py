@@ -17,19 +17,19 @@ def _piece(n, part, parts):
 
 
 @chunked
-def spans(bits, keys, highest, infinity, turned, found, start, stop):
+def spans(bits, keys, highest, infinity, turned, result, start, stop):
     """found[part] = the lowest and the largest key of each part, and which bits differ from those of the first key of all."""
     kind = keys.dtype.type
     first = kind(_key(bits[0], highest, infinity, turned))
     for part in range(start, stop):
-        begin, end = _piece(bits.size, part, len(found))
+        begin, end = _piece(bits.size, part, len(result))
         lowest = largest = kind(_key(bits[begin], highest, infinity, turned))
         differing = first ^ first
         for i in range(begin, end):
             key = kind(_key(bits[np.uint64(i)], highest, infinity, turned))
             lowest, largest = min(lowest, key), max(largest, key)
             differing |= key ^ first
-        found[part, 0], found[part, 1], found[part, 2] = lowest, largest, differing
+        result[part, 0], result[part, 1], result[part, 2] = lowest, largest, differing
 
 
 @chunked

@@ -24,12 +24,12 @@ def _counter(size: int) -> Any:
 
     def radix_counts(x, counts, size, chunk, blocks, shift, kind, descending):
         """How many elements of each chunk of a row have each digit: counts (rows, 256, blocks)."""
-        found = cuda.shared.array(256, int32)
+        array = cuda.shared.array(256, int32)
         mine = cuda.local.array(_AT_ONCE, element)
         thread, threads = int32(cuda.threadIdx.x), int32(cuda.blockDim.x)
         row, block = int64(cuda.blockIdx.x) // int64(blocks), int64(cuda.blockIdx.x) % int64(blocks)
         for d in range(thread, 256, threads):
-            found[d] = int32(0)
+            array[d] = int32(0)
         cuda.syncthreads()
         first = block * int64(chunk)
         left = int32(min(int64(size) - first, int64(chunk)))
@@ -45,11 +45,11 @@ def _counter(size: int) -> Any:
                     digit = int32((key_of_element(mine[i], kind, descending) >> shift) & 255)
                 before, alike = lanes_alike(digit, int32(thread % 32))
                 if before == 0 and digit < 256:  # one for all of its warp: equal digits are no traffic jam
-                    cuda.atomic.add(found, digit, alike)
+                    cuda.atomic.add(array, digit, alike)
             at = int32(at + _AT_ONCE * threads)
         cuda.syncthreads()
         for d in range(thread, 256, threads):
-            counts[(row * 256 + int64(d)) * int64(blocks) + block] = found[d]
+            counts[(row * 256 + int64(d)) * int64(blocks) + block] = array[d]
 
     return radix_counts
 

@@ -39,9 +39,9 @@ def _rows_sorter(size: int) -> Any:
     key_of_element = key_of[size]
 
     def sort_rows(
-        x, places, values, index, rows, size, wanted, group, kind, descending, given, with_values
+        x, places, values, index, rows, size, count, group, kind, descending, places_in, with_values
     ):  # fmt: skip
-        """The first `wanted` elements of each sorted row, and where they stood; `given`: at `places`. `group` threads share a row."""
+        """The first `count` elements of each sorted row, and where they stood; `places_in`: at `places`. `group` threads share a row."""
         keys = cuda.shared.array(0, uint64)
         ranks = cuda.shared.array(0, uint16)  # they lie behind the keys
         mine = cuda.local.array(ITEMS, uint64)
@@ -109,15 +109,15 @@ def _rows_sorter(size: int) -> Any:
         if row < rows:
             for i in range(ITEMS):
                 e = int32(i * group + lane)
-                if e < wanted:
+                if e < count:
                     if wide:
                         rank_of = int64(ranks[behind + base + e])
                     else:
                         rank_of = int64(uint32(keys[base + e]))
-                    out = row * int64(wanted) + int64(e)
+                    out = row * int64(count) + int64(e)
                     if with_values:
                         values[out] = x[start + rank_of]
-                    if given:
+                    if places_in:
                         rank_of = int64(places[start + rank_of])
                     index[out] = rank_of
 
@@ -125,7 +125,7 @@ def _rows_sorter(size: int) -> Any:
 
 
 _ROW = dict(
-    places="*i32", index="*i64", rows="i32", size="i32", wanted="i32", group="i32", kind="i32", descending="i1", given="i1",
+    places="*i32", index="*i64", rows="i32", size="i32", count="i32", group="i32", kind="i32", descending="i1", places_in="i1",
     with_values="i1",
 )  # fmt: skip
 sort_rows = {

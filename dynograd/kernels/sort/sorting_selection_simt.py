@@ -67,8 +67,8 @@ _kth_key = {size: _finder(size) for size in key_of}
 def _selector(size: int) -> Any:
     key_of_element, kth_key = key_of[size], _kth_key[size]
 
-    def select_rows(x, places, found, found_places, size, segments, k, kind, descending, given):
-        """The first k elements of each segment of each row, of equals the first, in the order of their places; `given`: at `places`."""
+    def select_rows(x, places, result, found_places, size, segments, k, kind, descending, places_in):
+        """The first k elements of each segment of each row, of equals the first, in the order of their places; `places_in`: at `places`."""
         less_of_warp = cuda.shared.array(32, int32)
         alike_of_warp = cuda.shared.array(32, int32)
         thread, threads = int32(cuda.threadIdx.x), int32(cuda.blockDim.x)
@@ -77,7 +77,7 @@ def _selector(size: int) -> Any:
         first = int64(size) * segment // int64(segments)
         count = int32(int64(size) * (segment + 1) // int64(segments) - first)
         start = row * int64(size) + first
-        wanted, needed = kth_key(x, start, count, int32(k - 1), kind, descending)
+        kth, needed = kth_key(x, start, count, int32(k - 1), kind, descending)
         # A warp has a stretch of the segment: it counts, sums up what the warps before have, and writes.
         stretch = int32((count + threads - 1) // threads * 32)
         begin = min(count, int32(warp * stretch))
@@ -91,8 +91,8 @@ def _selector(size: int) -> Any:
             is_alike = False
             if at + lane < end:
                 key = key_of_element(x[start + int64(at + lane)], kind, descending)
-                is_less = key < wanted
-                is_alike = key == wanted
+                is_less = key < kth
+                is_alike = key == kth
             less = int32(less + cuda.popc(uint32(cuda.ballot_sync(ALL_LANES, is_less))))
             alike = int32(alike + cuda.popc(uint32(cuda.ballot_sync(ALL_LANES, is_alike))))
             at = int32(at + 32)
@@ -113,16 +113,16 @@ def _selector(size: int) -> Any:
             bits = x[start + int64(min(at + lane, count - 1))]
             if at + lane < end:
                 key = key_of_element(bits, kind, descending)
-                is_less = key < wanted
-                is_alike = key == wanted
+                is_less = key < kth
+                is_alike = key == kth
             those_less = uint32(cuda.ballot_sync(ALL_LANES, is_less))
             those_alike = uint32(cuda.ballot_sync(ALL_LANES, is_alike))
             alike_before = int32(alike + cuda.popc(those_alike & earlier))
             if is_less or (is_alike and alike_before < needed):
                 slot = less + cuda.popc(those_less & earlier) + min(alike_before, needed)
                 out = int64(cuda.blockIdx.x) * int64(k) + int64(slot)
-                found[out] = bits
-                if given:
+                result[out] = bits
+                if places_in:
                     found_places[out] = places[start + int64(at + lane)]
                 else:
                     found_places[out] = int32(first + int64(at + lane))
@@ -164,9 +164,9 @@ def _kth_finder(size: int) -> Any:
                 k = int32(size - missing)
             if rule == 2:
                 k = int32(max(size - missing - 1, 0) // 2)
-        wanted, _ = kth_key(x, start, size, k, kind, False)
+        kth, _ = kth_key(x, start, size, k, kind, False)
         for e in range(thread, size, threads):
-            if key_of_element(x[start + int64(e)], kind, False) == wanted:
+            if key_of_element(x[start + int64(e)], kind, False) == kth:
                 cuda.atomic.min(place_of_first, 0, int32(e))
                 break
         cuda.syncthreads()
@@ -182,12 +182,12 @@ def _kth_of_sorted(size: int) -> Any:
     key_of_element, missing_key = key_of[size], KEYS[size]((1 << 8 * size) - 1)
 
     @cuda.jit(device=True)
-    def first_place(x, start, end, wanted, kind):
-        """The first of the sorted elements before `end` whose key is `wanted` or greater."""
+    def first_place(x, start, end, kth, kind):
+        """The first of the sorted elements before `end` whose key is `kth` or greater."""
         first, last = int64(0), int64(end)
         while first < last:
             middle = (first + last) >> int64(1)
-            if key_of_element(x[start + middle], kind, False) < wanted:
+            if key_of_element(x[start + middle], kind, False) < kth:
                 first = middle + int64(1)
             else:
                 last = middle
@@ -208,8 +208,8 @@ def _kth_of_sorted(size: int) -> Any:
                     place = there
                 if rule == 2:
                     place = max(there - int64(1), int64(0)) >> int64(1)
-            wanted = key_of_element(x[start + place], kind, False)
-            place = first_place(x, start, place, wanted, kind)
+            kth = key_of_element(x[start + place], kind, False)
+            place = first_place(x, start, place, kth, kind)
             values[row] = x[start + place]
             index[row] = order[start + place]
 
@@ -217,7 +217,7 @@ def _kth_of_sorted(size: int) -> Any:
 
 
 _SELECT = dict(
-    places="*i32", found_places="*i32", size="i32", segments="i32", k="i32", kind="i32", descending="i1", given="i1"
+    places="*i32", found_places="*i32", size="i32", segments="i32", k="i32", kind="i32", descending="i1", places_in="i1"
 )
 _KTH = dict(index="*i64", size="i32", k="i32", rule="i32", kind="i32")
 
@@ -230,7 +230,7 @@ def _made(kernel: Any, other: str, types: dict[str, str]) -> dict[int, Any]:
     }
 
 
-select_rows = _made(_selector, "found", _SELECT)
+select_rows = _made(_selector, "result", _SELECT)
 kth_of_rows = _made(_kth_finder, "values", _KTH)
 kth_of_sorted = _made(_kth_of_sorted, "values", {**_KTH, "order": "*i64", "rows": "i32"})
 

@@ -78,10 +78,10 @@ def add_line(typingctx, target, into, source, of):  # type: ignore[no-untyped-de
     """target[into : into + 16] += source[of : of + 16]."""
 
     def generate(context, builder, signature, args):
-        held, place, size = _load(context, builder, signature.args[0], args[0], args[1])
+        array, place, size = _load(context, builder, signature.args[0], args[0], args[1])
         value = _load(context, builder, signature.args[2], args[2], args[3])[0]
-        floating = isinstance(held.type.element, (ir.FloatType, ir.DoubleType))
-        total = builder.fadd(held, value) if floating else builder.add(held, value)
+        floating = isinstance(array.type.element, (ir.FloatType, ir.DoubleType))
+        total = builder.fadd(array, value) if floating else builder.add(array, value)
         builder.store(total, place).align = size
         return context.get_dummy_value()
 
@@ -119,7 +119,7 @@ def sum_line(typingctx, target, into, source, of, back, total):  # type: ignore[
         value = _load(context, builder, signature.args[2], args[2], builder.sub(args[3], far))[0]
         order = ir.Constant(ir.VectorType(flag, LINE), list(range(LINE))[::-1])
         value = builder.select(args[4], builder.shuffle_vector(value, value, order), value)
-        total, made = args[5], []
+        total, result = args[5], []
         for first in (0, half):
             picked = ir.Constant(ir.VectorType(flag, half), list(range(first, first + half)))
             sums = builder.fpext(builder.shuffle_vector(value, value, picked), ir.VectorType(total.type, half))
@@ -130,9 +130,9 @@ def sum_line(typingctx, target, into, source, of, back, total):  # type: ignore[
                 sums = builder.fadd(sums, builder.shuffle_vector(sums, none, behind))
             start = builder.insert_element(ir.Constant(sums.type, ir.Undefined), total, flag(0))
             start = builder.shuffle_vector(start, start, ir.Constant(ir.VectorType(flag, half), [0] * half))
-            made.append(builder.fptrunc(builder.fadd(sums, start), ir.VectorType(ir.FloatType(), half)))
+            result.append(builder.fptrunc(builder.fadd(sums, start), ir.VectorType(ir.FloatType(), half)))
             total = builder.fadd(total, builder.extract_element(sums, flag(half - 1)))
-        value = builder.shuffle_vector(*made, ir.Constant(ir.VectorType(flag, LINE), list(range(LINE))))
+        value = builder.shuffle_vector(*result, ir.Constant(ir.VectorType(flag, LINE), list(range(LINE))))
         value = builder.select(args[4], builder.shuffle_vector(value, value, order), value)
         into = builder.sub(args[1], far)
         _, place, size = _load(context, builder, signature.args[0], args[0], into, only_place=True)

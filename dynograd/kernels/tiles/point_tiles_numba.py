@@ -52,7 +52,7 @@ def _write_points(function, real, size, lanes):
     running = [b.phi(vector) for _ in range(POINTS)]
     factors = _load(b, _at(b, come, 0), vector)
     scalars = [_splat(b, _load(b, _gep(b, pointer, at), real), vector) for pointer in pointers]
-    found = [b.call(fma, [scalar, factors, total]) for scalar, total in zip(scalars, running, strict=True)]
+    totals = [b.call(fma, [scalar, factors, total]) for scalar, total in zip(scalars, running, strict=True)]
     further, beyond = b.add(at, _number(size)), b.add(come, _number(lanes * size))
     at.add_incoming(_number(0), run)
     at.add_incoming(further, loop)
@@ -65,13 +65,13 @@ def _write_points(function, real, size, lanes):
     weights.add_incoming(beyond, following)
     for p in range(POINTS):
         sums[p].add_incoming(first, entry)
-        sums[p].add_incoming(found[p], following)
+        sums[p].add_incoming(totals[p], following)
         running[p].add_incoming(sums[p], run)
-        running[p].add_incoming(found[p], loop)
+        running[p].add_incoming(totals[p], loop)
     _keep_rolled(b.cbranch(b.icmp_unsigned("<", next_step, end), run, after))
     b.position_at_end(after)
     for p in range(POINTS):
-        b.store(found[p], _at(b, out, _load_int(b, targets, 8 * p)), align=size)
+        b.store(totals[p], _at(b, out, _load_int(b, targets, 8 * p)), align=size)
     b.ret_void()
 
 
@@ -89,13 +89,13 @@ def _write_outer(function, real, size, lanes):
     pointer = _gep(b, begin, _load_int(b, place, 0))
     factors = _load(b, _at(b, come, 0), vector)
     scalars = [_splat(b, _load(b, _gep(b, pointer, _number(r * size)), real), vector) for r in range(POINTS)]
-    found = [b.call(fma, [scalar, factors, total]) for scalar, total in zip(scalars, sums, strict=True)]
+    totals = [b.call(fma, [scalar, factors, total]) for scalar, total in zip(scalars, sums, strict=True)]
     following = b.add(place, _number(8))
     place.add_incoming(places, entry)
     place.add_incoming(following, loop)
     come.add_incoming(g, entry)
     come.add_incoming(b.add(come, _number(lanes * size)), loop)
-    for phi, total in zip(sums, found, strict=True):
+    for phi, total in zip(sums, totals, strict=True):
         phi.add_incoming(ir.Constant(vector, [0.0] * lanes), entry)
         phi.add_incoming(total, loop)
     _keep_rolled(b.cbranch(b.icmp_unsigned("<", following, end), loop, after))
@@ -106,7 +106,7 @@ def _write_outer(function, real, size, lanes):
         b.position_at_end(block)
         for r in range(POINTS):
             target = _at(b, out, r * lanes * size)
-            total = b.fadd(_load(b, target, vector), found[r]) if block is add else found[r]
+            total = b.fadd(_load(b, target, vector), totals[r]) if block is add else totals[r]
             b.store(total, target, align=size)
         b.ret_void()
 

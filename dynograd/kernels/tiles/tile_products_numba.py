@@ -71,9 +71,9 @@ class _Kind:
         self.multiply_add = f"llvm.fmuladd.v{self.lanes}{suffix}"
 
     def load(self, builder, address, kind):
-        found = builder.load(builder.inttoptr(address, kind.as_pointer()))
-        found.align = self.size
-        return found
+        result = builder.load(builder.inttoptr(address, kind.as_pointer()))
+        result.align = self.size
+        return result
 
     def store(self, builder, value, address):
         builder.store(value, builder.inttoptr(address, self.vector.as_pointer())).align = self.size
@@ -120,27 +120,27 @@ def _make_tile(kind, rows, vectors):
             columns = [
                 kind.load(builder, _plus(builder, right, q * _VECTOR_BYTES), kind.vector) for q in range(vectors)
             ]
-            made = {}
+            tiles_written = {}
             for p in range(rows):
-                one = kind.load(builder, builder.add(left, offsets[p]), kind.element)
-                spread = builder.insert_element(undefined, one, ir.Constant(_INT32, 0))
+                scalar = kind.load(builder, builder.add(left, offsets[p]), kind.element)
+                spread = builder.insert_element(undefined, scalar, ir.Constant(_INT32, 0))
                 spread = builder.shuffle_vector(spread, undefined, everywhere)
                 for q in range(vectors):
-                    made[p, q] = builder.call(fma, [spread, columns[q], sums[p, q]])
+                    tiles_written[p, q] = builder.call(fma, [spread, columns[q], sums[p, q]])
             following = _plus(builder, step, 1), builder.add(left, a_step), builder.add(right, b_step)
             for phi, start, after in zip((step, left, right), (ir.Constant(_INT, 0), a, b), following, strict=True):
                 phi.add_incoming(start, before)
                 phi.add_incoming(after, body)
             for place in places:
                 sums[place].add_incoming(first[place], before)
-                sums[place].add_incoming(made[place], body)
+                sums[place].add_incoming(tiles_written[place], body)
             builder.cbranch(builder.icmp_signed("<", following[0], k), body, done)
 
             builder.position_at_end(done)
             results = {place: builder.phi(kind.vector) for place in places}
             for place, result in results.items():
                 result.add_incoming(first[place], before)
-                result.add_incoming(made[place], body)
+                result.add_incoming(tiles_written[place], body)
             for (p, q), result in results.items():
                 kind.store(builder, result, corner(c, c_row, p, q))
             return context.get_dummy_value()
@@ -368,10 +368,10 @@ def _make_products(kind):
                                 first, first_row = zeros, 0
                         target, target_row = goal, goal_row
                         if not whole:
-                            held = carray(pointer(first), ((count - 1) * first_row + columns,))
+                            rows_there = carray(pointer(first), ((count - 1) * first_row + columns,))
                             for p in range(count):
                                 for j in range(columns):
-                                    edge_rows[p * width + j] = held[p * first_row + j]
+                                    edge_rows[p * width + j] = rows_there[p * first_row + j]
                             first, first_row, target, target_row = edge, width, edge, width
                         tiles(
                             columns <= lanes, corner, advance, row, step, rest_row, rest_step, count, panel, b_step, first, first_row * size,
@@ -401,8 +401,8 @@ def _make_products(kind):
             result = carray(pointer(c), ((m - 1) * ldc + n,))
             for p in range(m):
                 for j in range(n):
-                    one = apart[p * n + j] * alpha
-                    result[p * ldc + j] = one if beta == 0 else one + result[p * ldc + j] * beta
+                    factor = apart[p * n + j] * alpha
+                    result[p * ldc + j] = factor if beta == 0 else factor + result[p * ldc + j] * beta
         scratch[0] = zero  # keeps it alive until here
 
     return Products(add_products, gemm, scratch_size, pack_rows, pack_columns, tiles, width)

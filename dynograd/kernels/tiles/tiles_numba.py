@@ -90,14 +90,14 @@ def product_tile(rows):
         offset = _load_int(b, step, 0)
         weights = _at(b, weight, 0)
         columns = [_load(b, _gep(b, pointer, offset), vector) for pointer in pointers]
-        found = []
+        values = []
         for r in range(rows):
             factor = _splat(b, _load(b, _gep(b, weights, _number(r * size)), real), vector)
-            found.append([b.call(fma, [factor, columns[v], sums[r][v]]) for v in range(vectors)])
+            values.append([b.call(fma, [factor, columns[v], sums[r][v]]) for v in range(vectors)])
             for v in range(vectors):
                 sums[r][v].add_incoming(biases[r], anew)
                 sums[r][v].add_incoming(before[r][v], on)
-                sums[r][v].add_incoming(found[r][v], loop)
+                sums[r][v].add_incoming(values[r][v], loop)
         following = b.add(step, _number(8))
         step.add_incoming(following, loop)
         weight.add_incoming(b.add(weight, _number(rows * size)), loop)
@@ -105,7 +105,7 @@ def product_tile(rows):
         b.position_at_end(after)
         for r in range(rows):
             for v in range(vectors):
-                b.store(found[r][v], _at(b, bases[v], b.mul(out_step, _number(r))), align=size)
+                b.store(values[r][v], _at(b, bases[v], b.mul(out_step, _number(r))), align=size)
         b.ret_void()
 
     return _tile(f"product_{rows}_{vectors}", 9, write)
@@ -156,8 +156,8 @@ def _add_up(b, vectors):
         ]
         high = [j + quarter // 2 for j in low]
         vectors = [
-            b.fadd(_shuffle(b, one, other, low, quarter), _shuffle(b, one, other, high, quarter))
-            for one, other in zip(vectors[::2], vectors[1::2], strict=True)
+            b.fadd(_shuffle(b, vector, other, low, quarter), _shuffle(b, vector, other, high, quarter))
+            for vector, other in zip(vectors[::2], vectors[1::2], strict=True)
         ]
         width *= 2
     total = vectors[0]
@@ -168,11 +168,11 @@ def _add_up(b, vectors):
     return total
 
 
-def _shuffle(b, one, other, pattern, quarter):
+def _shuffle(b, first, other, pattern, quarter):
     """`pattern` in each 16 bytes of two vectors."""
-    lanes = one.type.count
+    lanes = first.type.count
     places = [start + j for start in range(0, lanes, quarter) for j in pattern]
-    return b.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), lanes), places))
+    return b.shuffle_vector(first, other, ir.Constant(ir.VectorType(ir.IntType(32), lanes), places))
 
 
 def _pick(b, vector, places):
@@ -194,23 +194,23 @@ def _dots(b, fma, vector, lines, others, g_places, x_places, begin, end, masks, 
     g_at, x_at = _load_int(b, b.add(g_places, at), 0), _load_int(b, b.add(x_places, at), 0)
     if masks is not None:
         mask = _load(b, _at(b, masks, b.mul(b.sub(place, begin), _number(lanes * size))), vector)
-        wanted = b.fcmp_unordered("!=", mask, ir.Constant(vector, [0.0] * lanes))
+        present = b.fcmp_unordered("!=", mask, ir.Constant(vector, [0.0] * lanes))
 
     def read(pointer, offset):
-        found = _load(b, _gep(b, pointer, offset), vector)
-        return found if masks is None else b.select(wanted, found, ir.Constant(vector, [0.0] * lanes))
+        result = _load(b, _gep(b, pointer, offset), vector)
+        return result if masks is None else b.select(present, result, ir.Constant(vector, [0.0] * lanes))
 
     columns = [read(pointer, x_at) for pointer in others]
-    found = []
+    listed = []
     for line, row in zip(lines, running, strict=True):
         left = read(line, g_at)
-        found.append([b.call(fma, [left, right, total]) for right, total in zip(columns, row, strict=True)])
+        listed.append([b.call(fma, [left, right, total]) for right, total in zip(columns, row, strict=True)])
     following = b.add(place, _number(1))
     place.add_incoming(following, loop)
     _keep_rolled(b.cbranch(b.icmp_signed("<", following, end), loop, after))
     b.position_at_end(after)
     results = []
-    for old, phis, new in zip(sums, running, found, strict=True):
+    for old, phis, new in zip(sums, running, listed, strict=True):
         results.append([])
         for first, phi, last in zip(old, phis, new, strict=True):
             phi.add_incoming(first, before)
@@ -273,12 +273,12 @@ def _write_halves(function, real, size, lanes):
     b, (target, source, count) = _body(function)
     vector, index = ir.VectorType(real, lanes), ir.VectorType(ir.IntType(32), lanes)
     # the second vector begins a place early, so that nothing is read beyond the last element that is wanted
-    wanted = ir.Constant(index, [2 * j if 2 * j < lanes else 2 * j + 1 for j in range(lanes)])
+    order = ir.Constant(index, [2 * j if 2 * j < lanes else 2 * j + 1 for j in range(lanes)])
 
     def take(at):
         come = b.add(source, b.shl(at, _number(1)))
         first, second = _load(b, _at(b, come, 0), vector), _load(b, _at(b, come, (lanes - 1) * size), vector)
-        b.store(b.shuffle_vector(first, second, wanted), _at(b, target, at), align=size)
+        b.store(b.shuffle_vector(first, second, order), _at(b, target, at), align=size)
 
     last = b.mul(b.sub(count, _number(lanes)), _number(size))
     before, wide, tail = b.block, b.append_basic_block("wide"), b.append_basic_block("tail")

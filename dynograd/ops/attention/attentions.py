@@ -55,9 +55,9 @@ def attended(
 
 @attended.fast_backward
 def attended_fast_backward(g: Any, saved: Any, causal: Any, scale: Any, p: Any, place: Any) -> Gradients:
-    given = (saved.query, saved.key, saved.value, saved.output, saved.logarithms, saved.mask)
-    found = kernel("attentions", "attention_backward", g)(g, *given, causal, scale, p, place)
-    return (*found, None)
+    operands = (saved.query, saved.key, saved.value, saved.output, saved.logarithms, saved.mask)
+    result = kernel("attentions", "attention_backward", g)(g, *operands, causal, scale, p, place)
+    return (*result, None)
 
 
 @attended.decomposition
@@ -126,12 +126,12 @@ def scaled_dot_product_attention(
     if scale is None:
         width = query.shape[-1]
         scale = 1 / math.sqrt(width) if width else 1.0
-    arrays = [getattr(one, "array", one) for one in (query, key, value)]
+    arrays = [getattr(operand, "array", operand) for operand in (query, key, value)]
     fused = kernel("attentions", "attends_in_tiles", arrays[0])(*arrays)
     if fused and (len(query.shape) == 2 or enable_gqa or query.shape[-3] == key.shape[-3]):
-        wanted = (*query.shape[:-1], key.shape[-2])
-        if attn_mask is None or _only_hides(attn_mask, wanted):
-            place = _place(wanted) if dropout_p else (0, 0)
+        weights_shape = (*query.shape[:-1], key.shape[-2])
+        if attn_mask is None or _only_hides(attn_mask, weights_shape):
+            place = _place(weights_shape) if dropout_p else (0, 0)
             return attended(query, key, value, attn_mask, bool(is_causal), float(scale), float(dropout_p), place)
     if enable_gqa:
         key, value = _shared_heads(who, query, key), _shared_heads(who, query, value)
@@ -145,12 +145,12 @@ def _place(shape: tuple[int, ...]) -> tuple[int, int]:
     return default_generator.key(kernel("random", "blocks_needed", 0)("dropout_mask", math.prod(shape)))
 
 
-def _only_hides(mask: Any, wanted: tuple[int, ...]) -> bool:
+def _only_hides(mask: Any, shape_of_weights: tuple[int, ...]) -> bool:
     """Whether a mask broadcasts to the scores alone, without making more of them, and wants no gradient."""
     shape = tuple(mask.shape)
-    if getattr(mask, "requires_grad", False) or len(shape) > len(wanted):
+    if getattr(mask, "requires_grad", False) or len(shape) > len(shape_of_weights):
         return False
-    return all([one in (1, size) for one, size in zip(reversed(shape), reversed(wanted))])
+    return all([extent in (1, size) for extent, size in zip(reversed(shape), reversed(shape_of_weights))])
 
 
 def _masked_softmax(scores: Any, allowed: Any) -> Array:
@@ -192,8 +192,8 @@ def _check(who: str, query: Any, key: Any, value: Any, attn_mask: Any, is_causal
         raise ShapeError(
             f"{who}: expected as many values as keys, got {value.shape[-2]} and {key.shape[-2]} ({shown}). Dim -2 counts them."
         )
-    arrays = [getattr(one, "array", one) for one in (query, key, value)]
-    kinds = [one.dtype for one in arrays]
+    arrays = [getattr(operand, "array", operand) for operand in (query, key, value)]
+    kinds = [array.dtype for array in arrays]
     if kinds.count(kinds[0]) != 3:
         raise DtypeError(
             f"{who}: Expected query, key, and value to have the same dtype, but got {', '.join(map(str, kinds))}. Convert with x.to(dtype)."

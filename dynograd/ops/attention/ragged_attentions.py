@@ -57,8 +57,8 @@ def attended_ragged(
     longest: tuple[int, int],
 ) -> Array:
     """Attention (Tq, H, V) within each sequence; `place` in the stream says which weights are dropped. `longest`: of queries, of keys."""
-    given = (query, key, value, offsets_q, offsets_k, mask, window, ends, scale, p, place, longest)
-    return kernel("attentions", "ragged_attention_forward", query)(*given)
+    operands = (query, key, value, offsets_q, offsets_k, mask, window, ends, scale, p, place, longest)
+    return kernel("attentions", "ragged_attention_forward", query)(*operands)
 
 
 @attended_ragged.fast_backward
@@ -75,8 +75,8 @@ def attended_ragged_fast_backward(
         saved.offsets_k,
         saved.mask,
     )
-    found = kernel("attentions", "ragged_attention_backward", g)(g, *kept, window, ends, scale, p, place, longest)
-    return (*found, None, None, None)
+    result = kernel("attentions", "ragged_attention_backward", g)(g, *kept, window, ends, scale, p, place, longest)
+    return (*result, None, None, None)
 
 
 @attended_ragged.decomposition
@@ -128,8 +128,8 @@ def attended_with_logarithms(
     longest: tuple[int, int],
 ) -> Array:
     """`varlen_attention`, and (H, Tq) the logarithm of the sum of the exponentials of each query's scores."""
-    given = (query, key, value, offsets_q, offsets_k, mask, window, ends, scale, 0.0, (0, 0), longest)
-    output, rows = kernel("attentions", "ragged_attention_forward", query)(*given)
+    operands = (query, key, value, offsets_q, offsets_k, mask, window, ends, scale, 0.0, (0, 0), longest)
+    output, rows = kernel("attentions", "ragged_attention_forward", query)(*operands)
     by_head = kernel("attentions", "logarithms_by_head", query)
     return (output, by_head(rows, offsets_q, query.shape[1])), rows
 
@@ -148,7 +148,7 @@ def attended_with_logarithms_fast_backward(
         (saved.value, arrays.full((*saved.value.shape[:2], 1), 0, kind, device)),
         (output, arrays.full((*output.shape[:2], 1), -1, kind, device)),
     )
-    g_wide, value, output = (kernel("joins", "cat", one[0])(one, 2) for one in wider)
+    g_wide, value, output = (kernel("joins", "cat", part[0])(part, 2) for part in wider)
     kept = (saved.query, saved.key, value, output, saved.rows, saved.offsets_q, saved.offsets_k, saved.mask)
     backward = kernel("attentions", "ragged_attention_backward", g_output)
     g_query, g_key, g_value = backward(g_wide, *kept, window, ends, scale, 0.0, (0, 0), longest)
@@ -186,7 +186,7 @@ def attended_with_logarithms_decomposition(
 
 def _spans(offsets_q: Any, offsets_k: Any) -> list[tuple[int, int, int, int]]:
     """(first query, end of queries, first key, end of keys) of each sequence."""
-    bounds_q, bounds_k = (getattr(one, "array", one).tolist() for one in (offsets_q, offsets_k))
+    bounds_q, bounds_k = (getattr(operand, "array", operand).tolist() for operand in (offsets_q, offsets_k))
     return list(zip(bounds_q, bounds_q[1:], bounds_k, bounds_k[1:], strict=False))
 
 
@@ -197,8 +197,8 @@ def _scores(
     for first_q, last_q, first_k, last_k in spans:
         rows, keys = last_q - first_q, last_k - first_k
         q = permuted(_tokens(query, first_q, last_q), (1, 0, 2))
-        k, v = (permuted(_tokens(one, first_k, last_k), (1, 0, 2)) for one in (key, value))
-        k, v = (_shared_heads("varlen_attention", q, one) for one in (k, v))
+        k, v = (permuted(_tokens(operand, first_k, last_k), (1, 0, 2)) for operand in (key, value))
+        k, v = (_shared_heads("varlen_attention", q, operand) for operand in (k, v))
         scores = matmul(q * scale, permuted(k, (0, 2, 1)))
         allowed = None
         if window != (-1, -1):
@@ -276,10 +276,10 @@ def varlen_attention(
         raise ValueError(f"{who}: got return_lse=True and dropout_p={dropout_p}; only one of them at a time. Pass 0.")
     if _in_a_batch(offsets_q, offsets_k):  # their values are read where the examples are known
         seen, scale = _window(window, is_causal), _scale(scale, query)
-        given = (query, key, value, offsets_q, offsets_k, key_mask, seen, bool(ends), scale)
+        operands = (query, key, value, offsets_q, offsets_k, key_mask, seen, bool(ends), scale)
         if return_lse:
-            return attended_with_logarithms(*given, (0, 0))
-        return attended_ragged(*given, float(dropout_p), (0, 0), (0, 0))
+            return attended_with_logarithms(*operands, (0, 0))
+        return attended_ragged(*operands, float(dropout_p), (0, 0), (0, 0))
     first = checked_offsets(who, "offsets_q", offsets_q, query.shape[0], "query")
     second = first if offsets_k is offsets_q else None
     if second is None or key.shape[0] != query.shape[0]:
@@ -290,19 +290,19 @@ def varlen_attention(
         )
     bounds = _window(window, is_causal)
     scale = _scale(scale, query)
-    lengths = [[stop - start for start, stop in pairwise(one)] for one in (first, second)]
+    lengths = [[stop - start for start, stop in pairwise(operand)] for operand in (first, second)]
     total = query.shape[1] * sum([rows * keys for rows, keys in zip(*lengths, strict=True)])
     longest = max(lengths[0], default=0), max(lengths[1], default=0)
     ends = bool(ends) and first != second
-    given = (query, key, value, offsets_q, offsets_k, key_mask, bounds, ends, scale)
+    operands = (query, key, value, offsets_q, offsets_k, key_mask, bounds, ends, scale)
     if return_lse:
-        return _attended_with_logarithms(*given, longest)
-    return attended_over(*given, dropout_p, total, longest)
+        return _attended_with_logarithms(*operands, longest)
+    return attended_over(*operands, dropout_p, total, longest)
 
 
 def _in_a_batch(*values: Any) -> bool:
     """Whether `vmap` has another one of these for each example."""
-    return any([differs_by_example(one) for one in values])
+    return any([differs_by_example(value) for value in values])
 
 
 def _window(window: tuple[int, int] | None, causal: bool) -> tuple[int, int]:
@@ -312,7 +312,7 @@ def _window(window: tuple[int, int] | None, causal: bool) -> tuple[int, int]:
         raise ValueError(
             f"varlen_attention: got is_causal=True and window {tuple(window)}, which sees {window[1]} to the right. Use ({window[0]}, 0)."
         )
-    left, right = (max(int(one), -1) for one in window)
+    left, right = (max(int(reach), -1) for reach in window)
     return left, right
 
 
@@ -328,21 +328,34 @@ def attended_over(
 ) -> Array:  # fmt: skip
     """`varlen_attention` of arguments that were checked; `weights`: how many there are in all heads; `longest` sequences, of q and of k."""
     place = default_generator.key(kernel("random", "blocks_needed", 0)("dropout_mask", weights)) if p else (0, 0)
-    given = (query, key, value, offsets_q, offsets_k, mask, window, bool(ends), float(scale), float(p), place, longest)
+    operands = (
+        query,
+        key,
+        value,
+        offsets_q,
+        offsets_k,
+        mask,
+        window,
+        bool(ends),
+        float(scale),
+        float(p),
+        place,
+        longest,
+    )
     if _in_a_batch(query, key, value, mask) or _taken(query, value.shape[2], window, ends, mask):
-        return attended_ragged(*given)
-    return attended_ragged_decomposition(*given)
+        return attended_ragged(*operands)
+    return attended_ragged_decomposition(*operands)
 
 
 def _attended_with_logarithms(
     query: Any, key: Any, value: Any, offsets_q: Any, offsets_k: Any, mask: Any, window: tuple[int, int], ends: bool, scale: float,
     longest: tuple[int, int],
 ) -> tuple[Array, ...]:  # fmt: skip
-    given = (query, key, value, offsets_q, offsets_k, mask, window, bool(ends), float(scale), longest)
+    operands = (query, key, value, offsets_q, offsets_k, mask, window, bool(ends), float(scale), longest)
     # the gradient has values of one feature more
     if _in_a_batch(query, key, value, mask) or _taken(query, value.shape[2] + 1, window, ends, mask):
-        return attended_with_logarithms(*given)
-    return attended_with_logarithms_decomposition(*given)
+        return attended_with_logarithms(*operands)
+    return attended_with_logarithms_decomposition(*operands)
 
 
 def _taken(query: Any, width: int, window: tuple[int, int], ends: bool, mask: Any) -> bool:
@@ -385,10 +398,10 @@ def checked_tokens(who: str, query: Any, key: Any, value: Any, mask: Any, groupe
         raise ShapeError(
             f"{who}: Expect number of query heads to be a multiple of kv heads but got Hq={heads} and Hkv={groups} ({shown})."
         )
-    found = [getattr(one, "array", one) for one in (query, key, value)]
-    if len({one.dtype for one in found}) != 1:
+    arrays = [getattr(operand, "array", operand) for operand in (query, key, value)]
+    if len({array.dtype for array in arrays}) != 1:
         raise DtypeError(
-            f"{who}: Expected query, key, and value to have the same dtype, but got {', '.join(str(one.dtype) for one in found)}. Convert "
+            f"{who}: Expected query, key, and value to have the same dtype, but got {', '.join(str(array.dtype) for array in arrays)}. Convert "
             f"with x.to(dtype)."
         )
     if mask is None:
@@ -398,7 +411,7 @@ def checked_tokens(who: str, query: Any, key: Any, value: Any, mask: Any, groupe
         raise ShapeError(
             f"{who}: expected key_mask of shape ({key.shape[0]},), one for each key, got {tuple(mask.shape)}."
         )
-    if numbers.dtype.kind != "b" and numbers.dtype != found[0].dtype:
+    if numbers.dtype.kind != "b" and numbers.dtype != arrays[0].dtype:
         raise DtypeError(
-            f"{who}: expected key_mask to be bool or of the dtype of query, got {dtypes.of_array(numbers)} and {dtypes.of_array(found[0])}."
+            f"{who}: expected key_mask to be bool or of the dtype of query, got {dtypes.of_array(numbers)} and {dtypes.of_array(arrays[0])}."
         )

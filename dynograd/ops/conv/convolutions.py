@@ -268,10 +268,10 @@ def _check(who: str, rank: int, input: Any, weight: Any, bias: Any, groups: int)
 
 
 def _check_channels(who: str, input: Any, weight: Any, groups: int) -> None:
-    channels, wanted = input.shape[1], weight.shape[1] * groups
-    if channels != wanted:
+    channels, expected = input.shape[1], weight.shape[1] * groups
+    if channels != expected:
         raise ShapeError(
-            f"{who}: Given groups={groups}, weight of size {list(weight.shape)}, expected input{list(input.shape)} to have {wanted} "
+            f"{who}: Given groups={groups}, weight of size {list(weight.shape)}, expected input{list(input.shape)} to have {expected} "
             f"channels, but got {channels} channels instead. Build the layer with in_channels={channels}, or permute input to (N, C, ...)."
         )
     if weight.shape[0] % groups:
@@ -286,16 +286,16 @@ def _check_kernel(who: str, input: Any, weight: Any, padding: tuple, dilation: t
         return  # in a vmap over rows of different lengths, which are checked where they are known
     room = [size + 2 * p for size, p in zip(input.shape[2:], padding, strict=True)]
     reach = [d * (taps - 1) + 1 for taps, d in zip(weight.shape[2:], dilation, strict=True)]
-    if any([wanted > size for wanted, size in zip(reach, room, strict=True)]):
+    if any([expected > size for expected, size in zip(reach, room, strict=True)]):
         raise ShapeError(
             f"{who}: Calculated padded input size per channel: {by(room)}. Kernel size: {by(reach)}. Kernel size can't be greater than "
             f"actual input size (input {list(input.shape)}, weight {list(weight.shape)}). Use padding, or a smaller kernel."
         )
 
 
-def _bias_error(who: str, weight: Any, bias: Any, wanted: int) -> ShapeError:
+def _bias_error(who: str, weight: Any, bias: Any, size: int) -> ShapeError:
     return ShapeError(
-        f"{who}: Given weight of size {list(weight.shape)}, expected bias to be 1-dimensional with {wanted} elements, but got bias of "
+        f"{who}: Given weight of size {list(weight.shape)}, expected bias to be 1-dimensional with {size} elements, but got bias of "
         f"size {list(bias.shape)} instead."
     )
 

@@ -12,22 +12,22 @@ __all__: list[str] = []
 def per_dim(who: str, name: str, value: Any, rank: int, least: int) -> tuple[int, ...]:
     """A number for each spatial dim, from one number or a sequence of 1 or `rank`; each at least `least`."""
     try:
-        found = tuple([one.__index__() for one in (value if isinstance(value, (tuple, list)) else (value,))])
+        result = tuple([size.__index__() for size in (value if isinstance(value, (tuple, list)) else (value,))])
     except AttributeError:
         raise TypeError(f"{who}: {name} must be an int or a tuple of ints, got {value!r}.") from None
-    if len(found) == 1:
-        found = found * rank
-    if len(found) != rank:
+    if len(result) == 1:
+        result = result * rank
+    if len(result) != rank:
         raise ShapeError(
             f"{who}: expected {name} to be a single integer value or a list of {rank} values to match the convolution dimensions, but "
-            f"got {name}={list(found)}."
+            f"got {name}={list(result)}."
         )
-    if min(found) < least:
+    if min(result) < least:
         what = "negative" if least == 0 else "non-positive"
-        raise ShapeError(f"{who}: {what} {name} is not supported, got {list(found)}.")
-    if max(found) >= 2**31:
-        raise ShapeError(f"{who}: {name} does not fit into 32 bits, got {list(found)}.")
-    return found
+        raise ShapeError(f"{who}: {what} {name} is not supported, got {list(result)}.")
+    if max(result) >= 2**31:
+        raise ShapeError(f"{who}: {name} does not fit into 32 bits, got {list(result)}.")
+    return result
 
 
 def by(sizes: Any) -> str:

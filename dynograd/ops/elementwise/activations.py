@@ -297,7 +297,7 @@ def prelu(input: Any, weight: Any) -> Array:
     >>> dynograd.prelu(tensor([-1.0, 2.0]), tensor([0.5]))
     tensor([-0.5000,  2.0000])
     """
-    kinds = [dtypes.of_array(getattr(one, "array", one)) for one in (input, weight)]
+    kinds = [dtypes.of_array(getattr(operand, "array", operand)) for operand in (input, weight)]
     if kinds[0] is not kinds[1]:
         raise DtypeError(
             f"prelu: input is {kinds[0]} but weight is {kinds[1]}. Convert one, e.g. input.to({kinds[1]})."

@@ -90,8 +90,8 @@ def sub(input: Any, other: Any, tensor: Any = None, *, alpha: Any = 1) -> Array:
         other, alpha = tensor, other
     if alpha == 1:
         return minus(input, other)
-    for one in (input, other):
-        if getattr(getattr(getattr(one, "array", one), "dtype", None), "kind", "") == "b":
+    for operand in (input, other):
+        if getattr(getattr(getattr(operand, "array", operand), "dtype", None), "kind", "") == "b":
             raise DtypeError(
                 f"sub: Subtraction, the `-` operator, with a bool tensor is not supported, got alpha={alpha}. Convert with .float(), or use "
                 f"^ or logical_xor()."

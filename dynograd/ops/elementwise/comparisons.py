@@ -208,9 +208,11 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
     for name, value in (("input", input), ("other", other)):
         if not hasattr(value, "dtype"):
             raise TypeError(f"isclose(): argument '{name}' must be Tensor, not {type(value).__name__} ({value!r}).")
-    one, two = (dtypes.of_array(getattr(value, "array", value)) for value in (input, other))
-    if one is not two:
-        raise DtypeError(f"isclose: input is {one} but other is {two}. Convert one of them, e.g. other.to({one}).")
+    first, second = (dtypes.of_array(getattr(value, "array", value)) for value in (input, other))
+    if first is not second:
+        raise DtypeError(
+            f"isclose: input is {first} but other is {second}. Convert one of them, e.g. other.to({first})."
+        )
     for name, value in (("rtol", rtol), ("atol", atol)):
         if value < 0:
             raise RuntimeError(f"isclose: {name} must be greater than or equal to zero, but got {value}.")
@@ -219,7 +221,7 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
         close = logical_or(close, logical_and(isnan(input), isnan(other)))
     if rtol == 0 and atol == 0:
         return close
-    if one.category < dtypes.FLOATING:
+    if first.category < dtypes.FLOATING:
         input, other = (convert(value, dtypes.float64) for value in (input, other))
     distance = abs(sub(input, other))
     allowed = abs(mul(other, rtol)) + atol

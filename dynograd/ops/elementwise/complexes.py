@@ -66,27 +66,27 @@ def complex(real: Any, imag: Any) -> Array:
     return from_parts(*_two_parts("complex", real, imag))
 
 
-def _two_parts(who: str, one: Any, two: Any) -> tuple[Any, Any]:
-    first, second = getattr(one, "array", None), getattr(two, "array", None)
+def _two_parts(who: str, left: Any, right: Any) -> tuple[Any, Any]:
+    first, second = getattr(left, "array", None), getattr(right, "array", None)
     if type(first) is ndarray is type(second) and first.dtype is second.dtype and first.dtype.char in "fd":
         if first.shape == second.shape:
-            return one, two
-    for part in (one, two):
+            return left, right
+    for part in (left, right):
         if not hasattr(part, "dtype"):
             raise TypeError(f"{who}(): both arguments must be Tensors, not {type(part).__name__} ({part!r}).")
-    for part in (one, two):
+    for part in (left, right):
         if part.dtype not in (dtypes.float32, dtypes.float64):
             raise DtypeError(
-                f"{who}: Expected both inputs to be Half, Float or Double tensors but got {one.dtype} and {two.dtype}. Use "
+                f"{who}: Expected both inputs to be Half, Float or Double tensors but got {left.dtype} and {right.dtype}. Use "
                 f"input.float()."
             )
-    if one.dtype != two.dtype:
+    if left.dtype != right.dtype:
         raise DtypeError(
-            f"{who}: Expected object of scalar type {one.dtype} but got scalar type {two.dtype} for second argument. Convert one of "
+            f"{who}: Expected object of scalar type {left.dtype} but got scalar type {right.dtype} for second argument. Convert one of "
             f"them."
         )
-    shape = broadcast_shapes(who, tuple(one.shape), tuple(two.shape))
-    return tuple([part if tuple(part.shape) == shape else stretch(part, shape) for part in (one, two)])
+    shape = broadcast_shapes(who, tuple(left.shape), tuple(right.shape))
+    return tuple([part if tuple(part.shape) == shape else stretch(part, shape) for part in (left, right)])
 
 
 def _quick_polar(compute: Any, abs: Any, angle: Any) -> object:

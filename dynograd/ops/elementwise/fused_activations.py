@@ -184,7 +184,7 @@ def add_layer_norm(
             f"them, or use layer_norm(input + residual)."
         )
     rank = check_normalized(who, input, normalized_shape, weight, bias)
-    arrays = [getattr(one, "array", one) for one in (input, residual, weight, bias) if one is not None]
+    arrays = [getattr(operand, "array", operand) for operand in (input, residual, weight, bias) if operand is not None]
     if kernel("fused_activations", "in_one_pass", arrays[0])(*arrays):
         return tuple(summed_normalized(input, residual, weight, bias, rank, eps))
     return summed_normalized_decomposition(input, residual, weight, bias, rank, eps)

@@ -51,7 +51,7 @@ def ldexp(input: Any, other: Any) -> Array:
     """
     if not (hasattr(input, "dtype") and hasattr(other, "dtype")):
         return mul(input, exp2(other))
-    kind, exponents = [dtypes.of_array(getattr(one, "array", one)) for one in (input, other)]
+    kind, exponents = [dtypes.of_array(getattr(operand, "array", operand)) for operand in (input, other)]
     if kind.category != dtypes.FLOATING or exponents.category >= dtypes.FLOATING:
         return mul(input, exp2(other))
     if kind is not dtypes.float64:  # products with float64's powers are exact

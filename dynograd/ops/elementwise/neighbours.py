@@ -30,15 +30,15 @@ def nextafter(input: Any, other: Any) -> Array:
     >>> dynograd.nextafter(tensor([1.0]), tensor([2.0])) - 1 == dynograd.finfo(dynograd.float32).eps
     tensor([True])
     """
-    kind = dtypes.result_dtype(*[getattr(one, "array", one) for one in (input, other)])
+    kind = dtypes.result_dtype(*[getattr(operand, "array", operand) for operand in (input, other)])
     if kind.category != dtypes.FLOATING:
         raise DtypeError(f"nextafter: expected floating tensors, got {kind}. Convert first, e.g. input.float().")
-    given, y = broadcast_tensors(convert(input, kind), convert(other, kind))
+    operands, y = broadcast_tensors(convert(input, kind), convert(other, kind))
     word = _WORDS[kind.itemsize]
-    bits, sign = view_as_dtype(given, word), view_as_dtype(y, word) & dtypes.iinfo(word).min
+    bits, sign = view_as_dtype(operands, word), view_as_dtype(y, word) & dtypes.iinfo(word).min
     x, y = view_as_dtype(bits, kind), view_as_dtype(view_as_dtype(y, word), kind)  # without gradient
     away = (y > x) == (x > 0)  # further from zero: the bits of a float's size count upwards
     stepped = view_as_dtype(where(x == 0, sign + 1, bits + where(away, 1, -1).to(word)), kind)
-    made = where(isnan(x) | isnan(y), x + y, where(x == y, y, stepped))
-    exact = isfinite(x) & isfinite(made) & (made != 0) & (x != y)  # x + (made - x) is made, to the sign of a zero
-    return where(exact, given + (made - x), made)
+    result = where(isnan(x) | isnan(y), x + y, where(x == y, y, stepped))
+    exact = isfinite(x) & isfinite(result) & (result != 0) & (x != y)  # x + (made - x) is made, to the sign of a zero
+    return where(exact, operands + (result - x), result)

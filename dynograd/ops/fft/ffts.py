@@ -40,8 +40,8 @@ def complex_transform(input: Array, dims: tuple[int, ...], norm: str, inverse: b
 
 @complex_transform.backward
 def complex_transform_backward(g: Any, saved: Any, dims: Any, norm: Any, inverse: Any) -> Gradients:
-    found = complex_transform(g, dims, _OTHER[norm], not inverse)
-    return (found if saved.input_dtype.kind == "c" else real(found),)
+    result = complex_transform(g, dims, _OTHER[norm], not inverse)
+    return (result if saved.input_dtype.kind == "c" else real(result),)
 
 
 @op(name="fft_half", linear=True, saves="input.shape")
@@ -123,7 +123,7 @@ def _places(who: str, input: Any, s: Any, dim: Any, half: bool = False) -> tuple
             raise ShapeError(f"{who}: Got shape with {len(s)} values but input tensor only has {rank} dimensions.")
         dims = tuple(range(0 if s is None else rank - len(s), rank))
     else:
-        dims = tuple([normalize_dim(who, one, rank) for one in ((dim,) if isinstance(dim, int) else dim)])
+        dims = tuple([normalize_dim(who, dim, rank) for dim in ((dim,) if isinstance(dim, int) else dim)])
     if len(set(dims)) != len(dims):
         raise ShapeError(f"{who}: FFT dims must be unique, got dim={dim}.")
     if s is not None and len(s) != len(dims):
@@ -411,5 +411,5 @@ def fft_ifftshift(input: Any, dim: Any = None) -> Array:
 def _shifted(who: str, input: Any, dim: Any, shift: Any) -> Array:
     shape = tuple(input.shape)
     listed = range(len(shape)) if dim is None else (dim,) if isinstance(dim, int) else dim
-    dims = tuple([normalize_dim(who, one, len(shape)) for one in listed])
+    dims = tuple([normalize_dim(who, dim, len(shape)) for dim in listed])
     return rolled(input, tuple([shift(shape[place]) for place in dims]), dims) if dims else reshaped(input, shape)

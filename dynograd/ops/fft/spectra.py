@@ -130,14 +130,14 @@ def stft(
     if onesided:
         if turned:
             raise RuntimeError("stft: Cannot have onesided output if window or input is complex. Pass onesided=False.")
-        found = half_transform(frames, (2,), norm)
+        result = half_transform(frames, (2,), norm)
     else:
         kind = dtypes.complex128 if frames.dtype in (dtypes.float64, dtypes.complex128) else dtypes.complex64
-        found = complex_transform(frames.to(kind), (2,), norm, False)
-    found = _last_two_exchanged(found)
+        result = complex_transform(frames.to(kind), (2,), norm, False)
+    result = _last_two_exchanged(result)
     if len(shape) == 1:
-        found = reshaped(found, tuple(found.shape[1:]))
-    return found if return_complex else view_as_real(found)
+        result = reshaped(result, tuple(result.shape[1:]))
+    return result if return_complex else view_as_real(result)
 
 
 @composed(method=True)
@@ -177,8 +177,8 @@ def istft(
         )
     hop = n_fft // 4 if hop_length is None else hop_length
     onesided = shape[-2] != n_fft if onesided is None else onesided
-    wanted = n_fft // 2 + 1 if onesided else n_fft
-    if shape[-2] != wanted:
+    bins = n_fft // 2 + 1 if onesided else n_fft
+    if shape[-2] != bins:
         raise ShapeError(
             f"istft: expected the frequency dimension (3rd to the last) of the input tensor to match n_fft // 2 + 1 = {n_fft // 2 + 1} "
             f"when onesided=True and n_fft = {n_fft} otherwise, but got {shape[-2]} (shape {shape})."
@@ -204,11 +204,11 @@ def istft(
         frames = frames * window
     count = shape[-1]
     total = n_fft + hop * (count - 1)
-    made = sum_windows(frames, (frames.shape[0], total), 1, n_fft, hop)
+    result = sum_windows(frames, (frames.shape[0], total), 1, n_fft, hop)
     weights = _overlap(window, count, total, n_fft, hop)
     start = n_fft // 2 if center else 0
     stop = total - n_fft // 2 if center and length is None else total if length is None else min(total, start + length)
-    made = get_basic(made, (Ellipsis, slice(start, stop)))
+    result = get_basic(result, (Ellipsis, slice(start, stop)))
     weights = get_basic(weights, (Ellipsis, slice(start, stop)))
     raw: Array = getattr(weights, "array", weights)
     least = abs(raw).min() if stop > start and arrays.is_array(raw) else 1
@@ -216,10 +216,10 @@ def istft(
         raise RuntimeError(
             f"istft: window overlap add min: {float(least)} is 0: the windows leave gaps. Use a smaller hop_length or another window."
         )
-    made = made / weights
+    result = result / weights
     if length is not None and stop - start < length:
-        made = pad_constant(made, ((0, 0), (0, length - (stop - start))), 0.0)
-    return reshaped(made, tuple(made.shape[1:])) if len(shape) == 2 else made
+        result = pad_constant(result, ((0, 0), (0, length - (stop - start))), 0.0)
+    return reshaped(result, tuple(result.shape[1:])) if len(shape) == 2 else result
 
 
 def _overlap(window: Any, count: int, total: int, n_fft: int, hop: int) -> Array:

@@ -109,11 +109,11 @@ def _at(flat: Any, sizes: tuple[int, ...], corner: Any) -> Array:
         if share is not None:
             weight = share if weight is None else weight * share
     batch, channels = flat.shape[:2]
-    found = flat.gather(2, index.reshape(batch, 1, -1).expand(batch, channels, -1))
+    result = flat.gather(2, index.reshape(batch, 1, -1).expand(batch, channels, -1))
     keep = inside.reshape(batch, 1, -1)
     if weight is not None:
-        found = found * where(keep, weight.reshape(batch, 1, -1).to(found.dtype), 0.0)
-    return where(keep, found, 0.0)
+        result = result * where(keep, weight.reshape(batch, 1, -1).to(result.dtype), 0.0)
+    return where(keep, result, 0.0)
 
 
 def _linear_taps(place: Any) -> list[Any]:
@@ -148,8 +148,8 @@ def _inside(place: Any, size: int, padding_mode: str, align: bool) -> Array:
         turns = (away.detach() / span).floor()
         rest = away - turns * span
         place = where(turns % 2 == 0, rest, span - rest) + start
-    held = (place > 0) & (place < size - 1)
-    return where(held, place, place.detach().clamp(min=0, max=size - 1))
+    free = (place > 0) & (place < size - 1)
+    return where(free, place, place.detach().clamp(min=0, max=size - 1))
 
 
 def _check(input: Any, grid: Any, mode: str, padding_mode: str) -> None:
@@ -211,14 +211,14 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Arr
             stacklevel=user_level(),
         )
     spatial = sizes[2:]
-    made: Any = theta[:, :, -1].reshape(sizes[0], *[1] * len(spatial), -1)
+    result: Any = theta[:, :, -1].reshape(sizes[0], *[1] * len(spatial), -1)
     for dim, count in enumerate(spatial):
         line = _line(theta, count, bool(align_corners)).reshape(
             1, *[-1 if d == dim else 1 for d in range(len(spatial))], 1
         )
         column = theta[:, :, len(spatial) - 1 - dim].reshape(sizes[0], *[1] * len(spatial), -1)
-        made = made + line * column
-    return made
+        result = result + line * column
+    return result
 
 
 def _line(theta: Any, count: int, align: bool) -> Array:

@@ -198,7 +198,9 @@ def _sizes_and_scales(own: tuple[int, ...], size: Any, scale_factor: Any, recomp
         if recompute:
             raise ValueError("interpolate: recompute_scale_factor is not meaningful with an explicit size.")
         sizes = (
-            tuple([one.__index__() for one in size]) if isinstance(size, (tuple, list)) else (size.__index__(),) * rank
+            tuple([size.__index__() for size in size])
+            if isinstance(size, (tuple, list))
+            else (size.__index__(),) * rank
         )
         if len(sizes) != rank:
             raise ShapeError(
@@ -216,5 +218,5 @@ def _sizes_and_scales(own: tuple[int, ...], size: Any, scale_factor: Any, recomp
             f"interpolate: Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of "
             f"{list(own)} and scale_factor of shape {list(scales)}. Give scale_factor in (s1, s2, ..., sK) format."
         )
-    sizes = tuple([math.floor(one * scale) for one, scale in zip(own, scales, strict=True)])
+    sizes = tuple([math.floor(size * scale) for size, scale in zip(own, scales, strict=True)])
     return sizes, (None,) * rank if recompute else tuple([1 / scale for scale in scales])

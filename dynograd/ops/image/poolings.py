@@ -76,8 +76,8 @@ def largest_places(input: Array, window: tuple) -> Array:
 def adaptive_largest(input: Array, sizes: tuple[int, ...]) -> Array:
     """The largest value of each of `sizes` windows over the last dims, and its place among them."""
     values, indices = kernel("poolings", "adaptive_max_pool_forward", input)(input, sizes)
-    found = (image_like(values, input), image_like(indices, input)) if len(sizes) == 2 else (values, indices)
-    return found, indices
+    result = (image_like(values, input), image_like(indices, input)) if len(sizes) == 2 else (values, indices)
+    return result, indices
 
 
 @adaptive_largest.fast_backward
@@ -109,8 +109,8 @@ def picked(input: Any, indices: Any, rank: int) -> Array:
 @op(name="max_unpool", linear=True, saves="indices", inner=True)
 def placed(input: Array, indices: Array, sizes: tuple[int, ...]) -> Array:
     """Zeros over last dims of `sizes` that hold `input` at `indices`; of several values for a place one stays."""
-    made = kernel("poolings", "max_unpool_forward", input)(input, indices, sizes)
-    return image_like(made, input) if len(sizes) == 2 else made
+    result = kernel("poolings", "max_unpool_forward", input)(input, indices, sizes)
+    return image_like(result, input) if len(sizes) == 2 else result
 
 
 @placed.backward
@@ -127,8 +127,8 @@ def average(input: Array, window: tuple) -> Array:
 
     `window` is (kernel, stride, padding, ceil_mode, count_include_pad, divisor_override).
     """
-    made = kernel("poolings", "avg_pool_forward", input)(input, *window)
-    return image_like(made, input) if len(window[0]) == 2 else made
+    result = kernel("poolings", "avg_pool_forward", input)(input, *window)
+    return image_like(result, input) if len(window[0]) == 2 else result
 
 
 @average.backward
@@ -150,8 +150,8 @@ def average_back_backward(g: Any, saved: Any, shape: Any, window: Any) -> Gradie
 @op(name="adaptive_avg_pool", linear=True, saves="input.shape", inner=True)
 def adaptive_average(input: Array, sizes: tuple[int, ...]) -> Array:
     """The mean of each of `sizes` windows over the last dims."""
-    made = kernel("poolings", "adaptive_avg_pool_forward", input)(input, sizes)
-    return image_like(made, input) if len(sizes) == 2 else made
+    result = kernel("poolings", "adaptive_avg_pool_forward", input)(input, sizes)
+    return image_like(result, input) if len(sizes) == 2 else result
 
 
 @adaptive_average.backward

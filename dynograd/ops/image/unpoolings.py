@@ -89,10 +89,10 @@ def _unpool(
             f"{who}: elements in indices should be type int64, got {indices.dtype}. Pass what max_pool returned."
         )
     index = arrays.all_values(index)
-    found = kernel("indexing", "out_of_range", index)(index, 0, prod(sizes), who)
-    if found is not None:
+    wrong = kernel("indexing", "out_of_range", index)(index, 0, prod(sizes), who)
+    if wrong is not None:
         raise ShapeError(
-            f"{who}: Found an invalid max index: {found[0]} at position {list(found[1])}; the output of size {tuple(sizes)} has "
+            f"{who}: Found an invalid max index: {wrong[0]} at position {list(wrong[1])}; the output of size {tuple(sizes)} has "
             f"{prod(sizes)} places. Pass output_size."
         )
     return placed(input, indices, tuple(sizes))
@@ -110,7 +110,9 @@ def _unpooled(who: str, rank: int, smallest: list[int], steps: tuple[int, ...], 
         )
     for size, least, step in zip(sizes, smallest, steps, strict=True):
         if not least - step < size < least + step:
-            ranges = [(one - s + 1, one + s - 1) for one, s in zip(smallest, steps, strict=True)]
+            ranges = [
+                (smallest_size - s + 1, smallest_size + s - 1) for smallest_size, s in zip(smallest, steps, strict=True)
+            ]
             raise ShapeError(
                 f"{who}: invalid output_size {sizes}: each size must be in one of the ranges {ranges} (both ends count)."
             )

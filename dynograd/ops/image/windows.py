@@ -331,8 +331,8 @@ def _adaptive_max(who: str, rank: int, input: Any, output_size: Any, return_indi
         raise ShapeError(
             f"{who}: Expected input to have non-zero size for non-batch dimensions, got {tuple(input.shape)}."
         )
-    found = adaptive_largest(input, sizes)
-    return tuple(found) if return_indices else found[0]
+    result = adaptive_largest(input, sizes)
+    return tuple(result) if return_indices else result[0]
 
 
 def _adaptive_avg(who: str, rank: int, input: Any, output_size: Any) -> Array:
@@ -347,13 +347,13 @@ def _adaptive_avg(who: str, rank: int, input: Any, output_size: Any) -> Array:
 
 
 def _output_sizes(who: str, rank: int, input: Any, output_size: Any) -> tuple[int, ...]:
-    given = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * rank
-    if len(given) != rank:
+    operands = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * rank
+    if len(operands) != rank:
         raise ShapeError(f"{who}: output_size must be {rank} numbers (or one), got {output_size!r}.")
     own = tuple(input.shape[len(input.shape) - rank :])
-    sizes = tuple([size if want is None else want.__index__() for want, size in zip(given, own, strict=True)])
+    sizes = tuple([size if want is None else want.__index__() for want, size in zip(operands, own, strict=True)])
     if min(sizes) < 0:
-        raise ShapeError(f"{who}: elements of output_size must be greater than or equal to 0, got {given}.")
+        raise ShapeError(f"{who}: elements of output_size must be greater than or equal to 0, got {operands}.")
     return sizes
 
 
@@ -374,26 +374,26 @@ def check_rank(who: str, rank: int, input: Any) -> None:
         )
 
 
-def _window(who: str, rank: int, input: Any, given: tuple) -> tuple:
+def _window(who: str, rank: int, input: Any, window: tuple) -> tuple:
     """(kernel, stride, padding, dilation, ceil_mode) with a number for each dim, checked. Remembered for numbers and tuples of them."""
     shape = tuple(input.shape)
-    for one in given:
-        kind = type(one)
+    for size in window:
+        kind = type(size)
         if (
             kind is not int
-            and one is not None
+            and size is not None
             and kind is not bool
-            and (kind is not tuple or set(map(type, one)) != _INTS)
+            and (kind is not tuple or set(map(type, size)) != _INTS)
         ):
-            return _checked_window(who, rank, shape, given)
-    return _known_window(who, rank, shape, given)
+            return _checked_window(who, rank, shape, window)
+    return _known_window(who, rank, shape, window)
 
 
 _INTS = {int}
 
 
-def _checked_window(who: str, rank: int, shape: tuple[int, ...], given: tuple) -> tuple:
-    kernel_size, stride, padding, dilation, ceil_mode = given
+def _checked_window(who: str, rank: int, shape: tuple[int, ...], window: tuple) -> tuple:
+    kernel_size, stride, padding, dilation, ceil_mode = window
     check_rank(who, rank, shape)
     taps = per_dim(who, "kernel_size", kernel_size, rank, 1)
     steps = taps if stride in (None, ()) or stride == [] else per_dim(who, "stride", stride, rank, 1)

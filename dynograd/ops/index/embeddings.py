@@ -47,7 +47,7 @@ def lookup_backward(g: Any, saved: Any, padding_idx: Any, by_frequency: Any) -> 
         g = g * kernel("bags", "inverse_frequencies", array)(array, rows, getattr(g, "array", g).dtype)
     if type(g) is ndarray and type(indices) is ndarray and g.dtype.itemsize >= 4:
         key = "embedding", rows, padding_idx
-        found = deferred(
+        result = deferred(
             saved,
             0,
             g.reshape(-1, g.shape[-1]),
@@ -56,8 +56,8 @@ def lookup_backward(g: Any, saved: Any, padding_idx: Any, by_frequency: Any) -> 
             key,
             lambda some, where: collect(some, where, rows, padding_idx),
         )
-        if found is not None:
-            return (found, None)
+        if result is not None:
+            return (result, None)
     return (collect(g, indices, rows, padding_idx), None)
 
 
@@ -135,9 +135,9 @@ def embedding(
     if padding_idx is not None:
         padding_idx = _checked_padding("embedding", padding_idx, weight)
     if recorded_lookup and max_norm is None and not sparse:
-        found = recorded_lookup[0](weight, input, padding_idx, bool(scale_grad_by_freq))
-        if found is not None:
-            return found
+        result = recorded_lookup[0](weight, input, padding_idx, bool(scale_grad_by_freq))
+        if result is not None:
+            return result
     indices = _checked_indices("embedding", input, weight)
     if max_norm is not None:
         _shrink(weight, indices, float(max_norm), float(norm_type))
@@ -218,8 +218,8 @@ def _largest(picked: Any, bags: Any, count: int) -> Array:
     array = getattr(picked, "array", picked)
     if not len(array):
         return collect(picked, bags, count, None)
-    places, columns, found = kernel("bags", "largest_of_bags", array)(array, bags, count)
-    return get_advanced(picked, [places, columns], (0, 1)) * found
+    places, columns, result = kernel("bags", "largest_of_bags", array)(array, bags, count)
+    return get_advanced(picked, [places, columns], (0, 1)) * result
 
 
 def _bags(who: str, index: Any, offsets: Any, include_last: bool) -> tuple[Any, int]:
@@ -276,9 +276,9 @@ def _checked_indices(who: str, input: Any, weight: Any) -> Array:
         raise ShapeError(f"{who}: 'weight' must be 2-D (rows, D), got shape {tuple(weight.shape)}.")
     rows = weight.shape[0]
     array = arrays.all_values(array)
-    found = kernel("indexing", "out_of_range", array)(array, 0, rows, who, True)
-    if found is not None:
-        value, position = found
+    wrong = kernel("indexing", "out_of_range", array)(array, 0, rows, who, True)
+    if wrong is not None:
+        value, position = wrong
         where = f" at position {list(position)} of input" if position else ""
         valid = f"valid are 0 to {rows - 1}" if rows else "it has none"
         raise IndexRangeError(

@@ -142,7 +142,7 @@ def _beside(like: Any, indices: list) -> list:
     """Index arrays on the device of `like`: as in PyTorch, those of the CPU index anything."""
     if type(like) is ndarray:
         return indices
-    return [arrays.to_device(one, like.device) if type(one) is ndarray else one for one in indices]
+    return [arrays.to_device(index, like.device) if type(index) is ndarray else index for index in indices]
 
 
 # --- x[index] ----------------------------------------------------------------------------------------------------------------
@@ -240,14 +240,14 @@ def _index_arrays(index: Any, rank: int, plain: set[type]) -> tuple[list[Array],
         return None
     indices: list[Any] = []
     template: list[Any] = []
-    for one in index:
-        if type(one) in plain:
-            array = one.array
+    for entry in index:
+        if type(entry) in plain:
+            array = entry.array
             if type(array) is not ndarray or array.dtype.num != _INT64 or not array.ndim:
                 return None
             template.append(len(indices))
             indices.append(array)
-        elif type(one) is slice and one.start is None and one.stop is None and one.step is None:
+        elif type(entry) is slice and entry.start is None and entry.stop is None and entry.step is None:
             template.append(FULL)
         else:
             return None
@@ -265,14 +265,14 @@ def _read(shape: tuple[int, ...], index: Any) -> tuple[tuple | None, list[Array]
     dim, rank, trivial = 0, len(shape), True
     has_int = has_ellipsis = False
     entries = index if type(index) is tuple else (index,)
-    for one in entries:
-        kind = type(one)
-        if one is None:
+    for whole_slice in entries:
+        kind = type(whole_slice)
+        if whole_slice is None:
             trivial = False
             basic.append(None)
             template.append(FULL)
             continue
-        if one is Ellipsis:
+        if whole_slice is Ellipsis:
             kept = rank - sum([each is not None and each is not Ellipsis for each in entries])  # the others' dims
             if kept < 0 or has_ellipsis:
                 return None
@@ -284,29 +284,29 @@ def _read(shape: tuple[int, ...], index: Any) -> tuple[tuple | None, list[Array]
         if dim >= rank:
             return None
         if kind is slice:
-            if one.start is not None or one.stop is not None or one.step is not None:
-                if type(one.start) not in _PLAIN or type(one.stop) not in _PLAIN:
-                    one = _whole_slice(one)
-                    if one is None:
+            if whole_slice.start is not None or whole_slice.stop is not None or whole_slice.step is not None:
+                if type(whole_slice.start) not in _PLAIN or type(whole_slice.stop) not in _PLAIN:
+                    whole_slice = _whole_slice(whole_slice)
+                    if whole_slice is None:
                         return None
-                if one.step is not None and (type(one.step) is not int or one.step <= 0):
+                if whole_slice.step is not None and (type(whole_slice.step) is not int or whole_slice.step <= 0):
                     return None
                 trivial = False
             template.append(FULL)
-        elif kind is int or (array := _index_array(one)) is None:
-            number = one if kind is int else _plain_number(one)
+        elif kind is int or (array := _index_array(whole_slice)) is None:
+            number = whole_slice if kind is int else _plain_number(whole_slice)
             if number is None or not -shape[dim] <= number < shape[dim]:
                 return None
-            one = number
+            whole_slice = number
             has_int, trivial = True, False
         else:
-            given = one if array is getattr(one, "array", None) else array
+            operands = whole_slice if array is getattr(whole_slice, "array", None) else array
             if array.dtype.num == _BOOL and array.shape != shape[dim : dim + 1]:
-                return (None, [given], (0,)) if one is index and 0 < array.ndim <= rank else None
+                return (None, [operands], (0,)) if whole_slice is index and 0 < array.ndim <= rank else None
             template.append(len(indices))
-            indices.append(given)
-            one = FULL
-        basic.append(one)
+            indices.append(operands)
+            whole_slice = FULL
+        basic.append(whole_slice)
         dim += 1
     if not indices:
         return (*basic, *((Ellipsis,) if has_int or not basic else ())), [], None
@@ -315,35 +315,35 @@ def _read(shape: tuple[int, ...], index: Any) -> tuple[tuple | None, list[Array]
     return None if trivial else (*basic, Ellipsis), indices, tuple(template)
 
 
-def _plain_number(one: Any) -> int | None:
+def _plain_number(entry: Any) -> int | None:
     """The int that a 0-d tensor of ints, or a NumPy number, stands for in an index."""
-    array = getattr(one, "array", one)
+    array = getattr(entry, "array", entry)
     if getattr(array, "ndim", 1):
         return None
     kind = array.dtype
-    if kind.kind not in "iu" or (kind.num == _UINT8 and type(array) is ndarray) or not has_values(one):
+    if kind.kind not in "iu" or (kind.num == _UINT8 and type(array) is ndarray) or not has_values(entry):
         return None
-    return array.item() if type(array) is ndarray else one.__index__()
+    return array.item() if type(array) is ndarray else entry.__index__()
 
 
-def _whole_slice(one: slice) -> slice | None:
+def _whole_slice(entry: slice) -> slice | None:
     """A slice with ints in place of what stands for ints."""
-    bounds = one.start, one.stop, one.step
+    bounds = entry.start, entry.stop, entry.step
     if all([bound is None or hasattr(type(bound), "__index__") for bound in bounds]):
         return slice(*[bound if bound is None else bound.__index__() for bound in bounds])
     return None
 
 
-def _index_array(one: Any) -> Array | None:
+def _index_array(entry: Any) -> Array | None:
     """The int64 or bool array of a plain tensor, an array, a range or a list of ints; None for others."""
-    kind = type(one)
-    array = getattr(one, "array", None)
-    if type(array) is ndarray and array.dtype.num == _INT64 and array.ndim and has_values(one):
+    kind = type(entry)
+    array = getattr(entry, "array", None)
+    if type(array) is ndarray and array.dtype.num == _INT64 and array.ndim and has_values(entry):
         return array
     if kind is list or kind is range:
-        return arrays.from_python(one, None) if {*map(type, one)} in _LISTED else None
-    array = getattr(one, "array", one)
-    if type(array) is not ndarray or not array.ndim or not has_values(one):
+        return arrays.from_python(entry, None) if {*map(type, entry)} in _LISTED else None
+    array = getattr(entry, "array", entry)
+    if type(array) is not ndarray or not array.ndim or not has_values(entry):
         return None
     number = array.dtype.num
     if number in (_INT64, _BOOL):
@@ -372,37 +372,37 @@ def _plain_index(index: Any) -> tuple | None:
 def _plain_tuple(index: tuple) -> tuple | None:
     """`index` as `get_basic` takes it, when it holds nothing but slices, None, Ellipsis and what stands for ints."""
     has_int = has_ellipsis = False
-    for one in index:
-        kind = type(one)
+    for entry in index:
+        kind = type(entry)
         if kind is int:
             has_int = True
         elif kind is slice:
-            step = one.step
-            if type(one.start) not in _PLAIN or type(one.stop) not in _PLAIN:
+            step = entry.step
+            if type(entry.start) not in _PLAIN or type(entry.stop) not in _PLAIN:
                 return _whole_tuple(index)
             if step is not None and (type(step) is not int or step <= 0):
                 return None
-        elif one is Ellipsis:
+        elif entry is Ellipsis:
             if has_ellipsis:
                 return None
             has_ellipsis = True
-        elif one is not None:
-            return _whole_tuple(index) if not getattr(one, "ndim", 1) else None
+        elif entry is not None:
+            return _whole_tuple(index) if not getattr(entry, "ndim", 1) else None
     return index if index and (has_ellipsis or not has_int) else (*index, Ellipsis)
 
 
 def _whole_tuple(index: tuple) -> tuple | None:
     """`_plain_tuple` of an index with ints in place of what stands for ints."""
-    made: list[Any] = []
-    for one in index:
-        if type(one) is slice:
-            plain: Any = _whole_slice(one)
+    entries: list[Any] = []
+    for entry in index:
+        if type(entry) is slice:
+            plain: Any = _whole_slice(entry)
         else:
-            plain = one if one is Ellipsis or type(one) is int else _plain_number(one)
-        if plain is None and one is not None:
+            plain = entry if entry is Ellipsis or type(entry) is int else _plain_number(entry)
+        if plain is None and entry is not None:
             return None
-        made.append(plain)
-    return _plain_tuple(tuple(made))
+        entries.append(plain)
+    return _plain_tuple(tuple(entries))
 
 
 class Advanced(NamedTuple):
@@ -429,7 +429,7 @@ def normalize_index(shape: tuple[int, ...], index: Any) -> tuple[bool, Any]:
     basic, indices, template = parse("setitem", shape, index)
     if template is None:
         return True, basic
-    return False, Advanced(basic, [getattr(one, "array", one) for one in indices], template)
+    return False, Advanced(basic, [getattr(index, "array", index) for index in indices], template)
 
 
 def put_at(input: Any, values: Any, ready: Advanced) -> Array:
@@ -485,31 +485,31 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
             f"index_put: Index put requires the source and destination dtypes match, got {values.dtype} for {input.dtype}."
         )
     shape = tuple(input.shape)
-    basic, found, template = parse("index_put", shape, tuple([FULL if one is None else one for one in indices]))
+    basic, result, template = parse("index_put", shape, tuple([FULL if index is None else index for index in indices]))
     if template is None:
         return put_basic(input, values if not accumulate else get_basic(input, basic) + values, basic)
     target = input if basic is None else get_basic(input, basic)
-    rank = _picked_rank(target, found)
+    rank = _picked_rank(target, result)
     if len(values.shape) > rank:
         raise ShapeError(
             f"index_put: shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of {rank} dims. "
             f"Reshape the value."
         )
-    written = put_advanced(target, values, found, template, bool(accumulate))
+    written = put_advanced(target, values, result, template, bool(accumulate))
     return laid_out(written, input) if basic is None else put_basic(input, written, basic)
 
 
 def _picked_rank(target: Any, indices: list) -> int:
     """How many dims `target[indices]` has: a mask makes one of its own, an index array has its own for one."""
-    masks = [str(one.dtype).endswith("bool") for one in indices]
-    used = [len(one.shape) if mask else 1 for one, mask in zip(indices, masks)]
-    own = [1 if mask else len(one.shape) for one, mask in zip(indices, masks)]
+    masks = [str(index.dtype).endswith("bool") for index in indices]
+    used = [len(index.shape) if mask else 1 for index, mask in zip(indices, masks)]
+    own = [1 if mask else len(index.shape) for index, mask in zip(indices, masks)]
     return len(target.shape) - sum(used) + max(own)
 
 
 def _value_error(who: str, target: Any, indices: list, template: tuple, shape: tuple[int, ...]) -> ShapeError:
-    wanted = kernel("indexing", "result_shape", target)(target.shape, indices, template)
+    expected_shape = kernel("indexing", "result_shape", target)(target.shape, indices, template)
     return ShapeError(
-        f"{who}: shape mismatch: value tensor of shape {list(shape)} cannot be broadcast to indexing result of shape {list(wanted)}. "
+        f"{who}: shape mismatch: value tensor of shape {list(shape)} cannot be broadcast to indexing result of shape {list(expected_shape)}. "
         f"Reshape the value."
     )

@@ -26,42 +26,42 @@ def parse(
 
     With `check=False` the values of index arrays are left to the kernel, whose IndexError the caller has to explain.
     """
-    entries = [_entry(who, one) for one in _as_tuple(index)]
-    used = sum([_consumed(one) for one in entries])
+    entries = [_entry(who, entry) for entry in _as_tuple(index)]
+    used = sum([_consumed(entry) for entry in entries])
     _check_count(who, shape, entries, used)
     basic: list[Any] = []
     template: list[Any] = []
     indices: list[Any] = []
     dim = 0
-    for place, one in enumerate(entries):
-        if isinstance(one, int):
-            if not -shape[dim] <= one < shape[dim]:
-                raise range_error(who, one, dim=dim, shape=shape)
-            basic.append(one)
-        elif one is Ellipsis:
-            basic.append(one)
+    for place, entry in enumerate(entries):
+        if isinstance(entry, int):
+            if not -shape[dim] <= entry < shape[dim]:
+                raise range_error(who, entry, dim=dim, shape=shape)
+            basic.append(entry)
+        elif entry is Ellipsis:
+            basic.append(entry)
             template += [FULL] * (len(shape) - used)
             dim += len(shape) - used
-        elif one is None or isinstance(one, slice):
-            basic.append(one)
+        elif entry is None or isinstance(entry, slice):
+            basic.append(entry)
             template.append(FULL)
         else:
-            basic += [None] if isinstance(one, _Flag) else [FULL] * _consumed(one)
+            basic += [None] if isinstance(entry, _Flag) else [FULL] * _consumed(entry)
             template.append(len(indices))
-            array = getattr(one, "array", one)
-            indices.append(array if isinstance(one, _Flag) else one)
-            if not isinstance(one, _Flag) and (check or array.dtype.kind == "b"):
+            array = getattr(entry, "array", entry)
+            indices.append(array if isinstance(entry, _Flag) else entry)
+            if not isinstance(entry, _Flag) and (check or array.dtype.kind == "b"):
                 _check_array(who, array, place, dim, shape)
-        dim += _consumed(one)
+        dim += _consumed(entry)
     if not indices:
-        if any([isinstance(one, int) for one in basic]) and Ellipsis not in basic:
+        if any([isinstance(entry, int) for entry in basic]) and Ellipsis not in basic:
             basic.append(Ellipsis)
         return tuple(basic) or (Ellipsis,), [], None
     if check:
         _check_together(who, indices)
     while template[-1] == FULL:
         template.pop()
-    trivial = all([one == FULL or one is Ellipsis for one in basic])
+    trivial = all([entry == FULL or entry is Ellipsis for entry in basic])
     return None if trivial else (*basic, *(() if Ellipsis in basic else (Ellipsis,))), indices, tuple(template)
 
 
@@ -77,7 +77,7 @@ class _Flag:
 def _as_tuple(index: Any) -> tuple:
     if isinstance(index, tuple):
         return index
-    if isinstance(index, list) and len(index) < 32 and any([_stands_for_a_dim(one) for one in index]):
+    if isinstance(index, list) and len(index) < 32 and any([_stands_for_a_dim(entry) for entry in index]):
         warnings.warn(
             "Using a non-tuple sequence for multidimensional indexing is deprecated: instead of x[seq] write x[tuple(seq)] (an index "
             "for each dim) or x[tensor(seq)] (an array of indices).",
@@ -88,35 +88,35 @@ def _as_tuple(index: Any) -> tuple:
     return (index,)
 
 
-def _stands_for_a_dim(one: Any) -> bool:
+def _stands_for_a_dim(entry: Any) -> bool:
     """PyTorch reads a list as a tuple of indices as soon as one of its elements is such."""
     return (
-        one is None
-        or one is Ellipsis
-        or isinstance(one, (slice, list, tuple, range, arrays.ndarray))
-        or hasattr(one, "array")
+        entry is None
+        or entry is Ellipsis
+        or isinstance(entry, (slice, list, tuple, range, arrays.ndarray))
+        or hasattr(entry, "array")
     )
 
 
-def _entry(who: str, one: Any) -> Any:
+def _entry(who: str, entry: Any) -> Any:
     """One element of an index as None, Ellipsis, an int, a checked slice, a `_Flag`, an index array or a mask."""
-    if one is None or one is Ellipsis or type(one) is int:
-        return one
-    if isinstance(one, slice):
-        return _checked_slice(who, one)
-    if isinstance(one, (list, tuple, range)):
-        one = arrays.from_python(_numbers(one), None)
-    kind = getattr(getattr(one, "array", one), "dtype", None)
-    if kind is None or not hasattr(one, "shape"):
-        if isinstance(one, bool):
-            return _Flag(one)
-        if hasattr(type(one), "__index__"):
-            return one.__index__()
+    if entry is None or entry is Ellipsis or type(entry) is int:
+        return entry
+    if isinstance(entry, slice):
+        return _checked_slice(who, entry)
+    if isinstance(entry, (list, tuple, range)):
+        entry = arrays.from_python(_numbers(entry), None)
+    kind = getattr(getattr(entry, "array", entry), "dtype", None)
+    if kind is None or not hasattr(entry, "shape"):
+        if isinstance(entry, bool):
+            return _Flag(entry)
+        if hasattr(type(entry), "__index__"):
+            return entry.__index__()
         raise IndexError(
             f"{who}: only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got "
-            f"{type(one).__name__} {one!r})."
+            f"{type(entry).__name__} {entry!r})."
         )
-    number = arrays.is_array(one) and not isinstance(one, arrays.ndarray)
+    number = arrays.is_array(entry) and not isinstance(entry, arrays.ndarray)
     if kind.kind == "b" or (kind.num == dtypes.uint8.num and not number):
         if kind.kind != "b":
             warnings.warn(
@@ -124,12 +124,12 @@ def _entry(who: str, one: Any) -> Any:
                 UserWarning,
                 stacklevel=user_level(),
             )
-            one = convert(one, dtypes.bool)
-        return _Flag(bool(one)) if one.ndim == 0 else one
+            entry = convert(entry, dtypes.bool)
+        return _Flag(bool(entry)) if entry.ndim == 0 else entry
     if kind.kind in "iu":
-        return one.__index__() if one.ndim == 0 and has_values(one) else one
-    if one.shape == (0,):
-        return convert(one, dtypes.int64)
+        return entry.__index__() if entry.ndim == 0 and has_values(entry) else entry
+    if entry.shape == (0,):
+        return convert(entry, dtypes.int64)
     raise IndexError(
         f"{who}: tensors used as indices must be long, int, byte or bool tensors, got {dtypes.BY_NUM[kind.num]}. Convert with .long()."
     )
@@ -138,12 +138,12 @@ def _entry(who: str, one: Any) -> Any:
 def _numbers(values: Any) -> Any:
     """Nested sequences with 0-d tensors replaced by their numbers."""
     if isinstance(values, (list, tuple, range)):
-        return [_numbers(one) for one in values]
+        return [_numbers(value) for value in values]
     return values.array if hasattr(values, "array") else values
 
 
-def _checked_slice(who: str, one: slice) -> slice:
-    start, stop, step = [part if part is None else _slice_bound(part) for part in (one.start, one.stop, one.step)]
+def _checked_slice(who: str, entry: slice) -> slice:
+    start, stop, step = [part if part is None else _slice_bound(part) for part in (entry.start, entry.stop, entry.step)]
     if step is not None and step <= 0:
         if step == 0:
             raise ValueError(f"{who}: slice step cannot be zero.")
@@ -159,13 +159,13 @@ def _slice_bound(part: Any) -> int:
     return part.__index__()
 
 
-def _consumed(one: Any) -> int:
+def _consumed(entry: Any) -> int:
     """How many dims of the indexed tensor an entry stands for."""
-    if one is None or one is Ellipsis or isinstance(one, _Flag):
+    if entry is None or entry is Ellipsis or isinstance(entry, _Flag):
         return 0
-    if isinstance(one, (int, slice)):
+    if isinstance(entry, (int, slice)):
         return 1
-    return one.ndim if getattr(one, "array", one).dtype.kind == "b" else 1
+    return entry.ndim if getattr(entry, "array", entry).dtype.kind == "b" else 1
 
 
 def _check_count(who: str, shape: tuple[int, ...], entries: list, used: int) -> None:
@@ -175,7 +175,7 @@ def _check_count(who: str, shape: tuple[int, ...], entries: list, used: int) -> 
                 f"{who}: invalid index of a 0-dim tensor. Use tensor.item() to get its value as a Python number."
             )
         raise IndexError(f"{who}: too many indices for tensor of dimension {len(shape)}: got {used} for shape {shape}.")
-    if sum([one is Ellipsis for one in entries]) > 1:
+    if sum([entry is Ellipsis for entry in entries]) > 1:
         raise IndexError(f"{who}: an index can only have a single ellipsis ('...').")
 
 
@@ -197,9 +197,9 @@ def check_range(who: str, index: Any, dim: int, shape: tuple[int, ...], negative
         return
     size = shape[dim] if shape else 1
     index = arrays.all_values(index)
-    found = kernel("indexing", "out_of_range", index)(index, -size if negative else 0, size, who, True)
-    if found is not None:
-        raise range_error(who, *found, dim=dim, shape=shape, negative=negative)
+    wrong = kernel("indexing", "out_of_range", index)(index, -size if negative else 0, size, who, True)
+    if wrong is not None:
+        raise range_error(who, *wrong, dim=dim, shape=shape, negative=negative)
 
 
 def range_error(
@@ -217,8 +217,11 @@ def _check_together(who: str, indices: list) -> None:
     """Index arrays must broadcast against each other; a mask counts as the list of its True elements."""
     if len(indices) < 2:
         return
-    found = [getattr(one, "array", one) for one in indices]
-    shapes = [(kernel("indexing", "count_true", one)(one),) if one.dtype.kind == "b" else one.shape for one in found]
+    arrays = [getattr(index, "array", index) for index in indices]
+    shapes = [
+        (kernel("indexing", "count_true", array)(array),) if array.dtype.kind == "b" else array.shape
+        for array in arrays
+    ]
     try:
         broadcast_shapes(who, *shapes)
     except ShapeError:

@@ -196,8 +196,8 @@ def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Array:
     """
     if size < 0:
         raise ShapeError(f"nonzero_static: size must be an non-negative integer, got {size}.")
-    found = nonzero(input)[:size]
-    return pad_constant(found, ((0, size - found.shape[0]), (0, 0)), fill_value)
+    result = nonzero(input)[:size]
+    return pad_constant(result, ((0, size - result.shape[0]), (0, 0)), fill_value)
 
 
 @composed(out=None)
@@ -253,8 +253,8 @@ def unique(
     >>> dynograd.unique(tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
     """
-    found = distinct(input, _dim("unique", input, dim), False, bool(return_inverse))
-    return _chosen(found, return_inverse, return_counts)
+    result = distinct(input, _dim("unique", input, dim), False, bool(return_inverse))
+    return _chosen(result, return_inverse, return_counts)
 
 
 @composed(method=True, out=None, at_once="the shape of its result depends on values")
@@ -267,8 +267,8 @@ def unique_consecutive(
     tensor([1, 2, 1])
     """
     place = _dim("unique_consecutive", input, dim)
-    found = distinct(input, place, True, bool(return_inverse), bool(return_counts))
-    return _chosen(found, return_inverse, return_counts)
+    result = distinct(input, place, True, bool(return_inverse), bool(return_counts))
+    return _chosen(result, return_inverse, return_counts)
 
 
 def _dim(who: str, input: Any, dim: int | None) -> int | None:
@@ -282,8 +282,8 @@ def _dim(who: str, input: Any, dim: int | None) -> int | None:
     return place
 
 
-def _chosen(found: Any, inverse: bool, counts: bool) -> Array | tuple[Array, ...]:
-    values = [found[0], *([found[1]] if inverse else []), *([found[2]] if counts else [])]
+def _chosen(result: Any, inverse: bool, counts: bool) -> Array | tuple[Array, ...]:
+    values = [result[0], *([result[1]] if inverse else []), *([result[2]] if counts else [])]
     return tuple(values) if len(values) > 1 else values[0]
 
 
@@ -388,10 +388,10 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     >>> dynograd.isin(tensor([1, 2, 3]), tensor([1, 3]))
     tensor([ True, False,  True])
     """
-    given = elements if hasattr(elements, "shape") else test_elements
-    place = arrays.place_of(getattr(given, "array", given))
-    one, two = [
+    operands = elements if hasattr(elements, "shape") else test_elements
+    place = arrays.place_of(getattr(operands, "array", operands))
+    first, second = [
         value if hasattr(value, "shape") else arrays.to_device(arrays.from_python(value, None), place)
         for value in (elements, test_elements)
     ]
-    return found_in(one, two, bool(invert))
+    return found_in(first, second, bool(invert))

@@ -100,20 +100,20 @@ def _slices_fit(who: str, input: Any, place: int, index: Any, source: Any) -> Ar
         raise DtypeError(
             f"{who}: self and source expected to have the same dtype, but got {input.dtype} and {source.dtype}. Convert source."
         )
-    shape, given, count = tuple(input.shape), tuple(source.shape), prod(index.shape)
-    wanted = (*shape[:place], count, *shape[place + 1 :])
-    if given == wanted:
+    shape, operands, count = tuple(input.shape), tuple(source.shape), prod(index.shape)
+    expected_shape = (*shape[:place], count, *shape[place + 1 :])
+    if operands == expected_shape:
         return source
     without = (*shape[:place], *shape[place + 1 :])
     if (
         count == 1
-        and given in (without, (1,))
-        and prod(given) == prod(wanted)
-        and max(len(shape), len(given)) <= 1 + (given == without)
+        and operands in (without, (1,))
+        and prod(operands) == prod(expected_shape)
+        and max(len(shape), len(operands)) <= 1 + (operands == without)
     ):
-        return reshaped(source, wanted)
+        return reshaped(source, expected_shape)
     raise IndexRangeError(
-        f"{who}: source must hold one slice of input (shape {shape}) for each index: expected shape {wanted}, got {given}. "
+        f"{who}: source must hold one slice of input (shape {shape}) for each index: expected shape {expected_shape}, got {operands}. "
         f"Number of indices ({count}) should be equal to source.size(dim)."
     )
 
@@ -217,7 +217,7 @@ def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, 
     place = _checked("index_reduce", input, dim, index)
     source = _slices_fit("index_reduce", input, place, index, source)
     if not input.ndim:
-        found = scatter_reduce(
+        result = scatter_reduce(
             clone(reshaped(input, (1,))),
             0,
             reshaped(index, (-1,)),
@@ -225,7 +225,7 @@ def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, 
             reduce,
             include_self=include_self,
         )
-        return reshaped(found, ())
+        return reshaped(result, ())
     along = [1] * input.ndim
     along[place] = -1
     whole = stretch(reshaped(index, tuple(along)), tuple(source.shape))
@@ -251,10 +251,10 @@ def masked_select(input: Any, mask: Any) -> Array:
     >>> dynograd.masked_select(tensor([1, 2, 3]), tensor([True, False, True]))
     tensor([1, 3])
     """
-    given, wanted = _mask("masked_select", mask).shape, input.shape
-    if given == wanted and given:
+    operands, input_shape = _mask("masked_select", mask).shape, input.shape
+    if operands == input_shape and operands:
         return get_advanced(input, [mask], (0,))
-    shape = broadcast_shapes("masked_select", tuple(wanted), tuple(given)) or (1,)
+    shape = broadcast_shapes("masked_select", tuple(input_shape), tuple(operands)) or (1,)
     return get_advanced(stretch(input, shape), [stretch(mask, shape)], (0,))
 
 
@@ -281,8 +281,8 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Array:
             f"masked_scatter: Number of elements of source < number of ones in mask: source has {prod(source.shape)}, mask {count}."
         )
     values = get_basic(ravel(source), (slice(count),))
-    made = put_advanced(stretch(input, shape), values, [stretch(mask, shape)], (0,), False)
-    return made if input.ndim or mask.ndim else reshaped(made, ())
+    result = put_advanced(stretch(input, shape), values, [stretch(mask, shape)], (0,), False)
+    return result if input.ndim or mask.ndim else reshaped(result, ())
 
 
 # --- flat positions ----------------------------------------------------------------------------------------------------------
@@ -324,10 +324,10 @@ def _check_flat(who: str, input: Any, index: Any) -> None:
         return
     count = prod(input.shape)
     array = arrays.all_values(array)
-    found = kernel("indexing", "out_of_range", array)(array, -count, count, who)
-    if found is not None:
+    wrong = kernel("indexing", "out_of_range", array)(array, -count, count, who)
+    if wrong is not None:
         raise IndexRangeError(
-            f"{who}: out of range: tried to access index {found[0]} (at position {list(found[1])} of the index tensor) on a tensor of "
+            f"{who}: out of range: tried to access index {wrong[0]} (at position {list(wrong[1])} of the index tensor) on a tensor of "
             f"{count} elements."
         )
 
@@ -353,5 +353,5 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Array:
         raise DtypeError(
             f"put: self and source expected to have the same dtype, but got {input.dtype} and {source.dtype}."
         )
-    made = put_advanced(ravel(input), ravel(source), [ravel(index)], (0,), bool(accumulate))
-    return laid_out(reshaped(made, tuple(input.shape)), input)
+    result = put_advanced(ravel(input), ravel(source), [ravel(index)], (0,), bool(accumulate))
+    return laid_out(reshaped(result, tuple(input.shape)), input)

@@ -258,10 +258,10 @@ def scatter(
     if reduce is not None:
         combine = scatter_add if reduce == "add" else _scatter_multiply
         return combine(input, dim, index, _source("scatter", input, index, src, value))
-    given = value if src is None else src
-    if type(given) in (int, float, bool) and input.ndim:
-        given = literals.fitting(given, dtypes.of_array(getattr(input, "array", input)))
-        return write_number(input, _check_index("scatter", input, dim, index), index, given)
+    operands = value if src is None else src
+    if type(operands) in (int, float, bool) and input.ndim:
+        operands = literals.fitting(operands, dtypes.of_array(getattr(input, "array", input)))
+        return write_number(input, _check_index("scatter", input, dim, index), index, operands)
     return _scattered("scatter", written, input, dim, index, _source("scatter", input, index, src, value))
 
 
@@ -271,39 +271,41 @@ def _scatter_multiply(input: Any, dim: int, index: Any, src: Any) -> Array:
 
 def _source(who: str, input: Any, index: Any, src: Any, value: Any) -> Array:
     """`src` as a tensor: numbers are stretched to the shape of `index`."""
-    given = value if src is None else src
-    if given is None:
+    operands = value if src is None else src
+    if operands is None:
         raise TypeError(f"{who}: expected src (a Tensor) or value (a number), got neither.")
-    if not hasattr(given, "dtype"):
-        given = arrays.from_python(given, input.dtype if hasattr(input, "array") else None)
-        given = arrays.to_device(given, arrays.place_of(getattr(input, "array", input)))
-    elif given.ndim == 0 and len(index.shape):
+    if not hasattr(operands, "dtype"):
+        operands = arrays.from_python(operands, input.dtype if hasattr(input, "array") else None)
+        operands = arrays.to_device(operands, arrays.place_of(getattr(input, "array", input)))
+    elif operands.ndim == 0 and len(index.shape):
         pass
     else:
-        return given
-    return stretch(given, tuple(index.shape))
+        return operands
+    return stretch(operands, tuple(index.shape))
 
 
 def _scattered(who: str, function: Any, input: Any, dim: int, index: Any, src: Any, *options: Any) -> Array:
     """Checks what every scatter checks, and calls the op on matching shapes."""
     own = _is_checked_by_kernel(index)
     place = _check_index(who, input, dim, index, not own)
-    kinds = [getattr(one, "array", one).dtype for one in (input, src)]
+    kinds = [getattr(operand, "array", operand).dtype for operand in (input, src)]
     if kinds[0] != kinds[1]:
         raise DtypeError(
             f"{who}(): Expected self.dtype to be equal to src.dtype, got {kinds[0]} and {kinds[1]}. Convert src with .to()."
         )
-    wanted, held = tuple(index.shape), tuple(src.shape)
-    if wanted != held:
-        if len(wanted) != len(held) or any([own > size for own, size in zip(wanted, held, strict=True)]):
+    index_shape, source_shape = tuple(index.shape), tuple(src.shape)
+    if index_shape != source_shape:
+        if len(index_shape) != len(source_shape) or any(
+            [own > size for own, size in zip(index_shape, source_shape, strict=True)]
+        ):
             raise ShapeError(
-                f"{who}: Expected index {list(wanted)} to be no larger than self {list(input.shape)} apart from dimension {place} and to "
-                f"be no larger size than src {list(held)}."
+                f"{who}: Expected index {list(index_shape)} to be no larger than self {list(input.shape)} apart from dimension {place} and to "
+                f"be no larger size than src {list(source_shape)}."
             )
-        src = get_basic(src, tuple([slice(size) for size in wanted]))
+        src = get_basic(src, tuple([slice(size) for size in index_shape]))
     if not input.ndim:
         return reshaped(function(clone(reshaped(input, (1,))), 0, ravel(index), ravel(src), *options), ())
-    if 0 in wanted:
+    if 0 in index_shape:
         return function(input, place, reshaped(index, (0,) * input.ndim), reshaped(src, (0,) * input.ndim), *options)
     try:
         return function(input, place, index, src, *options)

@@ -23,8 +23,8 @@ def sort_along(input: Array, dim: int, descending: bool) -> tuple[Array, Array]:
     order = arrays.order_of(input)
     if order is None:
         return kernel("sorting", "sort", input)(input, dim, descending)
-    found = kernel("sorting", "sort", input)(input.transpose(order), order.index(dim), descending)
-    return tuple([arrays.turned(one, order) for one in found])
+    result = kernel("sorting", "sort", input)(input.transpose(order), order.index(dim), descending)
+    return tuple([arrays.turned(array, order) for array in result])
 
 
 @sort_along.backward

@@ -34,8 +34,8 @@ def sum_to_backward(g: Any, saved: Any, shape: Any) -> Gradients:
 @op(name="expand", linear=True, view=True, saves="input.shape")
 def stretch(input: Array, shape: tuple[int, ...]) -> Array:
     """A view of `input` stretched to `shape`."""
-    made = arrays.broadcast_to(input, shape)
-    return input[...] if made is input and type(input) is ndarray else made
+    result = arrays.broadcast_to(input, shape)
+    return input[...] if result is input and type(input) is ndarray else result
 
 
 @stretch.backward
@@ -50,9 +50,9 @@ _LARGE = 1 << 12  # elements whose dtype compiled kernels may change sooner than
 def convert(input: Array, dtype: Any) -> Array:
     """`input` in another dtype (a new array)."""
     if type(input) is ndarray and input.size >= _LARGE and dtype.category == dtypes.FLOATING:
-        made = kernel("casts", "to_float", input)(input, dtype.numpy)
-        if made is not None:
-            return made
+        result = kernel("casts", "to_float", input)(input, dtype.numpy)
+        if result is not None:
+            return result
     return arrays.cast(input, dtype)
 
 
@@ -84,52 +84,52 @@ def expand(input: Any, *sizes: Any, size: Any = None, implicit: bool = False) ->
     tensor([[1, 1, 1],
             [2, 2, 2]])
     """
-    wanted = as_shape("expand", sizes if size is None else (size,))
+    target = as_shape("expand", sizes if size is None else (size,))
     source = getattr(input, "array", input)
     shape = source.shape
-    lead = len(wanted) - len(shape)
+    lead = len(target) - len(shape)
     if lead < 0:
         raise (
-            broadcast_error("expand", shape, wanted)
+            broadcast_error("expand", shape, target)
             if shape
-            else ValueError(f"expand: cannot drop dims: {shape} to {wanted}.")
+            else ValueError(f"expand: cannot drop dims: {shape} to {target}.")
         )
-    full = check_sizes("expand", _expanded(shape, wanted, lead))
-    made = stretch(input, full)
-    array = getattr(made, "array", made)
+    full = check_sizes("expand", _expanded(shape, target, lead))
+    result = stretch(input, full)
+    array = getattr(result, "array", result)
     if type(array) is ndarray is type(source) and size is None and source.flags.c_contiguous:
         if {*map(type, sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple) else sizes)} <= {int}:
             keep(_STRETCHED, (shape, sizes, source.dtype), ((full,), array.strides))
-    return made
+    return result
 
 
-def _expanded(shape: tuple[int, ...], wanted: tuple[int, ...], lead: int) -> tuple[int, ...]:
-    """`wanted`, which has `lead` dims more than `shape`, with the sizes that are kept in place of -1."""
-    for held, size in zip(shape, wanted[lead:]):
-        if size != held and (held != 1 or size < 0):
+def _expanded(shape: tuple[int, ...], target: tuple[int, ...], lead: int) -> tuple[int, ...]:
+    """`target`, which has `lead` dims more than `shape`, with the sizes that are kept in place of -1."""
+    for size_now, size in zip(shape, target[lead:]):
+        if size != size_now and (size_now != 1 or size < 0):
             break
     else:
-        return wanted
+        return target
     full = []
-    for position, size in enumerate(wanted):
+    for position, size in enumerate(target):
         own = shape[position - lead] if position >= lead else None
         if size == -1:
             if own is None:
-                raise _expand_error(shape, wanted, position)
+                raise _expand_error(shape, target, position)
             full.append(own)
         elif own in (None, 1, size):
             full.append(size)
         else:
-            raise _expand_error(shape, wanted, position)
+            raise _expand_error(shape, target, position)
     return tuple(full)
 
 
-def _expand_error(shape: Any, wanted: Any, position: int) -> Exception:
+def _expand_error(shape: Any, target: Any, position: int) -> Exception:
     from dynograd.errors import ShapeError
 
     return ShapeError(
-        f"expand: the expanded size of the tensor ({wanted[position]}) must match the existing size at dimension {position}: "
-        f"input has shape {shape}, target sizes are {wanted}. Only dims of size 1 stretch; -1 keeps a size."
+        f"expand: the expanded size of the tensor ({target[position]}) must match the existing size at dimension {position}: "
+        f"input has shape {shape}, target sizes are {target}. Only dims of size 1 stretch; -1 keeps a size."
     )
 
 
@@ -171,5 +171,5 @@ def broadcast_tensors(*tensors: Any) -> tuple[Array, ...]:
     """Views of all `tensors`, stretched to their common shape."""
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tuple(tensors[0])
-    shape = broadcast_shapes("broadcast_tensors", *[tuple(one.shape) for one in tensors])
-    return tuple(stretch(one, shape) for one in tensors)
+    shape = broadcast_shapes("broadcast_tensors", *[tuple(tensor.shape) for tensor in tensors])
+    return tuple(stretch(tensor, shape) for tensor in tensors)

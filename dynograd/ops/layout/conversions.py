@@ -74,13 +74,13 @@ def laid_out(result: Any, like: Any) -> Array:
     return result if order is None else copied(result, order)
 
 
-def image_like(made: Array, like: Array) -> Array:
+def image_like(result: Array, like: Array) -> Array:
     """An array of (N, C, sizes) with its channels side by side where those of `like` are, as PyTorch's layers keep them."""
     order = arrays.image_order(like)
     return (
-        made
-        if order is None or not arrays.is_contiguous(made)
-        else arrays.turned(kernel("copies", "copied", made)(made.transpose(order)), order)
+        result
+        if order is None or not arrays.is_contiguous(result)
+        else arrays.turned(kernel("copies", "copied", result)(result.transpose(order)), order)
     )
 
 
@@ -151,15 +151,15 @@ def to(input: Any, *args: Any, **kwargs: Any) -> Array:
     if positional and hasattr(positional[0], "array"):
         other = positional.pop(0)
         dtype, device = other.dtype, other.device
-    for one in positional:
-        if isinstance(one, dtypes.dtype):
-            dtype = one
-        elif isinstance(one, (str, int, devices.device)) and not isinstance(one, bool):
-            device = devices.as_device(one)
-        elif isinstance(one, bool):
-            non_blocking = one
-        elif one is not None:
-            raise TypeError(f"to: expected a dtype, a device or a Tensor, got {one!r}.")
+    for argument in positional:
+        if isinstance(argument, dtypes.dtype):
+            dtype = argument
+        elif isinstance(argument, (str, int, devices.device)) and not isinstance(argument, bool):
+            device = devices.as_device(argument)
+        elif isinstance(argument, bool):
+            non_blocking = argument
+        elif argument is not None:
+            raise TypeError(f"to: expected a dtype, a device or a Tensor, got {argument!r}.")
     if "other" in kwargs:
         other = kwargs.pop("other")
         dtype, device = other.dtype, other.device
@@ -192,12 +192,12 @@ def _suggested(array: Any) -> memory_format:
     return contiguous_format
 
 
-def _is_like(array: Any, wanted: Any) -> bool:
+def _is_like(array: Any, format_: Any) -> bool:
     """Whether an array in host memory has this dtype, or lies on this device."""
-    kind = type(wanted)
+    kind = type(format_)
     if kind is dtypes.dtype:
-        return array.dtype.num == wanted.num
-    return wanted == "cpu" if kind is str else kind is devices.device and wanted.type == "cpu"
+        return array.dtype.num == format_.num
+    return format_ == "cpu" if kind is str else kind is devices.device and format_.type == "cpu"
 
 
 def _conversion(name: str, dtype: dtypes.dtype) -> None:

@@ -77,7 +77,7 @@ _ROWS = {
 def _copying(name: str, function: Any, row: Row) -> Callable[..., Any]:
     def copying(*args: Any, **kwargs: Any) -> Array | tuple[Array, ...]:
         shown = function(*args, **kwargs)
-        return tuple([copied(one) for one in shown]) if isinstance(shown, (tuple, list)) else copied(shown)
+        return tuple([copied(tensor) for tensor in shown]) if isinstance(shown, (tuple, list)) else copied(shown)
 
     copying.__name__ = copying.__qualname__ = f"{name}_copy"
     copying.__doc__ = f"What `{name}` shows, in memory of its own; the arguments are the same."

@@ -91,10 +91,10 @@ def _cat_carefully(tensors: Any, dim: int) -> Array:
                 f"cat: Tensors must have same number of dimensions: got {first.ndim} and {array.ndim} (shapes {first.shape} and "
                 f"{array.shape}, number {position} in the list)."
             )
-        for axis, (one, two) in enumerate(zip(first.shape, array.shape, strict=True)):
-            if one != two and axis != place:
+        for axis, (size, two) in enumerate(zip(first.shape, array.shape, strict=True)):
+            if size != two and axis != place:
                 raise ShapeError(
-                    f"cat: Sizes of tensors must match except in dimension {place}. Expected size {one} but got size {two} in dimension "
+                    f"cat: Sizes of tensors must match except in dimension {place}. Expected size {size} but got size {two} in dimension "
                     f"{axis} for tensor number {position} in the list (shapes {first.shape} and {array.shape})."
                 )
     return kernel("joins", "cat", first)(kept, place)
@@ -310,7 +310,7 @@ def column_stack(tensors: Any) -> Array:
 def _grown(who: str, tensors: Any, grow: Any) -> list[Any]:
     if not tensors:
         raise ShapeError(f"{who}: {who} expects a non-empty TensorList, got an empty one.")
-    return [grow(one) for one in tensors]
+    return [grow(tensor) for tensor in tensors]
 
 
 @composed(out=None, ragged="each")
@@ -324,26 +324,28 @@ def block_diag(*tensors: Any) -> Array:
     tensor([[1, 2, 0],
             [0, 0, 3]])
     """
-    for position, one in enumerate(tensors):
-        if one.ndim > 2:
+    for position, tensor in enumerate(tensors):
+        if tensor.ndim > 2:
             raise ShapeError(
-                f"block_diag: Input tensors must have 2 or fewer dimensions. Input {position} has {one.ndim} dimensions "
-                f"(shape {tuple(one.shape)})."
+                f"block_diag: Input tensors must have 2 or fewer dimensions. Input {position} has {tensor.ndim} dimensions "
+                f"(shape {tuple(tensor.shape)})."
             )
-    blocks = [atleast_2d(one) for one in tensors]
+    blocks = [atleast_2d(tensor) for tensor in tensors]
     if not blocks:
         raise ShapeError("block_diag: expects at least one tensor, got none.")
-    raw = [getattr(one, "array", one) for one in blocks]
+    raw = [getattr(block, "array", block) for block in blocks]
     kind = dtypes.result_dtype(*raw)
-    shape = (sum([one.shape[0] for one in raw]), sum([one.shape[1] for one in raw]))
+    shape = (sum([array.shape[0] for array in raw]), sum([array.shape[1] for array in raw]))
     place = arrays.place_of(raw[0])
-    made: Any = None
+    result: Any = None
     row = column = 0
     for block in blocks:
         region = (slice(row, row + block.shape[0]), slice(column, column + block.shape[1]))
-        made = put_basic(arrays.zeros(shape, kind, place) if made is None else made, _as(block, kind.numpy), region)
+        result = put_basic(
+            arrays.zeros(shape, kind, place) if result is None else result, _as(block, kind.numpy), region
+        )
         row, column = row + block.shape[0], column + block.shape[1]
-    return made
+    return result
 
 
 @composed(out=None, ragged="each")
@@ -365,21 +367,21 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Array, ...]:
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing!r}.')
     kind, counts = tensors[0].dtype, []
-    for one in tensors:
-        shape = tuple(one.shape)
+    for tensor in tensors:
+        shape = tuple(tensor.shape)
         if len(shape) > 1:
             raise ShapeError(f"meshgrid: Expected scalar or 1D tensor in the tensor list but got shape {shape}.")
-        if one.dtype is not kind and one.dtype != kind:
+        if tensor.dtype is not kind and tensor.dtype != kind:
             raise DtypeError(
-                f"meshgrid expects all tensors to have the same dtype, got {kind} and {one.dtype}. Convert one."
+                f"meshgrid expects all tensors to have the same dtype, got {kind} and {tensor.dtype}. Convert one."
             )
         counts.append(shape[0] if shape else 1)
     swapped = indexing == "xy" and len(counts) > 1
     shape = (counts[1], counts[0], *counts[2:]) if swapped else tuple(counts)
     grids = []
-    for number, one in enumerate(tensors):
+    for number, tensor in enumerate(tensors):
         behind = len(counts) - 1 - (1 - number if swapped and number < 2 else number)
-        grids.append(stretch(reshaped(one, (counts[number], *[1] * behind)) if behind else one, shape))
+        grids.append(stretch(reshaped(tensor, (counts[number], *[1] * behind)) if behind else tensor, shape))
     return tuple(grids)
 
 
@@ -393,9 +395,9 @@ def cartesian_prod(*tensors: Any) -> Array:
             [2, 3],
             [2, 4]])
     """
-    for one in tensors:
-        if one.ndim != 1:
-            raise ShapeError(f"cartesian_prod: Expect a 1D vector, but got shape {tuple(one.shape)}. Use ravel().")
+    for tensor in tensors:
+        if tensor.ndim != 1:
+            raise ShapeError(f"cartesian_prod: Expect a 1D vector, but got shape {tuple(tensor.shape)}. Use ravel().")
     if len(tensors) == 1:
         return tensors[0]
     return stacked([ravel(grid) for grid in meshgrid(*tensors)], 1)

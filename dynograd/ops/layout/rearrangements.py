@@ -126,17 +126,17 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Array:
     if len(dims) != 2:
         raise ShapeError(f"rot90: expected total rotation dims == 2, but got dims = {len(dims)}.")
     _check_rank("rot90", input, 2)
-    one, two = [normalize_dim("rot90", dim, input.ndim) for dim in dims]
-    if one == two:
+    first, second = [normalize_dim("rot90", dim, input.ndim) for dim in dims]
+    if first == second:
         raise ShapeError(
             f"rot90: expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}."
         )
     turns = whole_number("rot90", "k", k) % 4
     if turns == 1:
-        return transpose(flipped(input, (two,)), one, two)
+        return transpose(flipped(input, (second,)), first, second)
     if turns == 3:
-        return flipped(transpose(input, one, two), (two,))
-    return flipped(input, (one, two)) if turns else copied(input)
+        return flipped(transpose(input, first, second), (second,))
+    return flipped(input, (first, second)) if turns else copied(input)
 
 
 @op(name="repeat", linear=True, saves="input.shape")
@@ -259,15 +259,15 @@ def repeat_interleave(
     """
     if repeats is None:
         positions = kernel("creation", "arange", 0)(0, 1, input.shape[0], dtypes.int64.numpy)
-        made = repeated_rows(positions, _checked_repeats(input, input.shape[0]), 0)
-        return made if output_size is None else _of_size(made, output_size, 0)
+        result = repeated_rows(positions, _checked_repeats(input, input.shape[0]), 0)
+        return result if output_size is None else _of_size(result, output_size, 0)
     if dim is None:
         input, dim = ravel(input), 0
     elif not input.ndim:
         input = reshaped(input, (1,))
     place = normalize_dim("repeat_interleave", dim, input.ndim)
-    made = _interleaved(input, repeats, place)
-    return made if output_size is None else _of_size(made, output_size, place)
+    result = _interleaved(input, repeats, place)
+    return result if output_size is None else _of_size(result, output_size, place)
 
 
 def _interleaved(input: Any, repeats: Any, place: int) -> Array:
@@ -286,15 +286,15 @@ def _interleaved(input: Any, repeats: Any, place: int) -> Array:
     return interleaved(input, repeats.__index__(), place)
 
 
-def _of_size(made: Any, output_size: Any, place: int) -> Array:
-    """`made`, whose size the caller has foretold."""
+def _of_size(result: Any, output_size: Any, place: int) -> Array:
+    """`result`, whose size the caller has foretold."""
     check_whole("repeat_interleave", output_size=output_size)
-    if made.shape[place] != output_size:
+    if result.shape[place] != output_size:
         raise ShapeError(
             f"repeat_interleave: allocated size does not match required size: output_size={output_size}, but the repeats sum to "
-            f"{made.shape[place]}. Leave output_size away."
+            f"{result.shape[place]}. Leave output_size away."
         )
-    return made
+    return result
 
 
 def _checked_repeats(repeats: Any, size: int) -> Array:

@@ -40,8 +40,8 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Array:
     n = len(lead)
     split = reshaped(input, (*lead, channels // factor**2, factor, factor, height, width))
     moved = permuted(split, (*range(n), n, n + 3, n + 1, n + 4, n + 2))
-    made = reshaped(moved, (*lead, channels // factor**2, height * factor, width * factor))
-    return image_copy(made) if factor == 1 else made  # a view of the input, which PyTorch's is not
+    result = reshaped(moved, (*lead, channels // factor**2, height * factor, width * factor))
+    return image_copy(result) if factor == 1 else result  # a view of the input, which PyTorch's is not
 
 
 @composed()
@@ -66,8 +66,8 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Array:
     n = len(lead)
     split = reshaped(input, (*lead, channels, height // factor, factor, width // factor, factor))
     moved = permuted(split, (*range(n), n, n + 2, n + 4, n + 1, n + 3))
-    made = reshaped(moved, (*lead, channels * factor**2, height // factor, width // factor))
-    return image_copy(made) if factor == 1 else made
+    result = reshaped(moved, (*lead, channels * factor**2, height // factor, width // factor))
+    return image_copy(result) if factor == 1 else result
 
 
 @composed()

@@ -109,10 +109,10 @@ def _parts_of(place: int, split_sizes: tuple[int, ...]) -> tuple[int, list[tuple
     lead = (FULL,) * place
     stops = list(accumulate(split_sizes))
     parts = [(*lead, slice(stop - count, stop)) for count, stop in zip(split_sizes, stops, strict=True)]
-    made = sum(split_sizes), parts
+    result = sum(split_sizes), parts
     if len(parts) <= 64:
-        keep(_PARTS, (place, split_sizes), made, 256)
-    return made
+        keep(_PARTS, (place, split_sizes), result, 256)
+    return result
 
 
 @split_with_sizes.backward
@@ -132,13 +132,13 @@ def split(
     >>> dynograd.split(tensor([1, 2, 3, 4, 5]), 2)
     (tensor([1, 2]), tensor([3, 4]), tensor([5]))
     """
-    wanted = split_size if split_size_or_sections is None else split_size_or_sections
-    if type(wanted) is not int and isinstance(wanted, (tuple, list)):
-        return split_with_sizes(tensor, tuple([one.__index__() for one in wanted]), dim)
+    lengths = split_size if split_size_or_sections is None else split_size_or_sections
+    if type(lengths) is not int and isinstance(lengths, (tuple, list)):
+        return split_with_sizes(tensor, tuple([size.__index__() for size in lengths]), dim)
     shape = getattr(tensor, "array", tensor).shape
     place = dim if type(dim) is int and 0 <= dim < len(shape) else normalize_dim("split", dim, len(shape))
     _check_has_dims("split", shape)
-    size, part = shape[place], wanted.__index__()
+    size, part = shape[place], lengths.__index__()
     if part < 0 or (part == 0 and size):
         raise ShapeError(
             f"split: split expects split_size be non-negative, and split_size can only be 0 if dimension size is 0, but got "
@@ -228,8 +228,8 @@ def tensor_split(
     """
     _check_has_dims("tensor_split", input.shape)
     cuts: Any = indices_or_sections
-    for given in (indices, sections, tensor_indices_or_sections):
-        cuts = given if cuts is None else cuts
+    for index in (indices, sections, tensor_indices_or_sections):
+        cuts = index if cuts is None else cuts
     place = normalize_dim("tensor_split", dim, input.ndim)
     size = input.shape[place]
     if hasattr(cuts, "tolist"):
@@ -306,12 +306,12 @@ def _cuts(indices: Any, sections: Any) -> tuple:
     return () if indices is None and sections is None else (sections if indices is None else indices,)
 
 
-def _even_split(who: str, input: Any, given: tuple, dim: int, rank: int) -> tuple[Array, ...]:
+def _even_split(who: str, input: Any, sizes: tuple, dim: int, rank: int) -> tuple[Array, ...]:
     if input.ndim < rank:
         raise ShapeError(
             f"{who}: {who} requires a tensor with at least {rank} dimension, but got a tensor with {input.ndim} dimensions."
         )
-    cuts = given[0] if len(given) == 1 else given
+    cuts = sizes[0] if len(sizes) == 1 else sizes
     if not isinstance(cuts, (tuple, list)):
         if cuts <= 0 or input.shape[dim] % cuts:
             raise ShapeError(
@@ -321,7 +321,7 @@ def _even_split(who: str, input: Any, given: tuple, dim: int, rank: int) -> tupl
     parts = tensor_split(input, cuts, dim)
     known = _SECTIONS.get((tuple(input.shape), cuts, dim)) if type(cuts) in (int, tuple) else None
     if known is not None:
-        keep(_EVEN, (who, tuple(input.shape), given), known, 256)
+        keep(_EVEN, (who, tuple(input.shape), sizes), known, 256)
     return parts
 
 

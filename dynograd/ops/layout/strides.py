@@ -69,10 +69,10 @@ def _two_dims(who: str, dim1: int, dim2: int, rank: int) -> tuple[int, int]:
         raise ShapeError(f"{who}: expected a tensor of at least 2 dims, got {rank}.")
     if dim1 == 0 and dim2 == 1:
         return 0, 1
-    one, two = normalize_dim(who, dim1, rank), normalize_dim(who, dim2, rank)
-    if one == two:
+    dim, two = normalize_dim(who, dim1, rank), normalize_dim(who, dim2, rank)
+    if dim == two:
         raise ShapeError(f"{who}: diagonal dimensions cannot be identical, got dim1={dim1} and dim2={dim2}.")
-    return one, two
+    return dim, two
 
 
 @composed(method=True, ragged="places")
@@ -109,10 +109,10 @@ def put_diagonal_backward(g: Any, saved: Any, offset: Any, dim1: Any, dim2: Any)
 def windows(input: Array, dimension: int, size: int, step: int) -> Array:
     """A view of the windows of `size` elements along `dimension`, `step` apart; the elements of a window are a new last dim."""
     place = normalize_dim("unfold", dimension, input.ndim)
-    held = input.shape[place] if input.ndim else 1
+    extent = input.shape[place] if input.ndim else 1
     check_whole("unfold", size=size, step=step)
-    if not 0 <= size <= held:
-        raise ShapeError(f"unfold: maximum size for tensor at dimension {place} is {held} but size is {size}.")
+    if not 0 <= size <= extent:
+        raise ShapeError(f"unfold: maximum size for tensor at dimension {place} is {extent} but size is {size}.")
     if step <= 0:
         raise ShapeError(f"unfold: step is {step} but must be > 0.")
     if not input.ndim:
@@ -163,13 +163,13 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Array:
             [2, 3],
             [3, 4]])
     """
-    made = windows(input, dimension, size, step)
-    source, found = getattr(input, "array", input), getattr(made, "array", made)
-    if type(source) is ndarray is type(found) and {*map(type, (dimension, size, step))} == {int}:
+    view = windows(input, dimension, size, step)
+    source, result = getattr(input, "array", input), getattr(view, "array", view)
+    if type(source) is ndarray is type(result) and {*map(type, (dimension, size, step))} == {int}:
         if source.flags.c_contiguous and source.ndim:
             key = source.shape, dimension, size, step, source.itemsize
-            keep(_WINDOWS, key, ((dimension, size, step), found.shape, found.strides))
-    return made
+            keep(_WINDOWS, key, ((dimension, size, step), result.shape, result.strides))
+    return view
 
 
 @op(
@@ -192,13 +192,13 @@ def _check_reach(who: str, input: Array, size: tuple[int, ...], stride: tuple[in
         reach += (count - 1) * step
     if type(input) is arrays.ndarray and input.flags.c_contiguous and offset >= 0 and reach < input.size:
         return  # inside what `input` itself shows
-    held = arrays.base_of(input).nbytes // input.dtype.itemsize
+    elements = arrays.base_of(input).nbytes // input.dtype.itemsize
     first = arrays.offset_in_elements(input) + offset
     last = first - offset + reach
-    if 0 not in size and (first < 0 or last >= held):
+    if 0 not in size and (first < 0 or last >= elements):
         raise ShapeError(
             f"{who}: sizes {list(size)}, strides {list(stride)}, storage offset {first} reach element {last}, out of bounds for "
-            f"storage of {held} elements."
+            f"storage of {elements} elements."
         )
 
 
@@ -242,17 +242,17 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
             [3, 4]])
     """
     placed = _placed("as_strided", input, size, stride, storage_offset)
-    made = strided_view(input, *placed)
-    array = getattr(made, "array", made)
+    view = strided_view(input, *placed)
+    array = getattr(view, "array", view)
     if type(array) is ndarray and array.size and {*map(type, (*placed[0], *placed[1]))} == {int}:
         owner = getattr(input, "array", input).base is None
         if type(size) is tuple is type(stride) and (storage_offset is None or (owner and type(storage_offset) is int)):
             of_size = _STRIDED[array.itemsize]
             if size not in of_size:
                 keep(of_size, size, {})
-            found = placed, array.strides, placed[2] * array.itemsize
-            keep(of_size[size], (stride, storage_offset), found, 64)
-    return made
+            result = placed, array.strides, placed[2] * array.itemsize
+            keep(of_size[size], (stride, storage_offset), result, 64)
+    return view
 
 
 def _placed(who: str, input: Any, size: Any, stride: Any, storage_offset: int | None) -> tuple[Any, Any, int]:

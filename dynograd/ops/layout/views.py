@@ -32,10 +32,10 @@ _LARGE = 1 << 15  # bytes
 def reshaped(input: Array, shape: tuple[int, ...]) -> Array:
     """`input` under `shape`, of which one size may be -1 (a view where memory allows, else a copy)."""
     if type(input) is arrays.ndarray and input.nbytes >= _LARGE and not input.flags.c_contiguous:
-        found = kernel("views", "reshaped_view", input)(input, shape)
-        if found is None:  # NumPy's copy of a transpose takes ten times as long as ours
+        result = kernel("views", "reshaped_view", input)(input, shape)
+        if result is None:  # NumPy's copy of a transpose takes ten times as long as ours
             return kernel("views", "reshaped_copy", input)(input, infer_size("reshape", shape, input.size))
-        return found
+        return result
     out = input.reshape(shape)
     base = out.base
     if base is not input and base is not input.base and type(out) is arrays.ndarray:
@@ -81,11 +81,11 @@ def reshape(input: Any, *sizes: Any, shape: Any = None) -> Array:
     >>> dynograd.reshape(tensor([[1, 2], [3, 4]]), (-1,))
     tensor([1, 2, 3, 4])
     """
-    wanted = sizes if shape is None else tuple(shape)
+    target = sizes if shape is None else tuple(shape)
     try:
-        return reshaped(input, _sizes(wanted))
+        return reshaped(input, _sizes(target))
     except (TypeError, ValueError) as error:
-        raise refusal(_check_reshape, "reshape", input, wanted) or error from None
+        raise refusal(_check_reshape, "reshape", input, target) or error from None
 
 
 def _quick_view_by_reshaped(input: Any, sizes: Any, size: Any, dtype: Any) -> tuple | None:
@@ -119,12 +119,12 @@ def view(input: Any, *sizes: Any, size: Any = None, dtype: Any = None) -> Array:
     """
     if dtype is not None:
         return _viewed_as(input, dtypes.as_dtype(dtype))
-    wanted = sizes if size is None else tuple(size)
+    target = sizes if size is None else tuple(size)
     try:
-        out = reshaped(input, _sizes(wanted))
+        out = reshaped(input, _sizes(target))
     except (TypeError, ValueError) as error:
         if len(sizes) != 1 or not isinstance(sizes[0], (dtypes.dtype, type)):
-            raise refusal(_check_reshape, "view", input, wanted) or error from None
+            raise refusal(_check_reshape, "view", input, target) or error from None
         out = None
     if out is None:
         return _viewed_as(input, dtypes.as_dtype(sizes[0]))
@@ -240,10 +240,10 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Array:
         )
     if start == end:
         return input
-    made = (*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :])
+    result = (*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :])
     if type(start_dim) is int is type(end_dim):
-        keep(_FLATTENED, (shape, start_dim, end_dim), (made,))
-    return reshaped(input, made)
+        keep(_FLATTENED, (shape, start_dim, end_dim), (result,))
+    return reshaped(input, result)
 
 
 def _quick_ravel(input: Any) -> tuple | None:
@@ -283,20 +283,20 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Array:
     place = normalize_dim("unflatten", dim, len(shape))
     if not shape:
         raise IndexError("unflatten: Dimension specified but the tensor has no dimensions. Use reshape.")
-    wanted = as_shape("unflatten", (sizes,))
-    if not wanted:
+    inner_sizes = as_shape("unflatten", (sizes,))
+    if not inner_sizes:
         raise ShapeError("unflatten: sizes must be non-empty.")
     try:
-        inner = infer_size("unflatten", wanted, shape[place])
+        inner = infer_size("unflatten", inner_sizes, shape[place])
     except ShapeError:
         raise ShapeError(
-            f"unflatten: Provided sizes {list(wanted)} don't multiply up to the size of dim {dim} ({shape[place]}) in the input "
+            f"unflatten: Provided sizes {list(inner_sizes)} don't multiply up to the size of dim {dim} ({shape[place]}) in the input "
             f"tensor of shape {shape}."
         ) from None
-    made = (*shape[:place], *inner, *shape[place + 1 :])
+    result = (*shape[:place], *inner, *shape[place + 1 :])
     if type(dim) is int and type(sizes) is tuple:
-        keep(_UNFLATTENED, (shape, dim, sizes), (made,))
-    return reshaped(input, made)
+        keep(_UNFLATTENED, (shape, dim, sizes), (result,))
+    return reshaped(input, result)
 
 
 def _quick_squeeze(input: Any, dim: Any, axis: Any) -> tuple | None:
@@ -399,18 +399,18 @@ def permute(input: Any, *order: Any, dims: Any = None) -> Array:
     dynograd.Size([5, 2, 3])
     """
     rank = getattr(input, "array", input).ndim
-    wanted = as_shape("permute", order if dims is None else (tuple(dims),))
-    if len(wanted) != rank:
+    order_given = as_shape("permute", order if dims is None else (tuple(dims),))
+    if len(order_given) != rank:
         raise ShapeError(
             f"permute: number of dimensions in the tensor input does not match the length of the desired ordering of dimensions: "
-            f"input has {rank} (shape {tuple(input.shape)}), dims is {wanted}. Name every dim once."
+            f"input has {rank} (shape {tuple(input.shape)}), dims is {order_given}. Name every dim once."
         )
-    places = tuple([normalize_dim("permute", dim, rank) for dim in wanted])
+    places = tuple([normalize_dim("permute", dim, rank) for dim in order_given])
     if len(set(places)) != rank:
-        raise ShapeError(f"permute: duplicate dims are not allowed, got dims={wanted}. Name every dim once.")
-    given = order if dims is None else dims
-    if {*map(type, given[0] if len(given) == 1 and type(given[0]) is tuple else given)} <= {int}:
-        keep(_ORDERS, (rank, given), places)
+        raise ShapeError(f"permute: duplicate dims are not allowed, got dims={order_given}. Name every dim once.")
+    operands = order if dims is None else dims
+    if {*map(type, operands[0] if len(operands) == 1 and type(operands[0]) is tuple else operands)} <= {int}:
+        keep(_ORDERS, (rank, operands), places)
     return permuted(input, places)
 
 
@@ -472,4 +472,4 @@ def _at_least(tensors: tuple, grow: Any) -> Array | tuple[Array, ...]:
         if not isinstance(tensors[0], (tuple, list)):
             return grow(tensors[0])
         tensors = tuple(tensors[0])
-    return tuple(grow(one) for one in tensors)
+    return tuple(grow(tensor) for tensor in tensors)

@@ -116,11 +116,11 @@ def linalg_qr(A: Any, mode: str = "reduced") -> tuple[Array, Array]:
         raise RuntimeError(
             f"linalg.qr: qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'."
         )
-    found = orthogonal_factors(A, mode == "complete")
+    result = orthogonal_factors(A, mode == "complete")
     if mode != "r":
-        return found
-    nothing = get_basic(reshaped(found[0], (-1,)), (slice(0, 0),))
-    return type(found)(getattr(nothing, "detach", lambda: nothing)(), found[1])
+        return result
+    nothing = get_basic(reshaped(result[0], (-1,)), (slice(0, 0),))
+    return type(result)(getattr(nothing, "detach", lambda: nothing)(), result[1])
 
 
 qr_result = namedtuple("qr", "Q R")  # type: ignore[name-match]
@@ -154,13 +154,13 @@ def geqrf(input: Any) -> tuple[Array, Array]:
 # --- singular values -----------------------------------------------------------------------------------------------------
 
 
-def _values_or_raise(who: str, input: Any, made: Any) -> Array | tuple[Array, ...]:
-    if isinstance(made, int):
+def _values_or_raise(who: str, input: Any, result: Any) -> Array | tuple[Array, ...]:
+    if isinstance(result, int):
         raise LinAlgError(
-            f"{who}: {_batch(input.shape, made)}The algorithm failed to converge because the input matrix is ill-conditioned or has "
+            f"{who}: {_batch(input.shape, result)}The algorithm failed to converge because the input matrix is ill-conditioned or has "
             f"too many repeated singular values, or contained non-finite values."
         )
-    return made
+    return result
 
 
 @op(name="linalg_svd", outputs="U S Vh", saves="output")
@@ -178,22 +178,22 @@ def singular_triples_backward(g: Any, saved: Any, full: Any) -> Gradients:
     if full:
         u, g_u, vh, g_vh = _columns(u, 0, count), _columns(g_u, 0, count), _rows(vh, 0, count), _rows(g_vh, 0, count)
     row, column = _as_row(s), _as_column(s)
-    one = identity_like(row * column)
-    apart = row * row - column * column + one
+    identity = identity_like(row * column)
+    apart = row * row - column * column + identity
     turned_u, turned_v = matmul(adjoint_of(u), g_u), matmul(vh, adjoint_of(g_vh))
     skew_u, skew_v = turned_u - adjoint_of(turned_u), turned_v - adjoint_of(turned_v)
-    off = 1 - one
-    inner = (skew_u * off / apart) * row + column * (skew_v * off / apart) + one * _as_row(g_s)
+    off = 1 - identity
+    inner = (skew_u * off / apart) * row + column * (skew_v * off / apart) + identity * _as_row(g_s)
     if is_complex_array(u):
-        inner = inner + one * _as_row(imag(_diagonal(turned_u)) / s) * 1j
-    found = matmul(matmul(u, inner), vh)
+        inner = inner + identity * _as_row(imag(_diagonal(turned_u)) / s) * 1j
+    result = matmul(matmul(u, inner), vh)
     if rows > count:
         rest = g_u / row
-        found = found + matmul(rest - matmul(u, matmul(adjoint_of(u), rest)), vh)
+        result = result + matmul(rest - matmul(u, matmul(adjoint_of(u), rest)), vh)
     if columns > count:
         rest = g_vh / column
-        found = found + matmul(u, rest - matmul(matmul(rest, adjoint_of(vh)), vh))
-    return (found,)
+        result = result + matmul(u, rest - matmul(matmul(rest, adjoint_of(vh)), vh))
+    return (result,)
 
 
 def _quick_linalg_svd(compute: Any, input: Any, full_matrices: Any) -> tuple | None:
@@ -257,8 +257,8 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True) -> svd_result:
     """
     check_matrices("svd", input)
     if compute_uv:
-        found = linalg_svd(input, not some)
-        return svd_result(found[0], found[1], adjoint_of(found[2]))
+        result = linalg_svd(input, not some)
+        return svd_result(result[0], result[1], adjoint_of(result[2]))
     left, right = matmul(input, adjoint_of(input)), matmul(adjoint_of(input), input)
     return svd_result(identity_like(left.detach()) * 0, linalg_svdvals(input), identity_like(right.detach()) * 0)
 
@@ -276,8 +276,8 @@ def hermitian_pairs(input: Array, upper: bool) -> tuple[Array, Array]:
 def hermitian_pairs_backward(g: Any, saved: Any, upper: Any) -> Gradients:
     values, vectors = saved.output
     row, column = _as_row(values), _as_column(values)
-    one = identity_like(row * column)
-    inner = matmul(adjoint_of(vectors), g[1]) * (1 - one) / (row - column + one) + one * _as_row(g[0])
+    identity = identity_like(row * column)
+    inner = matmul(adjoint_of(vectors), g[1]) * (1 - identity) / (row - column + identity) + identity * _as_row(g[0])
     return (matmul(matmul(vectors, inner), adjoint_of(vectors)),)
 
 
@@ -324,10 +324,10 @@ def linalg_eigvalsh(A: Any, UPLO: str = "L") -> Array:
 @op(name="linalg_eig", outputs="eigenvalues eigenvectors", saves="input.dtype output")
 def pairs(input: Array) -> tuple[Array, Array]:
     """(eigenvalues, eigenvectors), complex."""
-    made = kernel("linear_algebra", "eig", input)(input)
-    if made is None:
+    result = kernel("linear_algebra", "eig", input)(input)
+    if result is None:
         raise RuntimeError("linalg.eig: input tensor should not contain infs or NaNs.")
-    return made
+    return result
 
 
 @pairs.backward
@@ -335,12 +335,12 @@ def pairs_backward(g: Any, saved: Any) -> Gradients:
     values, vectors = saved.output
     turned = adjoint_of(vectors)
     row, column = _as_row(values), _as_column(values)
-    one = identity_like(row * column)
+    identity = identity_like(row * column)
     inner = matmul(turned, g[1])
     inner = inner - matmul(turned, vectors) * _as_row(real(_diagonal(inner)))
-    inner = inner * (1 - one) / (conj(row - column) + one) + one * _as_row(g[0])
-    found = solutions(turned, matmul(inner, turned), False)[0]
-    return (found if saved.input_dtype.kind == "c" else real(found),)
+    inner = inner * (1 - identity) / (conj(row - column) + identity) + identity * _as_row(g[0])
+    solution = solutions(turned, matmul(inner, turned), False)[0]
+    return (solution if saved.input_dtype.kind == "c" else real(solution),)
 
 
 @composed(covers="linalg_eig")

@@ -150,19 +150,19 @@ def linalg_lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | No
     batch = broadcast_shapes(who, shape[:-2], tuple(right.shape[:-2]))
     wide = _batched(A, batch)
     right = _batched(right, batch)
-    found = least_squares(wide, right, rcond)
+    result = least_squares(wide, right, rcond)
     rank = linalg_matrix_rank(A, rtol=rcond)
     nothing = reshaped(A, (-1,))[:0].abs()
     residuals = values = nothing
     if shape[-2] > shape[-1] and bool((arrays.all_values(_plain(rank)) == shape[-1]).all()):
-        apart = matmul(wide, found) - right
+        apart = matmul(wide, result) - right
         residuals = sum(conj(apart) * apart, -2)
         residuals = residuals.real if apart.dtype.is_complex else residuals
     if driver in ("gelsd", "gelss"):
         values = linalg_svdvals(A)
     if driver == "gels":
         rank = nothing.to(dtypes.int64)
-    solution = reshaped(found, tuple(found.shape[:-1])) if vector else found
+    solution = reshaped(result, tuple(result.shape[:-1])) if vector else result
     return lstsq_result(solution, residuals, rank, values)
 
 

@@ -48,10 +48,10 @@ def check_matrices(who: str, input: Any, square: bool = False, name: str = "A") 
     return shape
 
 
-def check_one_dtype(who: str, one: Any, two: Any) -> None:
-    if one.dtype != two.dtype:
+def check_one_dtype(who: str, first: Any, second: Any) -> None:
+    if first.dtype != second.dtype:
         raise DtypeError(
-            f"{who}: Expected A and B to have the same dtype, but found A of type {one.dtype} and B of type {two.dtype} instead. "
+            f"{who}: Expected A and B to have the same dtype, but found A of type {first.dtype} and B of type {second.dtype} instead. "
             f"Convert one of them."
         )
 
@@ -62,16 +62,16 @@ def exchanged(input: Any) -> Array:
     return permuted(input, (*range(rank - 2), rank - 1, rank - 2))
 
 
-def with_state(check: bool, who: str, made: tuple, text: str) -> tuple:
-    """`made`, whose last array is info; LinAlgError for the first matrix whose info is not 0. `text` may name the number."""
+def with_state(check: bool, who: str, result: tuple, text: str) -> tuple:
+    """`result`, whose last array is info; LinAlgError for the first matrix whose info is not 0. `text` may name the number."""
     if check:
-        info = made[-1]
-        found = kernel("linear_algebra", "first_failure", info)(info)
-        if found is not None:
-            place, number = found
+        info = result[-1]
+        failure = kernel("linear_algebra", "first_failure", info)(info)
+        if failure is not None:
+            place, number = failure
             batch = f"(Batch element {place}): " if info.ndim else ""
             raise LinAlgError(f"{who}: {batch}{text.format(number=number)}")
-    return made
+    return result
 
 
 # --- inverse and solution ------------------------------------------------------------------------------------------------
@@ -135,8 +135,8 @@ def inverse(input: Any) -> Array:
 @op(name="linalg_solve_ex", outputs="result info", saves="A output")
 def solutions(A: Array, B: Array, check: bool) -> tuple[Array, Array]:
     """(X with A @ X = B, info as of the inverse), for matrices of one batch."""
-    made = kernel("linear_algebra", "solve", A)(A, B)
-    return with_state(check, "linalg.solve", made, "The solver failed because the input matrix is singular.")
+    result = kernel("linear_algebra", "solve", A)(A, B)
+    return with_state(check, "linalg.solve", result, "The solver failed because the input matrix is singular.")
 
 
 @solutions.backward
@@ -168,10 +168,10 @@ def linalg_solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = F
             f"({shape[-2]}x{shape[-1]} and {'x'.join(map(str, other[-2:]))}): shapes {shape} and {other}."
         )
     batch = broadcast_shapes("linalg.solve", shape[:-2], tuple(B.shape[:-2]))
-    found, info = solutions(_batched(A, batch), _batched(B, batch), bool(check_errors))
+    result, info = solutions(_batched(A, batch), _batched(B, batch), bool(check_errors))
     if vector:
-        found = reshaped(found, tuple(found.shape[:-1]))
-    return solve_result(exchanged(found) if not vector and not left else found, info)
+        result = reshaped(result, tuple(result.shape[:-1]))
+    return solve_result(exchanged(result) if not vector and not left else result, info)
 
 
 def _batched(input: Any, batch: tuple[int, ...]) -> Array:
@@ -251,8 +251,8 @@ def linalg_solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, u
     if not left:
         A, B, upper = exchanged(A), exchanged(B), not upper
     batch = broadcast_shapes(who, shape[:-2], other[:-2])
-    found = triangular_solutions(_batched(A, batch), _batched(B, batch), bool(upper), bool(unitriangular))
-    return found if left else exchanged(found)
+    result = triangular_solutions(_batched(A, batch), _batched(B, batch), bool(upper), bool(unitriangular))
+    return result if left else exchanged(result)
 
 
 triangular_result = namedtuple("triangular_solve", "solution cloned_coefficient")  # type: ignore[name-match]
@@ -268,10 +268,10 @@ def triangular_solve(
     tensor([[2.]])
     """
     if transpose:
-        found = linalg_solve_triangular(exchanged(A), input, upper=not upper, unitriangular=unitriangular)
+        result = linalg_solve_triangular(exchanged(A), input, upper=not upper, unitriangular=unitriangular)
     else:
-        found = linalg_solve_triangular(A, input, upper=upper, unitriangular=unitriangular)
-    return triangular_result(found, A)
+        result = linalg_solve_triangular(A, input, upper=upper, unitriangular=unitriangular)
+    return triangular_result(result, A)
 
 
 # --- Cholesky ------------------------------------------------------------------------------------------------------------
@@ -307,8 +307,8 @@ def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = Fals
     tensor(1, dtype=dynograd.int32)
     """
     check_matrices("linalg.cholesky", A, True)
-    found = lower_roots(adjoint_of(A) if upper else A, bool(check_errors))
-    return type(found)(adjoint_of(found[0]), found[1]) if upper else found
+    result = lower_roots(adjoint_of(A) if upper else A, bool(check_errors))
+    return type(result)(adjoint_of(result[0]), result[1]) if upper else result
 
 
 def _quick_linalg_cholesky(compute: Any, A: Any, upper: Any) -> object:

@@ -51,8 +51,8 @@ def lu_factors_backward(g: Any, saved: Any, check: Any) -> Gradients:
     count = min(rows, columns)
     grad = g[0]
     square, g_square = _block(packed, 0, count, 0, count), _block(grad, 0, count, 0, count)
-    one = identity_like(square)
-    lower, upper = tril(square, -1) + one, triu(square)
+    identity = identity_like(square)
+    lower, upper = tril(square, -1) + identity, triu(square)
     left, right = matmul(adjoint_of(lower), tril(g_square, -1)), matmul(triu(g_square), adjoint_of(upper))
     beside = below = None
     if columns > rows:
@@ -62,12 +62,12 @@ def lu_factors_backward(g: Any, saved: Any, check: Any) -> Gradients:
         below = _block(grad, columns, rows, 0, columns)
         right = right - matmul(adjoint_of(_block(packed, columns, rows, 0, columns)), below)
     inner = triangular_solutions(adjoint_of(lower), tril(left, -1) + triu(right), True, True)
-    found = adjoint_of(triangular_solutions(upper, adjoint_of(inner), True, False))
+    adjoint = adjoint_of(triangular_solutions(upper, adjoint_of(inner), True, False))
     if beside is not None:
-        found = cat([found, triangular_solutions(adjoint_of(lower), beside, True, True)], -1)
+        adjoint = cat([adjoint, triangular_solutions(adjoint_of(lower), beside, True, True)], -1)
     if below is not None:
-        found = cat([found, adjoint_of(triangular_solutions(upper, adjoint_of(below), True, False))], -2)
-    return (matmul(permutation_of(pivots, rows, packed.dtype), found),)
+        adjoint = cat([adjoint, adjoint_of(triangular_solutions(upper, adjoint_of(below), True, False))], -2)
+    return (matmul(permutation_of(pivots, rows, packed.dtype), adjoint),)
 
 
 def _block(input: Any, top: int, bottom: int, left: int, right: int) -> Array:
@@ -202,5 +202,5 @@ def lu_solve(input: Any, LU_data: Any, LU_pivots: Any) -> Array:
 @composed(method=True)
 def lu(input: Any, pivot: bool = True, get_infos: bool = False) -> tuple[Array, ...]:
     """(LU, pivots), and infos if wanted: the older form of `linalg.lu_factor`."""
-    found = linalg_lu_factor_ex(input, pivot=pivot)
-    return tuple(found) if get_infos else tuple(found[:2])
+    result = linalg_lu_factor_ex(input, pivot=pivot)
+    return tuple(result) if get_infos else tuple(result[:2])

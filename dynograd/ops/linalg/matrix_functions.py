@@ -96,8 +96,8 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
         raise ShapeError(f"vander: x must be a one-dimensional tensor, got shape {tuple(x.shape)}.")
     if N is not None and N < 0:
         raise ShapeError(f"vander: N must be non-negative, got {N}.")
-    found = _powers(x, x.shape[0] if N is None else N)
-    return found if increasing else flipped(found, (1,))
+    powers = _powers(x, x.shape[0] if N is None else N)
+    return powers if increasing else flipped(powers, (1,))
 
 
 # --- products ------------------------------------------------------------------------------------------------------------
@@ -118,9 +118,9 @@ def linalg_multi_dot(tensors: Any) -> Array:
         tensors[0] = reshaped(tensors[0], (1, *tensors[0].shape))
     if column:
         tensors[-1] = reshaped(tensors[-1], (*tensors[-1].shape, 1))
-    found = chain_matmul(*tensors)
-    shape = tuple(found.shape)
-    return reshaped(found, shape[1 if row else 0 : -1 if column else None]) if row or column else found
+    result = chain_matmul(*tensors)
+    shape = tuple(result.shape)
+    return reshaped(result, shape[1 if row else 0 : -1 if column else None]) if row or column else result
 
 
 @composed()
@@ -143,29 +143,29 @@ def linalg_householder_product(input: Any, tau: Any) -> Array:
         raise ShapeError(
             f"{who}: input.shape[-1] must be greater than or equal to tau.shape[-1], got {columns} and {count}."
         )
-    one = tril(triu((input.detach() if count else input) * 0 + 1))
-    return _reflected(tril(input, -1) + one, tau, one, False)
+    unit_lower = tril(triu((input.detach() if count else input) * 0 + 1))
+    return _reflected(tril(input, -1) + unit_lower, tau, unit_lower, False)
 
 
 def _check_tau(who: str, input: Any, tau: Any) -> None:
     """One factor for each reflection of each matrix."""
-    shape, given = tuple(input.shape), tuple(tau.shape)
-    if given[:-1] != shape[:-2] or not given:
+    shape, operands = tuple(input.shape), tuple(tau.shape)
+    if operands[:-1] != shape[:-2] or not operands:
         raise ShapeError(
             f"{who}: Expected tau to have one dimension less than input and batch dimensions equal to input.shape[:-2] ({shape[:-2]}), but "
-            f"got tau of shape {given} and input of shape {shape}."
+            f"got tau of shape {operands} and input of shape {shape}."
         )
 
 
-def _reflected(vectors: Any, tau: Any, found: Any, adjoint: bool) -> Array:
-    """The product of the reflections `I - tau_i v_i v_i^H` (or its adjoint) times `found`."""
+def _reflected(vectors: Any, tau: Any, result: Any, adjoint: bool) -> Array:
+    """The product of the reflections `I - tau_i v_i v_i^H` (or its adjoint) times `result`."""
     count = tau.shape[-1]
     for place in range(count) if adjoint else range(count - 1, -1, -1):
         vector = get_basic(vectors, (Ellipsis, slice(place, place + 1)))
         factor = reshaped(get_basic(tau, (Ellipsis, slice(place, place + 1))), (*tau.shape[:-1], 1, 1))
         factor = conj(factor) if adjoint else factor
-        found = found - matmul(vector * factor, matmul(adjoint_of(vector), found))
-    return found
+        result = result - matmul(vector * factor, matmul(adjoint_of(vector), result))
+    return result
 
 
 @composed(method=True, aliases={"tau": "input2", "other": "input3"})

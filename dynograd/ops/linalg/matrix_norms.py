@@ -69,7 +69,7 @@ def linalg_matrix_norm(
         raise DtypeError(f"{who}: Expected a floating point or complex tensor as input. Got {A.dtype}. Use A.float().")
     if dim is None or isinstance(dim, int) or len(dim) != 2:
         raise ShapeError(f"{who}: dim must be a 2-tuple of ints. Got {dim}.")
-    row, column = (normalize_dim(who, one, len(shape)) for one in dim)
+    row, column = (normalize_dim(who, dim, len(shape)) for dim in dim)
     if row == column:
         raise ShapeError(f"{who}: dims must be different. Got {tuple(dim)}.")
     if not (ord in ("fro", "nuc") if isinstance(ord, str) else ord in (2, -2, 1, -1, inf, -inf)):
@@ -80,15 +80,15 @@ def linalg_matrix_norm(
         rest = [place for place in range(len(shape)) if place not in (row, column)]
         values = linalg_svdvals(permuted(A, (*rest, row, column)))
         no_values = ord == 2 and not values.shape[-1]
-        found = sum(values, -1) if ord == "nuc" or no_values else (amax if ord == 2 else amin)(values, -1)
-        return kept(found, shape, (row, column), False) if keepdim else found
+        result = sum(values, -1) if ord == "nuc" or no_values else (amax if ord == 2 else amin)(values, -1)
+        return kept(result, shape, (row, column), False) if keepdim else result
     first, last = (row, column) if _is(ord, 1, -1) else (column, row)
     sums = sum(abs(A), first, keepdim=True)
     if ord > 0 and not shape[last]:
-        found = sum(sums, last, keepdim=True)  # no column: 0
+        result = sum(sums, last, keepdim=True)  # no column: 0
     else:
-        found = (amax if ord > 0 else amin)(sums, last, keepdim=True)
-    return found if keepdim else found.squeeze((row, column))
+        result = (amax if ord > 0 else amin)(sums, last, keepdim=True)
+    return result if keepdim else result.squeeze((row, column))
 
 
 @composed(ragged="parts")
@@ -147,10 +147,10 @@ def linalg_cond(A: Any, p: Any = None) -> Array:
             f"{who}: linalg.cond got an invalid norm type: {p}. Use 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2."
         )
     turned, info = linalg_inv_ex(A)
-    found = linalg_matrix_norm(A, p)
+    result = linalg_matrix_norm(A, p)
     regular = info == 0
     turned = where(regular.reshape((*regular.shape, 1, 1)), turned, 0.0)
-    return where(regular, found * linalg_matrix_norm(turned, p), inf)
+    return where(regular, result * linalg_matrix_norm(turned, p), inf)
 
 
 @composed(ragged="parts")
@@ -160,7 +160,9 @@ def linalg_vecdot(x: Any, y: Any, *, dim: int = -1) -> Array:
     >>> dynograd.linalg.vecdot(tensor([1.0, 2.0]), tensor([3.0, 4.0]))
     tensor(11.)
     """
-    for one in (x, y):
-        if not (one.dtype.is_floating_point or one.dtype.is_complex):
-            raise DtypeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {one.dtype}.")
+    for operand in (x, y):
+        if not (operand.dtype.is_floating_point or operand.dtype.is_complex):
+            raise DtypeError(
+                f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {operand.dtype}."
+            )
     return sum((conj(x) if x.dtype.is_complex else x) * y, dim)

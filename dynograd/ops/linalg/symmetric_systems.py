@@ -21,17 +21,17 @@ FAMILY = Row(ragged="groups")
 @op(name="linalg_ldl_factor_ex", outputs="LD pivots info", differentiable=False)
 def ldl_factors(A: Array, hermitian: bool, check: bool) -> tuple[Array, Array, Array]:
     """(L below D in one matrix, exchanges, 0 or where a zero stands on the diagonal of D)."""
-    found = kernel("symmetric_factors", "bunch_kaufman", A)(A, hermitian)
+    result = kernel("symmetric_factors", "bunch_kaufman", A)(A, hermitian)
     if check:
-        failed = kernel("linear_algebra", "first_failure", found[2])(found[2])
+        failed = kernel("linear_algebra", "first_failure", result[2])(result[2])
         if failed is not None:
             place, number = failed
-            batch = f" (Batch element {place})" if found[2].ndim else ""
+            batch = f" (Batch element {place})" if result[2].ndim else ""
             raise LinAlgError(
                 f"linalg.ldl_factor:{batch} D[{number},{number}] is zero, so ldl_solve would divide by zero. "
                 f"ldl_factor_ex gives the factors anyway."
             )
-    return found
+    return result
 
 
 @composed(covers="linalg_ldl_factor_ex")

@@ -105,16 +105,16 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     if not input.ndim:
         raise ShapeError("diag_embed: expected a tensor of at least 1 dim, got a 0-d one. Use unsqueeze(0).")
     rank = input.ndim + 1
-    one, two = normalize_dim("diag_embed", dim1, rank), normalize_dim("diag_embed", dim2, rank)
-    if one == two:
+    dim, two = normalize_dim("diag_embed", dim1, rank), normalize_dim("diag_embed", dim2, rank)
+    if dim == two:
         raise ShapeError(f"diag_embed: diagonal dimensions cannot be identical, got dim1={dim1} and dim2={dim2}.")
-    if one > two:
-        one, two, offset = two, one, -offset
+    if dim > two:
+        dim, two, offset = two, dim, -offset
     side = input.shape[-1] + abs(offset)
     shape = list(input.shape[:-1])
-    shape.insert(one, side)
+    shape.insert(dim, side)
     shape.insert(two, side)
-    return fill_diagonal_of(input, tuple(shape), offset, one, two)
+    return fill_diagonal_of(input, tuple(shape), offset, dim, two)
 
 
 @composed(method=True, out=None, ragged="each")
@@ -184,7 +184,7 @@ def _indices(who: str, row: int, col: int, offset: int, dtype: Any, device: Any,
     if not (type(row) is type(col) is type(offset) is int and 0 <= row <= 1024 and 0 <= col <= 1024):
         check_sizes(who, (row, col))
         check_whole(who, offset=offset)
-    found = kernel("triangles", "triangle_indices", place)(row, col, offset, lower)
-    if dtype is None and type(found) is arrays.ndarray:
-        return found
-    return arrays.cast(found, dtypes.int64 if dtype is None else dtypes.as_dtype(dtype))
+    result = kernel("triangles", "triangle_indices", place)(row, col, offset, lower)
+    if dtype is None and type(result) is arrays.ndarray:
+        return result
+    return arrays.cast(result, dtypes.int64 if dtype is None else dtypes.as_dtype(dtype))

@@ -56,9 +56,9 @@ def chain_likelihoods(
 
 @chain_likelihoods.fast_backward
 def chain_likelihoods_fast_backward(g: Any, saved: Any, step: Any) -> Gradients:
-    given = saved.emissions, saved.transitions, saved.first, saved.last, saved.tags, saved.starts, saved.lengths
-    found = kernel("chains", "chain_gradients", saved.emissions)(g, *given, step, saved.levels, saved.sums)
-    return (*found, None, None, None)
+    operands = saved.emissions, saved.transitions, saved.first, saved.last, saved.tags, saved.starts, saved.lengths
+    result = kernel("chains", "chain_gradients", saved.emissions)(g, *operands, step, saved.levels, saved.sums)
+    return (*result, None, None, None)
 
 
 @chain_likelihoods.decomposition
@@ -68,9 +68,9 @@ def chain_likelihoods_step_by_step(
     x, alive, rows = _by_steps(emissions, starts, lengths, step)
     running = reshaped(lengths, (-1,)) > 0
     level = _forward(x, alive, transitions, first)[-1]
-    found = choose(running, -logsumexp_dims(level + last, (1,), False), 0.0)
+    result = choose(running, -logsumexp_dims(level + last, (1,), False), 0.0)
     if tags is None:
-        return found
+        return result
     padded = pad_constant(tags, ((0, 1),), 0)
     tag = reshaped(get_advanced(padded, [reshaped(rows, (-1,))], (0,)), tuple(x.shape[:2]))
     ended = gathered(tag, 0, reshaped(choose(running, lengths - 1, 0), (1, -1)))
@@ -81,7 +81,7 @@ def chain_likelihoods_step_by_step(
         before, after = get_basic(tag, (slice(0, -1),)), get_basic(tag, (slice(1, None),))
         moves = reshaped(get_advanced(transitions, [before, after], (0, 1)), (*after.shape, 1))
         score = score + sum_dims(choose(get_basic(alive, (slice(1, None),)), moves, 0.0), (0, 2), False)
-    return found + score
+    return result + score
 
 
 @op(inner=True)
@@ -89,10 +89,10 @@ def chain_marginals(
     emissions: Array, transitions: Array, first: Array, last: Array, starts: Array, lengths: Array, step: int
 ) -> Array:
     """(M, K): the probability of each tag in each step, over all sequences of tags; 0 in rows of no sequence."""
-    given = emissions, transitions, first, last, None, starts, lengths, step
-    _, levels, sums = kernel("chains", "chain_likelihoods", emissions)(*given)
+    operands = emissions, transitions, first, last, None, starts, lengths, step
+    _, levels, sums = kernel("chains", "chain_likelihoods", emissions)(*operands)
     minus = arrays.full(tuple(lengths.shape), -1, dtypes.of_array(emissions), arrays.device_of(emissions))
-    return kernel("chains", "chain_gradients", emissions)(minus, *given, levels, sums)[0]
+    return kernel("chains", "chain_gradients", emissions)(minus, *operands, levels, sums)[0]
 
 
 @chain_marginals.decomposition
@@ -110,9 +110,11 @@ def chain_marginals_step_by_step(
         behind = choose(_of_step(alive, t), after, behind)
         behinds.append(behind)
     total = logsumexp_dims(levels[-1] + last, (1,), True)
-    found = [exp_difference(level + behind, total) for level, behind in zip(levels, reversed(behinds), strict=True)]
-    found = stack([choose(_of_step(alive, t), one, 0.0) for t, one in enumerate(found)])
-    flat = reshaped(found, (-1, x.shape[2]))
+    levels_found = [
+        exp_difference(level + behind, total) for level, behind in zip(levels, reversed(behinds), strict=True)
+    ]
+    levels_found = stack([choose(_of_step(alive, t), score, 0.0) for t, score in enumerate(levels_found)])
+    flat = reshaped(levels_found, (-1, x.shape[2]))
     whole = add_advanced(flat, [reshaped(rows, (-1,))], (0,), (emissions.shape[0] + 1, emissions.shape[1]))
     return get_basic(whole, (slice(0, -1),))
 
@@ -144,8 +146,8 @@ def chain_best_paths_step_by_step(
     for origin in reversed(origins):
         tag = gathered(origin, 1, tag)
         tags.append(tag)
-    found = choose(alive, stack(tags[::-1]), 0)
-    whole = add_advanced(reshaped(found, (-1,)), [reshaped(rows, (-1,))], (0,), (emissions.shape[0] + 1,))
+    result = choose(alive, stack(tags[::-1]), 0)
+    whole = add_advanced(reshaped(result, (-1,)), [reshaped(rows, (-1,))], (0,), (emissions.shape[0] + 1,))
     score = choose(reshaped(lengths, (-1,)) > 0, reshaped(score, (-1,)), 0.0)
     return get_basic(whole, (slice(0, -1),)), score
 

@@ -179,8 +179,8 @@ def cross_entropy(
     target = _checked_labels(who, scores, target, labels, ignore_index)
     if weight is not None and getattr(weight, "requires_grad", False):
         return class_entropy_decomposition(input, target, weight, ignore_index, label_smoothing, reduction)
-    wanted = bool(getattr(input, "requires_grad", False))
-    return class_entropy(input, target, weight, ignore_index, label_smoothing, reduction, wanted)
+    with_gradient = bool(getattr(input, "requires_grad", False))
+    return class_entropy(input, target, weight, ignore_index, label_smoothing, reduction, with_gradient)
 
 
 @composed(covers="nll_loss")
@@ -285,9 +285,9 @@ def _check_scores(who: str, scores: Any, weight: Any, ignore_index: int) -> None
 def _checked_labels(who: str, scores: Any, target: Any, labels: Any, ignore_index: int) -> Array:
     """`target`, whose array is `labels`, as int64, when it fits the scores and every number in it is a class."""
     shape = scores.shape
-    wanted = (shape[0], *shape[2:]) if len(shape) > 1 else ()
-    if labels.shape != wanted:
-        raise _target_shape_error(who, shape, labels.shape, wanted)
+    expected = (shape[0], *shape[2:]) if len(shape) > 1 else ()
+    if labels.shape != expected:
+        raise _target_shape_error(who, shape, labels.shape, expected)
     if labels.dtype.kind not in "iu":
         raise DtypeError(
             f"{who}: expected target of an integer dtype (scalar type Long), got {dtypes.of_array(labels)} of shape {labels.shape}. Use "
@@ -301,9 +301,9 @@ def _checked_labels(who: str, scores: Any, target: Any, labels: Any, ignore_inde
 def _check_labels(who: str, shape: tuple, labels: Any, ignore_index: int) -> None:
     classes = shape[1] if len(shape) > 1 else shape[0]
     labels = arrays.all_values(labels)
-    found = kernel("masks", "wrong_target", labels)(labels, classes, ignore_index)
-    if found is not None:
-        value, position = found
+    wrong = kernel("masks", "wrong_target", labels)(labels, classes, ignore_index)
+    if wrong is not None:
+        value, position = wrong
         where = f" at position {list(position)}" if position else ""
         raise IndexRangeError(
             f"{who}: Target {value} is out of bounds: target{where} is {value}, but input of shape {shape} has {classes} classes (0 to "
@@ -311,13 +311,13 @@ def _check_labels(who: str, shape: tuple, labels: Any, ignore_index: int) -> Non
         )
 
 
-def _target_shape_error(who: str, shape: tuple, own: tuple, wanted: tuple) -> ShapeError:
+def _target_shape_error(who: str, shape: tuple, own: tuple, expected: tuple) -> ShapeError:
     if len(shape) > 1 and own and own[0] != shape[0]:
         return ShapeError(
             f"{who}: Expected input batch_size ({shape[0]}) to match target batch_size ({own[0]}): input has shape {shape}, target {own}."
         )
     return ShapeError(
-        f"{who}: expected target of size {list(wanted)} for input of shape {shape}, got {list(own)}. Class numbers have input's shape "
+        f"{who}: expected target of size {list(expected)} for input of shape {shape}, got {list(own)}. Class numbers have input's shape "
         f"without dim {min(1, len(shape) - 1)}" + ("; use target.squeeze(1)." if own[1:2] == (1,) else ".")
     )
 

@@ -53,10 +53,10 @@ def ctc_losses(
 
 @ctc_losses.fast_backward
 def ctc_fast_backward(g: Any, saved: Any, blank: Any, zero_infinity: Any) -> Gradients:
-    given = saved.log_probs, saved.targets, saved.input_lengths, saved.target_lengths
+    operands = saved.log_probs, saved.targets, saved.input_lengths, saved.target_lengths
     backward = kernel("ctc", "ctc_backward", saved.log_probs)
-    found = backward(g, *given, saved.alphas, saved.shifts, saved.exact, blank, zero_infinity)
-    return (found, None, None, None)
+    result = backward(g, *operands, saved.alphas, saved.shifts, saved.exact, blank, zero_infinity)
+    return (result, None, None, None)
 
 
 @ctc_losses.decomposition
@@ -184,13 +184,13 @@ def _kind_of(x: Any) -> dtypes.dtype:
     return dtypes.of_array(getattr(x, "array", x))
 
 
-def _lengths(name: str, given: Any, count: int, place: Any) -> Array:
+def _lengths(name: str, lengths: Any, count: int, place: Any) -> Array:
     """`count` lengths as int64 (N,), where log_probs are."""
-    if not hasattr(given, "shape"):
-        given = [given] if isinstance(given, int) else list(given)
-        array = arrays.from_python(given, None if given else dtypes.int64)
+    if not hasattr(lengths, "shape"):
+        lengths = [lengths] if isinstance(lengths, int) else list(lengths)
+        array = arrays.from_python(lengths, None if lengths else dtypes.int64)
     else:
-        array = getattr(given, "array", given)
+        array = getattr(lengths, "array", lengths)
     if array.dtype.kind not in "iu":
         raise DtypeError(
             f"ctc_loss: {name} must be integral: expected a tensor of integers or a tuple of ints, got {dtypes.of_array(array)}. Use .long()."
@@ -199,27 +199,27 @@ def _lengths(name: str, given: Any, count: int, place: Any) -> Array:
         raise ShapeError(
             f"ctc_loss: {name} must be of size batch_size: expected {count} lengths, one for each sequence, got {array.size}."
         )
-    if not has_values(given):
-        return convert(reshaped(given, (count,)), dtypes.int64)
+    if not has_values(lengths):
+        return convert(reshaped(lengths, (count,)), dtypes.int64)
     return arrays.to_device(arrays.cast(array.reshape((count,)), dtypes.int64), place)
 
 
 def _check_lengths(name: str, lengths: Any, most: int, why: str) -> None:
     array = arrays.all_values(getattr(lengths, "array", lengths))
-    found = kernel("indexing", "out_of_range", array)(array, 0, most + 1, f"ctc_loss: {name}")
-    if found is not None:
+    wrong = kernel("indexing", "out_of_range", array)(array, 0, most + 1, f"ctc_loss: {name}")
+    if wrong is not None:
         raise IndexRangeError(
-            f"ctc_loss: Expected {name} to have value at least 0 and at most {most}, but got value {found[0]} (at position "
-            f"{found[1][-1]}): {why}."
+            f"ctc_loss: Expected {name} to have value at least 0 and at most {most}, but got value {wrong[0]} (at position "
+            f"{wrong[1][-1]}): {why}."
         )
 
 
 def _check_labels(labels: Any, classes: int) -> None:
     array = arrays.all_values(getattr(labels, "array", labels))
-    found = kernel("indexing", "out_of_range", array)(array, 0, classes, "ctc_loss: targets")
-    if found is not None:
+    wrong = kernel("indexing", "out_of_range", array)(array, 0, classes, "ctc_loss: targets")
+    if wrong is not None:
         raise IndexRangeError(
-            f"ctc_loss: target {found[0]} (sequence {found[1][-2]}, label {found[1][-1]}) is no class number: log_probs has {classes} "
+            f"ctc_loss: target {wrong[0]} (sequence {wrong[1][-2]}, label {wrong[1][-1]}) is no class number: log_probs has {classes} "
             f"classes (0 to {classes - 1})."
         )
 
@@ -241,10 +241,10 @@ def _padded(targets: Any, lengths: Any, count: int, single: bool) -> Array:
 @read_values
 def _of_flat(targets: Any, lengths: Any) -> Array:
     array, lengths = getattr(targets, "array", targets), getattr(lengths, "array", lengths)
-    given = [int(one) for one in lengths.tolist()]
-    if sum(given) != array.shape[0] or min(given) < 0:
+    operands = [int(length) for length in lengths.tolist()]
+    if sum(operands) != array.shape[0] or min(operands) < 0:
         raise ShapeError(
-            f"ctc_loss: Expected targets in one dim to have size {sum(given)}, the sum of target_lengths {given}, but got size "
+            f"ctc_loss: Expected targets in one dim to have size {sum(operands)}, the sum of target_lengths {operands}, but got size "
             f"{array.shape[0]}. Pass targets as (N, S) where they are padded."
         )
-    return get_advanced(targets, [kernel("ctc", "places_in_rows", array)(array, given)], (0,))
+    return get_advanced(targets, [kernel("ctc", "places_in_rows", array)(array, operands)], (0,))

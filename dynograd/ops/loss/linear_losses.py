@@ -89,10 +89,10 @@ def chunked_entropy_fast_backward(
 ) -> Gradients:
     slopes: tuple[Any, ...] = saved.input_slope, saved.weight_slope, saved.bias_slope
     if with_gradients:
-        slopes = tuple([None if one is None else narrowed(one * g, one) for one in slopes])
+        slopes = tuple([None if slope is None else narrowed(slope * g, slope) for slope in slopes])
     else:
-        given = saved.input, saved.linear_weight, saved.target, saved.linear_bias, saved.weight
-        slopes = _through_chunks(g, *given, ignore_index, label_smoothing, reduction, chunk, True)[1]
+        operands = saved.input, saved.linear_weight, saved.target, saved.linear_bias, saved.weight
+        slopes = _through_chunks(g, *operands, ignore_index, label_smoothing, reduction, chunk, True)[1]
     return slopes[0], slopes[1], None, slopes[2], None
 
 
@@ -245,7 +245,9 @@ def linear_cross_entropy(
     )  # fmt: skip
     if reduction == "mean":
         loss = loss / _counted(labels, weight, ignored)
-    sizes = [getattr(one, "array", one).dtype.itemsize for one in (input, linear_weight)]  # they differ in autocast
+    sizes = [
+        getattr(operand, "array", operand).dtype.itemsize for operand in (input, linear_weight)
+    ]  # they differ in autocast
     return narrowed(loss, linear_weight if sizes[1] > sizes[0] else input)
 
 

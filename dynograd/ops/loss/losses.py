@@ -46,16 +46,16 @@ def in_one_pass(name: str, losses: Any, summary: str) -> Callable[..., Any]:
 
     forward.__doc__ = summary
     forward.__module__ = losses.__module__
-    made = op(name=f"{name}_in_one_pass")(forward)
-    made.fast_backward(backward)
-    made.decomposition(decomposition)
+    result = op(name=f"{name}_in_one_pass")(forward)
+    result.fast_backward(backward)
+    result.decomposition(decomposition)
 
     def loss(input: Any, target: Any, parameter: float, reduction: str) -> Array:
         """The reduced losses, in one pass where that is possible."""
         if reduction != "none" and not getattr(target, "requires_grad", False):
             x, t = getattr(input, "array", input), getattr(target, "array", target)
             if kernel("paired_losses", "pays", x)(x, t):
-                return made(input, target, parameter, reduction)
+                return result(input, target, parameter, reduction)
         return decomposition(input, target, parameter, reduction)
 
     return loss
@@ -189,8 +189,8 @@ def kl_div(
     >>> dynograd.nn.functional.kl_div(tensor([[0.5, 0.5]]).log(), tensor([[0.0, 1.0]]), reduction="batchmean")
     tensor(0.6931)
     """
-    for name, given in (("input", input), ("target", target)):
-        if (kind := dtypes.of_array(getattr(given, "array", given))).category != dtypes.FLOATING:
+    for name, operands in (("input", input), ("target", target)):
+        if (kind := dtypes.of_array(getattr(operands, "array", operands))).category != dtypes.FLOATING:
             raise DtypeError(
                 f"kl_div: expected log-probabilities and probabilities of floating dtypes, got {name} of {kind}. Use {name}.float()."
             )

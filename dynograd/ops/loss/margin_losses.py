@@ -97,7 +97,7 @@ def cosine_embedding_loss(
             f"{tuple(input1.shape)} and input2 {tuple(input2.shape)}."
         )
     products = sum_dims(input1 * input2, (rank,), False)
-    lengths = [sum_dims(one * one, (rank,), False) + 1e-12 for one in (input1, input2)]
+    lengths = [sum_dims(operand * operand, (rank,), False) + 1e-12 for operand in (input1, input2)]
     cosine = products / sqrt(lengths[0] * lengths[1])
     near = choose(target == 1, -cosine + 1, 0.0)
     far = choose(target == -1, clamp_min(cosine - margin, 0.0), 0.0)
@@ -283,10 +283,10 @@ def _rows(who: str, input: Any, target: Any, least: int) -> tuple[Any, Any]:
 
 def _check_classes(who: str, labels: Any, least: int, classes: int, shape: tuple) -> None:
     values = arrays.all_values(labels)
-    found = kernel("indexing", "out_of_range", values)(values, least, classes, who)
-    if found is not None:
+    wrong = kernel("indexing", "out_of_range", values)(values, least, classes, who)
+    if wrong is not None:
         raise IndexRangeError(
-            f"{who}: target {found[0]} at position {list(found[1])} is out of range: input of shape {shape} has {classes} classes "
+            f"{who}: target {wrong[0]} at position {list(wrong[1])} is out of range: input of shape {shape} has {classes} classes "
             f"({least} to {classes - 1})."
         )
 
@@ -322,8 +322,8 @@ def triplet_margin_loss(
     """
     reduction = reduction_of("triplet_margin_loss", size_average, reduce, reduction)
 
-    def distance(one: Any, other: Any) -> Array:
-        return pairwise_distance(one, other, p, eps)
+    def distance(first: Any, other: Any) -> Array:
+        return pairwise_distance(first, other, p, eps)
 
     return _triplet("triplet_margin_loss", anchor, positive, negative, distance, margin, swap, reduction)
 

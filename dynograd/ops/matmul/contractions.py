@@ -43,19 +43,19 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Array:
     >>> dynograd.nn.functional.bilinear(tensor([1.0, 2.0]), tensor([3.0]), tensor([[[1.0], [1.0]]]))
     tensor([9.])
     """
-    one, two, inner = tuple(input1.shape), tuple(input2.shape), tuple(weight.shape)
-    if len(inner) != 3 or one[:-1] != two[:-1] or (one[-1], two[-1]) != inner[1:]:
-        wanted = inner[1:] if len(inner) == 3 else ("I", "J")
+    first, second, inner = tuple(input1.shape), tuple(input2.shape), tuple(weight.shape)
+    if len(inner) != 3 or first[:-1] != second[:-1] or (first[-1], second[-1]) != inner[1:]:
+        expected = inner[1:] if len(inner) == 3 else ("I", "J")
         raise ShapeError(
-            f"bilinear: inputs of shapes {one} and {two}, expected (*, {wanted[0]}) and (*, {wanted[1]}) with the same leading dims for "
-            f"a weight (K, I, J) of shape {inner}. Reshape them, or take a weight of shape (K, {one[-1]}, {two[-1]})."
+            f"bilinear: inputs of shapes {first} and {second}, expected (*, {expected[0]}) and (*, {expected[1]}) with the same leading dims for "
+            f"a weight (K, I, J) of shape {inner}. Reshape them, or take a weight of shape (K, {first[-1]}, {second[-1]})."
         )
     if bias is not None and tuple(bias.shape) != inner[:1]:
         raise ShapeError(f"bilinear: bias of shape {tuple(bias.shape)} does not match {inner[0]} output features.")
     rows = matmul(input1, reshaped(permuted(weight, (1, 0, 2)), (inner[1], inner[0] * inner[2])))
-    rows = reshaped(rows, (*one[:-1], inner[0], inner[2]))
-    found = narrowed(sum_dims(rows * reshaped(input2, (*two[:-1], 1, two[-1])), len(one), False), rows)
-    return found if bias is None else found + bias
+    rows = reshaped(rows, (*first[:-1], inner[0], inner[2]))
+    result = narrowed(sum_dims(rows * reshaped(input2, (*second[:-1], 1, second[-1])), len(first), False), rows)
+    return result if bias is None else result + bias
 
 
 @composed(out=None)
@@ -80,12 +80,12 @@ def einsum(equation: Any, *operands: Any) -> Array:
         equation, operands = _from_sublists((equation, *operands))
     elif len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
-    shapes = tuple([tuple(getattr(one, "array", one).shape) for one in operands])
+    shapes = tuple([tuple(getattr(operand, "array", operand).shape) for operand in operands])
     if len(operands) == 2:
         direct = _direct(equation, shapes)
         if direct is not None:
-            made = _multiplied(*operands, direct[0])
-            return made if direct[1] is None else permuted(made, direct[1])
+            result = _multiplied(*operands, direct[0])
+            return result if direct[1] is None else permuted(result, direct[1])
     inputs, output = _parsed(equation, shapes)
     tensors = []
     labels = []
@@ -97,13 +97,13 @@ def einsum(equation: Any, *operands: Any) -> Array:
     if len(tensors) > 1:
         tensors, labels = _without_ones(tensors, labels)
     while len(tensors) > 1:
-        one, two = (0, 1)
+        first, second = (0, 1)
         if len(tensors) > 2:
-            one, two = _cheapest_pair(tuple(labels), tuple([tuple(x.shape) for x in tensors]), output)
-        rest = [place for place in range(len(tensors)) if place not in (one, two)]
+            first, second = _cheapest_pair(tuple(labels), tuple([tuple(x.shape) for x in tensors]), output)
+        rest = [place for place in range(len(tensors)) if place not in (first, second)]
         keep = frozenset(output).union(*[labels[place] for place in rest])
-        made, own = _contract(tensors[one], labels[one], tensors[two], labels[two], keep)
-        tensors = [made, *[tensors[place] for place in rest]]
+        result, own = _contract(tensors[first], labels[first], tensors[second], labels[second], keep)
+        tensors = [result, *[tensors[place] for place in rest]]
         labels = [own, *[labels[place] for place in rest]]
     return _as_output(tensors[0], labels[0], output)
 
@@ -111,13 +111,13 @@ def einsum(equation: Any, *operands: Any) -> Array:
 @lru_cache(maxsize=1024)
 def _direct(equation: str, shapes: tuple[Shape, ...]) -> tuple[_Plan, Shape | None] | None:
     """For two operands without repeated labels or broadcasting: how they are multiplied, and the order of the result's dims."""
-    (one, two), output = _parsed(equation, shapes)
-    sizes = dict(zip(one, shapes[0], strict=True))
-    if len(set(one)) != len(one) or len(set(two)) != len(two):
+    (first, second), output = _parsed(equation, shapes)
+    sizes = dict(zip(first, shapes[0], strict=True))
+    if len(set(first)) != len(first) or len(set(second)) != len(second):
         return None
-    if any([sizes.get(label, size) != size for label, size in zip(two, shapes[1], strict=True)]):
+    if any([sizes.get(label, size) != size for label, size in zip(second, shapes[1], strict=True)]):
         return None
-    plan = _planned(one, two, *shapes, frozenset(output))
+    plan = _planned(first, second, *shapes, frozenset(output))
     return plan, None if plan.labels == output else tuple([plan.labels.index(label) for label in output])
 
 
@@ -139,7 +139,7 @@ def _without_repeats(tensor: Any, labels: Labels) -> tuple[Any, Labels]:
             first = labels.index(label)
             second = labels.index(label, first + 1)
             tensor = diagonal(tensor, 0, first, second)
-            labels = (*[one for place, one in enumerate(labels) if place not in (first, second)], label)
+            labels = (*[label for place, label in enumerate(labels) if place not in (first, second)], label)
     return tensor, labels
 
 
@@ -178,16 +178,16 @@ class _Plan(NamedTuple):
     labels: Labels
 
 
-def _contract(x: Any, one: Labels, y: Any, two: Labels, keep: frozenset) -> tuple[Any, Labels]:
+def _contract(x: Any, first: Labels, y: Any, second: Labels, keep: frozenset) -> tuple[Any, Labels]:
     """The product of two operands, summed over the labels outside `keep`, and its labels."""
-    plan = _planned(one, two, tuple(x.shape), tuple(y.shape), keep)
+    plan = _planned(first, second, tuple(x.shape), tuple(y.shape), keep)
     return _multiplied(x, y, plan), plan.labels
 
 
 def _multiplied(x: Any, y: Any, plan: _Plan) -> Array:
     function = mul if plan.product else matmul
-    made = function(_arranged(x, plan.first), _arranged(y, plan.second))
-    return made if plan.shape is None else reshaped(made, plan.shape)
+    result = function(_arranged(x, plan.first), _arranged(y, plan.second))
+    return result if plan.shape is None else reshaped(result, plan.shape)
 
 
 def _arranged(tensor: Any, steps: _Arrangement) -> Array:
@@ -200,12 +200,12 @@ def _arranged(tensor: Any, steps: _Arrangement) -> Array:
 
 
 @lru_cache(maxsize=1024)
-def _planned(one: Labels, two: Labels, shape1: Shape, shape2: Shape, keep: frozenset) -> _Plan:
-    sizes = dict(zip(one, shape1, strict=True)) | dict(zip(two, shape2, strict=True))
-    batch = [label for label in one if label in two and label in keep]
-    inner = [label for label in one if label in two and label not in keep]
-    left = [label for label in one if label not in two and label in keep]
-    right = [label for label in two if label not in one and label in keep]
+def _planned(first: Labels, second: Labels, shape1: Shape, shape2: Shape, keep: frozenset) -> _Plan:
+    sizes = dict(zip(first, shape1, strict=True)) | dict(zip(second, shape2, strict=True))
+    batch = [label for label in first if label in second and label in keep]
+    inner = [label for label in first if label in second and label not in keep]
+    left = [label for label in first if label not in second and label in keep]
+    right = [label for label in second if label not in first and label in keep]
     labels = (*batch, *left, *right)
     final = tuple([sizes[label] for label in labels])
 
@@ -215,29 +215,29 @@ def _planned(one: Labels, two: Labels, shape1: Shape, shape2: Shape, keep: froze
     if inner:
         groups = ((batch, left, inner), (batch, inner, right))
         shapes = [(*extents(a), prod(extents(b)), prod(extents(c))) for a, b, c in groups]
-        made = (*extents(batch), prod(extents(left)), prod(extents(right)))
+        result = (*extents(batch), prod(extents(left)), prod(extents(right)))
     else:
         groups = ((batch, left, []), (batch, [], right))
         shapes = [
             (*extents(batch), *extents(left), *(1,) * len(right)),
             (*extents(batch), *(1,) * len(left), *extents(right)),
         ]
-        made = final
+        result = final
     steps = [
-        _arrangement(own, shape, [label for group in chosen for label in group], wanted)
-        for own, shape, chosen, wanted in zip((one, two), (shape1, shape2), groups, shapes, strict=True)
+        _arrangement(own, shape, [label for group in chosen for label in group], target)
+        for own, shape, chosen, target in zip((first, second), (shape1, shape2), groups, shapes, strict=True)
     ]
-    return _Plan(steps[0], steps[1], not inner, None if made == final else final, labels)
+    return _Plan(steps[0], steps[1], not inner, None if result == final else final, labels)
 
 
-def _arrangement(labels: Labels, shape: Shape, chosen: list[Any], wanted: Shape) -> _Arrangement:
+def _arrangement(labels: Labels, shape: Shape, chosen: list[Any], target: Shape) -> _Arrangement:
     summed = tuple([place for place, label in enumerate(labels) if label not in chosen])
     kept = [label for label in labels if label in chosen]
     sizes = dict(zip(labels, shape, strict=True))
     order = tuple([kept.index(label) for label in chosen])
     now = tuple([sizes[label] for label in chosen])
     return _Arrangement(
-        summed or None, None if order == tuple(range(len(order))) else order, None if now == wanted else wanted
+        summed or None, None if order == tuple(range(len(order))) else order, None if now == target else target
     )
 
 
@@ -246,23 +246,29 @@ def _cheapest_pair(labels: tuple[Labels, ...], shapes: tuple[Shape, ...], output
     """The pair whose product is smallest, measured against the two that it replaces; of equals the one with the least work."""
     best: tuple[int, int] | None = None
     chosen = (0, 1)
-    for one in range(len(labels)):
-        for two in range(one + 1, len(labels)):
-            others = set(output).union(*[own for place, own in enumerate(labels) if place not in (one, two)])
-            sizes = dict(zip(labels[one], shapes[one], strict=True)) | dict(zip(labels[two], shapes[two], strict=True))
-            made = prod([size for label, size in sizes.items() if label in others])
-            cost = (made - prod(shapes[one]) - prod(shapes[two]), prod(sizes.values()))
+    for first in range(len(labels)):
+        for second in range(first + 1, len(labels)):
+            others = set(output).union(*[own for place, own in enumerate(labels) if place not in (first, second)])
+            sizes = dict(zip(labels[first], shapes[first], strict=True)) | dict(
+                zip(labels[second], shapes[second], strict=True)
+            )
+            result = prod([size for label, size in sizes.items() if label in others])
+            cost = (result - prod(shapes[first]) - prod(shapes[second]), prod(sizes.values()))
             if best is None or cost < best:
-                best, chosen = cost, (one, two)
+                best, chosen = cost, (first, second)
     return chosen
 
 
 # --- reading an equation -------------------------------------------------------------------------------------------------
 
 
-def _from_sublists(given: tuple) -> tuple[str, tuple]:
+def _from_sublists(operands_and_sublists: tuple) -> tuple[str, tuple]:
     """(equation, operands) of the form einsum(x, [0, 1], y, [1, 2], [0, 2])."""
-    pairs, output = (given[:-1], given[-1]) if len(given) % 2 else (given, None)
+    pairs, output = (
+        (operands_and_sublists[:-1], operands_and_sublists[-1])
+        if len(operands_and_sublists) % 2
+        else (operands_and_sublists, None)
+    )
     if len(pairs) < 2:
         raise ValueError(
             "einsum: must provide at least one operand: einsum(equation, x, ...) or einsum(x, [0, 1], ...)."
@@ -384,26 +390,29 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Array:
             )
         first, second = list(range(rank1 - dims, rank1)), list(range(dims))
     else:
-        first, second = ([one] if isinstance(one, int) else list(one) for one in dims)
+        first, second = ([dim] if isinstance(dim, int) else list(dim) for dim in dims)
         first = [normalize_dim("tensordot", dim, rank1) for dim in first]
         second = [normalize_dim("tensordot", dim, rank2) for dim in second]
     if len(first) != len(second) or len(set(first)) != len(first) or len(set(second)) != len(second):
         raise ShapeError(
             f"tensordot: both dimension lists should have the same length and name each dim once, got {first} and {second}."
         )
-    one, two = list(range(rank1)), list(range(rank1, rank1 + rank2))
+    first_labels, second_labels = list(range(rank1)), list(range(rank1, rank1 + rank2))
     for place, other in zip(first, second, strict=True):
         if a.shape[place] != b.shape[other] and 1 not in (a.shape[place], b.shape[other]):
             raise ShapeError(
                 f"tensordot: contracted dimensions need to match, but first has size {a.shape[place]} in dim {place} and second has size "
                 f"{b.shape[other]} in dim {other}: shapes {tuple(a.shape)} and {tuple(b.shape)}."
             )
-        two[other] = place
-    output = (*[label for label in one if label not in two], *[label for label in two if label >= rank1])
-    tensors, labels = _without_ones([a, b], [tuple(one), tuple(two)])
-    made, own = _contract(tensors[0], labels[0], tensors[1], labels[1], frozenset(output))
-    made = _as_output(made, own, output)
-    return narrowed(made, a) if a.dtype == b.dtype else made  # sums of integers stay in their dtype
+        second_labels[other] = place
+    output = (
+        *[label for label in first_labels if label not in second_labels],
+        *[label for label in second_labels if label >= rank1],
+    )
+    tensors, labels = _without_ones([a, b], [tuple(first_labels), tuple(second_labels)])
+    result, own = _contract(tensors[0], labels[0], tensors[1], labels[1], frozenset(output))
+    result = _as_output(result, own, output)
+    return narrowed(result, a) if a.dtype == b.dtype else result  # sums of integers stay in their dtype
 
 
 @composed(method=True, tensors="input other")

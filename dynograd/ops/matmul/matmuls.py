@@ -30,14 +30,14 @@ def conjugated(input: Any) -> Array:
     return conj(input) if getattr(input, "array", input).dtype.kind == "c" else input
 
 
-def _check_product(who: str, one: Any, two: Any, names: tuple[str, str] = ("input", "other")) -> None:
-    if one.dtype.itemsize == 1:
-        dtypes.refuse_float8(who, one)
-    if one.dtype is not two.dtype and one.dtype != two.dtype:
+def _check_product(who: str, left: Any, right: Any, names: tuple[str, str] = ("input", "other")) -> None:
+    if left.dtype.itemsize == 1:
+        dtypes.refuse_float8(who, left)
+    if left.dtype is not right.dtype and left.dtype != right.dtype:
         first, second = names
         raise DtypeError(
-            f"{who}: expected m1 and m2 to have the same dtype, but got: {one.dtype} != {two.dtype} ({first} of shape "
-            f"{tuple(one.shape)}, {second} of shape {tuple(two.shape)}). Convert one of them, e.g. {first}.to({second}.dtype)."
+            f"{who}: expected m1 and m2 to have the same dtype, but got: {left.dtype} != {right.dtype} ({first} of shape "
+            f"{tuple(left.shape)}, {second} of shape {tuple(right.shape)}). Convert one of them, e.g. {first}.to({second}.dtype)."
         )
 
 
@@ -180,7 +180,7 @@ def of_out_dtype(who: str, out_dtype: Any, *operands: Any) -> list[Any]:
         raise DtypeError(
             f"{who}: out_dtype must be the dtype of the input ({own}), or float32 for float16 and bfloat16, got {kind}. Convert the input."
         )
-    return [convert(one, kind) for one in operands]
+    return [convert(operand, kind) for operand in operands]
 
 
 @composed(method=True, work="product")

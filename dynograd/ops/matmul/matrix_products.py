@@ -25,9 +25,9 @@ __all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm", "chain_matmul", "cross
 # --- beta * input + alpha * product --------------------------------------------------------------------------------------
 
 
-def _check_dtypes(who: str, **given: Any) -> None:
+def _check_dtypes(who: str, **arrays: Any) -> None:
     """Raises where the operands are not of one dtype."""
-    kinds = {name: dtypes.of_array(getattr(one, "array", one)) for name, one in given.items()}
+    kinds = {name: dtypes.of_array(getattr(operand, "array", operand)) for name, operand in arrays.items()}
     if len(set(kinds.values())) > 1:
         shown = ", ".join([f"{name} {kind}" for name, kind in kinds.items()])
         raise DtypeError(
@@ -40,7 +40,7 @@ def _added(who: str, input: Any, product: Any, beta: float, alpha: float) -> Arr
     own = tuple(input.shape)
     lead = len(shape) - len(own)
     if own != shape and (
-        lead < 0 or [one for one, size in zip(own, shape[lead:], strict=True) if one not in (1, size)]
+        lead < 0 or [extent for extent, size in zip(own, shape[lead:], strict=True) if extent not in (1, size)]
     ):
         raise ShapeError(
             f"{who}: The expanded size of the tensor must match: input has shape {own}, which does not expand to the shape {shape} of "
@@ -126,11 +126,13 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: floa
     tensor([[27.]])
     """
     _check_dtypes("addbmm", input=input, batch1=batch1, batch2=batch2)
-    one, two = tuple(batch1.shape), tuple(batch2.shape)
-    if len(one) != 3 or len(two) != 3 or one[0] != two[0] or one[2] != two[1]:
-        raise ShapeError(f"addbmm: expected batches of matrices (B, N, M) and (B, M, P), got shapes {one} and {two}.")
-    left = reshaped(permuted(batch1, (1, 0, 2)), (one[1], one[0] * one[2]))
-    return _added("addbmm", input, matmul(left, reshaped(batch2, (two[0] * two[1], two[2]))), beta, alpha)
+    first, second = tuple(batch1.shape), tuple(batch2.shape)
+    if len(first) != 3 or len(second) != 3 or first[0] != second[0] or first[2] != second[1]:
+        raise ShapeError(
+            f"addbmm: expected batches of matrices (B, N, M) and (B, M, P), got shapes {first} and {second}."
+        )
+    left = reshaped(permuted(batch1, (1, 0, 2)), (first[1], first[0] * first[2]))
+    return _added("addbmm", input, matmul(left, reshaped(batch2, (second[0] * second[1], second[2]))), beta, alpha)
 
 
 # --- chains and powers ---------------------------------------------------------------------------------------------------
@@ -147,14 +149,17 @@ def chain_matmul(*matrices: Any) -> Array:
         matrices = tuple(matrices[0])
     if not matrices:
         raise RuntimeError("chain_matmul: Expected one or more matrices, got none.")
-    for place, (one, two) in enumerate(pairwise(matrices)):
-        if len(one.shape) != 2 or len(two.shape) != 2 or one.shape[1] != two.shape[0]:
+    for place, (first, second) in enumerate(pairwise(matrices)):
+        if len(first.shape) != 2 or len(second.shape) != 2 or first.shape[1] != second.shape[0]:
             raise ShapeError(
-                f"chain_matmul: tensors {place} and {place + 1} cannot be multiplied: shapes {tuple(one.shape)} and {tuple(two.shape)}, "
+                f"chain_matmul: tensors {place} and {place + 1} cannot be multiplied: shapes {tuple(first.shape)} and {tuple(second.shape)}, "
                 f"expected matrices (N, M) and (M, P)."
             )
     return _chain(
-        list(matrices), _splits([one.shape[0] for one in matrices] + [matrices[-1].shape[-1]]), 0, len(matrices) - 1
+        list(matrices),
+        _splits([matrix.shape[0] for matrix in matrices] + [matrices[-1].shape[-1]]),
+        0,
+        len(matrices) - 1,
     )
 
 
@@ -173,14 +178,14 @@ def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
     for length in range(1, count):
         for first in range(count - length):
             last = first + length
-            found = [
+            costs_of_splits = [
                 (
                     costs[first, middle] + costs[middle + 1, last] + sizes[first] * sizes[middle + 1] * sizes[last + 1],
                     middle,
                 )
                 for middle in range(first, last)
             ]
-            costs[first, last], splits[first, last] = min(found)
+            costs[first, last], splits[first, last] = min(costs_of_splits)
     return splits
 
 
@@ -264,16 +269,16 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Array:
     tensor([0., 0., 1.])
     """
     _check_dtypes("cross", input=input, other=other)
-    one, two = tuple(input.shape), tuple(other.shape)
-    if len(one) != len(two):
-        raise ShapeError(f"cross: inputs must have the same number of dimensions, got shapes {one} and {two}.")
+    first, second = tuple(input.shape), tuple(other.shape)
+    if len(first) != len(second):
+        raise ShapeError(f"cross: inputs must have the same number of dimensions, got shapes {first} and {second}.")
     if dim is None:
-        if 3 not in one:
-            raise DimError(f"cross: no dimension of size 3 in input, got shape {one}. Vectors need three elements.")
-        place = one.index(3)
+        if 3 not in first:
+            raise DimError(f"cross: no dimension of size 3 in input, got shape {first}. Vectors need three elements.")
+        place = first.index(3)
     else:
-        place = normalize_dim("cross", dim, len(one))
-    if not one or one[place] != 3 or two[place] != 3:
-        raise ShapeError(f"cross: inputs dimension {dim} must have length 3. Got shapes {one} and {two}.")
-    shape = broadcast_shapes("cross", one, two)
+        place = normalize_dim("cross", dim, len(first))
+    if not first or first[place] != 3 or second[place] != 3:
+        raise ShapeError(f"cross: inputs dimension {dim} must have length 3. Got shapes {first} and {second}.")
+    shape = broadcast_shapes("cross", first, second)
     return cross_along(stretch(input, shape), stretch(other, shape), place)

@@ -36,10 +36,10 @@ def outer(input: Any, vec2: Any) -> Array:
     tensor([[3, 4],
             [6, 8]])
     """
-    for name, one in (("self", input), ("vec2", vec2)):
-        if one.ndim != 1:
+    for name, value in (("self", input), ("vec2", vec2)):
+        if value.ndim != 1:
             raise ShapeError(
-                f"outer: Expected 1-D argument {name}, but got {one.ndim}-D (shape {tuple(one.shape)}). Use ravel()."
+                f"outer: Expected 1-D argument {name}, but got {value.ndim}-D (shape {tuple(value.shape)}). Use ravel()."
             )
     return mul(reshaped(input, (input.shape[0], 1)), vec2)
 
@@ -58,8 +58,8 @@ def kron(input: Any, other: Any) -> Array:
     tensor([ 1, 10,  2, 20])
     """
     rank = max(input.ndim, other.ndim)
-    one = (*(1,) * (rank - input.ndim), *input.shape)
+    shape = (*(1,) * (rank - input.ndim), *input.shape)
     two = (*(1,) * (rank - other.ndim), *other.shape)
-    left = reshaped(input, tuple([side for size in one for side in (size, 1)]))
+    left = reshaped(input, tuple([side for size in shape for side in (size, 1)]))
     right = reshaped(other, tuple([side for size in two for side in (1, size)]))
-    return reshaped(mul(left, right), tuple([a * b for a, b in zip(one, two, strict=True)]))
+    return reshaped(mul(left, right), tuple([a * b for a, b in zip(shape, two, strict=True)]))

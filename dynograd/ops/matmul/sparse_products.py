@@ -21,7 +21,7 @@ __all__ = ["sparse_product", "sparse_sampled", "sparse_transposed_product"]
 FAMILY = Row(out=None)
 
 
-def _check(who: str, crow: Any, col: Any, values: Any, dense: Any, wanted: int | None, what: str) -> None:
+def _check(who: str, crow: Any, col: Any, values: Any, dense: Any, columns: int | None, what: str) -> None:
     if crow.dtype.kind not in "iu" or col.dtype.kind not in "iu":
         raise DtypeError(f"{who}: crow and col are integers, got {crow.dtype} and {col.dtype}.")
     if values.ndim != 1 or col.shape != values.shape or crow.ndim != 1 or not crow.shape[0]:
@@ -29,7 +29,7 @@ def _check(who: str, crow: Any, col: Any, values: Any, dense: Any, wanted: int |
             f"{who}: expected values and col of one size and crow with one more entry than there are rows, got shapes "
             f"{values.shape}, {col.shape} and {crow.shape}."
         )
-    if dense.ndim != 2 or (wanted is not None and dense.shape[0] != wanted):
+    if dense.ndim != 2 or (columns is not None and dense.shape[0] != columns):
         raise ShapeError(f"{who}: expected {what}, got shape {dense.shape}.")
     if dense.dtype != values.dtype:
         raise DtypeError(
@@ -142,18 +142,18 @@ def sparse_sampled_backward(g: Any, saved: Any) -> Gradients:
 
 @sparse_sampled.jvp
 def sparse_sampled_jvp(tangents: Any, saved: Any) -> Array:
-    one, two = tangents[0], tangents[1]
+    first, second = tangents[0], tangents[1]
     parts = []
-    if one is not None:
-        parts.append(sparse_sampled(one, saved.other, saved.crow, saved.col))
-    if two is not None:
-        parts.append(sparse_sampled(saved.input, two, saved.crow, saved.col))
+    if first is not None:
+        parts.append(sparse_sampled(first, saved.other, saved.crow, saved.col))
+    if second is not None:
+        parts.append(sparse_sampled(saved.input, second, saved.crow, saved.col))
     return parts[0] if len(parts) == 1 else parts[0] + parts[1]
 
 
 def _either(tangents: Any, of_values: Any, of_dense: Any) -> Array:
     """The sum of what moves with the values (argument 0) and with the dense matrix (argument 3)."""
-    parts = [one(moved) for one, moved in ((of_values, tangents[0]), (of_dense, tangents[3])) if moved is not None]
+    parts = [rule(moved) for rule, moved in ((of_values, tangents[0]), (of_dense, tangents[3])) if moved is not None]
     return parts[0] if len(parts) == 1 else parts[0] + parts[1]
 
 

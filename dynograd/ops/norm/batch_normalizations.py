@@ -51,8 +51,8 @@ def batch_normalized(
 @batch_normalized.fast_backward
 def batch_normalized_fast_backward(g: Any, saved: Any, training: Any, eps: Any) -> Gradients:
     backward = kernel("normalizations", "batch_norm_backward", g[0])
-    found = backward(g[0], saved.input, saved.weight, saved.batch_mean, saved.rstd, training)
-    return (*found, None, None)
+    result = backward(g[0], saved.input, saved.weight, saved.batch_mean, saved.rstd, training)
+    return (*result, None, None)
 
 
 @batch_normalized.decomposition
@@ -200,16 +200,16 @@ def instance_norm(
 
 def _check_running(who: str, mean: Any, var: Any) -> None:
     if (mean is None) is not (var is None):
-        given, missing = ("running_var", "running_mean") if mean is None else ("running_mean", "running_var")
+        operands, missing = ("running_var", "running_mean") if mean is None else ("running_mean", "running_var")
         raise ValueError(
-            f"{who}: running_mean and running_var must either both be None or neither be None, got {given} without {missing}."
+            f"{who}: running_mean and running_var must either both be None or neither be None, got {operands} without {missing}."
         )
 
 
 def _by_running(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, eps: float) -> Array:
     """Normalised by given statistics; through other ops where somebody wants their gradient."""
-    wanted = getattr(running_mean, "requires_grad", False) or getattr(running_var, "requires_grad", False)
-    normalize = batch_normalized_decomposition if wanted else batch_normalized
+    with_gradient = getattr(running_mean, "requires_grad", False) or getattr(running_var, "requires_grad", False)
+    normalize = batch_normalized_decomposition if with_gradient else batch_normalized
     return normalize(input, weight, bias, running_mean, running_var, False, eps)[0]
 
 

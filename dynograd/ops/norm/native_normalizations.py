@@ -42,7 +42,7 @@ def native_group_norm(
     (tensor([[2.]]), tensor([[1.]]))
     """
     shape = tuple(input.shape)
-    if not all([isinstance(one, int) for one in (N, C, HxW, group)]):
+    if not all([isinstance(number, int) for number in (N, C, HxW, group)]):
         raise TypeError(
             f"native_group_norm: N, C, HxW and group must be ints, got {N!r}, {C!r}, {HxW!r} and {group!r}."
         )

@@ -128,22 +128,22 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
 
 def _check_normalized(who: str, input: Any, normalized_shape: Any, weight: Any, bias: Any) -> int:
     """How many last dims are normalised."""
-    wanted = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
-    rank, shape = len(wanted), tuple(input.shape)
-    if not wanted:
+    sizes = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
+    rank, shape = len(sizes), tuple(input.shape)
+    if not sizes:
         raise ShapeError(
             f"{who}: Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, got ()."
         )
-    if shape[len(shape) - rank :] != wanted or rank > len(shape):
+    if shape[len(shape) - rank :] != sizes or rank > len(shape):
         raise ShapeError(
-            f"{who}: Given normalized_shape={list(wanted)}, expected input with shape [*, {', '.join(map(str, wanted))}], but got input of "
+            f"{who}: Given normalized_shape={list(sizes)}, expected input with shape [*, {', '.join(map(str, sizes))}], but got input of "
             f"size {list(shape)}. Transpose input, or build the layer for {list(shape[max(0, len(shape) - rank) :])}."
         )
     for name, parameter in (("weight", weight), ("bias", bias)):
-        if parameter is not None and tuple(parameter.shape) != wanted:
+        if parameter is not None and tuple(parameter.shape) != sizes:
             raise ShapeError(
                 f"{who}: Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(parameter.shape)} and "
-                f"normalized_shape = {list(wanted)}."
+                f"normalized_shape = {list(sizes)}."
             )
     check_floating(who, input)
     return rank

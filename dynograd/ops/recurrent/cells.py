@@ -154,10 +154,10 @@ def check_sizes(who: str, blocks: int, input: Any, states: tuple, w_ih: Any, w_h
     if x.ndim != 2:
         raise ShapeError(f"{who}: expected input (B, I), got shape {x.shape}. Use unsqueeze(0) for a single example.")
     for state in states:
-        found = getattr(state, "array", state).shape
-        if found != (x.shape[0], width):
+        shape = getattr(state, "array", state).shape
+        if shape != (x.shape[0], width):
             raise ShapeError(
-                f"{who}: expected a state of shape {(x.shape[0], width)} for input of shape {x.shape} and hidden size {width}, got {found}."
+                f"{who}: expected a state of shape {(x.shape[0], width)} for input of shape {x.shape} and hidden size {width}, got {shape}."
             )
     rows = getattr(w_ih, "array", w_ih).shape[0]
     if weight.shape[0] != blocks * width or rows != blocks * width:

@@ -76,17 +76,17 @@ def lstm_layer(
     (dynograd.Size([3, 2, 4]), dynograd.Size([2, 4]))
     """
     _check("lstm_layer", 4, input, (h_0, c_0), weight_ih, weight_hh, bias_ih, bias_hh, lengths, ragged)
-    found = kernel("recurrent", "lstm_forward", input)(
+    result = kernel("recurrent", "lstm_forward", input)(
         input, h_0, c_0, weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse, ragged
     )
-    return found[:3], found[3]
+    return result[:3], result[3]
 
 
 @lstm_layer.fast_backward
 def lstm_fast_backward(g: Any, saved: Any, reverse: Any, ragged: Any) -> Gradients:
     arrays = saved.input, saved.h_0, saved.c_0, saved.weight_ih, saved.weight_hh
-    found = kernel("recurrent", "lstm_backward", saved.input)(*g, *arrays, saved.reserve, saved.needs(0))
-    return (*found, None)
+    result = kernel("recurrent", "lstm_backward", saved.input)(*g, *arrays, saved.reserve, saved.needs(0))
+    return (*result, None)
 
 
 @lstm_layer.decomposition
@@ -166,10 +166,10 @@ def gru_layer(
     tensor([0.1250, 0.1250, 0.1250, 0.1250])
     """
     _check("gru_layer", 3, input, (h_0,), weight_ih, weight_hh, bias_ih, bias_hh, lengths, ragged)
-    found = kernel("recurrent", "gru_forward", input)(
+    result = kernel("recurrent", "gru_forward", input)(
         input, h_0, weight_ih, weight_hh, bias_ih, bias_hh, lengths, reverse, ragged
     )
-    return found[:2], found[2]
+    return result[:2], result[2]
 
 
 @gru_layer.fast_backward
@@ -233,10 +233,10 @@ def rnn_layer(
     if nonlinearity not in ("tanh", "relu"):
         raise ValueError(f"rnn_layer: Unknown nonlinearity: expected 'tanh' or 'relu', got {nonlinearity!r}.")
     _check("rnn_layer", 1, input, (h_0,), weight_ih, weight_hh, bias_ih, bias_hh, lengths, ragged)
-    found = kernel("recurrent", "rnn_forward", input)(
+    result = kernel("recurrent", "rnn_forward", input)(
         input, h_0, weight_ih, weight_hh, bias_ih, bias_hh, nonlinearity, lengths, reverse, ragged
     )
-    return found[:2], found[2]
+    return result[:2], result[2]
 
 
 @rnn_layer.fast_backward
@@ -298,7 +298,7 @@ def _unrolled(step: Any, gates: Any, states: tuple, lengths: Any, reverse: bool,
     for time in reversed(times) if reverse else times:
         new = step(get_basic(gates, (time,)), states)
         if alive is not None:
-            new = tuple([choose(alive[time], one, old) for one, old in zip(new, states, strict=True)])
+            new = tuple([choose(alive[time], state, old) for state, old in zip(new, states, strict=True)])
             outputs[time] = choose(alive[time], new[0], 0.0)
         else:
             outputs[time] = new[0]
@@ -314,9 +314,9 @@ def _unrolled_ragged(step: Any, gates: Any, states: tuple, lengths: Any, reverse
     def taken(x: Any, places: Any) -> Array:
         return get_advanced(x, [places], (0,))
 
-    sorted_states = tuple([taken(one, order) for one in states])
+    sorted_states = tuple([taken(state, order) for state in states])
     output, *finals = _unrolled_packed(step, taken(gates, tokens), sorted_states, longest_first, reverse)
-    return (taken(output, tokens_back), *[taken(one, back) for one in finals])
+    return (taken(output, tokens_back), *[taken(final, back) for final in finals])
 
 
 def _unrolled_packed(step: Any, gates: Any, states: tuple, lengths: Any, reverse: bool) -> tuple:
@@ -325,19 +325,21 @@ def _unrolled_packed(step: Any, gates: Any, states: tuple, lengths: Any, reverse
     sizes = kernel("recurrent_packing", "sizes_of", array)(array).tolist()
     starts = [sum(sizes[:time]) for time in range(len(sizes))]
     outputs: list[Any] = [None] * len(sizes)
-    now, rows = (tuple([_rows(one, 0, 0) for one in states]), 0) if reverse else (states, array.size)
+    now, rows = (tuple([_rows(state, 0, 0) for state in states]), 0) if reverse else (states, array.size)
     ended: list[tuple] = []
     for time in reversed(range(len(sizes))) if reverse else range(len(sizes)):
         size = sizes[time]
         if reverse:
-            now = tuple([_joined_rows([one, _rows(all_, rows, size)]) for one, all_ in zip(now, states, strict=True)])
+            now = tuple(
+                [_joined_rows([state, _rows(all_, rows, size)]) for state, all_ in zip(now, states, strict=True)]
+            )
         else:
-            ended.append(tuple([_rows(one, size, rows) for one in now]))
-            now = tuple([_rows(one, 0, size) for one in now])
+            ended.append(tuple([_rows(state, size, rows) for state in now]))
+            now = tuple([_rows(state, 0, size) for state in now])
         rows = size
         now = step(_rows(gates, starts[time], starts[time] + size), now)
         outputs[time] = now[0]
-    rest = [tuple([_rows(one, rows, array.size) for one in states])] if reverse else ended[::-1]
+    rest = [tuple([_rows(state, rows, array.size) for state in states])] if reverse else ended[::-1]
     finals = [_joined_rows(list(parts)) for parts in zip(now, *rest, strict=True)]
     output = _joined_rows(outputs) if outputs else _rows(states[0], 0, 0)
     return (output, *finals)
@@ -380,13 +382,13 @@ def _check(
     steps, batch = (input.shape[0], lengths.shape[0]) if packed else input.shape[:2]
     width = w_hh.shape[-1]
     rows = blocks * width
-    wanted: list[tuple[str, Any, tuple[Any, ...]]] = [
+    expected: list[tuple[str, Any, tuple[Any, ...]]] = [
         ("weight_ih", w_ih, (rows, features)),
         ("weight_hh", w_hh, (rows, width)),
     ]
-    wanted += [(name, state, (batch, width)) for name, state in zip(("h_0", "c_0"), states)]
-    wanted += [("bias_ih", b_ih, (rows,)), ("bias_hh", b_hh, (rows,)), ("lengths", lengths, (batch,))]
-    for name, array, shape in wanted:
+    expected += [(name, state, (batch, width)) for name, state in zip(("h_0", "c_0"), states)]
+    expected += [("bias_ih", b_ih, (rows,)), ("bias_hh", b_hh, (rows,)), ("lengths", lengths, (batch,))]
+    for name, array, shape in expected:
         if array is None:
             continue
         if array.shape != shape:
@@ -402,22 +404,22 @@ def _check(
     if packed:
         _check_packed(who, input, lengths, ragged)
     elif lengths is not None:
-        found = kernel("indexing", "out_of_range", lengths)(lengths, 0, steps + 1, who)
-        if found is not None:
+        wrong = kernel("indexing", "out_of_range", lengths)(lengths, 0, steps + 1, who)
+        if wrong is not None:
             raise IndexRangeError(
-                f"{who}: length {found[0]} at position {found[1][0]} of lengths is out of range: input of shape {input.shape} has "
+                f"{who}: length {wrong[0]} at position {wrong[1][0]} of lengths is out of range: input of shape {input.shape} has "
                 f"{steps} steps."
             )
 
 
 def _check_packed(who: str, input: Any, lengths: Any, ragged: bool) -> None:
-    given = lengths.tolist()
-    if ragged and given and min(given) < 0:
-        row = given.index(min(given))
-        raise IndexRangeError(f"{who}: lengths must be 0 or more, got {given[row]} in row {row}.")
-    if not ragged and given and (min(given) < 0 or given != sorted(given, reverse=True)):
-        raise IndexRangeError(f"{who}: lengths of packed tokens must be 0 or more, longest first, got {given}.")
-    if sum(given) != input.shape[0]:
+    operands = lengths.tolist()
+    if ragged and operands and min(operands) < 0:
+        row = operands.index(min(operands))
+        raise IndexRangeError(f"{who}: lengths must be 0 or more, got {operands[row]} in row {row}.")
+    if not ragged and operands and (min(operands) < 0 or operands != sorted(operands, reverse=True)):
+        raise IndexRangeError(f"{who}: lengths of packed tokens must be 0 or more, longest first, got {operands}.")
+    if sum(operands) != input.shape[0]:
         raise IndexRangeError(
-            f"{who}: lengths {given} add up to {sum(given)}, but input of shape {input.shape} has {input.shape[0]} tokens."
+            f"{who}: lengths {operands} add up to {sum(operands)}, but input of shape {input.shape} has {input.shape[0]} tokens."
         )

@@ -38,17 +38,17 @@ def hash_tensor(input: Any, dim: Any = None, *, keepdim: bool = False, mode: int
     shape = tuple(input.shape)
     dims = reduced_dims("hash_tensor", dim, len(shape))
     reduced = range(len(shape)) if dims is None else ((dims,) if isinstance(dims, int) else dims)
-    if shape and 0 in [shape[one] for one in reduced]:
+    if shape and 0 in [shape[dim] for dim in reduced]:
         raise ShapeError(f"hash_tensor: Expected reduction dim to have non-zero size, got shape {shape}.")
-    kept = [one for one in range(len(shape)) if one not in reduced]
+    kept = [dim for dim in range(len(shape)) if dim not in reduced]
     wide = convert(input, dtypes.float64 if kind.category == dtypes.FLOATING else dtypes.int64)
     bits = wide if wide.dtype in (dtypes.int64, dtypes.int64.numpy) else view_as_dtype(wide, dtypes.int64)
-    count = prod([shape[one] for one in reduced])
-    rows = reshaped(permuted(bits, (*reduced, *kept)), (count, *[shape[one] for one in kept]))
+    count = prod([shape[dim] for dim in reduced])
+    rows = reshaped(permuted(bits, (*reduced, *kept)), (count, *[shape[dim] for dim in kept]))
     while count > 1:  # halves against each other
         half = count // 2
-        made = bitwise_xor(get_basic(rows, (slice(0, half),)), get_basic(rows, (slice(half, 2 * half),)))
-        rows = cat([made, get_basic(rows, (slice(2 * half, None),))]) if count % 2 else made
+        folded = bitwise_xor(get_basic(rows, (slice(0, half),)), get_basic(rows, (slice(half, 2 * half),)))
+        rows = cat([folded, get_basic(rows, (slice(2 * half, None),))]) if count % 2 else folded
         count -= half
-    result = tuple([1 if one in reduced else size for one, size in enumerate(shape)]) if keepdim else rows.shape[1:]
+    result = tuple([1 if dim in reduced else size for dim, size in enumerate(shape)]) if keepdim else rows.shape[1:]
     return view_as_dtype(reshaped(rows, tuple(result)), dtypes.uint64)

@@ -60,20 +60,20 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         rest = total - correction
     rest = clamp(rest, 0) if hasattr(rest, "shape") else max(rest, 0)
     apart = x - average
-    found = matmul(apart, conj(t(apart if weights is None else apart * weights))) / rest
-    return reshaped(found, ()) if tuple(found.shape) == (1, 1) else found
+    result = matmul(apart, conj(t(apart if weights is None else apart * weights))) / rest
+    return reshaped(result, ()) if tuple(result.shape) == (1, 1) else result
 
 
 def _weights(count: int, fweights: Any, aweights: Any) -> Array | None:
     """The product of the weights given, checked; None when there are none."""
-    for name, one, whole in (("fweights", fweights, True), ("aweights", aweights, False)):
-        if one is None:
+    for name, value, whole in (("fweights", fweights, True), ("aweights", aweights, False)):
+        if value is None:
             continue
-        if tuple(one.shape) != (count,):
+        if tuple(value.shape) != (count,):
             raise ShapeError(
-                f"cov: expected {name} to have one value for each of {count} observations, got shape {tuple(one.shape)}."
+                f"cov: expected {name} to have one value for each of {count} observations, got shape {tuple(value.shape)}."
             )
-        kind = one.dtype
+        kind = value.dtype
         fits = (
             not (kind.is_floating_point or kind.is_complex or kind == dtypes.bool) if whole else kind.is_floating_point
         )
@@ -81,9 +81,9 @@ def _weights(count: int, fweights: Any, aweights: Any) -> Array | None:
             raise DtypeError(
                 f"cov: expected {name} to have {'an integral' if whole else 'a floating point'} dtype, got {kind}."
             )
-        in_a_batch = differs_by_example(one)  # of vmap: another value for each example
-        if count and not in_a_batch and bool((one < 0).any()):
-            raise ShapeError(f"cov: {name} cannot be negative, the least is {one.min().item()}.")
+        in_a_batch = differs_by_example(value)  # of vmap: another value for each example
+        if count and not in_a_batch and bool((value < 0).any()):
+            raise ShapeError(f"cov: {name} cannot be negative, the least is {value.min().item()}.")
     if fweights is None or aweights is None:
         return fweights if aweights is None else aweights
     return fweights * aweights
@@ -101,11 +101,11 @@ def corrcoef(input: Any) -> Array:
         raise ShapeError(
             f"corrcoef: expected input to have two or fewer dimensions but got shape {tuple(input.shape)}."
         )
-    found = cov(input)
-    if not found.shape:
-        return found / found
-    width = real(diagonal(found)).sqrt()
-    found = found / reshaped(width, (-1, 1)) / width
-    if not found.dtype.is_complex:
-        return clamp(found, -1, 1)
-    return complex(clamp(found.real, -1, 1), clamp(found.imag, -1, 1))
+    result = cov(input)
+    if not result.shape:
+        return result / result
+    width = real(diagonal(result)).sqrt()
+    result = result / reshaped(width, (-1, 1)) / width
+    if not result.dtype.is_complex:
+        return clamp(result, -1, 1)
+    return complex(clamp(result.real, -1, 1), clamp(result.imag, -1, 1))

@@ -39,13 +39,13 @@ class DeferredSum:
                 return self
             other = other.dense()
         add = getattr(other, "plus_gradient", None)
-        held = self.dense()
+        dense = self.dense()
         if add is not None:
-            return add(held)
-        if type(other) is not ndarray or other.dtype != held.dtype:
-            return held + other
-        kernel("gradients", "add_into", held)(held, other)
-        return held
+            return add(dense)
+        if type(other) is not ndarray or other.dtype != dense.dtype:
+            return dense + other
+        kernel("gradients", "add_into", dense)(dense, other)
+        return dense
 
     def so_far(self) -> Array:
         """The sum as it is now; what it was made of may change from here on."""
@@ -55,8 +55,8 @@ class DeferredSum:
     def dense(self) -> Array:
         """The sum as an array that nobody else has; the object is empty then."""
         self._settle()
-        made, self.total = self.total, None
-        return made
+        result, self.total = self.total, None
+        return result
 
     def _settle(self) -> None:
         if not self.parts:
@@ -64,13 +64,13 @@ class DeferredSum:
         rows, others = zip(*self.parts, strict=True)
         if len(rows) > 1:
             join = kernel("joins", "cat", rows[0])
-            made = self.make(join(list(rows), 0), join(list(others), 0))
+            result = self.make(join(list(rows), 0), join(list(others), 0))
         else:
-            made = self.make(rows[0], others[0])
+            result = self.make(rows[0], others[0])
         if self.total is None:
-            self.total = made
+            self.total = result
         else:
-            kernel("gradients", "add_into", made)(self.total, made)
+            kernel("gradients", "add_into", result)(self.total, result)
         self.parts, self.waiting = [], 0
 
 

@@ -49,9 +49,9 @@ def var_fast_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: An
     x = saved.input
     freedom = count_of(x.shape, dim) - correction
     if freedom > 0:
-        found = kernel("deviations", "distance_times", x)(g * (2 / freedom), x, dim)
-        if found is not None:
-            return (found,)
+        result = kernel("deviations", "distance_times", x)(g * (2 / freedom), x, dim)
+        if result is not None:
+            return (result,)
     return (_through_distance(g + g, x, dim, correction, keepdim),)
 
 
@@ -61,9 +61,9 @@ def std_fast_backward(g: Any, saved: Any, dim: Any, correction: Any, keepdim: An
     scaled = g * absolute_power(saved.output, -1)
     freedom = count_of(x.shape, dim) - correction
     if freedom > 0:
-        found = kernel("deviations", "distance_times", x)(scaled / freedom, x, dim)
-        if found is not None:
-            return (found,)
+        result = kernel("deviations", "distance_times", x)(scaled / freedom, x, dim)
+        if result is not None:
+            return (result,)
     return (_through_distance(scaled, x, dim, correction, keepdim),)
 
 

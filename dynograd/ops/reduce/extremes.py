@@ -110,8 +110,8 @@ def picked(input: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bo
     """The element of each row along `dim` at `index`, which a reduction over `dim` of `shape` gave."""
     if not shape:
         return input * 1
-    found = gathered(input, dim, kept(index, shape, dim, keepdim))
-    return found if keepdim else reshaped(found, (*shape[:dim], *shape[dim + 1 :]))
+    result = gathered(input, dim, kept(index, shape, dim, keepdim))
+    return result if keepdim else reshaped(result, (*shape[:dim], *shape[dim + 1 :]))
 
 
 def put_back(g: Any, index: Any, shape: tuple[int, ...], dim: int, keepdim: bool) -> Array:

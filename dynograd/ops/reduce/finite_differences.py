@@ -36,7 +36,7 @@ def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int =
     if edge_order not in (1, 2):
         raise ShapeError(f"gradient: only edge_order=1 and edge_order=2 are supported, got {edge_order}.")
     dims = list(range(rank)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
-    places = [normalize_dim("gradient", one, rank) for one in dims]
+    places = [normalize_dim("gradient", dim, rank) for dim in dims]
     if len(set(places)) != len(places):
         raise ShapeError(f"gradient: dim {tuple(dims)} appears multiple times in the list of dims.")
     spacing = 1 if spacing is None else spacing
@@ -83,19 +83,24 @@ def _derivative(values: Any, dim: int, spacing: Any, edge_order: int) -> Array:
         return spacing if steps is None else narrow(steps, 0, start, length)
 
     if count > 2:
-        one, two = step(0, count - 2), step(1, count - 2)
+        first_step, second_step = step(0, count - 2), step(1, count - 2)
         if steps is None:
             inner = [(at(2, count - 2) - at(0, count - 2)) / (2 * spacing)]
         else:
-            slopes = (at(1, count - 2) - at(0, count - 2)) / one, (at(2, count - 2) - at(1, count - 2)) / two
-            inner = [(slopes[0] * two + slopes[1] * one) / (one + two)]
+            slopes = (
+                (at(1, count - 2) - at(0, count - 2)) / first_step,
+                (at(2, count - 2) - at(1, count - 2)) / second_step,
+            )
+            inner = [(slopes[0] * second_step + slopes[1] * first_step) / (first_step + second_step)]
     else:
         inner = []
     first = (at(1, 1) - at(0, 1)) / step(0, 1)
     last = (at(count - 1, 1) - at(count - 2, 1)) / step(count - 2, 1)
     if edge_order == 2:
-        one, two = step(0, 1), step(1, 1)
-        first = first + (first - (at(2, 1) - at(1, 1)) / two) * one / (one + two)
-        one, two = step(count - 3, 1), step(count - 2, 1)
-        last = last + (last - (at(count - 2, 1) - at(count - 3, 1)) / one) * two / (one + two)
+        first_step, second_step = step(0, 1), step(1, 1)
+        first = first + (first - (at(2, 1) - at(1, 1)) / second_step) * first_step / (first_step + second_step)
+        first_step, second_step = step(count - 3, 1), step(count - 2, 1)
+        last = last + (last - (at(count - 2, 1) - at(count - 3, 1)) / first_step) * second_step / (
+            first_step + second_step
+        )
     return cat([first, *inner, last], dim)

@@ -214,13 +214,13 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = _IF_NECES
     tensor([[4.],
             [5.]])
     """
-    one, two = tuple(x1.shape), tuple(x2.shape)
-    if len(one) < 2 or len(two) < 2 or one[-1] != two[-1]:
+    first, second = tuple(x1.shape), tuple(x2.shape)
+    if len(first) < 2 or len(second) < 2 or first[-1] != second[-1]:
         raise ShapeError(
-            f"cdist: x1 and x2 must have at least 2 dimensions and the same number of columns, got shapes {one} and {two}. Their last "
+            f"cdist: x1 and x2 must have at least 2 dimensions and the same number of columns, got shapes {first} and {second}. Their last "
             f"dims are the coordinates."
         )
-    kinds = [dtypes.of_array(getattr(given, "array", given)) for given in (x1, x2)]
+    kinds = [dtypes.of_array(getattr(operands, "array", operands)) for operands in (x1, x2)]
     if kinds[0] is not kinds[1] or kinds[0].category != dtypes.FLOATING:
         raise DtypeError(
             f"cdist: x1 and x2 must have one floating dtype, got {kinds[0]} and {kinds[1]}. Convert, e.g. x1.float()."
@@ -231,10 +231,10 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = _IF_NECES
         raise ValueError(
             f"cdist: {compute_mode} is not a valid value for compute_mode. Use {_PRODUCT!r} or {_DIRECT!r}."
         )
-    large = one[-2] > 25 or two[-2] > 25
+    large = first[-2] > 25 or second[-2] > 25
     if p == 2 and (compute_mode == _PRODUCT or (large and compute_mode != _DIRECT)):
         return _euclidean_by_product(x1, x2)
-    apart = reshaped(x1, (*one[:-1], 1, one[-1])) - reshaped(x2, (*two[:-2], 1, *two[-2:]))
+    apart = reshaped(x1, (*first[:-1], 1, first[-1])) - reshaped(x2, (*second[:-2], 1, *second[-2:]))
     return vector_norm(apart, p, -1, who="cdist")
 
 

@@ -189,10 +189,10 @@ def _quantile(who: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolati
         top = clean * 0 + (rows.shape[last] - 1)
         rank_of = top * q * clean + top * (1 - clean)
     several = hasattr(q, "shape") and len(q.shape) == 1
-    found = _between(ordered, rank_of, last, interpolation)
+    result = _between(ordered, rank_of, last, interpolation)
     if not several:
-        return reshaped(found, reduced)
-    return reshaped(movedim(found, -1, 0), (q.shape[0], *reduced))
+        return reshaped(result, reduced)
+    return reshaped(movedim(result, -1, 0), (q.shape[0], *reduced))
 
 
 def _between(ordered: Any, rank_of: Any, last: int, interpolation: str) -> Array:

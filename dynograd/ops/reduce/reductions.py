@@ -185,16 +185,16 @@ def sum_to_size(input: Any, *sizes: Any, size: Any = None) -> Array:
     tensor([[2., 2., 2.]])
     """
     sizes = sizes if size is None else sizes_by_name("sum_to_size", sizes, size)
-    wanted, shape = as_shape("sum_to_size", sizes), tuple(input.shape)
-    lead = len(shape) - len(wanted)
-    if lead < 0 or [one for one, full in zip(wanted, shape[lead:], strict=True) if one not in (1, full)]:
+    target, shape = as_shape("sum_to_size", sizes), tuple(input.shape)
+    lead = len(shape) - len(target)
+    if lead < 0 or [size for size, full in zip(target, shape[lead:], strict=True) if size not in (1, full)]:
         raise ShapeError(
-            f"sum_to_size: size {wanted} is not expandable to size {shape} of input: aligned from the right, each size must be 1 or "
+            f"sum_to_size: size {target} is not expandable to size {shape} of input: aligned from the right, each size must be 1 or "
             f"that of input."
         )
-    if wanted and wanted == shape:
+    if target and target == shape:
         return input
-    return sum_to(convert(input, dtypes.int64) if getattr(input, "array", input).dtype.kind in "biu" else input, wanted)
+    return sum_to(convert(input, dtypes.int64) if getattr(input, "array", input).dtype.kind in "biu" else input, target)
 
 
 @op(differentiable=False, method=True, out=None, aliases={"dim": "axis"})

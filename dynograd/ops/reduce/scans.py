@@ -264,7 +264,7 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
         raise RuntimeError(f"diff: order must be non-negative but got {n}.")
     place = normalize_dim("diff", dim, rank)
     if n and (prepend is not None or append is not None):
-        input = cat([one for one in (prepend, input, append) if one is not None], place)
+        input = cat([part for part in (prepend, input, append) if part is not None], place)
     boolean = getattr(input, "array", input).dtype.kind == "b"
     for _ in range(n):
         later, earlier = _part(input, place, 1, None), _part(input, place, None, -1)

@@ -40,7 +40,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Arra
     shape = broadcast_shapes(who, tuple(x1.shape), tuple(x2.shape))
     place = normalize_dim(who, dim, len(shape))
     if is_whole(x1) or is_whole(x2):
-        kind = dtypes.result_dtype(*[getattr(one, "array", one) for one in (x1, x2)])
+        kind = dtypes.result_dtype(*[getattr(operand, "array", operand) for operand in (x1, x2)])
         if kind.category < dtypes.FLOATING:
             raise DtypeError(
                 f"{who}: expected common dtype to be floating point, yet common dtype is {kind}. Use x.float()."
@@ -48,8 +48,8 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Arra
         x1, x2 = convert(x1, kind), convert(x2, kind)
     if not shape:
         return reshaped(cosine_similarity(reshaped(x1, (1,)), reshaped(x2, (1,)), 0, eps), ())
-    x1, x2 = (one if tuple(one.shape) == shape else stretch(one, shape) for one in (x1, x2))
-    lengths = [clamp_min(vector_norm(one, 2, place, True, None, who), eps) for one in (x1, x2)]
+    x1, x2 = (operand if tuple(operand.shape) == shape else stretch(operand, shape) for operand in (x1, x2))
+    lengths = [clamp_min(vector_norm(operand, 2, place, True, None, who), eps) for operand in (x1, x2)]
     return sum_dims((x1 / lengths[0]) * (x2 / lengths[1]), (place,), False)
 
 

@@ -25,12 +25,12 @@ def checked_offsets(who: str, name: str, offsets: Any, tokens: int, what: str) -
             f"{who}: expected {name} of shape (B + 1,) for B sequences, got {tuple(array.shape)}. It holds where each begins, and where the "
             f"last one ends."
         )
-    given = array.tolist()
-    if given[0]:
+    operands = array.tolist()
+    if operands[0]:
         raise IndexRangeError(
-            f"{who}: expected {name} to begin with 0, got {given[0]}: the tokens before belong to no sequence."
+            f"{who}: expected {name} to begin with 0, got {operands[0]}: the tokens before belong to no sequence."
         )
-    for row, (start, stop) in enumerate(pairwise(given)):
+    for row, (start, stop) in enumerate(pairwise(operands)):
         if stop < start:
             raise IndexRangeError(
                 f"{who}: {name} must not fall, but row {row} is from {start} to {stop} ({name}[{row}] and [{row + 1}])."
@@ -39,8 +39,8 @@ def checked_offsets(who: str, name: str, offsets: Any, tokens: int, what: str) -
             raise IndexRangeError(
                 f"{who}: row {row} of {name} is from {start} to {stop}, but {what} has {tokens} tokens."
             )
-    if given[-1] != tokens:
+    if operands[-1] != tokens:
         raise IndexRangeError(
-            f"{who}: {name} end with {given[-1]}, but {what} has {tokens} tokens: the last {tokens - given[-1]} belong to no sequence."
+            f"{who}: {name} end with {operands[-1]}, but {what} has {tokens} tokens: the last {tokens - operands[-1]} belong to no sequence."
         )
-    return given
+    return operands

@@ -29,8 +29,8 @@ def segment_gather(values: Array, places: Array, starts: Array, ends: Array, per
 
 @segment_gather.backward
 def segment_gather_backward(g: Any, saved: Any, per: Any) -> Gradients:
-    found = segment_scatter(g, saved.places, saved.starts, saved.ends, per, saved.values_shape[0])
-    return (found, None, None, None)
+    result = segment_scatter(g, saved.places, saved.starts, saved.ends, per, saved.values_shape[0])
+    return (result, None, None, None)
 
 
 @op(linear=True, saves="places starts ends", inner=True)

@@ -96,9 +96,9 @@ def segment_product_by_halves(values: Any, starts: Any, ends: Any) -> Array:
     longest = 2
     while longest > 1:
         rows = values.shape[0]
-        one, two, first, last, longest = kernel("segments", "halved", first)(first, last, rows)
+        first_half, second_half, first, last, longest = kernel("segments", "halved", first)(first, last, rows)
         values = _with_a_row_of_ones(values)
-        values = get_advanced(values, [one], (0,)) * get_advanced(values, [two], (0,))
+        values = get_advanced(values, [first_half], (0,)) * get_advanced(values, [second_half], (0,))
     alone = choose(last > first, first, values.shape[0])
     return get_advanced(_with_a_row_of_ones(values), [alone], (0,))
 
@@ -265,14 +265,14 @@ def segment_reduce(
     if not shape:
         raise ShapeError(f"{who}: expected data with one dim at least, got a 0-dim tensor. Use data.reshape(1).")
     place = normalize_dim(who, axis, len(shape))
-    name, given = ("lengths", lengths) if offsets is None else ("offsets", offsets)
-    given = _checked(who, name, given, shape, place)
+    name, operands = ("lengths", lengths) if offsets is None else ("offsets", offsets)
+    operands = _checked(who, name, operands, shape, place)
     size = shape[place]
-    starts, ends = _bounds(who, name, given, size, unsafe)
+    starts, ends = _bounds(who, name, operands, size, unsafe)
     outer = 1
-    for one in shape[:place]:
-        outer *= one
-    count = given.shape[-1] - (name == "offsets")
+    for extent in shape[:place]:
+        outer *= extent
+    count = operands.shape[-1] - (name == "offsets")
     if place:
         if unsafe:
             starts, ends = clamp_numbers(starts, 0, size), clamp_numbers(ends, 0, size)  # not into the next row
@@ -281,79 +281,81 @@ def segment_reduce(
         starts, ends = starts + first_rows, ends + first_rows
     starts, ends = reshaped(starts, (outer * count,)), reshaped(ends, (outer * count,))
     inner = 1
-    for one in shape[place + 1 :]:
-        inner *= one
+    for extent in shape[place + 1 :]:
+        inner *= extent
     rows = reshaped(widened(data), (outer * size, inner))
-    found = _reduced(rows, reduce, starts, ends, initial)
-    return narrowed(reshaped(found, (*shape[:place], count, *shape[place + 1 :])), data)
+    result = _reduced(rows, reduce, starts, ends, initial)
+    return narrowed(reshaped(result, (*shape[:place], count, *shape[place + 1 :])), data)
 
 
 def _reduced(rows: Any, reduce: str, starts: Any, ends: Any, initial: Any) -> Array:
     if reduce in _EXTREMES:
-        found = segment_extreme(rows, starts, ends, reduce)
+        result = segment_extreme(rows, starts, ends, reduce)
         if initial is None:
-            return found
-        return choose(found < initial if reduce == "max" else found > initial, float(initial), found)
+            return result
+        return choose(result < initial if reduce == "max" else result > initial, float(initial), result)
     if reduce == "prod":
-        found = segment_product(rows, starts, ends)
-        return found if initial is None else found * initial
-    found = segment_sum(rows, starts, ends)
-    found = found if initial is None else found + initial
+        result = segment_product(rows, starts, ends)
+        return result if initial is None else result * initial
+    result = segment_sum(rows, starts, ends)
+    result = result if initial is None else result + initial
     if reduce == "sum":
-        return found
+        return result
     lengths = reshaped(ends - starts, (ends.shape[0], 1))
-    return found / (lengths if initial is None else choose(lengths > 0, lengths, 1))
+    return result / (lengths if initial is None else choose(lengths > 0, lengths, 1))
 
 
 # --- arguments -----------------------------------------------------------------------------------------------------------------
 
 
-def _checked(who: str, name: str, given: Any, shape: tuple[int, ...], place: int) -> Array:
+def _checked(who: str, name: str, bounds: Any, shape: tuple[int, ...], place: int) -> Array:
     """Lengths or offsets as int64, when their shape fits."""
-    array = getattr(given, "array", given)
+    array = getattr(bounds, "array", bounds)
     if not hasattr(array, "dtype"):
-        raise TypeError(f"{who}: argument {name!r} must be Tensor, not {type(given).__name__}. Use tensor({given!r}).")
+        raise TypeError(
+            f"{who}: argument {name!r} must be Tensor, not {type(bounds).__name__}. Use tensor({bounds!r})."
+        )
     if array.dtype.kind not in "iu":
         raise DtypeError(f"{who}: expected {name} of an integer dtype, got {dtypes.of_array(array)}. Use .long().")
-    if tuple(given.shape)[:-1] != shape[:place] or not given.shape:
+    if tuple(bounds.shape)[:-1] != shape[:place] or not bounds.shape:
         raise ShapeError(
             f"{who}: Expected axis to be the last dimension of {name}: shape {(*shape[:place], 'S')} for data of shape {shape} and axis "
-            f"{place}, got {tuple(given.shape)}."
+            f"{place}, got {tuple(bounds.shape)}."
         )
-    if name == "offsets" and not given.shape[-1]:
+    if name == "offsets" and not bounds.shape[-1]:
         raise ShapeError(f"{who}: offsets needs one number at least, where the last segment ends, got none.")
-    return given if array.dtype.num == dtypes.int64.num else convert(given, dtypes.int64)
+    return bounds if array.dtype.num == dtypes.int64.num else convert(bounds, dtypes.int64)
 
 
 _ANY = 2**62  # `unsafe` leaves ends unchecked, but no length may be negative, as in PyTorch
 
 
-def _bounds(who: str, name: str, given: Any, size: int, unsafe: bool) -> tuple[Any, Any]:
+def _bounds(who: str, name: str, bounds: Any, size: int, unsafe: bool) -> tuple[Any, Any]:
     """(starts, ends) of segments within a row of `size` elements."""
     if name == "offsets":
-        starts, ends = get_basic(given, (..., slice(0, -1))), get_basic(given, (..., slice(1, None)))
+        starts, ends = get_basic(bounds, (..., slice(0, -1))), get_basic(bounds, (..., slice(1, None)))
         if not unsafe:
-            _check_values(who, "offsets", given, 0, size, f"axis has {size} elements")
+            _check_values(who, "offsets", bounds, 0, size, f"axis has {size} elements")
         most = size if not unsafe else _ANY
         _check_values(who, "a length, between two offsets,", ends - starts, 0, most, "offsets must not fall")
         return starts, ends
-    ends = cumsum(given, -1)
+    ends = cumsum(bounds, -1)
     if unsafe:
-        _check_values(who, "lengths", given, 0, _ANY, "no segment is shorter than that")
+        _check_values(who, "lengths", bounds, 0, _ANY, "no segment is shorter than that")
     else:
-        _check_values(who, "lengths", given, 0, size, f"axis has {size} elements")
-        if given.shape[-1]:
+        _check_values(who, "lengths", bounds, 0, size, f"axis has {size} elements")
+        if bounds.shape[-1]:
             last = get_basic(ends, (..., -1))
             _check_values(who, "the sum of lengths", last, size, size, "lengths cover axis exactly unless unsafe=True")
-    return ends - given, ends
+    return ends - bounds, ends
 
 
 def _check_values(who: str, what: str, values: Any, low: int, high: int, why: str) -> None:
     array = arrays.all_values(getattr(values, "array", values))
     if not array.size:
         return
-    found = kernel("indexing", "out_of_range", array)(array, low, high + 1, f"{who}: {what}")
-    if found is not None:
+    wrong = kernel("indexing", "out_of_range", array)(array, low, high + 1, f"{who}: {what}")
+    if wrong is not None:
         raise IndexRangeError(
-            f"{who}: expected {what} to be {low}{f' to {high}' if high > low else ''}, got {found[0]} (at position {list(found[1])}): {why}."
+            f"{who}: expected {what} to be {low}{f' to {high}' if high > low else ''}, got {wrong[0]} (at position {list(wrong[1])}): {why}."
         )

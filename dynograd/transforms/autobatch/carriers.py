@@ -59,24 +59,24 @@ def _owners() -> list[Any]:
 
 def states_of_thread() -> list[dict[str, Any]]:
     """The calling thread's own states, in which the modes are looked up."""
-    return [vars(one) for one in _owners()]
+    return [vars(owner) for owner in _owners()]
 
 
 def copied(states: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Such states as they are now."""
-    made = [one.copy() for one in states]
-    for one in made:
-        for name, value in one.items():
+    result = [state.copy() for state in states]
+    for setting in result:
+        for name, value in setting.items():
             if type(value) is list or type(value) is dict:
-                one[name] = value.copy()
-    return made
+                setting[name] = value.copy()
+    return result
 
 
 def put(live: list[dict[str, Any]], states: list[dict[str, Any]]) -> None:
     """Makes a thread's own states those."""
-    for one, wanted in zip(live, states, strict=True):
-        one.clear()
-        one.update(wanted)
+    for setting, state in zip(live, states, strict=True):
+        setting.clear()
+        setting.update(state)
 
 
 # --- greenlets -----------------------------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class Greenlets:
                     idle.append(carried)
             if live != entry:
                 if not task.finished:
-                    task.states = [dict(one) for one in live]
+                    task.states = [dict(state) for state in live]
                 put(live, copied(entry))
                 self.run.recorder.check_casting()
             if self.run.fatal is not None and not self.run.unwinding:

@@ -41,10 +41,10 @@ class Report:
 
     @property
     def groups(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
+        groups: dict[str, list[int]] = {}
         for form, size, _ in self.order:
-            found.setdefault(repr(form), []).append(size)
-        return found
+            groups.setdefault(repr(form), []).append(size)
+        return groups
 
     @property
     def links(self) -> Counter[tuple[str, str]]:
@@ -90,7 +90,7 @@ class Report:
         >>> report.svg()[:4]
         '<svg'
         """
-        return picture([(repr(form), size, [repr(one) for one in sources]) for form, size, sources in self.order])
+        return picture([(repr(form), size, [repr(source) for source in sources]) for form, size, sources in self.order])
 
     def __str__(self) -> str:
         if self.skipped:

@@ -70,12 +70,12 @@ class autobatch:
                 _alone[self.place] = left - 1, times, code
                 self.outer = _last[0] = _skipped
                 return _skipped
-        found = _last[0] = Report()
+        report = _last[0] = Report()
         if before_write not in inplace.guards:
             inplace.guards.append(before_write)
         writing.open_()
-        self.recorder = MODES.recorder = Recorder(self.limit, found, self.always)
-        return found
+        self.recorder = MODES.recorder = Recorder(self.limit, report, self.always)
+        return report
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if self.outer is not None:

@@ -121,7 +121,9 @@ class Run:
         self.recorder: Any = MODES.recorder
         self.outer: Task | None = self.recorder.task
         self.stream = seed, offset = default_generator.state()
-        self.tasks = [Task(self, place, one, (_mixed(seed, offset, place), 0)) for place, one in enumerate(examples)]
+        self.tasks = [
+            Task(self, place, example, (_mixed(seed, offset, place), 0)) for place, example in enumerate(examples)
+        ]
         self.fatal: BaseException | None = None  # what no example's error is: Ctrl-C, an exit
         self.stopping = self.unwinding = self.abandoned = False
         self.turns = 0
@@ -143,7 +145,7 @@ class Run:
                 parked = self.turn(parked)
         except BaseException:
             self.stopping = self.unwinding = True
-            self.carrier.stop([one for one in tasks[:started] if not one.finished])
+            self.carrier.stop([task for task in tasks[:started] if not task.finished])
             raise
         return tasks
 
@@ -153,11 +155,11 @@ class Run:
         self.carrier.turn(tasks)
         if self.fatal is not None and not self.unwinding:
             raise self.fatal
-        return [one for one in tasks if not one.finished]
+        return [task for task in tasks if not task.finished]
 
     def settle(self, parked: list[Task]) -> None:
         """Runs what they wait for, in groups; examples of examples wait with those around them."""
-        targets = [bucket for one in parked for bucket in one.targets]
+        targets = [bucket for task in parked for bucket in task.targets]
         if self.outer is not None:
             self.outer.park(targets)
         else:
@@ -172,7 +174,7 @@ class Run:
                 if task.error is None:
                     task.error = error_in(task.result)
             told = [task.error for task in self.tasks]
-            recorder.failed = [one for one in recorder.failed if not any([one is error for error in told])]
+            recorder.failed = [failure for failure in recorder.failed if not any([failure is error for error in told])]
 
     def begin(self, task: Task) -> None:
         """From now on `task` is the one that runs."""
@@ -267,7 +269,7 @@ def error_in(result: Any) -> Any:
         errors = result.pending.whole.bucket.errors
         return None if errors is None else errors.get(result.row)
     if isinstance(result, (tuple, list)):
-        return next((found for found in map(error_in, result) if found is not None), None)
+        return next((result for result in map(error_in, result) if result is not None), None)
     return error_in(list(result.values())) if isinstance(result, dict) else None
 
 

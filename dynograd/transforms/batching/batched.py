@@ -249,10 +249,10 @@ class Batched(Tensor):
 
 
 def make_batched(level: Level, inner: Any) -> Batched:
-    made: Any = object.__new__(Batched)
-    made._meta = None
-    made.level, made.inner = level, inner
-    return made
+    result: Any = object.__new__(Batched)
+    result._meta = None
+    result.level, result.inner = level, inner
+    return result
 
 
 def is_batched(value: Any) -> bool:
@@ -265,7 +265,7 @@ def highest_level(values: Iterable[Any]) -> Level | None:
     Raises:
         BatchError: one of them comes from a `vmap` that is over.
     """
-    found = None
+    result = None
     for value in values:
         if type(value) is Batched:
             level = value.level
@@ -273,9 +273,9 @@ def highest_level(values: Iterable[Any]) -> Level | None:
                 raise BatchError(
                     f"vmap: a tensor of shape {tuple(value.shape)} was kept from inside a vmap that is over. Return it from the function."
                 )
-            if found is None or level.number > found.number:
-                found = level
-    return found
+            if result is None or level.number > result.number:
+                result = level
+    return result
 
 
 # --- one more dim, or one less -----------------------------------------------------------------------------------------------
@@ -345,13 +345,13 @@ def _holds(value: Any, level: Level) -> bool:
 
 def levels_of(*values: Any) -> list[Level]:
     """The levels at which one of `values` is batched, outermost first."""
-    found: dict[int, Level] = {}
+    by_key: dict[int, Level] = {}
     for value in values:
         while type(value) is Batched:
             if value.level.number:
-                found[value.level.number] = value.level
+                by_key[value.level.number] = value.level
             value = value.inner
-    return [found[number] for number in sorted(found)]
+    return [by_key[number] for number in sorted(by_key)]
 
 
 def example(value: Any, number: int) -> Any:

@@ -37,10 +37,10 @@ def vmap_fallbacks(clear: bool = False) -> dict[str, int]:
     >>> dynograd.func.vmap_fallbacks()
     {}
     """
-    found = dict(_fallbacks)
+    result = dict(_fallbacks)
     if clear:
         _fallbacks.clear()
-    return found
+    return result
 
 
 def rule(*names: str) -> Callable[[Callable[[Call], Any]], Callable[[Call], Any]]:
@@ -68,7 +68,7 @@ class Call:
         for name in op.array_names:
             value = original[name]
             if name == op.list_name:
-                if any(type(one) is Batched and one.level is level for one in value):
+                if any(type(element) is Batched and element.level is level for element in value):
                     self.batched.add(name)
             elif type(value) is Batched and value.level is level:
                 self.given[name] = value.inner
@@ -87,8 +87,10 @@ class Call:
     def fronts(self, name: str) -> list[Any]:
         """The same for the list argument."""
         return [
-            one.inner if type(one) is Batched and one.level is self.level else stretched(as_tensor(one), self.size)
-            for one in self.original[name]
+            element.inner
+            if type(element) is Batched and element.level is self.level
+            else stretched(as_tensor(element), self.size)
+            for element in self.original[name]
         ]
 
     def rank(self, name: str) -> int:
@@ -110,32 +112,32 @@ def as_tensor(value: Any) -> Any:
     return value if isinstance(value, Tensor) else wrap(arrays.as_result(value))
 
 
-def run_op(op: Op, given: dict[str, Any]) -> Any:
+def run_op(op: Op, arguments: dict[str, Any]) -> Any:
     if op.kind == "elementwise":
-        found = _of_equal_ranks(op, given)
-        if found is not None:
-            return found
+        result = _of_equal_ranks(op, arguments)
+        if result is not None:
+            return result
     values: list[Any] = []
     for name in op.array_names:
-        value = given[name]
+        value = arguments[name]
         values += value if name == op.list_name and isinstance(value, (list, tuple)) else [value]
     for value in values:
         if hasattr(type(value), "__dynograd_rows__") and not _any_holds_rows(values):  # ragged: batches are inside
-            return type(value).__dynograd_op__(op, given)
+            return type(value).__dynograd_op__(op, arguments)
     level = highest_level(values)
     assert level is not None
     function = RULES.get(op.name)
     if function is None and op.kind == "elementwise":
         function = RULES["elementwise"]
     if function is not None:
-        found = function(Call(op, given, level))
-        if found is not NotImplemented:
-            return _dressed(level, found)
+        result = function(Call(op, arguments, level))
+        if result is not NotImplemented:
+            return _dressed(level, result)
     if op.decomposition is not None:
-        found = op.decomposition(**given)
-        return found if op.outputs in (None, "list") or hasattr(found, "_fields") else named_outputs(op)(*found)
+        result = op.decomposition(**arguments)
+        return result if op.outputs in (None, "list") or hasattr(result, "_fields") else named_outputs(op)(*result)
     _fallbacks[op.name] = _fallbacks.get(op.name, 0) + 1
-    return _dressed(level, one_by_one(Call(op, given, level)))
+    return _dressed(level, one_by_one(Call(op, arguments, level)))
 
 
 def _any_holds_rows(values: list[Any]) -> bool:
@@ -148,12 +150,12 @@ def _any_holds_rows(values: list[Any]) -> bool:
     return False
 
 
-def _of_equal_ranks(op: Op, given: dict[str, Any]) -> Any:
+def _of_equal_ranks(op: Op, arguments: dict[str, Any]) -> Any:
     """An elementwise op on Batcheds of one level and rank, and numbers: nothing has to be aligned. None: it is not so easy."""
     level: Any = None
-    rank, ready = 0, dict(given)
+    rank, ready = 0, dict(arguments)
     for name in op.array_names:
-        value = given[name]
+        value = arguments[name]
         if type(value) is Batched:
             inner = value.inner
             if level is None:
@@ -168,11 +170,11 @@ def _of_equal_ranks(op: Op, given: dict[str, Any]) -> Any:
     return make_batched(level, op.function(**ready))
 
 
-def _dressed(level: Level, found: Any) -> Any:
-    if isinstance(found, tuple):
-        made = [make_batched(level, one) for one in found]
-        return type(found)(*made) if hasattr(found, "_fields") else tuple(made)
-    return make_batched(level, found)
+def _dressed(level: Level, result: Any) -> Any:
+    if isinstance(result, tuple):
+        results = [make_batched(level, tensor) for tensor in result]
+        return type(result)(*results) if hasattr(result, "_fields") else tuple(results)
+    return make_batched(level, result)
 
 
 def one_by_one(call: Call) -> Any:
@@ -181,21 +183,23 @@ def one_by_one(call: Call) -> Any:
         raise BatchError(f"vmap: {call.op.name} has no batch rule, and an empty batch has no example to run it on.")
     results = []
     for number in range(call.size):
-        given = dict(call.given)
+        arguments = dict(call.given)
         for name in call.batched:
             if name == call.op.list_name:
-                given[name] = [
-                    example(one.inner, number) if type(one) is Batched and one.level is call.level else one
-                    for one in call.original[name]
+                arguments[name] = [
+                    example(element.inner, number)
+                    if type(element) is Batched and element.level is call.level
+                    else element
+                    for element in call.original[name]
                 ]
             else:
-                given[name] = example(given[name], number)
-        results.append(call.op.function(**given))
+                arguments[name] = example(arguments[name], number)
+        results.append(call.op.function(**arguments))
     first = results[0]
     if not isinstance(first, tuple):
         return _stacked(call, results)
-    made = [_stacked(call, list(parts)) for parts in zip(*results, strict=True)]
-    return type(first)(*made) if hasattr(first, "_fields") else tuple(made)
+    result = [_stacked(call, list(parts)) for parts in zip(*results, strict=True)]
+    return type(first)(*result) if hasattr(first, "_fields") else tuple(result)
 
 
 def in_turn(function: Any, args: tuple, kwargs: dict) -> Any:
@@ -224,7 +228,7 @@ def _put_together(level: Any, results: list[Any]) -> Any:
 
 
 def _stacked(call: Call, parts: list[Any]) -> Any:
-    shapes = {tuple(one.shape) for one in parts}
+    shapes = {tuple(part.shape) for part in parts}
     if len(shapes) > 1:
         raise BatchError(
             f"vmap: {call.op.name} gives results of different shapes for different examples ({sorted(shapes)[0]} and {sorted(shapes)[-1]}), "

@@ -34,7 +34,9 @@ def draw_inside(function: Any, args: tuple, kwargs: dict) -> Any:
     if level.randomness == "error":
         raise random_error(name)
     first: Any = args[0] if args else kwargs.get("input")
-    batched = [one for one in (*args, *kwargs.values()) if type(one) is Batched and one.level is level]
+    batched = [
+        argument for argument in (*args, *kwargs.values()) if type(argument) is Batched and argument.level is level
+    ]
     again = getattr(function, "__wrapped__", function)
     if isinstance(level.randomness, RowPlaces):
         if name.endswith("_"):
@@ -88,7 +90,7 @@ def _fill(level: Any, function: Any, name: str, target: Any, args: tuple, kwargs
             )
         _called(function, args, kwargs)
         return target
-    if any(type(one) is Batched for one in args[1:]):
+    if any(type(argument) is Batched for argument in args[1:]):
         raise BatchError(
             f"vmap: {name} takes numbers inside vmap, not one value per example. Use bernoulli(p) or normal(mean, std)."
         )

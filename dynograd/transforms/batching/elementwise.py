@@ -19,14 +19,14 @@ __all__ = ["aligned"]
 def aligned(call: Call, names: Any) -> dict[str, Any]:
     """The arguments `names`, batched ones with dims of size 1 behind dim 0 so that all broadcast."""
     rank = max([call.rank(name) for name in names if call[name] is not None])
-    found = {}
+    result = {}
     for name in names:
         value = call[name]
         if name in call.batched and value.ndim - 1 < rank:
             shape = tuple(value.shape)
             value = run("view", value, (shape[0], *(1,) * (rank - len(shape) + 1), *shape[1:]))
-        found[name] = value
-    return found
+        result[name] = value
+    return result
 
 
 @rule("elementwise")

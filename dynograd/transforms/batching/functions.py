@@ -21,15 +21,15 @@ def run_function(function: Any, args: tuple, kwargs: dict) -> Any:
     level = highest_level(args)
     assert level is not None
     own = function.__dict__.get("vmap") or next(
-        (one.__dict__["vmap"] for one in function.__mro__ if "vmap" in one.__dict__), None
+        (base.__dict__["vmap"] for base in function.__mro__ if "vmap" in base.__dict__), None
     )
     if function.generate_vmap_rule and own is not None:
         raise RuntimeError(f"{function.__name__}: has both generate_vmap_rule=True and its own vmap; keep one of them.")
-    inner = [one.inner if _is_of(one, level) else one for one in args]
-    dims = tuple(0 if _is_of(one, level) else None for one in args)
+    inner = [argument.inner if _is_of(argument, level) else argument for argument in args]
+    dims = tuple(0 if _is_of(argument, level) else None for argument in args)
     if own is not None:
-        found, out_dims = function.vmap(VmapInfo(level.size, level.randomness), dims, *inner, **kwargs)
-        return _placed(function, level, found, out_dims)
+        result, out_dims = function.vmap(VmapInfo(level.size, level.randomness), dims, *inner, **kwargs)
+        return _placed(function, level, result, out_dims)
     if not function.generate_vmap_rule:
         raise BatchError(
             f"{function.__name__}: vmap of this autograd.Function needs a rule. Set generate_vmap_rule = True in the class (its forward "
@@ -37,7 +37,8 @@ def run_function(function: Any, args: tuple, kwargs: dict) -> Any:
         )
     results = [
         function.apply(
-            *[example(one, number) if dim == 0 else one for one, dim in zip(inner, dims, strict=True)], **kwargs
+            *[example(operand, number) if dim == 0 else operand for operand, dim in zip(inner, dims, strict=True)],
+            **kwargs,
         )
         for number in range(level.size)
     ]
@@ -46,27 +47,31 @@ def run_function(function: Any, args: tuple, kwargs: dict) -> Any:
     return make_batched(level, run("stack", results, 0))
 
 
-def _is_of(one: Any, level: Level) -> bool:
-    return type(one) is Batched and one.level is level
+def _is_of(value: Any, level: Level) -> bool:
+    return type(value) is Batched and value.level is level
 
 
-def _placed(function: Any, level: Level, found: Any, out_dims: Any) -> Any:
-    many = isinstance(found, (tuple, list))
-    outputs = list(found) if many else [found]
+def _placed(function: Any, level: Level, result: Any, out_dims: Any) -> Any:
+    many = isinstance(result, (tuple, list))
+    outputs = list(result) if many else [result]
     dims = list(out_dims) if isinstance(out_dims, (tuple, list)) else [out_dims] * len(outputs)
     if len(dims) != len(outputs):
         raise RuntimeError(
             f"{function.__name__}.vmap: returned {len(outputs)} outputs and {len(dims)} out_dims; one int or None for each is needed."
         )
-    made = []
-    for one, dim in zip(outputs, dims, strict=True):
-        if not isinstance(one, Tensor) or dim is None:
-            made.append(one)
+    results = []
+    for output, dim in zip(outputs, dims, strict=True):
+        if not isinstance(output, Tensor) or dim is None:
+            results.append(output)
             continue
-        dim %= one.ndim
-        moved = one if dim == 0 else run("permute", one, (dim, *[place for place in range(one.ndim) if place != dim]))
-        made.append(make_batched(level, moved))
-    return tuple(made) if many else made[0]
+        dim %= output.ndim
+        moved = (
+            output
+            if dim == 0
+            else run("permute", output, (dim, *[place for place in range(output.ndim) if place != dim]))
+        )
+        results.append(make_batched(level, moved))
+    return tuple(results) if many else results[0]
 
 
 Batched.__dynograd_function__ = staticmethod(run_function)

@@ -22,20 +22,20 @@ def numbers(call: Call, rank: int) -> Any:
 
 def _indices(call: Call) -> tuple[list[Any], int] | None:
     """The index arrays, batched ones aligned behind dim 0, and the dims that they broadcast to; None: a mask per example."""
-    values = [as_tensor(one) for one in call.original["indices"]]
-    found = []
-    own = [type(one) is Batched and one.level is call.level for one in values]
-    for one, batched in zip(values, own, strict=True):
-        if one.dtype is dtypes.bool:
+    values = [as_tensor(entry) for entry in call.original["indices"]]
+    indices = []
+    own = [type(value) is Batched and value.level is call.level for value in values]
+    for entry, batched in zip(values, own, strict=True):
+        if entry.dtype is dtypes.bool:
             if batched or len(values) > 1:
                 return None
-    rank = max([one.ndim for one in values])
-    for one, batched in zip(values, own, strict=True):
+    rank = max([value.ndim for value in values])
+    for entry, batched in zip(values, own, strict=True):
         if batched:
-            shape = tuple(one.shape)
-            one = run("view", one.inner, (call.size, *(1,) * (rank - len(shape)), *shape))
-        found.append(one)
-    return found, rank
+            shape = tuple(entry.shape)
+            entry = run("view", entry.inner, (call.size, *(1,) * (rank - len(shape)), *shape))
+        indices.append(entry)
+    return indices, rank
 
 
 def _apart(template: tuple) -> bool:
@@ -59,7 +59,7 @@ class Places:
         if ready is None:
             raise _mask_error(call.op.name)
         self.indices, self.rank = ready
-        self.any = any(type(one) is Batched and one.level is call.level for one in call.original["indices"])
+        self.any = any(type(entry) is Batched and entry.level is call.level for entry in call.original["indices"])
         first = next(place for place, entry in enumerate(template) if type(entry) is int)
         if not self.any:
             self.template: tuple = (_FULL, *template)
@@ -74,24 +74,24 @@ class Places:
         if self.boolean and not self.any:
             self.rank = 1
 
-    def out(self, found: Any) -> Any:
+    def out(self, result: Any) -> Any:
         """The op's result with the batch at dim 0 and the others as for one example."""
         if not self.any:
             if self.home is None:
-                return found
+                return result
             # (picked..., batch, kept...)
-            order = (self.rank, *range(self.rank), *range(self.rank + 1, found.ndim))
-            return run("permute", found, order)
+            order = (self.rank, *range(self.rank), *range(self.rank + 1, result.ndim))
+            return run("permute", result, order)
         if self.home is None:
-            return found
+            return result
         # (batch, picked..., kept...) -> (batch, kept[:home], picked..., kept[home:])
         order = (
             0,
             *range(1 + self.rank, 1 + self.rank + self.home),
             *range(1, 1 + self.rank),
-            *range(1 + self.rank + self.home, found.ndim),
+            *range(1 + self.rank + self.home, result.ndim),
         )
-        return run("permute", found, order)
+        return run("permute", result, order)
 
     def back(self, value: Any) -> Any:
         """The opposite of `out`, for values to be written or added."""
@@ -116,8 +116,8 @@ def index(call: Call) -> Any:
     if _indices(call) is None:
         raise _mask_error(call.op.name)
     if "input" not in call.batched and all(
-        not (type(one) is Batched and one.level is call.level) or one.dtype is not dtypes.bool
-        for one in call.original["indices"]
+        not (type(array) is Batched and array.level is call.level) or array.dtype is not dtypes.bool
+        for array in call.original["indices"]
     ):
         template = call["template"]
         if len(template) == 1:
@@ -212,11 +212,11 @@ def embedding(call: Call) -> Any:
     flat = run("view", weight, (call.size * rows, weight.shape[2]))
     places = call.front("indices")
     shifted = run("add", places, run("mul", numbers(call, places.ndim - 1), rows))
-    found = run("embedding", flat, shifted, None, False)
+    result = run("embedding", flat, shifted, None, False)
     if padding is None:
-        return found
+        return result
     pad = run("view", run("eq", indices, padding), (*indices.shape, 1))
-    return run("where", pad, found.detach(), found)
+    return run("where", pad, result.detach(), result)
 
 
 @rule("embedding_backward")
@@ -227,8 +227,8 @@ def embedding_backward(call: Call) -> Any:
         keep = run("ne", indices, padding)
         g = run("mul", g, run("to_copy", run("view", keep, (*keep.shape, 1)), g.dtype))
     shifted = run("add", indices, run("mul", numbers(call, indices.ndim - 1), rows))
-    found = run("embedding_backward", g, shifted, call.size * rows, None)
-    return run("view", found, (call.size, rows, found.shape[-1]))
+    result = run("embedding_backward", g, shifted, call.size * rows, None)
+    return run("view", result, (call.size, rows, result.shape[-1]))
 
 
 @rule("one_hot")

@@ -19,16 +19,16 @@ def over_last_dims(call: Call) -> Any:
     if "weight" not in call.batched and ("bias" not in call.batched):
         return call.with_()
     plain = {name: None for name in ("weight", "bias") if name in call.op.array_names}
-    found = call.with_(**plain, input=call.front("input"))
+    result = call.with_(**plain, input=call.front("input"))
     for name, use in (("weight", "mul"), ("bias", "add")):
         value = call.given.get(name)
         if value is None:
             continue
         if name in call.batched:
             shape = tuple(value.shape)
-            value = run("view", value, (shape[0], *(1,) * (found.ndim - len(shape)), *shape[1:]))
-        found = run(use, found, value)
-    return found
+            value = run("view", value, (shape[0], *(1,) * (result.ndim - len(shape)), *shape[1:]))
+        result = run(use, result, value)
+    return result
 
 
 @rule("group_norm")
@@ -38,14 +38,14 @@ def group_norm(call: Call) -> Any:
     rank = call.rank("input")
     if "weight" not in call.batched and "bias" not in call.batched:
         return parted(call.with_(input=merged(call["input"])), call.size)
-    found = parted(call.with_(input=merged(call.front("input")), weight=None, bias=None), call.size)
+    result = parted(call.with_(input=merged(call.front("input")), weight=None, bias=None), call.size)
     for name, use in (("weight", "mul"), ("bias", "add")):
         value = call[name]
         if value is None:
             continue
         lead = (call.size, 1) if name in call.batched else (1, 1)
-        found = run(use, found, run("view", value, (*lead, value.shape[-1], *(1,) * (rank - 2))))
-    return found
+        result = run(use, result, run("view", value, (*lead, value.shape[-1], *(1,) * (rank - 2))))
+    return result
 
 
 @rule("max_pool", "max_pool_values", "max_pool_places", "avg_pool")
@@ -62,10 +62,10 @@ def _leading(call: Call, name: str) -> Any:
     """Ops on (N, ...) to whose N the batch is added."""
     if call.rank(name) < 2 or not call.size:
         return NotImplemented
-    found = call.with_(**{name: merged(call[name])})
-    if isinstance(found, tuple):
-        return type(found)(*[parted(one, call.size) for one in found])
-    return parted(found, call.size)
+    result = call.with_(**{name: merged(call[name])})
+    if isinstance(result, tuple):
+        return type(result)(*[parted(tensor, call.size) for tensor in result])
+    return parted(result, call.size)
 
 
 @rule("avg_pool_backward", "adaptive_avg_pool_backward")
@@ -123,10 +123,10 @@ def _leading_of_all(call: Call) -> Any:
     """Steps of recurrent cells on (N, features)."""
     if not call.size or any(call.rank(name) != 2 for name in call.op.array_names):
         return NotImplemented
-    found = call.with_(**{name: merged(call.front(name)) for name in call.op.array_names})
-    if isinstance(found, tuple):
-        return type(found)(*[parted(one, call.size) for one in found])
-    return parted(found, call.size)
+    result = call.with_(**{name: merged(call.front(name)) for name in call.op.array_names})
+    if isinstance(result, tuple):
+        return type(result)(*[parted(tensor, call.size) for tensor in result])
+    return parted(result, call.size)
 
 
 @rule("chain_likelihoods", "chain_marginals", "chain_best_paths")
@@ -140,10 +140,10 @@ def chains(call: Call) -> Any:
     moved["lengths"] = merged(call.front("lengths"))
     if call.given.get("tags") is not None:
         moved["tags"] = merged(call.front("tags"))
-    found = call.with_(**moved)
-    if isinstance(found, tuple):
-        return type(found)(*[parted(one, call.size) for one in found])
-    return parted(found, call.size)
+    result = call.with_(**moved)
+    if isinstance(result, tuple):
+        return type(result)(*[parted(tensor, call.size) for tensor in result])
+    return parted(result, call.size)
 
 
 @rule(
@@ -183,9 +183,9 @@ def segment_scatter(call: Call) -> Any:
 def _moved_segments(call: Call, names: list[str], own_rows: int, **changed: Any) -> Any:
     if not call.size:
         return NotImplemented
-    bounds = {one: call.front(one) for one in ("starts", "ends")}
+    bounds = {name: call.front(name) for name in ("starts", "ends")}
     first = run("mul", arange(call.size, device=bounds["starts"].device), own_rows)
-    moved = {one: merged(run("add", value, run("view", first, (-1, 1)))) for one, value in bounds.items()}
+    moved = {name: merged(run("add", value, run("view", first, (-1, 1)))) for name, value in bounds.items()}
     return parted(call.with_(**{name: merged(call.front(name)) for name in names}, **moved, **changed), call.size)
 
 
@@ -205,5 +205,5 @@ def ctc_losses(call: Call) -> Any:
         return NotImplemented
     sequences = run("permute", call.front("log_probs"), (1, 0, 2, 3))
     steps, _, _, classes = sequences.shape
-    given = {name: merged(call.front(name)) for name in ("targets", "input_lengths", "target_lengths")}
-    return parted(call.with_(log_probs=run("reshape", sequences, (steps, -1, classes)), **given), call.size)
+    arguments = {name: merged(call.front(name)) for name in ("targets", "input_lengths", "target_lengths")}
+    return parted(call.with_(log_probs=run("reshape", sequences, (steps, -1, classes)), **arguments), call.size)

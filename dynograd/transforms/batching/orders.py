@@ -28,10 +28,10 @@ def along_dim(call: Call) -> Any:
     """The result has the example's dims; examples of no dims are rows of one element."""
     if call.rank("input"):
         return call.with_(dim=call["dim"] + 1)
-    found = call.with_(input=run("view", call["input"], (call.size, 1)), dim=1)
-    if isinstance(found, tuple):
-        return type(found)(*[run("view", one, (call.size,)) for one in found])
-    return run("view", found, (call.size,))
+    result = call.with_(input=run("view", call["input"], (call.size, 1)), dim=1)
+    if isinstance(result, tuple):
+        return type(result)(*[run("view", tensor, (call.size,)) for tensor in result])
+    return run("view", result, (call.size,))
 
 
 @rule("recurrence")

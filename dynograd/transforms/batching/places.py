@@ -31,11 +31,11 @@ class RowPlaces:
     def masks(self, shape: tuple[int, ...], p: float, like: Any) -> Any:
         """(n, *shape): a mask of dropout for each row, in the dtype and on the device of `like`."""
         count = 1
-        for one in shape:
-            count *= one
+        for size in shape:
+            count *= size
         places = self.take(kernel("random", "blocks_needed", 0)("dropout_mask", count))
-        made = kernel("random", "dropout_masks", 0)(places, shape, p, like.dtype)
-        return wrap(arrays.to_device(made, arrays.device_of(like.array)))
+        result = kernel("random", "dropout_masks", 0)(places, shape, p, like.dtype)
+        return wrap(arrays.to_device(result, arrays.device_of(like.array)))
 
     def in_turn(self, size: int) -> Iterator[int]:
         """The numbers of the rows; in between the default generator stands where that row draws."""

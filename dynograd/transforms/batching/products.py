@@ -86,8 +86,8 @@ def matmul(call: Call) -> Any:
             if right == 1:
                 return run("matmul", x, y)
         x = run("view", x, (call.size, *(1,) * (right - 2), 1, x.shape[-1]))
-        found = run("matmul", x, y)
-        return run("basic_index", found, (Ellipsis, 0, slice(None)))
+        result = run("matmul", x, y)
+        return run("basic_index", result, (Ellipsis, 0, slice(None)))
     if "input" not in call.batched:
         if left == 2 and right == 1:
             return run("matmul", y, swapped(x))  # (examples, k) @ (k, m)
@@ -99,12 +99,12 @@ def matmul(call: Call) -> Any:
     y = run("view", y, (*y.shape, 1)) if right == 1 else y
     inner_left, inner_right = max(left, 2), max(right, 2)
     x, y = _fill(x, inner_left, inner_right), _fill(y, inner_right, inner_left)
-    found = product(x, y) if x.ndim == 3 and y.ndim == 3 else run("matmul", x, y)
+    result = product(x, y) if x.ndim == 3 and y.ndim == 3 else run("matmul", x, y)
     if left == 1:
-        found = run("basic_index", found, (Ellipsis, 0, slice(None)))
+        result = run("basic_index", result, (Ellipsis, 0, slice(None)))
     if right == 1:
-        found = run("basic_index", found, (Ellipsis, 0))
-    return found
+        result = run("basic_index", result, (Ellipsis, 0))
+    return result
 
 
 def _fill(value: Any, rank: int, other: int) -> Any:
@@ -119,17 +119,17 @@ def _fill(value: Any, rank: int, other: int) -> Any:
 def linear(call: Call) -> Any:
     x, weight, bias = call["input"], call["weight"], call["bias"]
     if call.rank("weight") == 1 and call.rank("input"):
-        found = run("matmul", call.original["input"], call.original["weight"])
-        return (found if bias is None else run("add", found, call.original["bias"])).inner
+        result = run("matmul", call.original["input"], call.original["weight"])
+        return (result if bias is None else run("add", result, call.original["bias"])).inner
     if call.rank("weight") != 2 or not call.rank("input") or call.size == 0:
         return NotImplemented
     if "weight" not in call.batched and "bias" not in call.batched:
         return call.with_()
     if "weight" not in call.batched:
-        found = run("linear", x, weight, None)
+        result = run("linear", x, weight, None)
     elif hasattr(type(x), "__dynograd_rows__"):  # rows of different lengths, and a matrix for each
         between = (1,) * (call.rank("input") - 2)
-        found = run("matmul", x, run("view", swapped(weight), (call.size, *between, *weight.shape[:0:-1])))
+        result = run("matmul", x, run("view", swapped(weight), (call.size, *between, *weight.shape[:0:-1])))
     else:
         x = call.front("input")
         lead = tuple(x.shape[1:-1])
@@ -137,14 +137,14 @@ def linear(call: Call) -> Any:
         for size in lead:
             rows *= size
         flat = run("view", x, (call.size, rows, x.shape[-1]))
-        found = product(flat, swapped(weight))
-        found = run("view", found, (call.size, *lead, weight.shape[1]))
+        result = product(flat, swapped(weight))
+        result = run("view", result, (call.size, *lead, weight.shape[1]))
     if bias is None:
-        return found
+        return result
     if "bias" in call.batched:
         shape = tuple(bias.shape)
-        bias = run("view", bias, (shape[0], *(1,) * (found.ndim - len(shape)), *shape[1:]))
-    return run("add", found, bias)
+        bias = run("view", bias, (shape[0], *(1,) * (result.ndim - len(shape)), *shape[1:]))
+    return run("add", result, bias)
 
 
 # --- convolutions ------------------------------------------------------------------------------------------------------------
@@ -202,9 +202,9 @@ class SharedBack(Function):
     def forward(ctx: Any, g: Any, weight: Any, shape: Any, *window: Any) -> Any:
         ctx.save_for_backward(g, weight)
         ctx.window = window
-        wanted = (g.shape[0] * shape[0], *shape[1:])
-        made = run("convolution_input_gradient", merged(g), first_of(weight), None, wanted, *window)
-        return parted(made, g.shape[0])
+        merged_shape = (g.shape[0] * shape[0], *shape[1:])
+        result = run("convolution_input_gradient", merged(g), first_of(weight), None, merged_shape, *window)
+        return parted(result, g.shape[0])
 
     @staticmethod
     def backward(ctx: Any, outer: Any) -> Any:
@@ -224,8 +224,8 @@ def convolution_of_each(x: Any, weight: Any, stride: Any, padding: Any, dilation
     if type(x) is not Batched and type(weight) is not Batched and is_one(weight):
         return SharedConvolution.apply(x, weight, stride, padding, dilation, groups)
     size = x.shape[0]
-    made = run("convolution", as_channels(x), merged(weight), None, stride, padding, dilation, size * groups)
-    return from_channels(made, size)
+    result = run("convolution", as_channels(x), merged(weight), None, stride, padding, dilation, size * groups)
+    return from_channels(result, size)
 
 
 def back_of_each(g: Any, weight: Any, shape: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
@@ -233,9 +233,9 @@ def back_of_each(g: Any, weight: Any, shape: Any, stride: Any, padding: Any, dil
     if type(g) is not Batched and type(weight) is not Batched and is_one(weight):
         return SharedBack.apply(g, weight, shape, stride, padding, dilation, groups)
     size = g.shape[0]
-    wanted, window = (shape[0], size * shape[1], *shape[2:]), (stride, padding, dilation, size * groups)
-    made = run("convolution_input_gradient", as_channels(g), merged(weight), None, wanted, *window)
-    return from_channels(made, size)
+    merged_shape, window = (shape[0], size * shape[1], *shape[2:]), (stride, padding, dilation, size * groups)
+    result = run("convolution_input_gradient", as_channels(g), merged(weight), None, merged_shape, *window)
+    return from_channels(result, size)
 
 
 def weight_gradients(x: Any, g: Any, shape: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
@@ -244,8 +244,8 @@ def weight_gradients(x: Any, g: Any, shape: Any, stride: Any, padding: Any, dila
     if groups == 1 and len(shape) == 4 and count == 1:
         columns = run("columns_of_patches", merged(x), (tuple(shape[2:]), dilation, padding, stride))
         spots = 1
-        for one in g.shape[3:]:
-            spots *= one
+        for extent in g.shape[3:]:
+            spots *= extent
         if columns.shape[2] == spots:  # (examples, CO, spots) @ (examples, spots, C * taps)
             rows = run("view", g, (size, shape[0], spots))
             return run("view", run("matmul", rows, swapped(columns)), (size, *shape))
@@ -266,12 +266,14 @@ def convolution(call: Call) -> Any:
         return _convolution_of_rows(call)
     if "weight" not in call.batched:
         own = None if "bias" in call.batched else bias
-        found = parted(run("convolution", merged(call.front("input")), call["weight"], own, *window, groups), call.size)
-        return found if own is bias else run("add", found, _bias(call, rank))
+        result = parted(
+            run("convolution", merged(call.front("input")), call["weight"], own, *window, groups), call.size
+        )
+        return result if own is bias else run("add", result, _bias(call, rank))
     weight = call["weight"]
     x = call.front("input")
-    found = convolution_of_each(x, weight, *window, groups)
-    return found if bias is None else run("add", found, _bias(call, rank))
+    result = convolution_of_each(x, weight, *window, groups)
+    return result if bias is None else run("add", result, _bias(call, rank))
 
 
 def _convolution_of_rows(call: Call) -> Any:
@@ -288,10 +290,11 @@ def _convolution_of_rows(call: Call) -> Any:
         return run("unsqueeze", run(name, run("squeeze", x, (1,)), *own.values(), *window), 1)
     rows = []
     for number, row in enumerate(run("unbind", x, 0)):
-        given = [
-            run("basic_index", one, (number, Ellipsis)) if key in call.batched else one for key, one in own.items()
+        operands = [
+            run("basic_index", value, (number, Ellipsis)) if key in call.batched else value
+            for key, value in own.items()
         ]
-        rows.append(run(name, row, *given, *window))
+        rows.append(run(name, row, *operands, *window))
     return ragged_tensor(rows, ragged_dims=[dim for dim, size in enumerate(x.shape) if not isinstance(size, int)])
 
 
@@ -304,12 +307,12 @@ def convolution_input_gradient(call: Call) -> Any:
     g = call.front("g")
     if "weight" not in call.batched:
         own = None if "bias" in call.batched else bias
-        wanted = (call.size * shape[0], *shape[1:])
-        made = run("convolution_input_gradient", merged(g), call["weight"], own, wanted, *window, groups)
-        found = parted(made, call.size)
-        return found if own is bias else run("add", found, _bias(call, rank))
-    found = back_of_each(g, call["weight"], shape, *window, groups)
-    return found if bias is None else run("add", found, _bias(call, rank))
+        merged_shape = (call.size * shape[0], *shape[1:])
+        gradient = run("convolution_input_gradient", merged(g), call["weight"], own, merged_shape, *window, groups)
+        result = parted(gradient, call.size)
+        return result if own is bias else run("add", result, _bias(call, rank))
+    result = back_of_each(g, call["weight"], shape, *window, groups)
+    return result if bias is None else run("add", result, _bias(call, rank))
 
 
 def _bias(call: Call, rank: int) -> Any:

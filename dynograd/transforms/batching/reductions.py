@@ -51,8 +51,8 @@ def over_one_dim(call: Call) -> Any:
         return call.with_(dim=(dim[0] + 1,))
     if isinstance(dim, tuple) and dim and len(dim) < rank:
         return call.with_(dim=dims_after(dim, rank))
-    found = call.with_(input=flat(call), dim=1, keepdim=False)
-    return run("view", found, (call.size, *(1,) * rank)) if keepdim and rank else found
+    result = call.with_(input=flat(call), dim=1, keepdim=False)
+    return run("view", result, (call.size, *(1,) * rank)) if keepdim and rank else result
 
 
 @rule("count_nonzero")
@@ -73,13 +73,13 @@ def median_of_all(call: Call) -> Any:
     """The gradient of ties is shared, as the op shares it, and not given to the first alone."""
     ignore = call["ignore_nan"]
     rows = flat(call)
-    found = run("median", rows, 1, True, ignore)[0]
+    result = run("median", rows, 1, True, ignore)[0]
     if not rows.requires_grad and not hasattr(rows, "primal"):
-        return run("view", found, (call.size,))
-    shares = run("tie_shares", rows, found, 1, True)
-    # the value of `found`, the gradient of the shared mean
+        return run("view", result, (call.size,))
+    shares = run("tie_shares", rows, result, 1, True)
+    # the value of `result`, the gradient of the shared mean
     spread = run("sum", run("mul", run("where", run("gt", shares, 0), rows, 0.0), shares), 1, True)
-    exact = run("where", run("isfinite", found), spread, found)
+    exact = run("where", run("isfinite", result), spread, result)
     return run("view", exact, (call.size,))
 
 
@@ -105,9 +105,9 @@ def exp_difference(call: Call) -> Any:
 
 @rule("sum_to")
 def sum_to(call: Call) -> Any:
-    wanted, rank = tuple(call["shape"]), call.rank("input")
+    target, rank = tuple(call["shape"]), call.rank("input")
     inner = call["input"]
-    lead = rank - len(wanted)
+    lead = rank - len(target)
     if lead > 0:
         inner = run("sum", inner, tuple(range(1, lead + 1)), False)
-    return run("sum_to", inner, (call.size, *wanted))
+    return run("sum_to", inner, (call.size, *target))

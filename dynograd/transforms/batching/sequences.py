@@ -32,7 +32,7 @@ def varlen_attention(call: Call) -> Any:
     if not call.size:
         return NotImplemented
     both = call.op.name != "varlen_attention"
-    found = registry["varlen_attention.public"].function(
+    function = registry["varlen_attention.public"].function(
         *[merged(call.front(name)) for name in ("query", "key", "value")],
         *[_offsets(call, f"offsets_{which}", name) for which, name in (("q", "query"), ("k", "key"))],
         key_mask=None if call["mask"] is None else merged(call.front("mask")),
@@ -44,17 +44,17 @@ def varlen_attention(call: Call) -> Any:
         return_lse=both,
     )  # fmt: skip
     if not both:
-        return parted(found, call.size)
-    logarithms = run("view", found[1], (found[1].shape[0], call.size, call.shape("query")[0]))
-    return parted(found[0], call.size), run("permute", logarithms, (1, 0, 2))
+        return parted(function, call.size)
+    logarithms = run("view", function[1], (function[1].shape[0], call.size, call.shape("query")[0]))
+    return parted(function[0], call.size), run("permute", logarithms, (1, 0, 2))
 
 
 def _offsets(call: Call, name: str, tokens: str) -> Any:
     """(V B + 1,): the offsets of all examples' sequences, of (V, B + 1) or (B + 1,) of one example each."""
-    given = call.front(name)
+    operands = call.front(name)
     count = call.shape(tokens)[0]
-    first = run("mul", arange(call.size, device=given.device, dtype=given.dtype), count)
-    moved = run("add", given, run("view", first, (-1, 1)))
+    first = run("mul", arange(call.size, device=operands.device, dtype=operands.dtype), count)
+    moved = run("add", operands, run("view", first, (-1, 1)))
     starts = run("reshape", run("basic_index", moved, (slice(None), slice(0, -1))), (-1,))
     return run("cat", [starts, run("reshape", run("basic_index", moved, (-1, slice(-1, None))), (1,))], 0)
 
@@ -69,26 +69,28 @@ def recurrent_layer(call: Call) -> Any:
     packed, lengths = call.rank("input") == 2, "lengths" in call.batched
     if call.batched & _WEIGHTS or (packed and lengths and not call["ragged"]):
         return _padded(call) if packed and lengths else NotImplemented
-    size, given = call.size, {}
+    size, operands = call.size, {}
     x = call.front("input")
     if packed and not call["ragged"]:  # (N, I): step by step, so the examples' rows stand side by side
-        given["input"] = merged(run("permute", x, (1, 0, 2)))
+        operands["input"] = merged(run("permute", x, (1, 0, 2)))
         moved = {name: merged(run("permute", call.front(name), (1, 0, 2))) for name in _states(call)}
-        given["lengths"] = merged(_repeated(call["lengths"], size))
-        found = call.with_(**given, **moved)
-        return type(found)(*[run("permute", _split(one, size), (1, 0, *range(2, one.ndim + 1))) for one in found])
+        operands["lengths"] = merged(_repeated(call["lengths"], size))
+        result = call.with_(**operands, **moved)
+        return type(result)(
+            *[run("permute", _split(tensor, size), (1, 0, *range(2, tensor.ndim + 1))) for tensor in result]
+        )
     if packed:
-        given["input"] = merged(x)
+        operands["input"] = merged(x)
     else:
         _, steps, rows, width = x.shape
-        given["input"] = run("view", run("permute", x, (1, 0, 2, 3)), (steps, size * rows, width))
-    given["lengths"] = None if call["lengths"] is None else merged(call.front("lengths"))
-    found = call.with_(**given, **{name: merged(call.front(name)) for name in _states(call)})
+        operands["input"] = run("view", run("permute", x, (1, 0, 2, 3)), (steps, size * rows, width))
+    operands["lengths"] = None if call["lengths"] is None else merged(call.front("lengths"))
+    result = call.with_(**operands, **{name: merged(call.front(name)) for name in _states(call)})
     if packed:
-        return type(found)(*[parted(one, size) for one in found])
-    steps, rows, width = found[0].shape
-    output = run("permute", run("view", found[0], (steps, size, rows // size, width)), (1, 0, 2, 3))
-    return type(found)(output, *[parted(one, size) for one in found[1:]])
+        return type(result)(*[parted(tensor, size) for tensor in result])
+    steps, rows, width = result[0].shape
+    output = run("permute", run("view", result[0], (steps, size, rows // size, width)), (1, 0, 2, 3))
+    return type(result)(output, *[parted(tensor, size) for tensor in result[1:]])
 
 
 def _of_rows(call: Call) -> Any:
@@ -97,7 +99,7 @@ def _of_rows(call: Call) -> Any:
     if call.rank("input") != 3 or x.place != 1 or call["lengths"] is not None:
         return NotImplemented
     part, size = x.partition, call.size
-    batch, width = (int(one) for one in x.packed.shape[1:])
+    batch, width = (int(size) for size in x.packed.shape[1:])
     if call.batched & _WEIGHTS:
         return _row_by_row(call, x)
     # the tokens of one sequence behind one another
@@ -110,28 +112,28 @@ def _of_rows(call: Call) -> Any:
         tokens = _at(tokens, places)
     states = {name: merged(call.front(name)) for name in _states(call)}
     lengths = wrap(arrays.to_device(times, arrays.place_of(tokens.array)))
-    found = call.with_(input=tokens, lengths=lengths, ragged=True, **states)
-    output = found[0]
+    result = call.with_(input=tokens, lengths=lengths, ragged=True, **states)
+    output = result[0]
     if batch != 1:
         back = np.empty_like(places)
         back[places] = np.arange(places.size)
         output = _at(output, back)
     output = x.with_packed(run("view", output, (part.total, batch, output.shape[-1])))
-    return type(found)(output, *[parted(one, size) for one in found[1:]])
+    return type(result)(output, *[parted(tensor, size) for tensor in result[1:]])
 
 
 def _row_by_row(call: Call, x: Any) -> Any:
     """Weights of each row's own."""
-    found = []
+    results = []
     for number in range(call.size):
-        given = {
+        arguments = {
             name: run("basic_index", call[name], (number, Ellipsis)) if name in call.batched else call[name]
             for name in call.given
         }
-        found.append(call.op.function(**given))
-    output = run("cat", [one[0] for one in found], 0)
-    rest = [run("stack", list(parts), 0) for parts in zip(*[one[1:] for one in found], strict=True)]
-    return type(found[0])(x.with_packed(output), *rest)
+        results.append(call.op.function(**arguments))
+    output = run("cat", [row[0] for row in results], 0)
+    rest = [run("stack", list(parts), 0) for parts in zip(*[row[1:] for row in results], strict=True)]
+    return type(results[0])(x.with_packed(output), *rest)
 
 
 def _states(call: Call) -> list[str]:
@@ -150,10 +152,10 @@ def _split(x: Any, size: int) -> Any:
 
 def _padded(call: Call) -> Any:
     """Tokens (N, I) whose rows have other lengths in each example, laid out as (T, B, I) and back."""
-    given = call["lengths"]
-    if type(given) is Batched:  # of another vmap: its numbers are not to be seen here
+    operands = call["lengths"]
+    if type(operands) is Batched:  # of another vmap: its numbers are not to be seen here
         return one_by_one(call)
-    lengths = arrays.to_numpy(given.array).astype(np.int64)
+    lengths = arrays.to_numpy(operands.array).astype(np.int64)
     examples, batch = lengths.shape
     tokens = call.shape("input")[0]
     steps = int(lengths.max(initial=0))
@@ -172,11 +174,11 @@ def _padded(call: Call) -> Any:
         (examples, steps, batch, call.shape("input")[1])
     )  # fmt: skip
     changed = {"input": make_batched(call.level, padded), "ragged": False}
-    found = call.op.function(**{**call.original, **changed})
-    output = found[0].inner
+    function = call.op.function(**{**call.original, **changed})
+    output = function[0].inner
     flat = run("reshape", output, (-1, output.shape[-1]))
     back = (example * steps + times) * batch + rows
-    return type(found)(_at(flat, back), *[one.inner for one in found[1:]])
+    return type(function)(_at(flat, back), *[tensor.inner for tensor in function[1:]])
 
 
 def _at(x: Any, places: np.ndarray) -> Any:

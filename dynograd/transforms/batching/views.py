@@ -123,27 +123,27 @@ def repeat(call: Call) -> Any:
 def repeat_backward(call: Call) -> Any:
     shape, repeats = tuple(call["shape"]), tuple(call["repeats"])
     lead = len(repeats) - len(shape)
-    found = call.with_(shape=(call.size, *(1,) * lead, *shape), repeats=(1, *repeats))
-    return run("view", found, (call.size, *shape)) if lead else found
+    result = call.with_(shape=(call.size, *(1,) * lead, *shape), repeats=(1, *repeats))
+    return run("view", result, (call.size, *shape)) if lead else result
 
 
 @rule("diagonal")
 def diagonal(call: Call) -> Any:
-    one, two = _two(call, call.rank("input"))
-    return call.with_(dim1=one, dim2=two)
+    first, second = _two(call, call.rank("input"))
+    return call.with_(dim1=first, dim2=second)
 
 
 @rule("diagonal_backward")
 def diagonal_backward(call: Call) -> Any:
     shape = tuple(call["shape"])
-    one, two = _two(call, len(shape))
-    return call.with_(shape=(call.size, *shape), dim1=one, dim2=two)
+    first, second = _two(call, len(shape))
+    return call.with_(shape=(call.size, *shape), dim1=first, dim2=second)
 
 
 @rule("diagonal_put")
 def diagonal_put(call: Call) -> Any:
-    one, two = _two(call, call.rank("input"))
-    return call.with_(input=call.front("input"), src=call.front("src"), dim1=one, dim2=two)
+    first, second = _two(call, call.rank("input"))
+    return call.with_(input=call.front("input"), src=call.front("src"), dim1=first, dim2=second)
 
 
 def _two(call: Call, rank: int) -> tuple[int, int]:

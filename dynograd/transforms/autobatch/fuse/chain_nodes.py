@@ -46,11 +46,11 @@ class Pass:
 
     def lasting(self, target: Any) -> Any:
         target = self.plan.aliases.get(target, target)
-        found = self.arrays.get(target)
-        if found is None:
+        array = self.arrays.get(target)
+        if array is None:
             plan = self.plan
-            found = self.arrays[target] = buffers.empty((self.rows, plan.widths[target]), plan.recipe.dtype)
-        return found
+            array = self.arrays[target] = buffers.empty((self.rows, plan.widths[target]), plan.recipe.dtype)
+        return array
 
     def close(self) -> None:
         """Rows of groups that no gradient came to are zeros."""
@@ -65,11 +65,11 @@ class Pass:
 def pass_of(span: Span) -> Pass:
     """What the running pass gathers in the chain of `span`, which is about to send its gradients."""
     chain = span.chain
-    found: Pass | None = chain.last_pass
-    if found is None or found.task is not MODES.task:
-        found = chain.last_pass = Pass(chain.plan, chain.rows)
-    found.done.append((span.start, span.stop))
-    return found
+    last_pass: Pass | None = chain.last_pass
+    if last_pass is None or last_pass.task is not MODES.task:
+        last_pass = chain.last_pass = Pass(chain.plan, chain.rows)
+    last_pass.done.append((span.start, span.stop))
+    return last_pass
 
 
 class Backward:
@@ -87,12 +87,12 @@ class Backward:
         if key in plan.lasting:
             return self.state.lasting(key)[span.start : span.stop]
         if key[0] == OUTPUT:
-            found = self.outputs.get(key[1])
+            output = self.outputs.get(key[1])
             size = max(1, span.chain.form.kinds[key[1]].size)
-            if found is None:
-                found = numpy.zeros((span.count, size), plan.recipe.dtype)
-            found = self.arrays[key] = ready(arrays.as_result(found).reshape(span.count, size))
-            return found
+            if output is None:
+                output = numpy.zeros((span.count, size), plan.recipe.dtype)
+            output = self.arrays[key] = ready(arrays.as_result(output).reshape(span.count, size))
+            return output
         raise KeyError(key)
 
     def run(self, stages: list[Stage]) -> None:
@@ -105,25 +105,25 @@ class Backward:
                 g = self.given((GRADIENT, product.result.leaf))
                 weight = chain.shared[product.weight]
                 turned = weight.T if product.plain else weight
-                given = g.reshape(-1, turned.shape[0])
-                made = kernel("matmuls", "matmul_forward", given)(given, turned).reshape(span.count, -1)
+                operands = g.reshape(-1, turned.shape[0])
+                g_input = kernel("matmuls", "matmul_forward", operands)(operands, turned).reshape(span.count, -1)
                 before = self.arrays.get(key)
-                self.arrays[key] = ready(made) if before is None else before + made
+                self.arrays[key] = ready(g_input) if before is None else before + g_input
             outputs = []
             for target in stage.targets:
                 if target in plan.lasting:
                     outputs.append(self.state.lasting(target)[span.start : span.stop])
                 else:
-                    found = self.arrays[target] = numpy.empty((span.count, plan.widths[target]), recipe.dtype)
-                    outputs.append(found)
+                    result = self.arrays[target] = numpy.empty((span.count, plan.widths[target]), recipe.dtype)
+                    outputs.append(result)
             span.run_kernel(stage, outputs, self)
 
     def of_operands(self, half: Any, operands: dict[int, Rows]) -> dict[int, list[tuple[Any, int]]]:
         """Their gradients as (array, begin) pairs that are summed."""
         return {
             number: [(self.given(target), begin) for target, begin in half.gradients.get(number, ())]
-            for number, one in operands.items()
-            if one.edges
+            for number, operand in operands.items()
+            if operand.edges
         }
 
 
@@ -192,7 +192,7 @@ class ChainNode(Node):
         def add(place: int, part: Any) -> None:
             sums[place] = part if place not in sums else sums[place] + part
 
-        wanted = {place for place, shared in enumerate(self.shared()) if self.needs(place) and shared is not None}
+        places = {place for place, shared in enumerate(self.shared()) if self.needs(place) and shared is not None}
         where = {shared: place for place, shared in enumerate(self.shared())}
         for product in recipe.products:
             key: Any = (GRADIENT, product.result.leaf)
@@ -200,32 +200,32 @@ class ChainNode(Node):
             if key not in state.arrays:
                 continue
             weight, bias = where.get(product.weight), where.get(product.bias)
-            made = state.arrays[key]
-            if weight in wanted:
-                add(weight, _weight_gradient(chain, product, made))
-            if bias in wanted:
+            result = state.arrays[key]
+            if weight in places:
+                add(weight, _weight_gradient(chain, product, result))
+            if bias in places:
                 width = chain.shared[product.bias].shape[0]
                 known = columns.get((key, width))
                 if known is None:
-                    known = columns[key, width] = _column_sums(made.reshape(-1, width))
+                    known = columns[key, width] = _column_sums(result.reshape(-1, width))
                 else:
                     known = known.copy()  # it becomes a gradient of another parameter
                 add(bias, known)
         for leaf, parts in plan.shared_sums.items():
             number = recipe.shared.index(recipe.leaves[leaf][1])
             place = where.get(number)
-            if place not in wanted:
+            if place not in places:
                 continue
             for target, begin in parts:
                 array = state.arrays.get(target)
                 if array is not None:
                     size = chain.shared[number].size
                     add(place, _column_sums(array[:, begin : begin + size]).reshape(chain.shared[number].shape))
-        found = [sums.get(place) for place in range(len(self.shared()))]
-        return (*found, *gradients_of(chain.early, back.of_operands(plan.first, chain.early)))
+        results = [sums.get(place) for place in range(len(self.shared()))]
+        return (*results, *gradients_of(chain.early, back.of_operands(plan.first, chain.early)))
 
     def shared(self) -> list[int]:
-        return [number for number, one in enumerate(self.chain.recipe.shared) if one.kind[2]]
+        return [number for number, parameter in enumerate(self.chain.recipe.shared) if parameter.kind[2]]
 
     def apply_graph(self, g: Any) -> Any:
         return tuple([g.parts.get(place) for place in range(len(self.edges))])
@@ -236,42 +236,42 @@ class ChainNode(Node):
 
 def edges_of(operands: dict[int, Rows]) -> list[Any]:
     """The edges of operands in order; operands of one arena have theirs together, at the first of them."""
-    found: list[Any] = []
+    edges: list[Any] = []
     for members in _by_arena(operands):
-        found += dict.fromkeys([edge for one in members for edge in operands[one].edges])
-    return found
+        edges += dict.fromkeys([edge for member in members for edge in operands[member].edges])
+    return edges
 
 
 def _by_arena(operands: dict[int, Rows]) -> list[list[int]]:
-    found: dict[Any, list[int]] = {}
-    for number, one in operands.items():
-        if one.edges:
-            found.setdefault(number if one.arena is None else one.arena, []).append(number)
-    return list(found.values())
+    by_arena: dict[Any, list[int]] = {}
+    for number, operand in operands.items():
+        if operand.edges:
+            by_arena.setdefault(number if operand.arena is None else operand.arena, []).append(number)
+    return list(by_arena.values())
 
 
 def gradients_of(operands: dict[int, Rows], parts: dict[int, Any]) -> list[Any]:
     """Gradients for `edges_of(operands)`, from `Backward.of_operands`."""
-    found: list[Any] = []
+    gradients: list[Any] = []
     for members in _by_arena(operands):
         arena = operands[members[0]].arena
         if arena is None:
-            found.append(operands[members[0]].give(parts[members[0]]))
+            gradients.append(operands[members[0]].give(parts[members[0]]))
             continue
         for number in members:
             operands[number].give(parts[number])
-        edges = dict.fromkeys([edge for one in members for edge in operands[one].edges])
+        edges = dict.fromkeys([edge for member in members for edge in operands[member].edges])
         some = any([parts[number] for number in members])
-        found += [RowParts([(BUFFERED, arena.buffer_of_pass())]) if some else None for _ in edges]
-    return found
+        gradients += [RowParts([(BUFFERED, arena.buffer_of_pass())]) if some else None for _ in edges]
+    return gradients
 
 
 def _weight_gradient(chain: Chain, product: Product, g: Any) -> Any:
     """By one product of all rows."""
     weight = chain.shared[product.weight]
-    given = chain.arrays[ROWS_OF, chain.plan.inputs.index(product.input)]
+    array = chain.arrays[ROWS_OF, chain.plan.inputs.index(product.input)]
     left = g.reshape(-1, weight.shape[1 if product.plain else 0])
-    right = given.reshape(-1, weight.shape[0 if product.plain else 1])
+    right = array.reshape(-1, weight.shape[0 if product.plain else 1])
     multiply = kernel("matmuls", "matmul_forward", left)
     return multiply(right.T, left) if product.plain else multiply(left.T, right)
 
@@ -281,11 +281,11 @@ def _column_sums(array: Any) -> Any:
 
 
 def node_of(chain: Chain) -> Any:
-    shared = [one.tensor for one in chain.recipe.shared if one.kind[2]]
-    edges = [one.node or one for one in shared]
+    shared = [tensor.tensor for tensor in chain.recipe.shared if tensor.kind[2]]
+    edges = [shared_operand.node or shared_operand for shared_operand in shared]
     edges += edges_of(chain.early)
     node = new_node(ChainNode, tuple(edges), None)
-    node.chain, node.weights = chain, [one.tensor.array for one in chain.recipe.shared]
+    node.chain, node.weights = chain, [tensor.tensor.array for tensor in chain.recipe.shared]
     return node
 
 
@@ -299,7 +299,7 @@ def through_ops(
     from dynograd.interpreter.differentiation import grad
 
     chain, form = span.chain, span.chain.form
-    given: list[Any] = []
+    seeds: list[Any] = []
     first = span.start
     aliases: list[tuple[Any, Any]] = []
     for number, kind in enumerate(form.inputs):
@@ -312,29 +312,31 @@ def through_ops(
             alias.node, alias._requires_grad = alias_of(tensor.node or tensor), True
             aliases.append((number, alias))
             tensor = alias
-        given.append(tensor)
+        seeds.append(tensor)
     edges = [alias.node.edges for _, alias in aliases]
     for _, alias in aliases:
         alias.node.edges = ()  # what comes to an operand stays there until it is handed on below
-    shared = [one.tensor for one in chain.recipe.shared if one.kind[2]]
+    shared = [tensor.tensor for tensor in chain.recipe.shared if tensor.kind[2]]
     mode = MODES.grad
     MODES.grad = recording()
     try:
-        outputs = form.on_rows(given, stop - start)
-        wanted = [(outputs[number], part) for number, part in parts.items() if outputs[number]._requires_grad]
-        found = grad(
-            [one for one, _ in wanted], [*[alias for _, alias in aliases], *shared], [part for _, part in wanted],
+        outputs = form.on_rows(seeds, stop - start)
+        outputs_and_parts = [
+            (outputs[number], part) for number, part in parts.items() if outputs[number]._requires_grad
+        ]
+        gradients = grad(
+            [output for output, _ in outputs_and_parts], [*[alias for _, alias in aliases], *shared], [part for _, part in outputs_and_parts],
             create_graph=True, allow_unused=True,
         )  # fmt: skip
     finally:
         MODES.grad = mode
-        for (_, alias), held in zip(aliases, edges, strict=True):
-            alias.node.edges = held
+        for (_, alias), edge in zip(aliases, edges, strict=True):
+            alias.node.edges = edge
     sent: dict[int, Any] = {}
-    for place, part in enumerate(found[len(aliases) :]):
+    for place, part in enumerate(gradients[len(aliases) :]):
         if part is not None:
             sent[place] = part
-    by_number = {number: part for (number, _), part in zip(aliases, found)}
+    by_number = {number: part for (number, _), part in zip(aliases, gradients)}
     for place, part in enumerate(_given_graph(chain.early, by_number, first + start, first + stop), len(shared)):
         if part is not None:
             sent[place] = part
@@ -343,11 +345,11 @@ def through_ops(
 
 def _given_graph(operands: dict[int, Rows], parts: dict[int, Any], start: int, stop: int) -> list[Any]:
     """`gradients_of` as tensors, for rows `start` to `stop` of the operands."""
-    found: list[Any] = []
+    result: list[Any] = []
     for members in _by_arena(operands):
-        sums: dict[Any, Any] = dict.fromkeys([edge for one in members for edge in operands[one].edges])
+        sums: dict[Any, Any] = dict.fromkeys([edge for member in members for edge in operands[member].edges])
         for number in members:
             for edge, part in operands[number].give_graph(parts.get(number), start, stop):
                 sums[edge] = part if sums[edge] is None else sums[edge] + part
-        found += sums.values()
-    return found
+        result += sums.values()
+    return result

@@ -69,8 +69,8 @@ class Running:
         """The levels that run in one call, the first of which is `buckets`; none where these run alone."""
         if buckets[0] not in self.ahead:
             self._look_ahead(levels_of(buckets, self.users))
-        found = self.ahead[buckets[0]]
-        return found if len(found) > 1 and set(found[0]) == set(buckets) else []
+        result = self.ahead[buckets[0]]
+        return result if len(result) > 1 and set(result[0]) == set(buckets) else []
 
     def _look_ahead(self, levels: list[list[Any]]) -> None:
         """Finds which of these levels, the first of which runs now, can run in one call: all rows of an operand lie in one arena."""
@@ -89,12 +89,12 @@ class Running:
             for port, arena in zip(bucket.ports, flush[form], strict=True):
                 port.arena = arena  # where its rows will be; which ones is noted when they are
                 flush.note_port(recorder, port)
-        columns = [number for number, one in enumerate(levels[0][0].shared) if one is None]
+        columns = [number for number, shared in enumerate(levels[0][0].shared) if shared is None]
         own = [place for place, number in enumerate(columns) if number in self.own]
         first = self.starts[levels[0][0]]
         starts = [self.starts[level[0]] - first for level in levels]
         arenas = flush.arena_numbers[self.codes[own, first : self._behind(levels[-1])] >> 32]
-        lowest, highest = (one.reduceat(arenas, starts, axis=1) for one in (numpy.minimum, numpy.maximum))
+        lowest, highest = (extreme.reduceat(arenas, starts, axis=1) for extreme in (numpy.minimum, numpy.maximum))
         alike = ((lowest == highest) & (lowest >= 0)).all(0)
         same = [False, *(lowest[:, 1:] == lowest[:, :-1]).all(0).tolist()]
         run: list[list[Any]] = []
@@ -117,7 +117,7 @@ class Running:
         node = None
         if self._wants_grad():
             node = new_node(GroupNode, (self.node, *edges_of(span.operands)), None)
-            node.span, node.weights = span, [one.tensor.array for one in self.chain.recipe.shared]
+            node.span, node.weights = span, [tensor.tensor.array for tensor in self.chain.recipe.shared]
         self._fill(buckets, outputs, bases, node, SlabNode)
         self._note(buckets)
 
@@ -167,16 +167,16 @@ class Running:
     def _fill(self, buckets: list[Any], outputs: list[Any], bases: list[int], node: Any, kind_of_slab: Any) -> None:
         slabs = []
         for number, (array, kind, base) in enumerate(zip(outputs, self.chain.form.kinds, bases, strict=True)):
-            made = wrap(array)
+            tensor = wrap(array)
             if node is not None and kind.grad:
-                made.node, made._requires_grad = OutputNode(node, number), True
-            slab = slab_of(made, kind_of_slab)
+                tensor.node, tensor._requires_grad = OutputNode(node, number), True
+            slab = slab_of(tensor, kind_of_slab)
             if slab is not None:
                 slab.start = base
-            slabs.append((made, slab))
+            slabs.append((tensor, slab))
         for bucket in buckets:
-            for port, (made, slab) in zip(bucket.ports, slabs, strict=True):
-                port.slab, port.one, port.slab_node = made, False, slab
+            for port, (tensor, slab) in zip(bucket.ports, slabs, strict=True):
+                port.slab, port.one, port.slab_node = tensor, False, slab
             bucket.done = True
 
     def _note(self, buckets: list[Any]) -> None:
@@ -191,4 +191,4 @@ class Running:
 
 def _flat(outputs: list[Any]) -> list[Any]:
     """Of two dims, as kernels take them."""
-    return [one.reshape(len(one), -1) if one.size else one.reshape(len(one), 1) for one in outputs]
+    return [output.reshape(len(output), -1) if output.size else output.reshape(len(output), 1) for output in outputs]

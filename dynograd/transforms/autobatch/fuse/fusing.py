@@ -41,9 +41,9 @@ class Fusing:
         self.plans: dict[frozenset[int], Plan] = {}
         if form.blocks:
             self.refused = "it draws random numbers"
-        elif any([one.device.type != "cpu" for one in (*form.inputs, *form.kinds)]):
+        elif any([operand.device.type != "cpu" for operand in (*form.inputs, *form.kinds)]):
             self.refused = "it is not on the CPU"
-        elif any([not one.size for one in (*form.inputs, *form.kinds)]):
+        elif any([not operand.size for operand in (*form.inputs, *form.kinds)]):
             self.refused = "an argument or a result has no elements"
 
     def ready(self) -> bool:
@@ -55,18 +55,22 @@ class Fusing:
 
     def _traced(self) -> bool:
         cell = self.form.cell
-        found = watched(cell.body, cell.owner)
-        if found is None:
+        result = watched(cell.body, cell.owner)
+        if result is None:
             self.refused = "it can reach too many objects to watch them"
             return False
-        if self.recipe is not None and same(found, self.seen) and self._same_kinds():
+        if self.recipe is not None and same(result, self.seen) and self._same_kinds():
             return True
         self.traces += 1
         if self.traces > _MOST_TRACES:
             self.refused = "what it reads besides its arguments changes again and again"
             return False
         try:
-            self.recipe, self.plans, self.seen = trace(self.form, tensors_in(found)), {}, watched(cell.body, cell.owner)
+            self.recipe, self.plans, self.seen = (
+                trace(self.form, tensors_in(result)),
+                {},
+                watched(cell.body, cell.owner),
+            )
             self.plan(frozenset())
         except NotFused as error:
             self.refused, self.recipe = str(error), None
@@ -75,24 +79,25 @@ class Fusing:
             self.refused = f"tracing it failed ({type(error).__name__}: {str(error)[:80]})"
             self.recipe = None
             return False
-        return same(found, self.seen)
+        return same(result, self.seen)
 
     def _same_kinds(self) -> bool:
         assert self.recipe is not None
         return all(
             [
-                (one.tensor.array.shape, one.tensor.array.dtype, bool(one.tensor._requires_grad)) == one.kind
-                for one in self.recipe.shared
+                (tensor.tensor.array.shape, tensor.tensor.array.dtype, bool(tensor.tensor._requires_grad))
+                == tensor.kind
+                for tensor in self.recipe.shared
             ]
         )
 
     def plan(self, early: frozenset[int]) -> Plan:
-        found = self.plans.get(early)
-        if found is None:
+        plan = self.plans.get(early)
+        if plan is None:
             with _lock:
                 assert self.recipe is not None
-                found = self.plans[early] = Plan(self.recipe, early)
-        return found
+                plan = self.plans[early] = Plan(self.recipe, early)
+        return plan
 
 
 def chain_for(recorder: Any, buckets: list[Any], waiting: list[Any]) -> Running | None:
@@ -102,7 +107,11 @@ def chain_for(recorder: Any, buckets: list[Any], waiting: list[Any]) -> Running 
     if form not in recorder.arenas or not fusing.ready():
         return None
     own = set(buckets)
-    others = [one for one in waiting if one.form is form and one.shared == shared and not one.done and one not in own]
+    others = [
+        bucket
+        for bucket in waiting
+        if bucket.form is form and bucket.shared == shared and not bucket.done and bucket not in own
+    ]
     users = users_of(others)
     levels = levels_of(buckets, users)
     whole = [*dict.fromkeys([*chain.from_iterable(levels), *others])]
@@ -122,7 +131,7 @@ def _early(recorder: Any, shared: tuple, codes: Any) -> frozenset[int]:
     there = done[codes >> 32].all(1).tolist()
     if all(there):
         return frozenset()
-    own = [number for number, one in enumerate(shared) if one is None]
+    own = [number for number, shared in enumerate(shared) if shared is None]
     return frozenset([number for number, known in zip(own, there, strict=True) if known])
 
 

@@ -63,7 +63,7 @@ def levels_node(levels: Levels, chain_node: Any) -> Any:
     span = levels.span
     sinks = [new_node(Sink, (), None) for _ in levels.bases]
     node = new_node(LevelsNode, (chain_node, *edges_of(span.operands), *sinks), None)
-    node.span, node.weights = span, [one.tensor.array for one in span.chain.recipe.shared]
+    node.span, node.weights = span, [tensor.tensor.array for tensor in span.chain.recipe.shared]
     node.levels, node.sinks, node.row_hooks = levels, sinks, [{} for _ in sinks]
     return node
 
@@ -89,24 +89,24 @@ class LevelsNode(GroupNode):
                 run_hooks(totals[number], hooks)
             high = level + 1
         run(0, high)
-        found = gradients_of(span.operands, back.of_operands(half, span.operands))
-        return (Arrived(), *found, *self._to_sinks(totals))
+        gradients = gradients_of(span.operands, back.of_operands(half, span.operands))
+        return (Arrived(), *gradients, *self._to_sinks(totals))
 
     def _to_sinks(self, totals: dict[int, Any]) -> list[Any]:
         edges = asked.edges
         return [
-            RowParts([(None, totals[number])]) if edges is not None and one in edges and number in totals else None
-            for number, one in enumerate(self.sinks)
+            RowParts([(None, totals[number])]) if edges is not None and edge in edges and number in totals else None
+            for number, edge in enumerate(self.sinks)
         ]
 
     def _hooked(self) -> list[tuple[int, dict[int, dict[int, Hooks]]]]:
         """Levels whose rows have hooks, from the last one on, with the hooks by output and row."""
-        found: dict[int, dict[int, dict[int, Hooks]]] = {}
+        by_key: dict[int, dict[int, dict[int, Hooks]]] = {}
         for number, hooks in enumerate(self.row_hooks):
             for row, ones in hooks.items():
                 level = int(numpy.searchsorted(self.levels.starts, row, "right")) - 1
-                found.setdefault(level, {}).setdefault(number, {})[row] = ones
-        return sorted(found.items(), reverse=True)
+                by_key.setdefault(level, {}).setdefault(number, {})[row] = ones
+        return sorted(by_key.items(), reverse=True)
 
     def apply_graph(self, g: Any) -> Any:
         levels, span = self.levels, self.span
@@ -123,7 +123,7 @@ class LevelsNode(GroupNode):
                 slab.row_hooks, slab.start = None, base
                 own[slab] = number
                 by_arena.setdefault(arena, []).append(slab)
-        operands = {number: one.beside(by_arena) for number, one in span.operands.items()}
+        operands = {number: operand.beside(by_arena) for number, operand in span.operands.items()}
         totals, arrived, sums = dict(g.parts), Arrived(), dict.fromkeys(self.edges[1 : -len(self.sinks)])
         hooked = dict(self._hooked())
         for level in range(len(starts) - 2, -1, -1):
@@ -132,15 +132,16 @@ class LevelsNode(GroupNode):
                     totals[number] = run_hooks(totals[number], hooks)
             start, stop = starts[level], starts[level + 1]
             parts = {
-                number: registry["basic_index"].function(one, (slice(start, stop),)) for number, one in totals.items()
+                number: registry["basic_index"].function(total, (slice(start, stop),))
+                for number, total in totals.items()
             }
             sent, by_number = through_ops(span, operands, start, stop, parts)
             arrived += Arrived(sent)
-            for number, one in operands.items():
-                for edge, part in one.give_graph(by_number.get(number), start, stop):
+            for number, operand in operands.items():
+                for edge, part in operand.give_graph(by_number.get(number), start, stop):
                     if edge in own:
-                        made = edge.summed_tensor(part)
-                        totals[own[edge]] = totals[own[edge]] + made if own[edge] in totals else made
+                        summed_tensor = edge.summed_tensor(part)
+                        totals[own[edge]] = totals[own[edge]] + summed_tensor if own[edge] in totals else summed_tensor
                     else:
                         sums[edge] = part if sums[edge] is None else sums[edge] + part
         return (arrived, *sums.values(), *self._to_sinks(totals))

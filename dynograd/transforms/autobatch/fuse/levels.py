@@ -24,27 +24,27 @@ _NARROW = 96  # rows of a level on average, up to which one thread takes no long
 
 def users_of(buckets: list[Any]) -> dict[Any, list[Any]]:
     """For each bucket that has not run, those of `buckets` that take rows of it."""
-    found: dict[Any, list[Any]] = {}
+    users: dict[Any, list[Any]] = {}
     for bucket in buckets:
-        for one in bucket.sources:
-            if not one.done:
-                found.setdefault(one, []).append(bucket)
-    return found
+        for source in bucket.sources:
+            if not source.done:
+                users.setdefault(source, []).append(bucket)
+    return users
 
 
 def levels_of(buckets: list[Any], users: dict[Any, list[Any]]) -> list[list[Any]]:
     """`buckets`, which can run now, and level by level those of `users_of` that need nothing else but what has run."""
-    found, placed = [buckets], set(buckets)
-    for level in found:  # grows while it is read
+    levels, placed = [buckets], set(buckets)
+    for level in levels:  # grows while it is read
         following: dict[Any, None] = {}
         for bucket in level:
             for user in users.get(bucket, ()):
-                if user not in following and all([one.done or one in placed for one in user.sources]):
+                if user not in following and all([source.done or source in placed for source in user.sources]):
                     following[user] = None
         if following:
-            found.append([*following])
+            levels.append([*following])
             placed.update(following)
-    return found
+    return levels
 
 
 class Levels:
@@ -63,18 +63,18 @@ class Levels:
         self.inside: dict[
             int, Any
         ] = {}  # by operand: the arena's rows of those that come from these levels, -1 for others
-        for number, one in span.operands.items():
-            of = [base for arena, base in zip(arenas, bases, strict=True) if arena is one.arena]
+        for number, operand in span.operands.items():
+            of = [base for arena, base in zip(arenas, bases, strict=True) if arena is operand.arena]
             if not of:
                 continue
-            places = one.index - of[0]  # outputs in one arena lie behind one another
+            places = operand.index - of[0]  # outputs in one arena lie behind one another
             within = (places >= 0) & (places < len(of) * span.count)
             if not within.any():
                 continue
             sources.append(numpy.where(within, places % span.count, -1))
             if span.chain.form.inputs[number].grad:
-                self.inside[number] = numpy.where(within, one.index, -1)
-                one.back = numpy.where(within, -1, one.index)
+                self.inside[number] = numpy.where(within, operand.index, -1)
+                operand.back = numpy.where(within, -1, operand.index)
         self.shares = Shares(numpy.array(sources), numpy.array(starts))
         self.multiplications = _multiplications(plan)
 
@@ -110,8 +110,8 @@ class Levels:
         """`run(low, high)` computes the gradients of levels `low` to `high`, after those above; `back` has those of the outputs."""
         span = self.span
         plan = span.chain.plan
-        wanted = tuple(self.inside)
-        program = _program(plan, wanted, lambda made, plan: _backward(made, plan, wanted))
+        targets = tuple(self.inside)
+        program = _program(plan, targets, lambda program, plan: _backward(program, plan, targets))
         for key in _temporary(plan):
             back.arrays[key] = buffers.empty((span.count, plan.widths[key]), plan.recipe.dtype)
         arrays = [ready(self._array(what, of, back)) for what, of in program.keys]
@@ -143,30 +143,37 @@ class Levels:
 def _program(plan: Plan, key: Any, write: Any) -> Any:
     from dynograd.kernels.rows.row_levels_numba import LevelProgram
 
-    found = plan.programs.get(key)
-    if found is None:
-        found = LevelProgram(key != "forward")
-        write(found, plan)
-        plan.programs[key] = found
-    return found
+    program = plan.programs.get(key)
+    if program is None:
+        program = LevelProgram(key != "forward")
+        write(program, plan)
+        plan.programs[key] = program
+    return program
 
 
-def _forward(made: Any, plan: Plan) -> None:
+def _forward(program: Any, plan: Plan) -> None:
     recipe = plan.recipe
     for stage in plan.second.forward:
-        for one in stage.copies:
-            number = recipe.leaves[one.leaf][1]
-            made.copy(("to", one.target), one.at, ("rows", number), ("index", number), one.begin, one.width)
-        _add_kernel(made, plan, stage, [("to", target) for target in stage.targets])
+        for quantity in stage.copies:
+            number = recipe.leaves[quantity.leaf][1]
+            program.copy(
+                ("to", quantity.target),
+                quantity.at,
+                ("rows", number),
+                ("index", number),
+                quantity.begin,
+                quantity.width,
+            )
+        _add_kernel(program, plan, stage, [("to", target) for target in stage.targets])
         for number in stage.products:
             product = recipe.products[number]
             rows = ROWS_OF, plan.inputs.index(product.input)
             panels = ("panels", (product.weight, not product.plain))
             lead = math.prod(product.input.shape[:-1])
-            made.product(("to", rows), panels, ("bias", product.bias), ("result", number), lead, False)
+            program.product(("to", rows), panels, ("bias", product.bias), ("result", number), lead, False)
 
 
-def _backward(made: Any, plan: Plan, wanted: tuple[int, ...]) -> None:
+def _backward(program: Any, plan: Plan, targets: tuple[int, ...]) -> None:
     recipe = plan.recipe
     written = set()
     for stage in plan.second.backward:
@@ -176,16 +183,16 @@ def _backward(made: Any, plan: Plan, wanted: tuple[int, ...]) -> None:
             panels = ("panels", (product.weight, product.plain))
             lead = math.prod(product.input.shape[:-1])
             g = ("g", (GRADIENT, product.result.leaf))
-            made.product(g, panels, ("bias", None), ("g", rows), lead, rows in written)
+            program.product(g, panels, ("bias", None), ("g", rows), lead, rows in written)
             written.add(rows)
-        _add_kernel(made, plan, stage, [("g", target) for target in stage.targets])
-    for number in wanted:
+        _add_kernel(program, plan, stage, [("g", target) for target in stage.targets])
+    for number in targets:
         size = max(1, math.prod(recipe.operands[number].shape))
         for target, begin in plan.second.gradients.get(number, ()):
-            made.add(("buffer", number), ("inside", number), ("g", target), begin, size)
+            program.add(("buffer", number), ("inside", number), ("g", target), begin, size)
 
 
-def _add_kernel(made: Any, plan: Plan, stage: Any, outputs: list[Any]) -> None:
+def _add_kernel(program: Any, plan: Plan, stage: Any, outputs: list[Any]) -> None:
     if not stage.outputs:
         return
     kernel = kernel_of(plan.recipe, stage)
@@ -193,7 +200,7 @@ def _add_kernel(made: Any, plan: Plan, stage: Any, outputs: list[Any]) -> None:
     for leaf in kernel.leaves:
         kind, of = plan.recipe.leaves[leaf]
         leaves += [("rows", of), ("index", of)] if kind == OPERAND else [("leaf", leaf)]
-    made.kernel(kernel, leaves, outputs)
+    program.kernel(kernel, leaves, outputs)
 
 
 def _temporary(plan: Plan) -> Iterator[Any]:
@@ -210,8 +217,8 @@ def _products(stages: list[Any]) -> list[int]:
 
 def _multiplications(plan: Plan) -> int:
     """Of one row, forward; those of arithmetic count for little."""
-    found = 0
+    multiplications = 0
     for number in _products(plan.second.forward):
         product = plan.recipe.products[number]
-        found += math.prod(product.input.shape) * product.result.shape[-1]
-    return found
+        multiplications += math.prod(product.input.shape) * product.result.shape[-1]
+    return multiplications

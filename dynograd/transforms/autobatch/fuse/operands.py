@@ -55,11 +55,11 @@ class Rows:
 
     def beside(self, slabs: dict[Any, Any]) -> Rows:
         """The same rows, where some of them are of other slabs, by arena."""
-        made = Rows(self.array, self.index, self.shape, self.tensor, self.single)
+        rows = Rows(self.array, self.index, self.shape, self.tensor, self.single)
         if self.arena is not None:
-            made.arena, made.slabs = self.arena, [*self.slabs, *slabs.get(self.arena, ())]
-            made.edges = tuple(made.slabs)
-        return made
+            rows.arena, rows.slabs = self.arena, [*self.slabs, *slabs.get(self.arena, ())]
+            rows.edges = tuple(rows.slabs)
+        return rows
 
     def tensor_of(self, start: int, stop: int) -> Any:
         """These rows as a tensor with its history."""
@@ -95,90 +95,91 @@ def codes_of(buckets: list[Any]) -> Any:
     """All operands of the calls of `buckets` that are rows of ports, one column of calls after the other: (columns, calls)."""
     columns = range(len(buckets[0].columns))
     parts = [
-        numpy.fromiter(chain.from_iterable([bucket.columns[one] for bucket in buckets]), numpy.int64) for one in columns
+        numpy.fromiter(chain.from_iterable([bucket.columns[column] for bucket in buckets]), numpy.int64)
+        for column in columns
     ]
     return numpy.array(parts) if parts else numpy.empty((0, 0), numpy.int64)
 
 
-def rows_of(recorder: Any, form: Any, shared: tuple, codes: Any, size: int, wanted: list[int]) -> dict[int, Rows]:
+def rows_of(recorder: Any, form: Any, shared: tuple, codes: Any, size: int, kinds: list[int]) -> dict[int, Rows]:
     """Operands of `size` calls, by number; `codes` are their columns of `codes_of`."""
-    found: dict[int, Rows] = {}
+    by_key: dict[int, Rows] = {}
     stacked, column = [], 0
     for number, kind in enumerate(form.inputs):
         entry = shared[number]
         if entry is None:
-            if number in wanted:
+            if number in kinds:
                 stacked.append((number, column))
             column += 1
-        elif number in wanted:
+        elif number in kinds:
             tensor = entry.tensor if kind.grad else entry.tensor.detach()
-            found[number] = _of_tensor(tensor, kind.shape, size, False)
+            by_key[number] = _of_tensor(tensor, kind.shape, size, False)
     if not stacked:
-        return found
+        return by_key
     if len(stacked) < column:
-        codes = codes[[one for _, one in stacked]]
+        codes = codes[[port for _, port in stacked]]
     ports = codes >> 32
     flush = recorder.arenas
     left = stacked
     if flush.first_rows is not None:
         met = ports[:, 0].tolist()
         if bool((ports == ports[:, :1]).all()):  # each column has rows of one port only
-            firsts = [int(flush.arena_numbers[one]) for one in met]
+            firsts = [int(flush.arena_numbers[port]) for port in met]
             alike = [True] * len(met)
-            rows = [(codes[place] & _MASK) + flush.first_rows[one] for place, one in enumerate(met)]
+            rows = [(codes[place] & _MASK) + flush.first_rows[port] for place, port in enumerate(met)]
         else:
             arenas = flush.arena_numbers[ports]
             firsts, met = arenas[:, 0].tolist(), None
             alike = (arenas == arenas[:, :1]).all(1).tolist()
             rows = (codes & _MASK) + flush.first_rows[ports]
         left, members = [], {}
-        for place, (number, one) in enumerate(stacked):
+        for place, (number, number_of_port) in enumerate(stacked):
             if alike[place] and firsts[place] >= 0:
                 members.setdefault(firsts[place], []).append((place, number))
             else:
-                left.append((number, one))
+                left.append((number, number_of_port))
         for which, ones in members.items():
             wanting = [place for place, number in ones if form.inputs[number].grad]
             of = [met[place] for place in wanting] if met is not None else _numbers_in(ports[wanting], recorder)
-            nodes = dict.fromkeys([recorder.ports[one].slab_node for one in of])
-            slabs = [one for one in nodes if one is not None]
+            nodes = dict.fromkeys([recorder.ports[port].slab_node for port in of])
+            slabs = [node for node in nodes if node is not None]
             for place, number in ones:
                 kind = form.inputs[number]
-                found[number] = _of_arena(flush.arenas[which], rows[place], kind, slabs if kind.grad else [])
+                by_key[number] = _of_arena(flush.arenas[which], rows[place], kind, slabs if kind.grad else [])
     places_of = {number: place for place, (number, _) in enumerate(stacked)}
     for number, _ in left:
-        found[number] = _slowly(recorder, form.inputs[number], codes[places_of[number]], size)
-    return {number: found[number] for number in wanted}
+        by_key[number] = _slowly(recorder, form.inputs[number], codes[places_of[number]], size)
+    return {number: by_key[number] for number in kinds}
 
 
 def _numbers_in(ports: Any, recorder: Any) -> list[int]:
     """The numbers of ports that occur, in order."""
     met = numpy.zeros(len(recorder.ports), bool)
     met[ports] = True
-    found: list[int] = numpy.flatnonzero(met).tolist()
-    return found
+    numbers: list[int] = numpy.flatnonzero(met).tolist()
+    return numbers
 
 
 def _slowly(recorder: Any, kind: Any, codes: Any, size: int) -> Rows:
     """An operand whose rows no chain of this flush has made."""
     numbers = codes >> 32
-    found = _numbers_in(numbers, recorder)
-    ports = [recorder.ports[one] for one in found]
+    result = _numbers_in(numbers, recorder)
+    ports = [recorder.ports[port] for port in result]
     wholes = [port.whole for port in ports]
     arena = wholes[0].arena
     if arena is None or not all([whole.arena is arena for whole in wholes]):
         tensor, stacked = operand(recorder, codes.tolist(), size)
         return _of_tensor(tensor, kind.shape, size, stacked)
-    rows = (codes & _MASK) + looked_up(found, [whole.base_row + whole.offset for whole in wholes], numbers)
+    rows = (codes & _MASK) + looked_up(result, [whole.base_row + whole.offset for whole in wholes], numbers)
     slabs = [whole.slab_node for port, whole in zip(ports, wholes, strict=True) if port.kind.grad] if kind.grad else []
-    return _of_arena(arena, rows, kind, list(dict.fromkeys([one for one in slabs if one is not None])))
+    return _of_arena(arena, rows, kind, list(dict.fromkeys([slab for slab in slabs if slab is not None])))
 
 
 def _of_arena(arena: Any, rows: Any, kind: Any, slabs: list[Any]) -> Rows:
-    made = Rows(arena.array.reshape(len(arena.array), kind.size), rows, kind.shape, None, False)
-    made.arena = arena
-    made.slabs, made.edges = slabs, tuple(slabs)
-    return made
+    result = Rows(arena.array.reshape(len(arena.array), kind.size), rows, kind.shape, None, False)
+    result.arena = arena
+    result.slabs, result.edges = slabs, tuple(slabs)
+    return result
 
 
 def _of_tensor(tensor: Any, shape: tuple[int, ...], size: int, stacked: bool) -> Rows:

@@ -57,7 +57,9 @@ class Plan:
     def __init__(self, recipe: Recipe, early: frozenset[int]) -> None:
         self.recipe, self.early = recipe, early
         self.seeds: dict[Any, Quantity] = {}
-        self.inputs = list(dict.fromkeys([one.input for one in recipe.products]))  # what weights multiply, each once
+        self.inputs = list(
+            dict.fromkeys([product.input for product in recipe.products])
+        )  # what weights multiply, each once
         self.widths: dict[Any, int] = {}  # of what stages write
         self.lasting: set[Any] = set()  # of these, what has a place for all rows: it outlives its group
         self.shared_sums: dict[
@@ -68,8 +70,8 @@ class Plan:
         self.aliases: dict[Any, Any] = {}  # gradients of products that are those of other products: `x @ v + h @ w`
         self.programs: dict[Any, Any] = {}  # of levels that run in one call
         self.first, self.second = Half(), Half()
-        self.half_of_product = [self._is_early(one.input) for one in recipe.products]
-        last = max([one.level for one in recipe.quantities], default=0)
+        self.half_of_product = [self._is_early(product.input) for product in recipe.products]
+        last = max([quantity.level for quantity in recipe.quantities], default=0)
         for half, early_half in ((self.first, True), (self.second, False)):
             for level in range(last + 1):
                 self._add_forward(half, early_half, level)
@@ -77,33 +79,35 @@ class Plan:
             for level in range(last, -1, -1):
                 self._add_backward(half, early_half, level)
 
-    def _is_early(self, one: Quantity) -> bool:
-        return bool(self.early) and one.uses <= self.early
+    def _is_early(self, quantity: Quantity) -> bool:
+        return bool(self.early) and quantity.uses <= self.early
 
     # --- forward ---------------------------------------------------------------------------------------------------------------
 
     def _goals(self, early_half: bool, level: int) -> list[tuple[Any, Quantity]]:
         """What the kernel of a stage computes."""
         recipe = self.recipe
-        found: list[tuple[Any, Quantity]] = []
-        for number, one in enumerate(self.inputs):
-            if one.level == level and self._is_early(one) == early_half:
-                found.append(((ROWS_OF, number), one))
-        for one, kept in recipe.stored.items():
-            if one.level == level and self._is_early(one) == early_half:
-                found.append(((LEAF, kept.leaf), one))
+        goals: list[tuple[Any, Quantity]] = []
+        for number, operand in enumerate(self.inputs):
+            if operand.level == level and self._is_early(operand) == early_half:
+                goals.append(((ROWS_OF, number), operand))
+        for quantity, kept in recipe.stored.items():
+            if quantity.level == level and self._is_early(quantity) == early_half:
+                goals.append(((LEAF, kept.leaf), quantity))
         if not early_half:
-            found += [((OUTPUT, number), one) for number, one in enumerate(recipe.outputs) if one.level == level]
-        return found
+            goals += [
+                ((OUTPUT, number), output) for number, output in enumerate(recipe.outputs) if output.level == level
+            ]
+        return goals
 
     def _add_forward(self, half: Half, early_half: bool, level: int) -> None:
         stage = Stage(level)
-        for target, one in self._goals(early_half, level):
+        for target, quantity in self._goals(early_half, level):
             if target[0] != OUTPUT:
-                self.widths[target] = math.prod(one.shape)
+                self.widths[target] = math.prod(quantity.shape)
                 self.lasting.add(target)
-            if not self._copies(stage, target, one.value):
-                stage.outputs.append((one.value.pieces(), False))
+            if not self._copies(stage, target, quantity.value):
+                stage.outputs.append((quantity.value.pieces(), False))
                 stage.targets.append(target)
         for number, product in enumerate(self.recipe.products):
             if product.input.level == level and self.half_of_product[number] == early_half:
@@ -114,37 +118,37 @@ class Plan:
     def _copies(self, stage: Stage, target: Any, value: Spread) -> bool:
         """Whether only rows of operands are put together: no kernel is compiled for that."""
         recipe = self.recipe
-        made, at = [], 0
+        result, at = [], 0
         for expression, width in value.pieces():
             node = ("zero",) if expression is None else recipe.table.nodes[expression]
             if not _is_run(node, width) or recipe.leaves[node[1]][0] != OPERAND:
                 return False
-            made.append(Copy(target, at, node[1], node[2], width))
+            result.append(Copy(target, at, node[1], node[2], width))
             at += width
-        stage.copies += made
+        stage.copies += result
         return True
 
     # --- backward --------------------------------------------------------------------------------------------------------------
 
     def seed(self, key: Any, shape: tuple[int, ...]) -> Quantity:
         """The leaf that holds a gradient that comes from outside a stage."""
-        found = self.seeds.get(key)
-        if found is None:
-            found = self.seeds[key] = self.recipe.leaf(SEED, key, shape, False)
-        return found
+        seed = self.seeds.get(key)
+        if seed is None:
+            seed = self.seeds[key] = self.recipe.leaf(SEED, key, shape, False)
+        return seed
 
     def _add_backward(self, half: Half, early_half: bool, level: int) -> None:
         recipe, table = self.recipe, self.recipe.table
         stage = Stage(level)
         gradients: dict[Quantity, Spread] = {}
-        for target, one in self._goals(early_half, level):
-            if not one.grad:
+        for target, quantity in self._goals(early_half, level):
+            if not quantity.grad:
                 continue
             if target[0] == ROWS_OF:
                 fed = [
                     number
                     for number, product in enumerate(recipe.products)
-                    if product.input is one and (GRADIENT, product.result.leaf) in self.written
+                    if product.input is quantity and (GRADIENT, product.result.leaf) in self.written
                 ]
                 if not fed:
                     continue
@@ -152,25 +156,25 @@ class Plan:
             elif target[0] == LEAF and (GRADIENT, target[1]) not in self.written:
                 continue
             key = (GRADIENT, target[1]) if target[0] == LEAF else target
-            found = rows.added(table, gradients.get(one), self.seed(key, one.shape).value)
-            assert found is not None
-            gradients[one] = found
+            result = rows.added(table, gradients.get(quantity), self.seed(key, quantity.shape).value)
+            assert result is not None
+            gradients[quantity] = result
         leaves: dict[Quantity, Spread] = {}
         while gradients:
-            one = max(gradients, key=lambda each: each.number)
-            g = gradients.pop(one)
-            if one.leaf is not None:
-                leaves[one] = g
+            quantity = max(gradients, key=lambda each: each.number)
+            g = gradients.pop(quantity)
+            if quantity.leaf is not None:
+                leaves[quantity] = g
                 continue
-            if one.rule is None:
+            if quantity.rule is None:
                 continue
-            for operand, part in zip(one.inputs, one.rule(g), strict=True):
+            for operand, part in zip(quantity.inputs, quantity.rule(g), strict=True):
                 if part is not None and operand.grad and not rows.is_zero(part):
                     total = rows.added(table, gradients.get(operand), part)
                     assert total is not None
                     gradients[operand] = total
-        for one in sorted(leaves, key=lambda each: each.number):
-            self._deliver(half, early_half, stage, one, leaves[one])
+        for quantity in sorted(leaves, key=lambda each: each.number):
+            self._deliver(half, early_half, stage, quantity, leaves[quantity])
         if stage.outputs or stage.products:
             half.backward.append(stage)
 

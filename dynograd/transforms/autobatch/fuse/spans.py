@@ -20,7 +20,7 @@ class Chain:
 
     def __init__(self, form: Any, plan: Plan, rows: int, early: dict[int, Rows]) -> None:
         self.form, self.plan, self.recipe, self.rows, self.early = form, plan, plan.recipe, rows, early
-        self.shared = [ready(one.tensor.array) for one in self.recipe.shared]
+        self.shared = [ready(tensor.tensor.array) for tensor in self.recipe.shared]
         self.arrays: dict[Any, Any] = {}  # what lasts, for all rows
         self.results: dict[int, Any] = {}  # products of the first half
         self.last_pass: Any = None
@@ -32,21 +32,21 @@ class Chain:
 
     def weight_of(self, number: int, count: int) -> Any:
         """A weight for `x @ weight.T` of `count` rows; one that many groups use is laid out so that its transposed is contiguous."""
-        found = self.turned.get(number)
-        if found is None:
-            found = self.shared[number]
+        result = self.turned.get(number)
+        if result is None:
+            result = self.shared[number]
             if self.rows >= _TURNED * count:
-                found = self.turned[number] = numpy.ascontiguousarray(found.T).T
-        return found
+                result = self.turned[number] = numpy.ascontiguousarray(result.T).T
+        return result
 
     def panels_of(self, number: int, turned: bool) -> Any:
         """A weight laid out for the products of levels."""
         from dynograd.kernels.recurrent.recurrent_products_numba import panels_of
 
-        found = self.panels.get((number, turned))
-        if found is None:
-            found = self.panels[number, turned] = panels_of(self.shared[number], turned)
-        return found
+        panel = self.panels.get((number, turned))
+        if panel is None:
+            panel = self.panels[number, turned] = panels_of(self.shared[number], turned)
+        return panel
 
 
 _TURNED = 16  # so many groups of one size pay for the copy
@@ -81,22 +81,28 @@ class Span:
         return backward.given(of)
 
     def operand(self, number: int) -> tuple[Any, Any]:
-        found = self.operands.get(number)
-        if found is not None:
-            return found.array, found.index
-        found = self.chain.early[number]
-        return found.array, found.index[self.start : self.stop]
+        operand = self.operands.get(number)
+        if operand is not None:
+            return operand.array, operand.index
+        operand = self.chain.early[number]
+        return operand.array, operand.index[self.start : self.stop]
 
     def read_again(self, stages: list[Stage]) -> list[Any]:
         """The rows of operands that the kernels of these stages read."""
-        recipe, found = self.chain.recipe, []
-        used = [one for stage in stages for pieces, _ in stage.outputs for one, _ in pieces if one is not None]
+        recipe, result = self.chain.recipe, []
+        used = [
+            expression
+            for stage in stages
+            for pieces, _ in stage.outputs
+            for expression, _ in pieces
+            if expression is not None
+        ]
         for leaf in recipe.table.leaves_in(used):
             kind, number = recipe.leaves[leaf]
             if kind == OPERAND:
                 array, index = self.operand(number)
-                found += [array[row] for row in numpy.unique(index).tolist()]
-        return found
+                result += [array[row] for row in numpy.unique(index).tolist()]
+        return result
 
     def place(self, target: Any, outputs: list[Any]) -> Any:
         """Where the kernels of these rows write."""
@@ -123,10 +129,10 @@ class Span:
             rows = chain.arrays[ROWS_OF, chain.plan.inputs.index(product.input)][self.start : self.stop]
             weight = chain.shared[product.weight]
             bias = None if product.bias is None else chain.shared[product.bias]
-            given = rows.reshape(-1, weight.shape[0 if product.plain else 1])
+            operands = rows.reshape(-1, weight.shape[0 if product.plain else 1])
             turned = weight.T if product.plain else chain.weight_of(product.weight, self.count)
-            made = kernel("matmuls", "linear_forward", given)(given, turned, bias)
-            self.results[number] = made.reshape(self.count, -1)
+            result = kernel("matmuls", "linear_forward", operands)(operands, turned, bias)
+            self.results[number] = result.reshape(self.count, -1)
 
     def run_kernel(self, stage: Stage, outputs: list[Any], backward: Any) -> None:
         if not stage.outputs:
@@ -155,13 +161,13 @@ def kernel_of(recipe: Any, stage: Stage) -> Any:
         number: module.INDEXED if kind == OPERAND else module.VECTOR if kind == SHARED else module.ROWS
         for number, (kind, _) in enumerate(recipe.leaves)
     }
-    made = module.RowKernel(recipe.table, stage.outputs, kinds, recipe.dtype.name)
-    key = made.source, made.dtype
+    row_kernel = module.RowKernel(recipe.table, stage.outputs, kinds, recipe.dtype.name)
+    key = row_kernel.source, row_kernel.dtype
     if key not in _known:
-        _known[key] = made.compile()
-    made.compiled = _known[key]
-    stage.kernel = made
-    return made
+        _known[key] = row_kernel.compile()
+    row_kernel.compiled = _known[key]
+    stage.kernel = row_kernel
+    return row_kernel
 
 
 def ready(array: Any) -> Any:

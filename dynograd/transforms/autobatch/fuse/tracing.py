@@ -39,9 +39,9 @@ class Quantity:
 
     def __init__(self, number: int, value: Spread, inputs: tuple, rule: Any, truth: bool) -> None:
         self.number, self.value, self.inputs, self.rule, self.truth = number, value, inputs, rule, truth
-        self.level = max([one.level for one in inputs], default=0)
-        self.grad = rule is not None and any([one.grad for one in inputs])
-        self.uses: frozenset[int] = frozenset().union(*[one.uses for one in inputs]) if inputs else frozenset()
+        self.level = max([operand.level for operand in inputs], default=0)
+        self.grad = rule is not None and any([operand.grad for operand in inputs])
+        self.uses: frozenset[int] = frozenset().union(*[operand.uses for operand in inputs]) if inputs else frozenset()
         self.leaf: int | None = None
 
     @property
@@ -84,33 +84,35 @@ class Recipe:
         self.outputs: list[Quantity] = []
 
     def made(self, value: Spread, inputs: tuple = (), rule: Any = None, truth: bool = False) -> Quantity:
-        found = Quantity(len(self.quantities), value, inputs, rule, truth)
-        self.quantities.append(found)
-        return found
+        quantity = Quantity(len(self.quantities), value, inputs, rule, truth)
+        self.quantities.append(quantity)
+        return quantity
 
     def leaf(self, kind: str, of: Any, shape: tuple[int, ...], grad: bool, truth: bool = False) -> Quantity:
         number = len(self.leaves)
         self.leaves.append((kind, of))
-        found = self.made(of_leaf(self.table, number, shape), truth=truth)
-        found.leaf, found.grad = number, grad
-        return found
+        result = self.made(of_leaf(self.table, number, shape), truth=truth)
+        result.leaf, result.grad = number, grad
+        return result
 
-    def is_free(self, one: Quantity) -> bool:
+    def is_free(self, quantity: Quantity) -> bool:
         """Whether it is a part of leaves, without arithmetic."""
         nodes = self.table.nodes
-        return all([nodes[expression][0] in ("load", "point", "number") for expression in one.value.expressions()])
+        return all([nodes[expression][0] in ("load", "point", "number") for expression in quantity.value.expressions()])
 
     def at_level(self, inputs: tuple[Quantity, ...]) -> tuple[Quantity, ...]:
         """Operands of one op: those of earlier stages are stored."""
-        level = max([one.level for one in inputs], default=0)
-        return tuple([one if one.level == level or self.is_free(one) else self.kept(one) for one in inputs])
+        level = max([operand.level for operand in inputs], default=0)
+        return tuple(
+            [operand if operand.level == level or self.is_free(operand) else self.kept(operand) for operand in inputs]
+        )
 
-    def kept(self, one: Quantity) -> Quantity:
-        found = self.stored.get(one)
-        if found is None:
-            found = self.stored[one] = self.leaf(STORED, one, one.shape, one.grad, one.truth)
-            found.inputs, found.level, found.uses = (one,), one.level, one.uses
-        return found
+    def kept(self, quantity: Quantity) -> Quantity:
+        leaf = self.stored.get(quantity)
+        if leaf is None:
+            leaf = self.stored[quantity] = self.leaf(STORED, quantity, quantity.shape, quantity.grad, quantity.truth)
+            leaf.inputs, leaf.level, leaf.uses = (quantity,), quantity.level, quantity.uses
+        return leaf
 
     def op(self, value: Spread, inputs: tuple[Quantity, ...], rule: Any, truth: bool = False) -> Quantity:
         """What an op makes of `inputs` (of one level: see `at_level`)."""
@@ -124,12 +126,12 @@ class Recipe:
             return value.quantity
         if isinstance(value, (bool, int, float)):
             return self.made(filled(self.table, value))
-        found = self.shared_of(value)
-        if found.transposed or found.kind[1] is not self.dtype:
-            raise NotFused(f"it uses a tensor of dtype {found.tensor.dtype} in arithmetic on {self.dtype}")
-        if found.leaf is None:
-            found.leaf = self.leaf(SHARED, found, tuple(found.kind[0]), found.kind[2])
-        return found.leaf
+        shared = self.shared_of(value)
+        if shared.transposed or shared.kind[1] is not self.dtype:
+            raise NotFused(f"it uses a tensor of dtype {shared.tensor.dtype} in arithmetic on {self.dtype}")
+        if shared.leaf is None:
+            shared.leaf = self.leaf(SHARED, shared, tuple(shared.kind[0]), shared.kind[2])
+        return shared.leaf
 
     def shared_of(self, value: Any) -> Shared:
         if type(value) not in TENSORS:
@@ -137,9 +139,9 @@ class Recipe:
         tensor, transposed = origin_of(value, self.known)
         if tensor is None:
             raise NotFused("it makes a tensor from tensors that are not its arguments")
-        for one in self.shared:
-            if one.tensor is tensor and one.transposed == transposed:
-                return one
+        for shared in self.shared:
+            if shared.tensor is tensor and shared.transposed == transposed:
+                return shared
         self.shared.append(Shared(tensor, transposed))
         return self.shared[-1]
 
@@ -155,9 +157,9 @@ class Traced(Batched):
     recipe: Recipe
 
     def detach(self) -> Any:
-        one = self.quantity
-        made = self.recipe.op(one.value, (one,), None, one.truth)
-        return traced(self.recipe, self.level, self.inner.detach(), made)
+        quantity = self.quantity
+        op = self.recipe.op(quantity.value, (quantity,), None, quantity.truth)
+        return traced(self.recipe, self.level, self.inner.detach(), op)
 
     def detach_(self) -> Any:
         raise NotFused("it detaches in place")
@@ -165,8 +167,8 @@ class Traced(Batched):
     data = property(lambda self: _refuse("it uses .data"))
 
     @staticmethod
-    def __dynograd_op__(op: Op, given: dict[str, Any]) -> Any:
-        return run_traced(op, given)
+    def __dynograd_op__(op: Op, arguments: dict[str, Any]) -> Any:
+        return run_traced(op, arguments)
 
     @staticmethod
     def __dynograd_in_turn__(function: Any, args: tuple, kwargs: dict) -> Any:
@@ -186,45 +188,45 @@ def _refuse(why: str) -> Any:
 
 
 def traced(recipe: Recipe, level: Level, inner: Any, quantity: Quantity) -> Traced:
-    made: Any = object.__new__(Traced)
-    made._meta = None
-    made.level, made.inner, made.recipe, made.quantity = level, inner, recipe, quantity
-    return made
+    result: Any = object.__new__(Traced)
+    result._meta = None
+    result.level, result.inner, result.recipe, result.quantity = level, inner, recipe, quantity
+    return result
 
 
-def run_traced(op: Op, given: dict[str, Any]) -> Any:
+def run_traced(op: Op, arguments: dict[str, Any]) -> Any:
     """An op of the body: its shapes from stand-ins, its meaning from the rule."""
-    first = next(one for one in _values(op, given) if type(one) is Traced)
+    first = next(value for value in _values(op, arguments) if type(value) is Traced)
     recipe, level = first.recipe, first.level
     rule = LOWERED.get(op.name) or (LOWERED["elementwise"] if op.kind == "elementwise" else None)
     if rule is None:
         if op.decomposition is None:
             raise NotFused(f"{op.name} has no fused form")
-        return op.decomposition(**given)
+        return op.decomposition(**arguments)
 
     def plain(value: Any) -> Any:
         if type(value) is Traced:
             return make_batched(level, value.inner)
-        return [plain(one) for one in value] if type(value) in (list, tuple) else value
+        return [plain(element) for element in value] if type(value) in (list, tuple) else value
 
-    result = run_op(op, {name: plain(value) if name in op.array_names else value for name, value in given.items()})
+    result = run_op(op, {name: plain(value) if name in op.array_names else value for name, value in arguments.items()})
     outputs = list(result) if isinstance(result, tuple) else [result]
-    made = rule(recipe, op, given)
-    quantities = list(made) if isinstance(result, tuple) else [made]
-    found = []
-    for one, quantity in zip(outputs, quantities, strict=True):
-        shape, kind = tuple(one.shape), one.inner.array.dtype
+    traced_quantity = rule(recipe, op, arguments)
+    quantities = list(traced_quantity) if isinstance(result, tuple) else [traced_quantity]
+    values = []
+    for output, quantity in zip(outputs, quantities, strict=True):
+        shape, kind = tuple(output.shape), output.inner.array.dtype
         if shape != quantity.shape or (kind is not recipe.dtype if not quantity.truth else kind.kind != "b"):
             raise NotFused(f"{op.name} gives {kind}{list(shape)}")
-        found.append(traced(recipe, level, one.inner, quantity))
+        values.append(traced(recipe, level, output.inner, quantity))
     if not isinstance(result, tuple):
-        return found[0]
-    return type(result)(*found) if hasattr(result, "_fields") else tuple(found)
+        return values[0]
+    return type(result)(*values) if hasattr(result, "_fields") else tuple(values)
 
 
-def _values(op: Op, given: dict[str, Any]) -> Any:
+def _values(op: Op, arguments: dict[str, Any]) -> Any:
     for name in op.array_names:
-        value = given[name]
+        value = arguments[name]
         if name == op.list_name:
             yield from value
         else:
@@ -237,26 +239,26 @@ def trace(form: Any, known: dict[int, Any]) -> Recipe:
     Raises:
         NotFused: the body has something without a rule.
     """
-    floats = {one.dtype for one in form.inputs}
-    if len(floats) != 1 or not floats <= {F32, F64} or {one.dtype for one in form.kinds} != floats:
+    floats = {operand.dtype for operand in form.inputs}
+    if len(floats) != 1 or not floats <= {F32, F64} or {kind.dtype for kind in form.kinds} != floats:
         raise NotFused("its arguments and results are not all of one dtype, float32 or float64")
     (dtype,) = floats
     recipe = Recipe(dtype, known)
     with Level(2, "error") as level:
-        given = []
+        operands = []
         for number, kind in enumerate(form.inputs):
-            one = recipe.leaf(OPERAND, number, kind.shape, kind.grad)
-            one.uses = frozenset([number])
-            recipe.operands.append(one)
+            leaf = recipe.leaf(OPERAND, number, kind.shape, kind.grad)
+            leaf.uses = frozenset([number])
+            recipe.operands.append(leaf)
             stand_in = wrap(numpy.full((2, *kind.shape), 0.25, kind.dtype))
             stand_in._requires_grad = kind.grad
-            given.append(traced(recipe, level, stand_in, one))
-        args, kwargs = form.arguments(given)
+            operands.append(traced(recipe, level, stand_in, leaf))
+        args, kwargs = form.arguments(operands)
         result = form.cell.body(*args, **kwargs)
-        for one in form.results(result):
-            if type(one) is not Traced:
+        for leaf in form.results(result):
+            if type(leaf) is not Traced:
                 raise NotFused("a result is the same for all calls")
-            if one.quantity.truth:
+            if leaf.quantity.truth:
                 raise NotFused("a result is a truth")
-            recipe.outputs.append(one.quantity)
+            recipe.outputs.append(leaf.quantity)
     return recipe

@@ -35,19 +35,19 @@ def run_group(recorder: Any, buckets: list[Any]) -> None:
     if len(buckets) == 1:
         columns, by_row, numbers = first.columns, first.by_row, first.numbers
     else:
-        columns = [[one for bucket in buckets for one in bucket.columns[k]] for k in range(len(first.columns))]
-        by_row = None if first.by_row is None else [one for bucket in buckets for one in bucket.by_row]
-        numbers = None if first.numbers is None else [one for bucket in buckets for one in bucket.numbers]
+        columns = [[column for bucket in buckets for column in bucket.columns[k]] for k in range(len(first.columns))]
+        by_row = None if first.by_row is None else [place for bucket in buckets for place in bucket.by_row]
+        numbers = None if first.numbers is None else [number for bucket in buckets for number in bucket.numbers]
     sources = dict.fromkeys([source.form for bucket in buckets for source in bucket.sources])
     group = Group(recorder, form, first.shared, columns, by_row, numbers, size)
-    found = group.run()
-    outputs = [found] if form.single else list(found)
+    result = group.run()
+    outputs = [result] if form.single else list(result)
     several = (size > 1 and not group.alike) or type(form) is RunningSum
     arenas: Any = recorder.arenas.get(form)
     if arenas is not None and not several:
-        outputs = [registry["view"].function(one, (1, *one.shape)) for one in outputs]
+        outputs = [registry["view"].function(output, (1, *output.shape)) for output in outputs]
         several = True
-    nodes = [slab_of(one) if several else None for one in outputs]
+    nodes = [slab_of(output) if several else None for output in outputs]
     bases = [0] * len(outputs)
     if arenas is None:
         arenas = [None] * len(outputs)
@@ -129,14 +129,14 @@ class Flush(dict):
         listed = numpy.array(codes, numpy.int64)
         rows, ports = numpy.empty((2, len(codes)), numpy.int64)
         places = self.arena_numbers, self.first_rows, rows, self._marks, ports
-        found, count, run = self._rows_of_codes(listed, *places)
-        if found == _UNKNOWN:
+        result, count, run = self._rows_of_codes(listed, *places)
+        if result == _UNKNOWN:
             for place in ports[:count].tolist():
                 self.note_port(recorder, recorder.ports[place])
-            found, count, run = self._rows_of_codes(listed, *places)
-        if found in (_UNKNOWN, _NOWHERE):
+            result, count, run = self._rows_of_codes(listed, *places)
+        if result in (_UNKNOWN, _NOWHERE):
             return None
-        arena = self.arenas[found] if found >= 0 else None
+        arena = self.arenas[result] if result >= 0 else None
         return arena, rows, [recorder.ports[place] for place in ports[:count].tolist()], run
 
 
@@ -148,11 +148,11 @@ def arenas_for(waiting: list[Any]) -> Flush:
 
     All such outputs of one shape and dtype lie in one arena.
     """
-    found = Flush(waiting)
-    wanted: dict[Any, int] = {}
+    flush = Flush(waiting)
+    rows_needed: dict[Any, int] = {}
     for bucket in waiting:
         if bucket.form.run_chained is not None and bucket.form.kinds[0].device.type == "cpu":
-            wanted[bucket.form] = 0
+            rows_needed[bucket.form] = 0
         if len(bucket.sources) > 1 and type(bucket.form) is not RunningSum and bucket.count() > 1:
             for source in bucket.sources:
                 form = source.form
@@ -162,24 +162,24 @@ def arenas_for(waiting: list[Any]) -> Flush:
                     and type(form) is not RunningSum
                     and form.kinds[0].device.type == "cpu"
                 ):
-                    wanted[form] = 0
-    if not wanted:
-        return found
+                    rows_needed[form] = 0
+    if not rows_needed:
+        return flush
     sizes: dict[Any, int] = {}
     for bucket in waiting:
-        if bucket.form in wanted:
+        if bucket.form in rows_needed:
             count = bucket.count()
             for kind in bucket.form.kinds:
                 key = kind.shape, kind.dtype.num
                 sizes[key] = sizes.get(key, 0) + count
     arenas: dict[Any, Arena] = {}
-    for form in wanted:
+    for form in rows_needed:
         for kind in form.kinds:
             key = kind.shape, kind.dtype.num
             if key not in arenas:
                 arenas[key] = Arena(buffers.empty((sizes.get(key, 0), *kind.shape), kind.dtype))
-        found[form] = [arenas[kind.shape, kind.dtype.num] for kind in form.kinds]
-    return found
+        flush[form] = [arenas[kind.shape, kind.dtype.num] for kind in form.kinds]
+    return flush
 
 
 class Group:
@@ -215,57 +215,59 @@ class Group:
             operands[0] = _repeat(operands[0][0], size), True  # the same operands, and yet another draw each time
         numbers = None
         if self.numbers is not None and self.numbers.count(self.numbers[0]) != size:
-            like = (operands[0][0] if operands else next(one.tensor for one in self.shared if one is not None)).array
+            like = (
+                operands[0][0] if operands else next(tensor.tensor for tensor in self.shared if tensor is not None)
+            ).array
             given_numbers = numpy.array(self.numbers, like.dtype)
             numbers = wrap(arrays.to_device(given_numbers, arrays.device_of(like)))
-        stacked = tuple([one for _, one in operands])
+        stacked = tuple([is_batched for _, is_batched in operands])
         together = numbers is not None or self.by_row is not None or any(stacked)
         ready = None if form.ready is None or self.by_row is not None or self.numbers is not None else form.ready
         try:
             if ready is not None and together:
-                found = ready.call(form.op, self._given(iter([value for value, _ in operands])), stacked, size)
-                if found is not None:
-                    return found
+                result = ready.call(form.op, self._given(iter([value for value, _ in operands])), stacked, size)
+                if result is not None:
+                    return result
             if not together:  # the same call again and again
-                given = self._given(iter([value for value, _ in operands]))
+                arguments = self._given(iter([value for value, _ in operands]))
                 if self.numbers is not None:
-                    given[form.number] = self.numbers[0]
-                found = form.call(given)
+                    arguments[form.number] = self.numbers[0]
+                result = form.call(arguments)
             else:
                 draws = "error" if self.by_row is None else RowPlaces(self.by_row)
                 with Level(size, draws) as level:  # type: ignore[arg-type]
-                    values = [make_batched(level, value) if one else value for value, one in operands]
-                    given = self._given(iter(values))
+                    values = [make_batched(level, value) if is_batched else value for value, is_batched in operands]
+                    arguments = self._given(iter(values))
                     if numbers is not None:
-                        given[form.number] = make_batched(level, numbers)
+                        arguments[form.number] = make_batched(level, numbers)
                     elif self.numbers is not None:
-                        given[form.number] = self.numbers[0]
+                        arguments[form.number] = self.numbers[0]
                     if ready is not None:
-                        found = ready.watch(form.op, level, given, stacked)
-                        if found is not NotImplemented:
-                            return found
-                    found = self._drawing(given, 0)
-                    if isinstance(found, tuple):
-                        return tuple([_lowered(one, size) for one in found])
-                    return _lowered(found, size)
+                        result = ready.watch(form.op, level, arguments, stacked)
+                        if result is not NotImplemented:
+                            return result
+                    result = self._drawing(arguments, 0)
+                    if isinstance(result, tuple):
+                        return tuple([_lowered(value, size) for value in result])
+                    return _lowered(result, size)
         except Exception as error:  # values that differ are read, or one of them is wrong: then its own call says so
             return self._one_by_one(f"{type(error).__name__}: {str(error).partition('. ')[0][:100]}")
         if self.recorder.arenas.get(form) is None:
             self.alike = True
-            return found
-        return tuple([_repeat(one, size) for one in found]) if isinstance(found, tuple) else _repeat(found, size)
+            return result
+        return tuple([_repeat(value, size) for value in result]) if isinstance(result, tuple) else _repeat(result, size)
 
-    def _drawing(self, given: dict[str, Any], row: int) -> Any:
-        """`form.call(given)`, with the place of `row` in the random stream where it draws."""
+    def _drawing(self, arguments: dict[str, Any], row: int) -> Any:
+        """`form.call(arguments)`, with the place of `row` in the random stream where it draws."""
         if self.by_row is None:
-            return self.form.call(given)
+            return self.form.call(arguments)
         name = self.form.op.row["by_row"]
         if name is not None:
-            given[name] = self.by_row[row]
+            arguments[name] = self.by_row[row]
         before = default_generator.state()
         default_generator.set_plain_state(self.by_row[row])
         try:
-            return self.form.call(given)
+            return self.form.call(arguments)
         finally:
             default_generator.set_plain_state(before)
 
@@ -279,16 +281,18 @@ class Group:
             try:
                 if row in self.errors:
                     raise self.errors[row]
-                given = self._given(iter([single(self.recorder, column[row]) for column in self.columns]))
+                operands = self._given(iter([single(self.recorder, column[row]) for column in self.columns]))
                 if self.numbers is not None:
-                    given[form.number] = self.numbers[row]
-                results.append(self._drawing(given, row))
+                    operands[form.number] = self.numbers[row]
+                results.append(self._drawing(operands, row))
             except Exception as error:
                 if row not in self.errors:
                     error.add_note(f"autobatch: in call {row} of a group of {size} calls of {form.label}")
                     self.errors[row] = error
                     self.recorder.failed.append(error)
-                empty = [wrap(arrays.zeros(one.shape, dtypes.BY_NUM[one.dtype.num], one.device)) for one in form.kinds]
+                empty = [
+                    wrap(arrays.zeros(kind.shape, dtypes.BY_NUM[kind.dtype.num], kind.device)) for kind in form.kinds
+                ]
                 results.append(empty[0] if form.single else tuple(empty))
         if size == 1:
             return results[0]
@@ -303,11 +307,11 @@ class Group:
         if count != len(self.shared):
             return None
         codes = self.columns[0] if count == 1 else [*itertools.chain.from_iterable(zip(*self.columns, strict=True))]
-        found, stacked = operand(self.recorder, codes, count * size, own=True)
-        if not stacked or type(found.array) is not numpy.ndarray:
+        result, stacked = operand(self.recorder, codes, count * size, own=True)
+        if not stacked or type(result.array) is not numpy.ndarray:
             return None
         shape = self.form.kinds[0].shape
-        return reshaped(found, shape if size == 1 else (size, *shape))
+        return reshaped(result, shape if size == 1 else (size, *shape))
 
     def _running_sum(self) -> Any:
         column = self.columns[0]
@@ -340,11 +344,11 @@ class Group:
         return arguments(self.form, self.shared, operands)
 
 
-def _lowered(one: Any, size: int) -> Any:
-    return one.inner if type(one) is Batched else _repeat(one, size)
+def _lowered(value: Any, size: int) -> Any:
+    return value.inner if type(value) is Batched else _repeat(value, size)
 
 
-def _repeat(one: Any, size: int) -> Any:
+def _repeat(value: Any, size: int) -> Any:
     """Rows of their own memory, all alike."""
-    wide = registry["expand"].function(registry["view"].function(one, (1, *one.shape)), (size, *one.shape))
+    wide = registry["expand"].function(registry["view"].function(value, (1, *value.shape)), (size, *value.shape))
     return registry["clone"].function(wide, None)

@@ -21,7 +21,7 @@ MASK = (1 << 32) - 1
 
 def arguments(form: Any, shared: tuple, operands: Iterator[Any]) -> dict[str, Any]:
     """The arguments of a form's op by name: `shared` has, in order, a Shared, or None for the next operand or for what is no tensor."""
-    given = dict(form.statics)
+    arguments = dict(form.statics)
     entries = iter(shared)
 
     def following() -> Any:
@@ -30,13 +30,13 @@ def arguments(form: Any, shared: tuple, operands: Iterator[Any]) -> dict[str, An
 
     for name, listed in form.places:
         if type(listed) is int:
-            given[name] = [following() for _ in range(listed)]
+            arguments[name] = [following() for _ in range(listed)]
         elif listed is None:
-            given[name] = following()
+            arguments[name] = following()
         else:
             next(entries)
-            given[name] = listed[0]
-    return given
+            arguments[name] = listed[0]
+    return arguments
 
 
 def row_tensor(port: Any, row: int) -> tuple[Any, Any]:
@@ -69,10 +69,10 @@ def single(recorder: Any, code: int) -> Any:
     array, node = row_tensor(port, row)
     if port.whole.one and (port.kind.grad or node is None) and port.whole is port:
         return port.slab
-    made = wrap(array)
+    result = wrap(array)
     if node is not None:
-        made.node, made._requires_grad = node, True
-    return made
+        result.node, result._requires_grad = node, True
+    return result
 
 
 def operand(recorder: Any, codes: list[int], size: int, own: bool = False) -> tuple[Any, bool]:
@@ -100,7 +100,7 @@ def operand(recorder: Any, codes: list[int], size: int, own: bool = False) -> tu
             run = run and not own
             if arena is None:
                 return _of_slab(whole.slab, whole.slab_node if port.kind.grad else None, rows, run), True
-            slabs = dict.fromkeys([one.whole.slab_node for one in ports if one.kind.grad and one.whole.slab_node])
+            slabs = dict.fromkeys([port.whole.slab_node for port in ports if port.kind.grad and port.whole.slab_node])
             return from_arena(arena, rows, list(slabs), run), True
     listed = numpy.array(codes, numpy.int64)
     numbers, rows = listed >> 32, listed & MASK
@@ -110,10 +110,10 @@ def operand(recorder: Any, codes: list[int], size: int, own: bool = False) -> tu
         values = [tensors[row].array for row in rows.tolist()]
         if type(values[0]) is numpy.ndarray:
             return wrap(numpy.array(values)), True
-    found = sorted({code >> 32 for code in codes})
-    ports = [recorder.ports[number] for number in found]
+    result = sorted({code >> 32 for code in codes})
+    ports = [recorder.ports[number] for number in result]
     wholes = [port.whole for port in ports]
-    if len(found) == 1 and wholes[0].one:  # rows of calls that were one
+    if len(result) == 1 and wholes[0].one:  # rows of calls that were one
         return single(recorder, first), False
     if any([type(port.bucket.tensors) is Indices for port in ports]):
         return _of_many(ports, numbers, rows), True
@@ -122,8 +122,8 @@ def operand(recorder: Any, codes: list[int], size: int, own: bool = False) -> tu
     ):
         return _stacked([single(recorder, code) for code in codes]), True
     if any([whole.span for whole in wholes]):
-        made = _of_spans(recorder, codes, ports)
-        return registry["clone"].function(made, None) if own else made, True
+        slab = _of_spans(recorder, codes, ports)
+        return registry["clone"].function(slab, None) if own else slab, True
     return _of_many(ports, numbers, rows), True
 
 
@@ -137,9 +137,9 @@ def looked_up(keys: list[int], values: list[int], numbers: Any) -> Any:
 
 
 def _stacked(tensors: list[Any]) -> Any:
-    if any([one._requires_grad for one in tensors]) or type(tensors[0].array) is not numpy.ndarray:
+    if any([tensor._requires_grad for tensor in tensors]) or type(tensors[0].array) is not numpy.ndarray:
         return registry["stack"].function(tensors, 0)
-    return wrap(numpy.array([one.array for one in tensors]))
+    return wrap(numpy.array([tensor.array for tensor in tensors]))
 
 
 def _of_slab(slab: Any, node: Any, rows: Any, run: bool) -> Any:
@@ -167,7 +167,7 @@ def _taken(array: Any, rows: Any) -> Any:
 def _of_many(ports: list[Any], numbers: Any, rows: Any) -> Any:
     """Rows of several slabs in one array."""
     kind = ports[0].kind
-    made = numpy.empty((len(rows), *kind.shape), kind.dtype)
+    result = numpy.empty((len(rows), *kind.shape), kind.dtype)
     slabs: list[Any] = []
     plan: list[Any] = []
     for port in ports:
@@ -175,26 +175,26 @@ def _of_many(ports: list[Any], numbers: Any, rows: Any) -> Any:
         of = rows[to]
         whole = port.whole
         if type(whole.bucket.tensors) is Indices:
-            made[to] = whole.bucket.tensors.rows(of)
+            result[to] = whole.bucket.tensors.rows(of)
             continue
         if whole.bucket.tensors is not None:
             for place, row in zip(to.tolist(), of.tolist(), strict=True):
                 tensor = whole.bucket.tensors[row]
-                made[place] = tensor.array
+                result[place] = tensor.array
                 if tensor._requires_grad and port.kind.grad:
                     slabs.append(slab_of(registry["view"].function(tensor, (1, *tensor.shape))))
                     plan.append((numpy.zeros(1, numpy.int64), numpy.array([place])))
             continue
         if whole.one:
-            made[to], of = whole.slab.array, numpy.zeros_like(of)
+            result[to], of = whole.slab.array, numpy.zeros_like(of)
             if port.kind.grad and whole.slab_node is None and whole.slab._requires_grad:
                 whole.slab_node = slab_of(registry["view"].function(whole.slab, (1, *kind.shape)))
         else:
             of = of + whole.offset
-            made[to] = whole.slab.array[of]
+            result[to] = whole.slab.array[of]
         slabs.append(whole.slab_node if port.kind.grad else None)
         plan.append((of, to))
-    return gathered(made, tuple(slabs), tuple(plan))
+    return gathered(result, tuple(slabs), tuple(plan))
 
 
 # --- rows of an uneven dim -----------------------------------------------------------------------------------------------------------
@@ -204,10 +204,10 @@ def spans(recorder: Any, codes: list[int], part: Partition, dim: int) -> Any:
     """Tensors of a column that differ in the size of dim `dim` (`part.lengths`) behind one another: (total, *dims after it)."""
     listed = numpy.array(codes, numpy.int64)
     numbers, rows = listed >> 32, listed & MASK
-    found = sorted({code >> 32 for code in codes})
+    result = sorted({code >> 32 for code in codes})
     flats: dict[int, tuple[Any, Any]] = {}  # by id: an array of such rows, and the SlabNode over it
     firsts, which, known = [], [], {}
-    for number in found:
+    for number in result:
         port = recorder.ports[number]
         if port.bucket.tensors is not None:
             rows = rows.copy()
@@ -221,7 +221,7 @@ def spans(recorder: Any, codes: list[int], part: Partition, dim: int) -> Any:
         flats.setdefault(id(array), (array, node))
         firsts.append(first)
         which.append(id(array))
-    starts = looked_up(found, firsts, numbers) + rows * part.lengths
+    starts = looked_up(result, firsts, numbers) + rows * part.lengths
     places = Partition.places_from(starts, part)
     if len(flats) == 1:
         ((array, node),) = flats.values()
@@ -230,15 +230,15 @@ def spans(recorder: Any, codes: list[int], part: Partition, dim: int) -> Any:
             return gathered(array[start : start + len(places)], (node,), ((slice(start, start + len(places)), None),))
         return gathered(array.take(places, 0), (node,), ((places, None),))
     order = {key: place for place, key in enumerate(flats)}
-    of = numpy.repeat(looked_up(found, [order[key] for key in which], numbers), part.lengths)
+    of = numpy.repeat(looked_up(result, [order[key] for key in which], numbers), part.lengths)
     some = next(iter(flats.values()))[0]
-    made = numpy.empty((part.total, *some.shape[1:]), some.dtype)
+    joined = numpy.empty((part.total, *some.shape[1:]), some.dtype)
     plan = []
     for place, (array, _) in enumerate(flats.values()):
         to = numpy.nonzero(of == place)[0]
-        made[to] = array[places[to]]
+        joined[to] = array[places[to]]
         plan.append((places[to], to))
-    return gathered(made, tuple([node for _, node in flats.values()]), tuple(plan))
+    return gathered(joined, tuple([node for _, node in flats.values()]), tuple(plan))
 
 
 def _flat(port: Any, dim: int, known: dict[Any, Any]) -> tuple[Any, Any, int]:
@@ -248,20 +248,20 @@ def _flat(port: Any, dim: int, known: dict[Any, Any]) -> tuple[Any, Any, int]:
     if whole.span and slab.array.ndim == len(shape) - dim:
         return slab.array, node, whole.offset
     key = id(slab), port.kind.grad
-    found = known.get(key)
-    if found is None:
+    result = known.get(key)
+    if result is None:
         flat = slab if whole.one and port.kind.grad else slab.detach()
         if node is not None and not whole.one:
             flat = gathered(slab.array, (node,), ((None, None),))
         flat = registry["view"].function(flat, (-1, *shape[dim + 1 :]))
-        found = known[key] = flat.array, slab_of(flat)
-    array, made = found
-    return array, made, 0 if whole.one else whole.offset * (1 if whole.span else shape[dim])
+        result = known[key] = flat.array, slab_of(flat)
+    array, is_fresh = result
+    return array, is_fresh, 0 if whole.one else whole.offset * (1 if whole.span else shape[dim])
 
 
 def _rows_from_outside(port: Any, rows: list[int], dim: int) -> tuple[Any, Any, int]:
     tensors = [port.bucket.tensors[row] for row in rows]
-    stacked = _stacked([one if port.kind.grad else one.detach() for one in tensors])
+    stacked = _stacked([tensor if port.kind.grad else tensor.detach() for tensor in tensors])
     flat = registry["view"].function(stacked, (-1, *port.kind.shape[dim + 1 :]))
     return flat.array, slab_of(flat), 0
 

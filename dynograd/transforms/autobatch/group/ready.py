@@ -28,21 +28,21 @@ class ReadyCalls:
         # Static arguments and the size of the group that they are for (0: any). None: the rule does more.
         self.known: dict[tuple[bool, ...], tuple[int, dict[str, Any]] | None] = {}
 
-    def call(self, op: Any, given: dict[str, Any], stacked: tuple[bool, ...], size: int) -> Any:
+    def call(self, op: Any, arguments: dict[str, Any], stacked: tuple[bool, ...], size: int) -> Any:
         """The op on all rows; None where it is not known how it is called."""
-        found = self.known.get(stacked)
-        if found is None or (found[0] and found[0] != size):
+        result = self.known.get(stacked)
+        if result is None or (result[0] and result[0] != size):
             return None
-        given.update(found[1])
-        return op.function(**given)
+        arguments.update(result[1])
+        return op.function(**arguments)
 
-    def watch(self, op: Any, level: Level, given: dict[str, Any], stacked: tuple[bool, ...]) -> Any:
+    def watch(self, op: Any, level: Level, arguments: dict[str, Any], stacked: tuple[bool, ...]) -> Any:
         """What the rule gives for all rows, along dim 0; NotImplemented: it does not apply, or there is nothing to find out."""
         if self.rule is None or self.known.get(stacked, ()) is None:
             return NotImplemented
-        call = _Watched(op, given, level)
-        found = self.rule(call)
-        statics = call.statics() if call.found is found and call.calls == 1 else None
+        call = _Watched(op, arguments, level)
+        rule = self.rule(call)
+        statics = call.statics() if call.found is rule and call.calls == 1 else None
         before = self.known.get(stacked, ())
         if statics is None or before is None:
             self.known[stacked] = None
@@ -50,7 +50,7 @@ class ReadyCalls:
             self.known[stacked] = 0, statics
         else:
             self.known[stacked] = level.size, statics
-        return found
+        return rule
 
 
 def ready_calls(op: Any) -> ReadyCalls | None:
@@ -64,8 +64,8 @@ class _Watched(Call):
 
     __slots__ = ("calls", "changed", "found")
 
-    def __init__(self, op: Any, given: dict[str, Any], level: Level) -> None:
-        super().__init__(op, given, level)
+    def __init__(self, op: Any, arguments: dict[str, Any], level: Level) -> None:
+        super().__init__(op, arguments, level)
         self.calls, self.changed, self.found = 0, {}, None
 
     def with_(self, **changed: Any) -> Any:
@@ -75,24 +75,26 @@ class _Watched(Call):
 
     def statics(self) -> dict[str, Any] | None:
         """The static arguments that the op was called with; None where its operands were not those of the group as they are."""
-        found = {}
+        statics = {}
         for name, value in self.changed.items():
             if name == self.op.list_name:
-                inner = [one.inner if type(one) is Batched else one for one in self.original[name]]
-                if len(inner) != len(value) or any([one is not other for one, other in zip(inner, value, strict=True)]):
+                inner = [element.inner if type(element) is Batched else element for element in self.original[name]]
+                if len(inner) != len(value) or any(
+                    [first is not other for first, other in zip(inner, value, strict=True)]
+                ):
                     return None
             elif name in self.op.array_names:
                 if value is not self.given[name]:
                     return None
             else:
-                found[name] = value
+                statics[name] = value
         if self.op.list_name is not None and self.op.list_name not in self.changed:
             return None
-        return found
+        return statics
 
 
-def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def _same(first: dict[str, Any], other: dict[str, Any]) -> bool:
     try:
-        return bool(one == other)
+        return bool(first == other)
     except (RuntimeError, ValueError):  # arrays among them
         return False

@@ -103,11 +103,11 @@ class SlabNode(Node):
         return self
 
     def apply(self, g: Any) -> Any:
-        made = self.summed(g)
+        summed = self.summed(g)
         if self.row_hooks is not None:
-            made = arrays.copy(made)
-            run_hooks(made, self.row_hooks)
-        return (made,)
+            summed = arrays.copy(summed)
+            run_hooks(summed, self.row_hooks)
+        return (summed,)
 
     def summed(self, g: Any) -> Any:
         """The gradient of the whole slab, as an array."""
@@ -117,19 +117,19 @@ class SlabNode(Node):
         shape, kind, place = self.attrs
         if place.type != "cpu":
             return self.summed_tensor(RowParts([(which, wrap(part)) for which, part in parts])).array
-        made: Any = None
+        result: Any = None
         seen: list[Any] = []
         for which, part in parts:
-            if which is BUFFERED and not any([part is one for one in seen]):
+            if which is BUFFERED and not any([part is seen_part for seen_part in seen]):
                 seen.append(part)
                 mine = part[self.start : self.start + shape[0]]
-                made = mine if made is None else made + mine
-        if made is None:
-            made = buffers.zeros(shape, kind)
+                result = mine if result is None else result + mine
+        if result is None:
+            result = buffers.zeros(shape, kind)
         for which, part in parts:
             if which is not BUFFERED:
-                add_rows(made, which, part)
-        return made
+                add_rows(result, which, part)
+        return result
 
     def apply_graph(self, g: Any) -> Any:
         return (run_hooks(self.summed_tensor(g), self.row_hooks or {}),)
@@ -158,14 +158,14 @@ def run_hooks(total: Any, row_hooks: dict[Any, Hooks]) -> Any:
     """Puts rows of a gradient through their hooks: in place for an array, and gives the new one for a tensor."""
     graph = isinstance(total, Tensor)
     for row, hooks in row_hooks.items():
-        found = _row(total, row) if graph else arrays.copy(_row(total, row))
+        result = _row(total, row) if graph else arrays.copy(_row(total, row))
         for hook in [*hooks.before.values(), *hooks.last.values()]:
-            found = hook(found)
+            result = hook(result)
         index = row if type(row) is int else slice(*row[:2])
         if graph:
-            total = registry["basic_put"].function(total, found.reshape(tuple(total[index].shape)), (index,))
+            total = registry["basic_put"].function(total, result.reshape(tuple(total[index].shape)), (index,))
         else:
-            total[index] = found.reshape(total[index].shape)
+            total[index] = result.reshape(total[index].shape)
     return total
 
 
@@ -178,15 +178,15 @@ def _places(which: Any, place: Any) -> Any:
     return wrap(arrays.to_device(numpy.ascontiguousarray(which, numpy.int64), place))
 
 
-def add_rows(made: Any, which: Any, part: Any) -> None:
-    """`made[which] += part`, where an index may stand several times in `which`."""
+def add_rows(result: Any, which: Any, part: Any) -> None:
+    """`result[which] += part`, where an index may stand several times in `which`."""
     part = arrays.as_result(part)
     if which is None:
-        made += part
+        result += part
     elif type(which) is numpy.ndarray:
-        add_slices(made, 0, which, numpy.ascontiguousarray(part).reshape(len(which), *made.shape[1:]))
+        add_slices(result, 0, which, numpy.ascontiguousarray(part).reshape(len(which), *result.shape[1:]))
     else:
-        made[which] += part
+        result[which] += part
 
 
 def add_slices(out: Any, dim: int, index: Any, src: Any) -> None:
@@ -269,11 +269,11 @@ class ArenaGatherNode(Node):
         _, which = self.attrs
         rows = numpy.arange(which.start, which.stop) if isinstance(which, slice) else which
         g = _by_row(g, rows, self.attrs[0].array.shape)
-        found = []
+        results = []
         for slab in self.edges:
             to = numpy.nonzero((rows >= slab.start) & (rows < slab.start + slab.attrs[0][0]))[0]
-            found.append(RowParts([(rows[to] - slab.start, _picked(g, to))]))
-        return tuple(found)
+            results.append(RowParts([(rows[to] - slab.start, _picked(g, to))]))
+        return tuple(results)
 
     def op_name(self) -> str:
         return "autobatch's gather"
@@ -281,8 +281,8 @@ class ArenaGatherNode(Node):
 
 def _by_row(g: Any, rows: Any, shape: tuple[int, ...]) -> Any:
     """The gradient of `rows` of a slab of that shape, whatever shape they have been given since they were gathered."""
-    wanted = len(rows), *shape[1:]
-    return g if tuple(g.shape) == wanted else registry["view"].function(g.contiguous(), wanted)
+    shape_of_slab = len(rows), *shape[1:]
+    return g if tuple(g.shape) == shape_of_slab else registry["view"].function(g.contiguous(), shape_of_slab)
 
 
 def _picked(g: Any, to: Any) -> Any:
@@ -329,25 +329,25 @@ def from_arena(arena: Arena, rows: Any, slabs: list[Any], run: bool) -> Any:
     if run:
         first, count = int(rows[0]), len(rows)
         which: Any = slice(first, first + count)
-        made = wrap(array[first : first + count])
+        tensor = wrap(array[first : first + count])
         if len(slabs) == 1 and slabs[0].start == first and slabs[0].attrs[0][0] == count:
-            made.node, made._requires_grad = new_node(GatherNode, (slabs[0],), ((None, None),)), True
-            return made
+            tensor.node, tensor._requires_grad = new_node(GatherNode, (slabs[0],), ((None, None),)), True
+            return tensor
     else:
         which = rows
-        made = wrap(array.take(rows, 0))
+        tensor = wrap(array.take(rows, 0))
     if slabs:
-        made.node, made._requires_grad = new_node(ArenaGatherNode, tuple(slabs), (arena, which)), True
-    return made
+        tensor.node, tensor._requires_grad = new_node(ArenaGatherNode, tuple(slabs), (arena, which)), True
+    return tensor
 
 
-def reshaped(made: Any, shape: tuple[int, ...]) -> Any:
+def reshaped(result: Any, shape: tuple[int, ...]) -> Any:
     """A tensor of rows that were gathered for it in another shape: itself, where its node takes a gradient of any shape."""
-    node = made.node
+    node = result.node
     if node is None or type(node) is ArenaGatherNode or (type(node) is GatherNode and node.attrs[0][1] is None):
-        made.array = made.array.reshape(shape)
-        return made
-    return registry["view"].function(made, shape)
+        result.array = result.array.reshape(shape)
+        return result
+    return registry["view"].function(result, shape)
 
 
 def is_run(rows: Any) -> bool:
@@ -361,8 +361,8 @@ def row_of(slab: Any, row: Any) -> Any:
 
 def gathered(array: Any, slabs: tuple, plan: tuple) -> Any:
     """A tensor on gathered rows; `slabs` are the SlabNodes (None: no gradient)."""
-    made = wrap(array)
-    if any([one is not None for one in slabs]):
-        made.node = new_node(GatherNode, slabs, plan)
-        made._requires_grad = True
-    return made
+    tensor = wrap(array)
+    if any([slab is not None for slab in slabs]):
+        tensor.node = new_node(GatherNode, slabs, plan)
+        tensor._requires_grad = True
+    return tensor

@@ -32,7 +32,7 @@ def schedule(waiting: list[Any], families: dict[Any, Any]) -> Iterator[list[Any]
         kind = kinds[bucket] = scheduled_as(bucket, families)
         left[kind] = left.get(kind, 0) + 1
         rows[bucket] = bucket.count()
-        sources = [one for one in bucket.sources if one in inside]
+        sources = [source for source in bucket.sources if source in inside]
         missing[bucket] = len(sources)
         for source in sources:
             users.setdefault(source, []).append(bucket)
@@ -50,16 +50,18 @@ def schedule(waiting: list[Any], families: dict[Any, Any]) -> Iterator[list[Any]
                     generations = _Generations(ready, missing, users, kinds)
                 chosen, generation = generations.complete(ready)
             if chosen is None:
-                height = height or _heights([one for buckets in ready.values() for one in buckets], missing, users)
+                height = height or _heights(
+                    [bucket for buckets in ready.values() for bucket in buckets], missing, users
+                )
                 chosen = max(ready, key=lambda kind: _rank(ready[kind], height, rows))
         else:
             (chosen,) = ready
         buckets = ready.pop(chosen)
         if generations is not None and generation is not None:
-            later = [one for one in buckets if generations.of[one] != generation]
+            later = [bucket for bucket in buckets if generations.of[bucket] != generation]
             if later:
                 ready[chosen] = later
-                buckets = [one for one in buckets if generations.of[one] == generation]
+                buckets = [bucket for bucket in buckets if generations.of[bucket] == generation]
         left[chosen] -= len(buckets)
         if ready and chosen[1] and few(chosen, sum([rows[bucket] for bucket in buckets])):
             alike = [
@@ -103,7 +105,7 @@ class _Generations:
         self.kinds = kinds
         self.left: dict[Any, dict[int, int]] = {}
         self.here: dict[Any, dict[int, int]] = {}
-        order, missing = [one for buckets in ready.values() for one in buckets], dict(missing)
+        order, missing = [bucket for buckets in ready.values() for bucket in buckets], dict(missing)
         for bucket in order:  # grows while it is read
             for user in users.get(bucket, ()):
                 missing[user] -= 1
@@ -173,7 +175,7 @@ def _heights(ready: list[Any], missing: dict[Any, int], users: dict[Any, list[An
             left[user] -= 1
             if not left[user]:
                 order.append(user)
-    found: dict[Any, int] = {}
+    heights: dict[Any, int] = {}
     for bucket in reversed(order):
-        found[bucket] = 1 + max([found[user] for user in users.get(bucket, ())], default=0)
-    return found
+        heights[bucket] = 1 + max([heights[user] for user in users.get(bucket, ())], default=0)
+    return heights

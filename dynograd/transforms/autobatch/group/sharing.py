@@ -21,14 +21,14 @@ def few(kind: tuple[Form, tuple], calls: int) -> bool:
     form, shared = kind
     if calls > _FEW or type(form) is not Form or form.op.view:  # a view costs nothing
         return False
-    return any([one is not None and one.kind.size <= _LARGEST for one in shared])
+    return any([parameter is not None and parameter.kind.size <= _LARGEST for parameter in shared])
 
 
 def with_rows(recorder: Any, kinds: list[tuple[Form, tuple]], buckets: list[Any]) -> bool:
     """Makes the shared operands in which `kinds` (of one form) differ rows of these buckets; False where they are too large."""
     form, first = kinds[0]
-    differ = [place for place, one in enumerate(first) if any([other[place] is not one for _, other in kinds])]
-    if any([one[place] is not None and one[place].kind.size > _LARGEST for _, one in kinds for place in differ]):
+    differ = [place for place, first in enumerate(first) if any([other[place] is not first for _, other in kinds])]
+    if any([entry[place] is not None and entry[place].kind.size > _LARGEST for _, entry in kinds for place in differ]):
         return False
     tensors = are_tensors(form)
     for bucket in buckets:
@@ -46,7 +46,7 @@ def with_rows(recorder: Any, kinds: list[tuple[Form, tuple]], buckets: list[Any]
 
 def are_tensors(form: Form) -> list[bool]:
     """For each entry of `shared` whether a tensor stands there: not a number, and not left out."""
-    found: list[bool] = []
+    result: list[bool] = []
     for _, listed in form.places:
-        found += [True] * listed if type(listed) is int else [listed is None]
-    return found
+        result += [True] * listed if type(listed) is int else [listed is None]
+    return result

@@ -63,9 +63,9 @@ def chained(recorder: Any, op: Op, args: tuple, grad: int) -> Any:
         bucket.links = _LINKS
         _add_term(recorder, bucket, total)
     _add_term(recorder, bucket, term)
-    made = object.__new__(Lazy)
-    made.pending, made.row = bucket.ports[0], bucket.next_row()
-    return made
+    result = object.__new__(Lazy)
+    result.pending, result.row = bucket.ports[0], bucket.next_row()
+    return result
 
 
 def _add_term(recorder: Any, bucket: Any, term: Any) -> None:

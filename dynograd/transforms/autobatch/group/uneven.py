@@ -52,9 +52,9 @@ class Family:
         else:
             inputs = [_differing(*pair) for pair in zip(self.inputs, self.shapes, shapes, strict=True)]
             members = [shapes] if inputs == self.inputs else [shapes, *self.shapes_of.values()]
-            if _WRONG in inputs or not all([_one_size(inputs, one) for one in members]):
+            if _WRONG in inputs or not all([_one_size(inputs, member) for member in members]):
                 return False
-        own, other = [one.shape for one in self.first.kinds], [one.shape for one in form.kinds]
+        own, other = [kind.shape for kind in self.first.kinds], [kind.shape for kind in form.kinds]
         outputs = [_differing(*pair) for pair in zip(self.outputs, own, other, strict=True)]
         if _WRONG in outputs:
             return False
@@ -86,19 +86,19 @@ def _one_size(dims: list[int | None], shapes: list[Any]) -> bool:
     return len({shape[dim] for dim, shape in zip(dims, shapes, strict=True) if dim is not None}) == 1
 
 
-def _differing(known: int | None, one: tuple[int, ...], other: tuple[int, ...]) -> int | None:
+def _differing(known: int | None, first: tuple[int, ...], other: tuple[int, ...]) -> int | None:
     """The only dim in which the two shapes differ, or `known`; `_WRONG` where they differ in others, or rows would not lie together."""
-    if len(one) != len(other):
+    if len(first) != len(other):
         return _WRONG
-    found = known
-    for dim, (size, size_of_other) in enumerate(zip(one, other, strict=True)):
+    result = known
+    for dim, (size, size_of_other) in enumerate(zip(first, other, strict=True)):
         if size != size_of_other:
-            if found is not None and found != dim:
+            if result is not None and result != dim:
                 return _WRONG
-            found = dim
-    if found is not None and (math.prod(one[:found]) != 1 or math.prod(other[:found]) != 1):
+            result = dim
+    if result is not None and (math.prod(first[:result]) != 1 or math.prod(other[:result]) != 1):
         return _WRONG
-    return found
+    return result
 
 
 def families_of(waiting: list[Any], refused: set[Any]) -> dict[Form, Family]:
@@ -113,7 +113,7 @@ def families_of(waiting: list[Any], refused: set[Any]) -> dict[Form, Family]:
         if form.family_traits:
             key, shapes = form.family_traits
             alike.setdefault(key, []).append((form, shapes))
-    found: dict[Form, Family] = {}
+    by_key: dict[Form, Family] = {}
     for key, forms in alike.items():
         if len(forms) < 2 or key in refused:
             continue
@@ -123,26 +123,26 @@ def families_of(waiting: list[Any], refused: set[Any]) -> dict[Form, Family]:
                 families.append(Family(key, form, shapes))
         for family in families:
             if len(family.shapes_of) > 1:
-                found.update(dict.fromkeys(family.shapes_of, family))
-    return found
+                by_key.update(dict.fromkeys(family.shapes_of, family))
+    return by_key
 
 
 def scheduled_as(bucket: Any, families: dict[Form, Family]) -> tuple[Any, tuple]:
     """What a bucket is scheduled as: its form, or the family of that, and the operands that its calls share."""
-    found = families.get(bucket.form)
-    if found is None:
+    family = families.get(bucket.form)
+    if family is None:
         return bucket.form, bucket.shared
     if not any(bucket.shared):
-        return found, () if found.joins else bucket.shared  # as many rows as there are
-    uneven = zip(found.inputs, _shared_of(bucket), strict=True)
-    if any([dim is not None and one is not None for dim, one in uneven]):  # the same tensor for all: no rows
+        return family, () if family.joins else bucket.shared  # as many rows as there are
+    uneven = zip(family.inputs, _shared_of(bucket), strict=True)
+    if any([dim is not None and operand is not None for dim, operand in uneven]):  # the same tensor for all: no rows
         return bucket.form, bucket.shared
-    return found, bucket.shared
+    return family, bucket.shared
 
 
 def _shared_of(bucket: Any) -> list[Any]:
     """For each tensor among a call's operands the one that all calls share, or None where it is a row."""
-    return [one for one, tensor in zip(bucket.shared, are_tensors(bucket.form), strict=True) if tensor]
+    return [shared for shared, tensor in zip(bucket.shared, are_tensors(bucket.form), strict=True) if tensor]
 
 
 def _traits_of(form: Form, bucket: Any) -> tuple[Any, list[Any]] | None:
@@ -151,22 +151,22 @@ def _traits_of(form: Form, bucket: Any) -> tuple[Any, list[Any]] | None:
         return None
     if form.number is not None or form.op.row["by_row"] or not form.op.array_names:
         return None
-    if any([one.device.type != "cpu" or not one.size for one in form.kinds]):
+    if any([kind.device.type != "cpu" or not kind.size for kind in form.kinds]):
         return None
     kinds = _operand_kinds(form, bucket)
-    if kinds is None or any([not one.size for one in kinds]):
+    if kinds is None or any([not kind.size for kind in kinds]):
         return None
     joins = form.joins
-    of_operands = [(len(one.shape), one.dtype.num, one.grad and bool(form.grad)) for one in kinds]
+    of_operands = [(len(kind.shape), kind.dtype.num, kind.grad and bool(form.grad)) for kind in kinds]
     try:
         key = (
             form.op.name, form.grad, form.casting, joins, frozenset(of_operands) if joins else tuple(of_operands),
-            tuple([frozen(one) for one in form.statics.values()]), tuple([(len(one.shape), one.dtype.num) for one in form.kinds]),
+            tuple([frozen(static) for static in form.statics.values()]), tuple([(len(kind.shape), kind.dtype.num) for kind in form.kinds]),
         )  # fmt: skip
         hash(key)
     except TypeError:
         return None
-    return key, [one.shape for one in kinds]
+    return key, [kind.shape for kind in kinds]
 
 
 def _operand_kinds(form: Form, bucket: Any) -> list[Any] | None:
@@ -174,7 +174,9 @@ def _operand_kinds(form: Form, bucket: Any) -> list[Any] | None:
     if any([type(listed) is tuple and listed[0] is not None for _, listed in form.places]):
         return None
     columns, ports = iter(bucket.columns), bucket.recorder.ports
-    return [ports[next(columns)[0] >> 32].kind if one is None else one.kind for one in _shared_of(bucket)]
+    return [
+        ports[next(columns)[0] >> 32].kind if parameter is None else parameter.kind for parameter in _shared_of(bucket)
+    ]
 
 
 # --- running -----------------------------------------------------------------------------------------------------------------------
@@ -189,18 +191,18 @@ def run_family(recorder: Any, family: Family, buckets: list[Any]) -> bool:
         return False
     MODES.grad = 2 * family.first.grad  # nodes are shown to the recorder's watcher
     try:
-        found = _joined(recorder, family, buckets) if family.joins else _computed(recorder, family, buckets, counts)
+        result = _joined(recorder, family, buckets) if family.joins else _computed(recorder, family, buckets, counts)
     except Exception as error:  # of one call, or of an op that reads its rows' values: alone, each form says so
         refused.add(family.key)
         recorder.report.note_refused(
             family.label, f"each size of a dim in a group of its own ({type(error).__name__}: {str(error)[:80]})"
         )
         return False
-    if found is None:
+    if result is None:
         return False
-    nodes = [slab_of(one) for one in found]
+    nodes = [slab_of(result) for result in result]
     sources = dict.fromkeys([source.form for bucket in buckets for source in bucket.sources])
-    for number, (dim, output, node) in enumerate(zip(family.outputs, found, nodes, strict=True)):
+    for number, (dim, output, node) in enumerate(zip(family.outputs, result, nodes, strict=True)):
         at = 0
         for bucket, count in zip(buckets, counts, strict=True):
             port = bucket.ports[number]
@@ -217,7 +219,9 @@ def run_family(recorder: Any, family: Family, buckets: list[Any]) -> bool:
 def _computed(recorder: Any, family: Family, buckets: list[Any], counts: list[int]) -> list[Any]:
     """The results of all calls: rows along dim 0, or rows of the uneven dim behind one another."""
     form, size, tensors = family.first, sum(counts), []
-    own = [place for place, one in enumerate(_shared_of(buckets[0])) if one is None]  # operands that are rows of ports
+    own = [
+        place for place, shared in enumerate(_shared_of(buckets[0])) if shared is None
+    ]  # operands that are rows of ports
     lengths = [family.length(bucket.form) for bucket in buckets]
     part = Partition(numpy.repeat(numpy.array(lengths, numpy.int64), counts))
     with Level(size, "error") as level:
@@ -231,14 +235,14 @@ def _computed(recorder: Any, family: Family, buckets: list[Any], counts: list[in
                 packed = spans(recorder, codes, part, dim)
                 packed = registry["view"].function(packed, (*(1,) * dim, *packed.shape)) if dim else packed
                 tensors.append(make_batched(level, make(packed, part, dim + 1)))
-        given = arguments(form, buckets[0].shared, iter(tensors))
-        result = form.call(given)
-        found = []
+        operands = arguments(form, buckets[0].shared, iter(tensors))
+        result = form.call(operands)
+        listed = []
         results = [result] if form.single else list(result)
-        for place, (dim, one) in enumerate(zip(family.outputs, results, strict=True)):
-            inner = one.inner
+        for place, (dim, computed) in enumerate(zip(family.outputs, results, strict=True)):
+            inner = computed.inner
             if dim is None:
-                found.append(inner)
+                listed.append(inner)
                 continue
             if type(inner) is not RaggedTensor or inner.place != dim + 1:
                 raise TypeError("rows do not lie together")
@@ -248,8 +252,8 @@ def _computed(recorder: Any, family: Family, buckets: list[Any], counts: list[in
             )
             if packed.shape[dim] != rows:
                 raise TypeError(f"expected {rows} rows, got {packed.shape[dim]}")
-            found.append(registry["view"].function(packed, tuple(packed.shape[dim:])) if dim else packed)
-    return found
+            listed.append(registry["view"].function(packed, tuple(packed.shape[dim:])) if dim else packed)
+    return listed
 
 
 def _joined(recorder: Any, family: Family, buckets: list[Any]) -> list[Any] | None:
@@ -257,6 +261,6 @@ def _joined(recorder: Any, family: Family, buckets: list[Any]) -> list[Any] | No
     if any([any(bucket.shared) for bucket in buckets]):
         return None
     codes = [code for bucket in buckets for call in zip(*bucket.columns, strict=True) for code in call]
-    found, stacked = operand(recorder, codes, len(codes), own=True)
+    result, stacked = operand(recorder, codes, len(codes), own=True)
     (dim,) = family.outputs
-    return [reshaped(found, (-1, *family.first.kinds[0].shape[dim + 1 :]))] if stacked else None  # type: ignore[operator]
+    return [reshaped(result, (-1, *family.first.kinds[0].shape[dim + 1 :]))] if stacked else None  # type: ignore[operator]

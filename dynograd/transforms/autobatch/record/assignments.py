@@ -102,11 +102,11 @@ def _family(target: Any, part: bool) -> tuple[list[Any], list[Any]] | None:
         owner = owner.origin
         steps.append((owner, form.statics["index"]))
     views = _views(owner)
-    for one in views:  # grows meanwhile
-        form = None if type(one) is not Lazy else _form_of_view(one)
+    for view in views:  # grows meanwhile
+        form = None if type(view) is not Lazy else _form_of_view(view)
         if form is None or not form.single or form.grad != MODES.grad:
             return None
-        views += _views(one)
+        views += _views(view)
     kind = owner.pending.kind
     if (part or steps) and (kind.size > _LARGEST or (kind.grad and not MODES.grad)):
         return None
@@ -132,12 +132,12 @@ def _alike(target: Any, value: Any) -> bool:
     return type(value) is Lazy and value.pending.kind.dtype == target.dtype.numpy and value.shape == target.shape
 
 
-def _origin(one: Any) -> Any:
-    return getattr(one, "origin", None)
+def _origin(tensor: Any) -> Any:
+    return getattr(tensor, "origin", None)
 
 
-def _views(one: Any) -> list[Any]:
-    return [view for view in [reference() for reference in getattr(one, "views", None) or ()] if view is not None]
+def _views(tensor: Any) -> list[Any]:
+    return [view for view in [reference() for reference in getattr(tensor, "views", None) or ()] if view is not None]
 
 
 def _form_of_view(view: Any) -> Any:
@@ -149,16 +149,16 @@ def _form_of_view(view: Any) -> Any:
     return bucket.form
 
 
-def _become(owner: Any, made: Any, views: list[Any]) -> None:
-    """`owner` stands for `made`, its views for what they are of it now."""
-    owner.pending, owner.row = made.pending, made.row
-    parts = {id(one): [ref(view) for view in _views(one)] or None for one in (owner, *views)}
+def _become(owner: Any, fresh: Any, views: list[Any]) -> None:
+    """`owner` stands for `fresh`, its views for what they are of it now."""
+    owner.pending, owner.row = fresh.pending, fresh.row
+    parts = {id(operand): [ref(view) for view in _views(operand)] or None for operand in (owner, *views)}
     for view in views:
         form = view.pending.bucket.form
         again = form.op.function(view.origin, **form.statics)
         view.pending, view.row = again.pending, again.row
-    for one in (owner, *views):
-        one.views = parts[id(one)]
+    for operand in (owner, *views):
+        operand.views = parts[id(operand)]
 
 
 # --- plain tensors -----------------------------------------------------------------------------------------------------------------
@@ -174,7 +174,9 @@ def _wait(tensor: Any) -> bool:
     if views is None or base.array.size > _LARGEST:
         return False
     grad = base._requires_grad and bool(MODES.grad)
-    if any([one._requires_grad != grad for one in (base, *views)]):  # taken anew, they would have another history
+    if any(
+        [operand._requires_grad != grad for operand in (base, *views)]
+    ):  # taken anew, they would have another history
         return False
     ways = [steps_of(view._meta) for view in views]
     if any([op.outputs for way in ways for op, _, _ in way]):
@@ -184,11 +186,11 @@ def _wait(tensor: Any) -> bool:
     port, row = recorder.entry_of(_stand_in(recorder, base))
     _turn(base, port, row)
     for view, way in zip(views, ways, strict=True):
-        made = base
+        function = base
         for op, statics, _ in way:
-            made = op.function(made, *statics)
-        _turn(view, made.pending, made.row)
-        note_view(view, made.origin)
+            function = op.function(function, *statics)
+        _turn(view, function.pending, function.row)
+        note_view(view, function.origin)
     return True
 
 
@@ -205,7 +207,7 @@ def _held_views(recorder: Recorder, tensor: Any) -> list[Any] | None:
     meta = tensor._meta
     if type(tensor.array) is not numpy.ndarray or tensor.array.base is not None or not tensor.array.flags.owndata:
         return None
-    held: list[Any] = []
+    result: list[Any] = []
     if meta is not None:
         if type(meta) is tuple or meta.hooks or meta.after_accumulate or meta.retained or meta.silent or meta.view:
             return None
@@ -218,16 +220,16 @@ def _held_views(recorder: Recorder, tensor: Any) -> list[Any] | None:
         ):
             return None
         if holders > 2 or id(view) not in recorder.entered:  # more than what makes it an operand
-            held.append(view)
+            result.append(view)
     own = (id(tensor.array) in recorder.captured) + (id(tensor.array) in recorder.remembered)
     if holders_of_memory(tensor) > own + len(views):
         return None
-    return held
+    return result
 
 
 def _holders(tensors: list[Any]) -> list[int]:
     """How many hold each of the tensors besides the list."""
-    return [getrefcount(one) - _unheld[0] for one in tensors]
+    return [getrefcount(tensor) - _unheld[0] for tensor in tensors]
 
 
 # What the interpreter itself counts, which differs between its versions.
@@ -245,8 +247,8 @@ def _stand_in(recorder: Recorder, tensor: Any) -> Any:
     for view in views:
         if type(view._meta) is tuple:
             move_view(view, other)
-    held, entry = recorder.entered.pop(id(tensor), (None, None))
-    if held is not None:
+    pending, entry = recorder.entered.pop(id(tensor), (None, None))
+    if pending is not None:
         recorder.entered[id(other)] = other, entry
         if type(entry) is tuple:
             port, row = entry

@@ -61,11 +61,11 @@ class Port:
     def detached(self) -> Port:
         if not self.kind.grad:
             return self
-        found: Port | None = None if self._detached is None else self._detached()
-        if found is None:
-            found = Port(self.bucket, self.number, self.kind.without_grad())
-            found._whole, self._detached = self, weakref.ref(found)
-        return found
+        port: Port | None = None if self._detached is None else self._detached()
+        if port is None:
+            port = Port(self.bucket, self.number, self.kind.without_grad())
+            port._whole, self._detached = self, weakref.ref(port)
+        return port
 
     @property
     def whole(self) -> Port:

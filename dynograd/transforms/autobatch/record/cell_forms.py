@@ -40,11 +40,11 @@ class CellForm(Form):
             return
         places = RowPlaces([default_generator.state()] * 2)
         with Level(2, places) as level:  # type: ignore[arg-type]
-            given = [make_batched(level, wrap(arrays.to_device(_twice(one), one.device))) for one in kinds]
-            for one, kind in zip(given, kinds, strict=True):
-                one.inner._requires_grad = kind.grad
+            tensor = [make_batched(level, wrap(arrays.to_device(_twice(kind), kind.device))) for kind in kinds]
+            for operand, kind in zip(tensor, kinds, strict=True):
+                operand.inner._requires_grad = kind.grad
             try:
-                args, kwargs = filled(outline, iter(given))
+                args, kwargs = filled(outline, iter(tensor))
                 result = cell.body(*args, **kwargs)
             except BatchError as error:
                 self.refused = f"control flow depends on values ({str(error).partition('.')[0].removeprefix('vmap: ')})"
@@ -57,13 +57,13 @@ class CellForm(Form):
             if not leaves or count_others(self.rebuild):
                 self.refused = "its result is not made of tensors only"
                 return
-            found = []
-            for one in leaves:
-                inside = type(one) is Batched
-                kind = kind_of(one.inner if inside else one)
+            kinds_found = []
+            for leaf in leaves:
+                inside = type(leaf) is Batched
+                kind = kind_of(leaf.inner if inside else leaf)
                 shape = kind.shape[1:] if inside else kind.shape
-                found.append(Kind.of(shape, kind.dtype, kind.grad, kind.device))
-            self.kinds = tuple(found)
+                kinds_found.append(Kind.of(shape, kind.dtype, kind.grad, kind.device))
+            self.kinds = tuple(kinds_found)
         self.blocks = places.used
         self.single = isinstance(result, Tensor)
         self.pack = self._packed
@@ -72,9 +72,9 @@ class CellForm(Form):
     def _packed(self, parts: list[Any]) -> Any:
         return filled(self.rebuild, iter(parts))
 
-    def arguments(self, given: Any) -> tuple[tuple, dict[str, Any]]:
+    def arguments(self, operands: Any) -> tuple[tuple, dict[str, Any]]:
         """What the body is called with, from the tensors in order."""
-        return filled(self.outline, iter(given))
+        return filled(self.outline, iter(operands))
 
     def results(self, result: Any) -> list[Any]:
         """The tensors in what the body gave, in order."""
@@ -82,16 +82,19 @@ class CellForm(Form):
         outline_of(result, leaves)
         return leaves
 
-    def call(self, given: dict[str, Any]) -> Any:
-        args, kwargs = self.arguments(given.values())
+    def call(self, arguments: dict[str, Any]) -> Any:
+        args, kwargs = self.arguments(arguments.values())
         result = self.cell.body(*args, **kwargs)
         return result if self.single else tuple(self.results(result))
 
-    def on_rows(self, given: list[Any], count: int) -> list[Any]:
+    def on_rows(self, operands: list[Any], count: int) -> list[Any]:
         """The body's results for all calls, op by op, from tensors with one row for each."""
         with Level(count, "error") as level:
-            args, kwargs = self.arguments([make_batched(level, one) for one in given])
-            return [one.inner if type(one) is Batched else one for one in self.results(self.cell.body(*args, **kwargs))]
+            args, kwargs = self.arguments([make_batched(level, tensor) for tensor in operands])
+            return [
+                result.inner if type(result) is Batched else result
+                for result in self.results(self.cell.body(*args, **kwargs))
+            ]
 
 
 def line_of(body: Any) -> str:

@@ -64,21 +64,21 @@ def cell(body: Any) -> Any:
             object.__setattr__(body, "forward", Cell(inner, type(body).__name__, body).forward)
             CALLS.note_change()
         return body
-    made = Cell(body, _name_of(body), None)
+    cell = Cell(body, _name_of(body), None)
     if isinstance(body, types.FunctionType):
-        body.cell = made  # type: ignore[attr-defined]
+        body.cell = cell  # type: ignore[attr-defined]
         first = next(iter(body.__code__.co_varnames), None)
         if first == "self":
             return recorded_whole(body)
-    known = dict(own_modes=MODES, own_state=CALLS, own_cell=made, own_body=body, own_not_quick=NOT_QUICK)
+    known = dict(own_modes=MODES, own_state=CALLS, own_cell=cell, own_body=body, own_not_quick=NOT_QUICK)
     face = standing_before(body, _FUNCTION, known)
     if face is None:
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            return made(*args, **kwargs)
+            return cell(*args, **kwargs)
 
         face = functools.wraps(body)(call)
-    face.cell = made
+    face.cell = cell
     return face
 
 
@@ -159,8 +159,8 @@ class Cell:
         if why is not None:
             recorder.report.note_refused(self.name, why)
             return self.body(*args, **kwargs)
-        entries = [entry_for(recorder, one) for one in leaves]
-        kinds = tuple([kind_for(one) for one in entries])
+        entries = [entry_for(recorder, leaf) for leaf in leaves]
+        kinds = tuple([kind_for(entry) for entry in entries])
         key = (kinds, outline, MODES.grad, self.training(), casting())
         try:
             form = self.forms.get(key)
@@ -190,60 +190,64 @@ class Cell:
                 self.owner.__dict__[READY] = ready_for(recorder, self.owner, ready.change)
             training = None if self.owner is None else self.owner.training
             enter(recorder, bucket, (form.quick, MODES.grad, training, *[port for port, _ in rows]))
-        made = []
+        lazies = []
         for port in bucket.ports:
-            one = _new(Lazy)
-            one.pending, one.row = port, row
-            made.append(one)
-        return made[0] if form.single else form.pack(made)
+            lazy = _new(Lazy)
+            lazy.pending, lazy.row = port, row
+            lazies.append(lazy)
+        return lazies[0] if form.single else form.pack(lazies)
 
     def quick_for(self, outline: Any, form: CellForm) -> Any:
         """One function for all forms whose arguments and results are nested alike."""
         key = outline, form.rebuild
-        found = self.quicks.get(key, self)
-        if found is self:
-            found = self.quicks[key] = quick_of(self, outline, form)
-        return found
+        quick = self.quicks.get(key, self)
+        if quick is self:
+            quick = self.quicks[key] = quick_of(self, outline, form)
+        return quick
 
     def training(self) -> Any:
         """The modes of all modules inside."""
-        return None if self.owner is None else tuple([one.training for one in self.owner.modules()])
+        return None if self.owner is None else tuple([module.training for module in self.owner.modules()])
 
     def hooked(self) -> str | None:
         """Why the body cannot stand for its modules' calls: somebody listens to them."""
-        if self.owner is not None and any([one._hooked for one in self.owner.modules() if one is not self.owner]):
+        if self.owner is not None and any(
+            [module._hooked for module in self.owner.modules() if module is not self.owner]
+        ):
             return "a module inside has hooks, which are called for each example"
         return None
 
 
 def ready_for(recorder: Recorder, module: Any, change: Any) -> Ready:
     """What a module without hooks notes when it is called inside a scope: it is a cell, or a layer that is one op."""
-    held = module.__dict__
-    own, forward = held.get("forward"), type(module).forward
+    attributes = module.__dict__
+    own, forward = attributes.get("forward"), type(module).forward
     known = (
-        held.get(CELLS, {}).get(getattr(forward, "recorded", None)) if own is None else getattr(own, "__self__", None)
+        attributes.get(CELLS, {}).get(getattr(forward, "recorded", None))
+        if own is None
+        else getattr(own, "__self__", None)
     )
     if type(known) is Cell and known.owner is module:
         return Ready(change, forward, known.quick, module)
     quick = layer_of(module) if own is None else None
-    return Ready(change) if quick is None else Ready(change, forward, quick, held["_parameters"])
+    return Ready(change) if quick is None else Ready(change, forward, quick, attributes["_parameters"])
 
 
 def call_method(recorder: Recorder, method: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """A call of a function whose first argument is a module, as if it were a method of it: each module has a cell of its own."""
     owner = args[0] if args else None
     if not hasattr(owner, "_parameters"):
-        made = getattr(method, "cell", None)
-        return method(*args, **kwargs) if made is None else made.record(recorder, args, kwargs)
+        cell = getattr(method, "cell", None)
+        return method(*args, **kwargs) if cell is None else cell.record(recorder, args, kwargs)
     known = owner.__dict__.get(CELLS)
     if known is None:
         known = owner.__dict__[CELLS] = Cells()
-    made = known.get(method)
-    if made is None or made.owner is not owner:
+    cell = known.get(method)
+    if cell is None or cell.owner is not owner:
         kind = type(owner).__name__
         name = kind if method.__name__ == "forward" else _name_of(method)
-        made = known[method] = Cell(functools.partial(method, owner), name, owner)
-    return made.record(recorder, args[1:], kwargs)
+        cell = known[method] = Cell(functools.partial(method, owner), name, owner)
+    return cell.record(recorder, args[1:], kwargs)
 
 
 def before_change(recorder: Recorder) -> None:
@@ -261,9 +265,9 @@ def _name_of(body: Any) -> str:
 
 
 def _refused(leaves: list[Any]) -> str | None:
-    for one in leaves:
-        if type(one) is not Lazy and type(one) not in TENSORS:
-            return f"an argument is a {type(one).__name__}"
+    for leaf in leaves:
+        if type(leaf) is not Lazy and type(leaf) not in TENSORS:
+            return f"an argument is a {type(leaf).__name__}"
     if MODES.grad > 1:
         return "someone watches the tape (anomaly mode, hooks of saved tensors)"
     if active_vmaps.levels:

@@ -81,13 +81,13 @@ class Form:
             tuple[str, Any]
         ] = []  # array arguments: how many tensors of a list, None for one, (value,) for none
 
-    def call(self, given: dict[str, Any]) -> Any:
+    def call(self, arguments: dict[str, Any]) -> Any:
         """The op on arguments by name, perhaps on Batcheds."""
         for name in self.op.array_names:
-            value = given[name]
-            if (type(value) is list and any([type(one) is Batched for one in value])) or type(value) is Batched:
-                return run_op(self.op, given)
-        return self.op.function(**given)
+            value = arguments[name]
+            if (type(value) is list and any([type(element) is Batched for element in value])) or type(value) is Batched:
+                return run_op(self.op, arguments)
+        return self.op.function(**arguments)
 
     def __repr__(self) -> str:
         key, text = self._text
@@ -110,11 +110,11 @@ def casting() -> Any:
 
 
 @contextlib.contextmanager
-def cast_as(wanted: Any) -> Iterator[None]:
+def cast_as(setting: Any) -> Iterator[None]:
     """Inside, autocast does what `casting()` has told."""
     autocast = sys.modules["dynograd.amp.autocasting"].autocast
     with contextlib.ExitStack() as stack:
-        on = dict(wanted or ())
+        on = dict(setting or ())
         for device in ("cpu", "cuda"):
             stack.enter_context(autocast(device, dtype=on.get(device), enabled=device in on))
         yield
@@ -141,9 +141,9 @@ def frozen(value: Any) -> Any:
     if kind is bool:
         return _TRUE if value else _FALSE
     if kind is tuple or kind is list:
-        for one in value:
-            if type(one) is not int:
-                return kind, tuple([frozen(one) for one in value])
+        for element in value:
+            if type(element) is not int:
+                return kind, tuple([frozen(element) for element in value])
         return value if kind is tuple else (kind, *value)
     if kind is slice:
         return slice, value.start, value.stop, value.step
@@ -166,59 +166,59 @@ def form_of(op: Op, key: Any, statics: dict[str, Any], operands: dict[str, Any])
 
 
 def _new_form(op: Op, statics: dict[str, Any], operands: dict[str, Any]) -> Form:
-    made: Form = FORM_CLASSES.get(op.name, Form)(op, statics, MODES.grad)
-    made.places = [
+    form: Form = FORM_CLASSES.get(op.name, Form)(op, statics, MODES.grad)
+    form.places = [
         (name, len(value) if isinstance(value, list) else None if isinstance(value, Kind) else (value,))
         for name, value in operands.items()
     ]
     if op.row["at_once"]:
-        made.refused = op.row["at_once"]
-        return made
-    kinds = [one for value in operands.values() for one in (value if isinstance(value, list) else [value])]
-    if sum([one.size for one in kinds if isinstance(one, Kind)]) > _LARGEST_STAND_IN:
-        made.refused = "its operands are so large that a group would gain nothing"
-        return made
-    found = None
+        form.refused = op.row["at_once"]
+        return form
+    kinds = [operand for value in operands.values() for operand in (value if isinstance(value, list) else [value])]
+    if sum([kind.size for kind in kinds if isinstance(kind, Kind)]) > _LARGEST_STAND_IN:
+        form.refused = "its operands are so large that a group would gain nothing"
+        return form
+    kinds_found = None
     for low in (True, False):
-        given = {name: _stand_ins(value, low) for name, value in operands.items()}
+        arguments = {name: _stand_ins(value, low) for name, value in operands.items()}
         try:
-            result = op.function(**given, **statics)
+            result = op.function(**arguments, **statics)
         except Exception as error:
-            made.refused = f"a trial on stand-ins failed ({type(error).__name__}: {str(error)[:80]})"
-            return made
+            form.refused = f"a trial on stand-ins failed ({type(error).__name__}: {str(error)[:80]})"
+            return form
         outputs = list(result) if isinstance(result, tuple) else [result]
-        if not all([type(one) in TENSORS for one in outputs]):
-            made.refused = "its result is no tensor"
-            return made
-        now = tuple([kind_of(one) for one in outputs])
-        if found is not None and now != found:
-            made.refused = "the shape of its result depends on values"
-            return made
-        found = now
-        made.single = not isinstance(result, tuple)
-        made.pack = getattr(type(result), "_make", tuple) if not made.single else None
-    assert found is not None
-    made.kinds = found
-    made.joins = op.name in ("cat", "stack") and _puts_behind(made, kinds)
-    return made
+        if not all([type(output) in TENSORS for output in outputs]):
+            form.refused = "its result is no tensor"
+            return form
+        now = tuple([kind_of(output) for output in outputs])
+        if kinds_found is not None and now != kinds_found:
+            form.refused = "the shape of its result depends on values"
+            return form
+        kinds_found = now
+        form.single = not isinstance(result, tuple)
+        form.pack = getattr(type(result), "_make", tuple) if not form.single else None
+    assert kinds_found is not None
+    form.kinds = kinds_found
+    form.joins = op.name in ("cat", "stack") and _puts_behind(form, kinds)
+    return form
 
 
 def _puts_behind(form: Form, kinds: list[Any]) -> bool:
     """Whether the result of a `cat` or `stack` has its operands one after the other in memory."""
     (kind,) = form.kinds
     dim = form.statics["dim"]
-    alike = all([one is kinds[0] for one in kinds])
+    alike = all([kind is kinds[0] for kind in kinds])
     return alike and type(dim) is int and math.prod(kind.shape[: dim % len(kind.shape)]) == 1
 
 
 def _stand_ins(value: Any, low: bool) -> Any:
     if isinstance(value, list):
-        return [_stand_ins(one, low) for one in value]
+        return [_stand_ins(element, low) for element in value]
     if not isinstance(value, Kind):
         return value
-    made = wrap(arrays.to_device(_values(value, low), value.device))
-    made._requires_grad = value.grad
-    return made
+    tensor = wrap(arrays.to_device(_values(value, low), value.device))
+    tensor._requires_grad = value.grad
+    return tensor
 
 
 def stand_ins(kind: Kind) -> Any:
@@ -231,7 +231,7 @@ def _values(kind: Kind, low: bool) -> Any:
     shape, dtype = kind.shape, kind.dtype
     if dtype.kind in "iub":
         return numpy.full(shape, 0 if low else 1, dtype) if dtype.kind == "b" else numpy.zeros(shape, dtype)
-    made = numpy.full(shape, 0.25 if low else 0.5, dtype)
+    result = numpy.full(shape, 0.25 if low else 0.5, dtype)
     if len(shape) > 1 and shape[-1] == shape[-2]:
-        made = made + (2.0 * numpy.eye(shape[-1])).astype(dtype) * shape[-1]
-    return made.astype(dtype)
+        result = result + (2.0 * numpy.eye(shape[-1])).astype(dtype) * shape[-1]
+    return result.astype(dtype)

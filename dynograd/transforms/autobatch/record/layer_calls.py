@@ -25,7 +25,7 @@ def layer_of(module: Any) -> Any:
     """`quick(input)`: records a call of the module that is in the table, and raises one of `NOT_QUICK` for any other; None for other modules."""
     name, names, space = getattr(type(module).forward, "recorded_as", (None, (), {}))
     parameters = module._parameters
-    if name is None or not all([one in parameters for one in names]):
+    if name is None or not all([name in parameters for name in names]):
         return None
     op, face = registry[name], space.get(name)
     if face is None or (face is not op.function and is_read(face)) or not (op.written or records(op)):
@@ -41,7 +41,7 @@ def _maker(op: Any, names: tuple[str, ...]) -> Any:
     """`made(parameters, space, face)`: `quick` for a layer with these parameters, which calls `face`, under the op's name in `space`."""
     assert not op.static_names and len(op.array_names) == 1 + len(names) and op.outputs is None and not op.view
     own = [f"own_{name}" for name in names]
-    changed = [f"parameters[{name!r}] is not {one}" for name, one in zip(names, own)]
+    changed = [f"parameters[{name!r}] is not {value}" for name, value in zip(names, own)]
     changed.append(f"space[{op.name!r}] is not face")
     lines = [
         "def made(parameters, space, face):",
@@ -76,7 +76,7 @@ def _entered(recorder: Recorder, op: Any, port: Any, parameters: tuple) -> tuple
     Raises:
         KeyError: there is none.
     """
-    shared = [one if one is None else recorder.shared[id(one)] for one in parameters]
+    shared = [parameter if parameter is None else recorder.shared[id(parameter)] for parameter in parameters]
     key = op, MODES.grad, port, *shared
     entry = recorder.table.get(key) or extend(recorder, key, (True,) * (1 + len(shared)))
     if entry is None:

@@ -41,11 +41,11 @@ class LookupForm(Form):
         if statics["by_frequency"]:
             self.refused = "scale_grad_by_freq counts within one call"
 
-    def call(self, given: dict[str, Any]) -> Any:
-        table, indices = given["weight"], given["indices"]
+    def call(self, arguments: dict[str, Any]) -> Any:
+        table, indices = arguments["weight"], arguments["indices"]
         batched = type(indices) is Batched
         _check("embedding", indices.inner if batched else indices, table.inner[0] if type(table) is Batched else table)
-        return super().call(given)
+        return super().call(arguments)
 
 
 class _ReadyLookups(ReadyCalls):
@@ -56,22 +56,22 @@ class _ReadyLookups(ReadyCalls):
     def __init__(self) -> None:
         super().__init__(None)
 
-    def call(self, op: Any, given: dict[str, Any], stacked: tuple[bool, ...], size: int) -> Any:
-        table, indices = given["weight"], given["indices"]
+    def call(self, op: Any, arguments: dict[str, Any], stacked: tuple[bool, ...], size: int) -> Any:
+        table, indices = arguments["weight"], arguments["indices"]
         array, places = table.array, indices.array
         if len(stacked) > 1 or type(array) is not numpy.ndarray or type(places) is not numpy.ndarray or table.node:
             return None
         _check("embedding", indices, table)
         rows = places.reshape(-1)
         kept = None
-        if given["padding_idx"] is not None:
-            kept = numpy.flatnonzero(rows != given["padding_idx"])
+        if arguments["padding_idx"] is not None:
+            kept = numpy.flatnonzero(rows != arguments["padding_idx"])
             if len(kept) == len(rows):
                 kept = None
         node = _node_of(table) if MODES.grad else None
         taken = (rows, None) if kept is None else (rows[kept], kept)
-        found = gathered(array.take(rows, 0), (node,), (taken,))
-        return found if places.ndim == 1 else registry["view"].function(found, (*places.shape, array.shape[1]))
+        result = gathered(array.take(rows, 0), (node,), (taken,))
+        return result if places.ndim == 1 else registry["view"].function(result, (*places.shape, array.shape[1]))
 
 
 def _node_of(table: Any) -> Any:
@@ -100,30 +100,30 @@ def look_up(recorder: Recorder, weight: Any, indices: Any, padding_idx: int | No
     """A call that is in the table already; None for any other."""
     if type(indices) is Lazy:
         key = _OP, MODES.grad, recorder.shared.get(id(weight)), indices.pending, padding_idx, _NO
-        found = recorder.table.get(key)
-        if found is None:
+        result = recorder.table.get(key)
+        if result is None:
             return None
-        _, _, add, base, next_row, out = found
+        _, _, add, base, next_row, out = result
         row = indices.row
     else:
         array = indices.array if type(indices) in TENSORS else None
         if type(array) is not numpy.ndarray or array.ndim or array.dtype is not INT64:
             return None
-        found = recorder.table.get((_AT, id(weight), padding_idx, MODES.grad))
-        if found is None:
-            found = _enter(recorder, weight, indices, padding_idx)
-            if found is None:
+        result = recorder.table.get((_AT, id(weight), padding_idx, MODES.grad))
+        if result is None:
+            result = _enter(recorder, weight, indices, padding_idx)
+            if result is None:
                 return None
-        numbers, add, base, next_row, out = found
+        numbers, add, base, next_row, out = result
         row = len(numbers)
         numbers.append(array.item())
     add(base + row)
-    made = object.__new__(Lazy)
-    made.pending = out
-    made.row = row = next_row()
+    lazy = object.__new__(Lazy)
+    lazy.pending = out
+    lazy.row = row = next_row()
     if row & OFTEN == OFTEN:
         recorder.check_size()
-    return made
+    return lazy
 
 
 def _layer(module: Any) -> Any:
@@ -133,10 +133,10 @@ def _layer(module: Any) -> Any:
         return None
 
     def quick(input: Any) -> Any:
-        found = look_up(MODES.recorder, parameters["weight"], input, padding_idx)
-        if found is None:
+        result = look_up(MODES.recorder, parameters["weight"], input, padding_idx)
+        if result is None:
             raise KeyError
-        return found
+        return result
 
     return quick
 
@@ -167,13 +167,13 @@ def _enter(recorder: Recorder, weight: Any, indices: Any, padding_idx: int | Non
     (port,) = source.ports
     bucket = recorder.bucket_for(form, [shared, (port, 0)])
     (column,) = bucket.columns
-    found = source.tensors, column.append, recorder.base_of(port), bucket.next_row, bucket.ports[0]
-    recorder.table[_AT, id(weight), padding_idx, MODES.grad] = found
-    return found
+    result = source.tensors, column.append, recorder.base_of(port), bucket.next_row, bucket.ports[0]
+    recorder.table[_AT, id(weight), padding_idx, MODES.grad] = result
+    return result
 
 
 MAKERS["embedding"] = _layer
 _OP, _NO = registry["embedding"], frozen(False)
 FORM_CLASSES["embedding"] = LookupForm
-CHECKS["embedding"] = lambda given: _check("embedding", given["indices"], given["weight"])
+CHECKS["embedding"] = lambda arguments: _check("embedding", arguments["indices"], arguments["weight"])
 embeddings.recorded_lookup.append(recorded)

@@ -25,9 +25,9 @@ _new = object.__new__
 
 def roles_of(op: Op) -> tuple[int, ...]:
     """For each parameter whether it is a static argument, a tensor, a list of tensors, or a static argument kept row by row."""
-    found = _roles.get(op.name)
-    if found is None:
-        found = _roles[op.name] = tuple(
+    role = _roles.get(op.name)
+    if role is None:
+        role = _roles[op.name] = tuple(
             [
                 LIST
                 if name == op.list_name
@@ -39,7 +39,7 @@ def roles_of(op: Op) -> tuple[int, ...]:
                 for name in op.signature.parameters
             ]
         )
-    return found
+    return role
 
 
 STATIC, ARRAY, LIST, OWN = 0, 1, 2, 3
@@ -55,30 +55,30 @@ NUMBER = object()
 def given_back(op: Op, args: tuple, out: Any, row: int) -> Any:
     """The Lazies of a call: of its port, or of its ports in what the op gives."""
     single = type(out) is Port
-    made = []
+    lazies = []
     for port in (out,) if single else out:
-        one = _new(Lazy)
-        one.pending, one.row = port, row
+        lazy = _new(Lazy)
+        lazy.pending, lazy.row = port, row
         if op.view:
-            note_view(one, args[roles_of(op).index(ARRAY)])
-        made.append(one)
-    return made[0] if single else out[0].bucket.form.pack(made)
+            note_view(lazy, args[roles_of(op).index(ARRAY)])
+        lazies.append(lazy)
+    return lazies[0] if single else out[0].bucket.form.pack(lazies)
 
 
 def new_call(recorder: Recorder, op: Op, args: tuple, key: Any, plan: Any) -> Any:
     """The first call of its kind; it is entered in the table under `key`."""
-    given = dict(zip(op.signature.parameters, args, strict=True))
-    why = _refused(op, given)
+    arguments = dict(zip(op.signature.parameters, args, strict=True))
+    why = _refused(op, arguments)
     if why is not None:
-        return plain_call(recorder, op, given, why)
+        return plain_call(recorder, op, arguments, why)
     operands: dict[str, Any] = {}  # Kinds, numbers, None, or lists of Kinds
     entries: list[Any] = []  # for each tensor: (port, row) or Shared; None where there is none
     for name in op.array_names:
-        value = given[name]
+        value = arguments[name]
         if name == op.list_name:
-            found = [entry_for(recorder, one) for one in value]
-            entries += found
-            operands[name] = [kind_for(one) for one in found]
+            entries_of_list = [entry_for(recorder, element) for element in value]
+            entries += entries_of_list
+            operands[name] = [kind_for(entry) for entry in entries_of_list]
         elif isinstance(value, Tensor):
             entry = entry_for(recorder, value)
             entries.append(entry)
@@ -86,9 +86,9 @@ def new_call(recorder: Recorder, op: Op, args: tuple, key: Any, plan: Any) -> An
         else:
             entries.append(None)
             operands[name] = value
-    statics = {name: given[name] for name in op.static_names}
+    statics = {name: arguments[name] for name in op.static_names}
     by_row = op.row["by_row"]
-    if by_row == "place" and not given["p"]:
+    if by_row == "place" and not arguments["p"]:
         by_row = None
     number = _number_of(op, operands)
     try:
@@ -99,24 +99,24 @@ def new_call(recorder: Recorder, op: Op, args: tuple, key: Any, plan: Any) -> An
             tuple([frozen(value) for name, value in statics.items() if name != by_row]),
             tuple(
                 [
-                    tuple(one)
-                    if type(one) is list
-                    else one
-                    if isinstance(one, Kind)
+                    tuple(operand)
+                    if type(operand) is list
+                    else operand
+                    if isinstance(operand, Kind)
                     else NUMBER
                     if name == number
-                    else frozen(one)
-                    for name, one in operands.items()
+                    else frozen(operand)
+                    for name, operand in operands.items()
                 ]
             ),
         )
     except TypeError:
-        return plain_call(recorder, op, given, "its static arguments cannot be compared")
+        return plain_call(recorder, op, arguments, "its static arguments cannot be compared")
     with outside():
         form = form_of(op, form_key, statics, operands)
         form.number = number
     if form.refused is not None:
-        return plain_call(recorder, op, given, form.refused)
+        return plain_call(recorder, op, arguments, form.refused)
     quick = by_row is None or OWN in roles_of(op)
     if plan is not None and number is None and quick:
         if len(known_forms) > _MOST_FORMS:
@@ -125,14 +125,14 @@ def new_call(recorder: Recorder, op: Op, args: tuple, key: Any, plan: Any) -> An
     bucket, _ = recorder.note(form, entries)
     next_row = bucket.next_row
     if number is not None:
-        next_row = _numbered(bucket, given[number])
+        next_row = _numbered(bucket, arguments[number])
     if op.name == "add" and not form.kinds[0].shape:
         bucket.links = 1 + (args[0].pending.bucket.links if type(args[0]) is Lazy else 0)
     out = bucket.ports[0] if form.single else bucket.ports
-    slots = slots_of(recorder, bucket, [one[0] if type(one) is tuple else None for one in entries])
+    slots = slots_of(recorder, bucket, [entry[0] if type(entry) is tuple else None for entry in entries])
     if by_row is not None:
         slots.append(by_row_of(bucket).append)
-        slots[-1](given[by_row])
+        slots[-1](arguments[by_row])
     if key is not None and quick:
         recorder.table[key] = (*slots, next_row, out)
     return given_back(op, args, out, next_row())
@@ -142,8 +142,8 @@ def _number_of(op: Op, operands: dict[str, Any]) -> str | None:
     """The operand of an elementwise op that is a number, where each call of a group may have another."""
     if op.kind != "elementwise" or op.promote not in ("arithmetic", "float", "compare"):
         return None
-    numbers = [name for name, one in operands.items() if type(one) is int or type(one) is float]
-    kinds = {one.dtype.num for one in operands.values() if isinstance(one, Kind)}
+    numbers = [name for name, operand in operands.items() if type(operand) is int or type(operand) is float]
+    kinds = {operand.dtype.num for operand in operands.values() if isinstance(operand, Kind)}
     if len(numbers) != 1 or len(operands) != 2 or not kinds <= _REALS:
         return None
     return numbers[0]
@@ -196,32 +196,32 @@ def entry_for(recorder: Recorder, value: Any) -> Any:
 
 def kind_for(entry: Any) -> Kind:
     """The kind that a call sees: without gradient where none is recorded."""
-    found = entry[0].kind if type(entry) is tuple else entry.kind
-    return found if MODES.grad or not found.grad else found.without_grad()
+    result = entry[0].kind if type(entry) is tuple else entry.kind
+    return result if MODES.grad or not result.grad else result.without_grad()
 
 
-def _refused(op: Op, given: dict[str, Any]) -> str | None:
+def _refused(op: Op, arguments: dict[str, Any]) -> str | None:
     """Why the call is run at once: not worth a word in the report when it is an empty text."""
     for name in op.array_names:
-        value = given[name]
-        for one in value if name == op.list_name and isinstance(value, (list, tuple)) else (value,):
-            kind = type(one)
-            if kind is not Lazy and kind not in TENSORS and one is not None:
+        value = arguments[name]
+        for element in value if name == op.list_name and isinstance(value, (list, tuple)) else (value,):
+            kind = type(element)
+            if kind is not Lazy and kind not in TENSORS and element is not None:
                 if not (op.kind == "elementwise" and (kind is float or kind is int or kind is bool)):
-                    return "" if not isinstance(one, Tensor) else f"an operand is a {kind.__name__}"
+                    return "" if not isinstance(element, Tensor) else f"an operand is a {kind.__name__}"
     if MODES.grad > 1:
         return "someone watches the tape (anomaly mode, hooks of saved tensors)"
     if active_vmaps.levels:
         return "it is inside vmap"
-    if op.list_name and not isinstance(given[op.list_name], (list, tuple)):
+    if op.list_name and not isinstance(arguments[op.list_name], (list, tuple)):
         return ""
     return op.row["at_once"]
 
 
-def plain_call(recorder: Recorder, op: Op, given: dict[str, Any], why: str) -> Any:
+def plain_call(recorder: Recorder, op: Op, arguments: dict[str, Any], why: str) -> Any:
     if why:
         recorder.report.note_refused(op.name, why)
-    return at_once(op, given)
+    return at_once(op, arguments)
 
 
 def by_row_of(bucket: Bucket) -> list[Any]:
@@ -231,11 +231,11 @@ def by_row_of(bucket: Bucket) -> list[Any]:
     return bucket.by_row
 
 
-def at_once(op: Op, given: dict[str, Any]) -> Any:
+def at_once(op: Op, arguments: dict[str, Any]) -> Any:
     """The op on values."""
-    settled(given)
+    settled(arguments)
     with outside():
         check = CHECKS.get(op.name)
         if check is not None:
-            check(given)
-        return op.function(**given)
+            check(arguments)
+        return op.function(**arguments)

@@ -25,11 +25,11 @@ def outline_of(tree: Any, leaves: list[Any]) -> Any:
         return PLACE
     kind = type(tree)
     if kind is tuple or kind is list:
-        return kind, tuple([outline_of(one, leaves) for one in tree])
+        return kind, tuple([outline_of(element, leaves) for element in tree])
     if kind is dict:
-        return kind, tuple([(key, outline_of(one, leaves)) for key, one in tree.items()])
+        return kind, tuple([(key, outline_of(element, leaves)) for key, element in tree.items()])
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return kind, tuple([outline_of(one, leaves) for one in tree])
+        return kind, tuple([outline_of(element, leaves) for element in tree])
     return None, frozen(tree), _Held(tree)
 
 
@@ -56,8 +56,8 @@ def filled(outline: Any, leaves: Any) -> Any:
     if kind is None:
         return outline[2].value
     if kind is dict:
-        return {key: filled(one, leaves) for key, one in outline[1]}
-    parts = [filled(one, leaves) for one in outline[1]]
+        return {key: filled(part, leaves) for key, part in outline[1]}
+    parts = [filled(part, leaves) for part in outline[1]]
     return kind(*parts) if hasattr(kind, "_fields") else parts if kind is list else tuple(parts)
 
 
@@ -66,4 +66,4 @@ def count_others(outline: Any) -> int:
         return 0
     if outline[0] is None:
         return int(outline[2].value is not None)
-    return sum([count_others(one[1] if outline[0] is dict else one) for one in outline[1]])
+    return sum([count_others(part[1] if outline[0] is dict else part) for part in outline[1]])

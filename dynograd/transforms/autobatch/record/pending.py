@@ -73,11 +73,11 @@ class Row(Tensor):
         slab, row = node.edges[0], node.attrs
 
         def told(g: Any) -> Any:
-            given = g if isinstance(g, Tensor) else wrap(arrays.as_result(g))
-            new = hook(given)
+            tensor = g if isinstance(g, Tensor) else wrap(arrays.as_result(g))
+            new = hook(tensor)
             if new is None:
                 return g
-            check_replacement("hook", hook, given, new)
+            check_replacement("hook", hook, tensor, new)
             return new if isinstance(g, Tensor) else new.array
 
         return RemovableHandle(slab.hooks_of(row).before, told)
@@ -93,8 +93,8 @@ class Row(Tensor):
         def keep(g: Any) -> Any:
             tensor = me()
             if tensor is not None:
-                given = g if isinstance(g, Tensor) else wrap(arrays.copy(arrays.as_result(g)))
-                tensor._grad = given if tensor._grad is None else tensor._grad + given
+                operands = g if isinstance(g, Tensor) else wrap(arrays.copy(arrays.as_result(g)))
+                tensor._grad = operands if tensor._grad is None else tensor._grad + operands
             return g
 
         self.meta().retained = RemovableHandle(node.edges[0].hooks_of(node.attrs).last, keep)
@@ -177,10 +177,10 @@ class Lazy(Tensor):
         return Tensor.size(self, dim)
 
     def detach(self) -> Any:
-        made = object.__new__(Lazy)
-        made.pending, made.row = self.pending.detached(), self.row
-        note_view(made, self)
-        return made
+        result = object.__new__(Lazy)
+        result.pending, result.row = self.pending.detached(), self.row
+        note_view(result, self)
+        return result
 
     @property
     def data(self) -> Any:
@@ -191,8 +191,8 @@ class Lazy(Tensor):
         settle(self).data = value
 
     @staticmethod
-    def __dynograd_op__(op: Any, given: dict[str, Any]) -> Any:
-        return _slots.op(op, given)
+    def __dynograd_op__(op: Any, arguments: dict[str, Any]) -> Any:
+        return _slots.op(op, arguments)
 
     @staticmethod
     def __dynograd_in_turn__(function: Any, args: tuple, kwargs: dict) -> Any:
@@ -340,11 +340,11 @@ def _settle(lazy: Any) -> Any:
         base = base.origin
     steps: list[tuple[Any, Any, Any]] = []  # (view, what it is a view of, whether it is the same without history)
     family = [base]
-    for one in family:
-        for view in [reference() for reference in getattr(one, "views", None) or ()]:
-            if type(view) is Lazy and view.origin is one:
+    for relative in family:
+        for view in [reference() for reference in getattr(relative, "views", None) or ()]:
+            if type(view) is Lazy and view.origin is relative:
                 family.append(view)
-                steps.append((view, one, view.pending.bucket is one.pending.bucket))
+                steps.append((view, relative, view.pending.bucket is relative.pending.bucket))
     _settle_alone(base)
     mode, recorder = MODES.grad, MODES.recorder
     MODES.recorder = None
@@ -355,9 +355,9 @@ def _settle(lazy: Any) -> Any:
                 continue
             form = view.pending.bucket.form
             MODES.grad = form.grad
-            found = form.op.function(parent, **form.statics)
-            made = found[view.pending.number] if isinstance(found, tuple) else found
-            _become(view, made.array, made.node if view.pending.kind.grad else None, made._meta)
+            function = form.op.function(parent, **form.statics)
+            result = function[view.pending.number] if isinstance(function, tuple) else function
+            _become(view, result.array, result.node if view.pending.kind.grad else None, result._meta)
     finally:
         MODES.grad, MODES.recorder = mode, recorder
     return lazy
@@ -368,11 +368,11 @@ def settled(value: Any) -> Any:
     if type(value) is Lazy:
         return settle(value)
     if type(value) in (list, tuple):
-        for one in value:
-            settled(one)
+        for element in value:
+            settled(element)
     elif type(value) is dict:
-        for one in value.values():
-            settled(one)
+        for element in value.values():
+            settled(element)
     return value
 
 
@@ -382,7 +382,7 @@ Lazy.__dynograd_settle__ = staticmethod(settle)  # type: ignore[attr-defined]
 def note_view(view: Any, base: Any) -> None:
     """Remembers that `view` would share memory with `base`, for a write into one of them."""
     view.origin = base
-    found = getattr(base, "views", None)
-    if found is None:
-        found = base.views = []
-    found.append(weakref.ref(view))
+    result = getattr(base, "views", None)
+    if result is None:
+        result = base.views = []
+    result.append(weakref.ref(view))

@@ -57,8 +57,8 @@ class PendingArray:
         return self.value().flags if self.is_view else _Flags(self)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        found = arrays.to_numpy(self.value())
-        return found if dtype is None or found.dtype == dtype else found.astype(dtype)
+        result = arrays.to_numpy(self.value())
+        return result if dtype is None or result.dtype == dtype else result.astype(dtype)
 
     @property
     def __array_interface__(self) -> Any:
@@ -66,18 +66,20 @@ class PendingArray:
         return self.value().__array_interface__
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return getattr(ufunc, method)(*[one.value() if type(one) is PendingArray else one for one in inputs], **kwargs)
+        return getattr(ufunc, method)(
+            *[operand.value() if type(operand) is PendingArray else operand for operand in inputs], **kwargs
+        )
 
     @staticmethod
     def __dynograd_kernel__(family: str, name: str) -> Any:
         def computed(*args: Any, **kwargs: Any) -> Any:
             if name in _ABOUT_SHAPES and all(
-                [type(one) is not PendingArray or one.device.type == "cpu" for one in args]
+                [type(argument) is not PendingArray or argument.device.type == "cpu" for argument in args]
             ):
-                shown = [one.outlined() if type(one) is PendingArray else one for one in args]
+                shown = [argument.outlined() if type(argument) is PendingArray else argument for argument in args]
                 return kernel(family, name, 0)(*shown, **kwargs)
-            ready = [one.value() if type(one) is PendingArray else one for one in args]
-            like = next((one for one in ready if arrays.is_array(one)), 0)
+            ready = [argument.value() if type(argument) is PendingArray else argument for argument in args]
+            like = next((array for array in ready if arrays.is_array(array)), 0)
             return kernel(family, name, like)(*ready, **kwargs)
 
         return computed
@@ -112,7 +114,7 @@ _ABOUT_SHAPES = {"attends_in_tiles", "attends_ragged", "causal_mask", "pays"}
 
 def _forwarded(name: str) -> Any:
     def method(self: PendingArray, *args: Any) -> Any:
-        ready = [one.value() if type(one) is PendingArray else one for one in args]
+        ready = [argument.value() if type(argument) is PendingArray else argument for argument in args]
         return getattr(self.value(), name)(*ready)
 
     method.__name__ = name

@@ -23,8 +23,8 @@ def enter(recorder: Recorder, bucket: Bucket, key: tuple) -> tuple:
     slots: list[Any] = []
     for column, port in zip(bucket.columns, key[3:], strict=True):
         slots += column.append, recorder.base_of(port)
-    found = recorder.table[key] = (*slots, bucket.next_row, *bucket.ports)
-    return found
+    result = recorder.table[key] = (*slots, bucket.next_row, *bucket.ports)
+    return result
 
 
 def _nesting(outline: Any) -> Any:
@@ -33,7 +33,7 @@ def _nesting(outline: Any) -> Any:
         return 1
     if outline[0] is None:
         return 0 if outline[2].value is None else None
-    if outline[0] is tuple and all([one is PLACE for one in outline[1]]):
+    if outline[0] is tuple and all([part is PLACE for part in outline[1]]):
         return (len(outline[1]),)
     return None
 
@@ -43,7 +43,7 @@ def quick_of(cell: Any, outline: Any, form: CellForm) -> Any:
 
     `form` is one of those that it is for: their arguments and results are nested as in `outline` and `form.rebuild`.
     """
-    nestings = [_nesting(one) for one in outline[1][0][1]]
+    nestings = [_nesting(part) for part in outline[1][0][1]]
     if None in nestings:
         return None
     names = [f"a{place}" for place in range(len(nestings))]
@@ -70,7 +70,7 @@ def quick_of(cell: Any, outline: Any, form: CellForm) -> Any:
         ]
     ports = [f"out{number}" for number in range(len(form.kinds))]
     training = "None" if cell.owner is None else 'held["training"]'
-    entry = [one for leaf in leaves for one in (f"add_{leaf}", f"base_{leaf}")]
+    entry = [name for leaf in leaves for name in (f"add_{leaf}", f"base_{leaf}")]
     key = f"(quick, MODES.grad, {training}, {', '.join(f'p_{leaf}' for leaf in leaves)})"
     lines += [
         f"    found = recorder.table.get({key})",
@@ -84,10 +84,10 @@ def quick_of(cell: Any, outline: Any, form: CellForm) -> Any:
     ]
     for number, port in enumerate(ports):
         lines += [f"    made{number} = new(Lazy)", f"    made{number}.pending = {port}", f"    made{number}.row = row"]
-    made = ", ".join(f"made{number}" for number in range(len(ports)))
-    flat = not form.single and form.rebuild[0] is tuple and all([one is PLACE for one in form.rebuild[1]])
+    result = ", ".join(f"made{number}" for number in range(len(ports)))
+    flat = not form.single and form.rebuild[0] is tuple and all([part is PLACE for part in form.rebuild[1]])
     lines.append(
-        f"    return {made}" if form.single else f"    return ({made},)" if flat else f"    return pack([{made}])"
+        f"    return {result}" if form.single else f"    return ({result},)" if flat else f"    return pack([{result}])"
     )
 
     def extend(recorder: Recorder, key: tuple) -> tuple:
@@ -99,7 +99,7 @@ def quick_of(cell: Any, outline: Any, form: CellForm) -> Any:
         alike = (*key[:3], *[port.kind for port, _ in entries])
         form = recorder.table.get(alike)
         if form is None:
-            kinds = tuple([kind_for(one) for one in entries])
+            kinds = tuple([kind_for(entry) for entry in entries])
             form = cell.forms.get((kinds, outline, key[1], cell.training(), casting()))
             if form is None or form.quick is not space["quick"] or cell.hooked():
                 raise KeyError

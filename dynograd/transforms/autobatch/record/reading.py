@@ -23,8 +23,8 @@ def _values(lazy: Any) -> Any:
     if not bucket.done:
         bucket.recorder.flush(bucket)
     whole = port.whole
-    found = whole.values
-    if found is None:
+    values = whole.values
+    if values is None:
         count = bucket.count()
         simple = (
             whole.slab is not None
@@ -36,8 +36,8 @@ def _values(lazy: Any) -> Any:
         if not simple or not port.kind.dtype.isbuiltin:
             return settle(lazy)
         array = arrays.to_numpy(whole.slab.array[whole.offset : whole.offset + count])
-        found = whole.values = array.tolist()
-    return found[lazy.row]
+        values = whole.values = array.tolist()
+    return values[lazy.row]
 
 
 def _reader(name: str, convert: Any) -> Any:
@@ -47,24 +47,24 @@ def _reader(name: str, convert: Any) -> Any:
     def method(self: Any) -> Any:
         if self.pending.kind.size != 1:
             return plain(settle(self))
-        found = _values(self)
-        if isinstance(found, Tensor):
-            return plain(found)
-        while type(found) is list:
-            (found,) = found
-        return found if convert is None else convert(found)
+        values = _values(self)
+        if isinstance(values, Tensor):
+            return plain(values)
+        while type(values) is list:
+            (values,) = values
+        return values if convert is None else convert(values)
 
     method.__name__ = method.__qualname__ = name
     return method
 
 
 def _tolist(self: Any) -> Any:
-    found = _values(self)
-    return Tensor.tolist(found) if isinstance(found, Tensor) else _copied(found)
+    values = _values(self)
+    return Tensor.tolist(values) if isinstance(values, Tensor) else _copied(values)
 
 
-def _copied(found: Any) -> Any:
-    return [_copied(one) for one in found] if type(found) is list else found
+def _copied(result: Any) -> Any:
+    return [_copied(tensor) for tensor in result] if type(result) is list else result
 
 
 def _index(self: Any) -> int:

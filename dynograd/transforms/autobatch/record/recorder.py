@@ -189,8 +189,8 @@ class Recorder:
             if self.captured:
                 self.forget()
             return
-        held = type(tensor) is Row or id(arrays.base_of(tensor.array)) in self.captured
-        if held and not _slots.keep_old(self, tensor):
+        recorded = type(tensor) is Row or id(arrays.base_of(tensor.array)) in self.captured
+        if recorded and not _slots.keep_old(self, tensor):
             self.flush(None, "a write into an operand")
 
     def before_rebinding(self, tensor: Any) -> None:
@@ -218,19 +218,19 @@ class Recorder:
             if before > generation:
                 generation = before
         key = (form, shared, generation)
-        found = self.buckets.get(key)
-        if found is None or found.done or found.depth <= depth:
-            found = self.buckets[key] = Bucket(self, form, depth + 1, shared)
-            found.generation = generation
-            found.generations[kind] = generation + 1
-            found.columns = [[] for _ in range(columns)]
+        bucket = self.buckets.get(key)
+        if bucket is None or bucket.done or bucket.depth <= depth:
+            bucket = self.buckets[key] = Bucket(self, form, depth + 1, shared)
+            bucket.generation = generation
+            bucket.generations[kind] = generation + 1
+            bucket.columns = [[] for _ in range(columns)]
             if not columns and type(form) is Form and not form.op.row["by_row"]:
-                found.same_row()
-            found.ports = tuple([Port(found, number, kind) for number, kind in enumerate(form.kinds)])
-            self.waiting.append(found)
+                bucket.same_row()
+            bucket.ports = tuple([Port(bucket, number, kind) for number, kind in enumerate(form.kinds)])
+            self.waiting.append(bucket)
         for source in sources:
-            found.need(source)
-        return found
+            bucket.need(source)
+        return bucket
 
     def note(self, form: Form, entries: list[Any]) -> tuple[Bucket, list[Any]]:
         """The bucket of a call, which has its operands now, and the operands that are rows of ports.
@@ -248,8 +248,10 @@ class Recorder:
         if len(self.waiting) >= self.check_at:
             self.check_size()
         shared = tuple([None if type(entry) is tuple else entry for entry in entries])
-        found = [entry[0].bucket for entry in entries if type(entry) is tuple]
-        return self.bucket_of(form, shared, [one for one in found if not one.done], len(found))
+        buckets_before = [entry[0].bucket for entry in entries if type(entry) is tuple]
+        return self.bucket_of(
+            form, shared, [bucket for bucket in buckets_before if not bucket.done], len(buckets_before)
+        )
 
     def check_size(self) -> None:
         """Runs what is waiting when it has become too much for the memory."""
@@ -261,7 +263,7 @@ class Recorder:
 
     def flush_for(self, targets: list[Bucket]) -> None:
         """Runs what these need, for examples that are parked."""
-        waiting = _needed([one for one in targets if not one.done])
+        waiting = _needed([target for target in targets if not target.done])
         if waiting:
             self.report.note_flush("decisions of parked examples", len(waiting))
             self._run(waiting)
@@ -306,7 +308,7 @@ class Recorder:
     def told(self, error: Exception) -> None:
         """An example of `batched` gets this error of one of its calls: the end of the scope need not raise it again."""
         if self.task is not None:
-            self.failed = [one for one in self.failed if one is not error]
+            self.failed = [failure for failure in self.failed if failure is not error]
 
     def close(self) -> None:
         """Nothing more is recorded; what an error has left waiting can still be computed."""
@@ -405,10 +407,10 @@ def _lost(bucket: Bucket) -> RuntimeError:
 
 
 def _needed(targets: list[Bucket]) -> list[Bucket]:
-    found, order = set(targets), list(dict.fromkeys(targets))
+    result, order = set(targets), list(dict.fromkeys(targets))
     for bucket in order:
         for source in bucket.sources:
-            if not source.done and source not in found:
-                found.add(source)
+            if not source.done and source not in result:
+                result.add(source)
                 order.append(source)
     return order

@@ -91,9 +91,9 @@ def record(recorder: Recorder, op: Op, args: tuple) -> Any:
     """A call that the op's function has not found in the table, with the arguments in the order of the op's signature."""
     grad = MODES.grad
     if op.name == "add":
-        made = chained(recorder, op, args, grad)
-        if made is not None:
-            return made
+        result = chained(recorder, op, args, grad)
+        if result is not None:
+            return result
     roles = roles_of(op)
     kinds = set(map(type, args))
     if Lazy not in kinds or numpy.ndarray in kinds:
@@ -112,8 +112,8 @@ def record(recorder: Recorder, op: Op, args: tuple) -> Any:
                 part = frozen(value)
                 plan.append(part)
             elif role == LIST:
-                for one in value:
-                    part, entry = _operand_of(recorder, one, plan, grad)
+                for element in value:
+                    part, entry = _operand_of(recorder, element, plan, grad)
                     parts.append(part)
                     operands.append(entry)
                 continue
@@ -177,50 +177,50 @@ def _enter(recorder: Recorder, op: Op, args: tuple, key: Any, form: Any, operand
     bucket = recorder.bucket_for(form, operands)
     if op.name == "add" and not form.kinds[0].shape:
         bucket.links = 1 + (args[0].pending.bucket.links if type(args[0]) is Lazy else 0)
-    return _entered(recorder, op, key, bucket, [one[0] if type(one) is tuple else None for one in operands])
+    return _entered(recorder, op, key, bucket, [operand[0] if type(operand) is tuple else None for operand in operands])
 
 
 def _entered(recorder: Recorder, op: Op, key: Any, bucket: Any, ports: list[Any]) -> Any:
     slots = slots_of(recorder, bucket, ports)
     if op.row["by_row"] and OWN in roles_of(op):
         slots.append(by_row_of(bucket).append)
-    made = recorder.table[key] = (*slots, bucket.next_row, bucket.ports[0] if bucket.form.single else bucket.ports)
-    return made
+    result = recorder.table[key] = (*slots, bucket.next_row, bucket.ports[0] if bucket.form.single else bucket.ports)
+    return result
 
 
 def _tensors(value: Any, role: int) -> Any:
     """An argument with tensors around bare arrays: those that an op has made (of an index, a mask) for another op."""
     if role == ARRAY:
         return wrap(value) if type(value) is numpy.ndarray else value
-    if role == LIST and type(value) in (list, tuple) and any([type(one) is numpy.ndarray for one in value]):
-        return [wrap(one) if type(one) is numpy.ndarray else one for one in value]
+    if role == LIST and type(value) in (list, tuple) and any([type(element) is numpy.ndarray for element in value]):
+        return [wrap(element) if type(element) is numpy.ndarray else element for element in value]
     return value
 
 
 def _of_known_integers(op: Op, args: tuple) -> bool:
     """Whether all tensors among the arguments are integers or booleans whose values are there."""
-    found = False
+    result = False
     for value, role in zip(args, roles_of(op), strict=True):
         if role == STATIC:
             continue
-        for one in value if role == LIST else (value,):
-            if type(one) in TENSORS:
-                if one.array.dtype.kind not in "iub":
+        for element in value if role == LIST else (value,):
+            if type(element) in TENSORS:
+                if element.array.dtype.kind not in "iub":
                     return False
-                found = True
-            elif type(one) is Lazy:
+                result = True
+            elif type(element) is Lazy:
                 return False
-    return found
+    return result
 
 
 # --- what Lazies ask ---------------------------------------------------------------------------------------------------------------
 
 
-def _on_lazies(op: Op, given: dict[str, Any]) -> Any:
+def _on_lazies(op: Op, arguments: dict[str, Any]) -> Any:
     recorder = MODES.recorder
     if recorder is None:
-        return at_once(op, given)
-    return record(recorder, op, tuple(given.values()))
+        return at_once(op, arguments)
+    return record(recorder, op, tuple(arguments.values()))
 
 
 def _function(function: Any, args: tuple, kwargs: dict) -> Any:

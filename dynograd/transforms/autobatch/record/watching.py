@@ -34,41 +34,41 @@ _IGNORED = (
 
 def watched(body: Any, owner: Any) -> list[Any] | None:
     """Everything that was met, in order; None where it is too much."""
-    found: list[Any] = []
+    result: list[Any] = []
     seen: set[int] = set()
     waiting = [body if owner is None else owner, body]
     while waiting:
-        one = waiting.pop()
-        kind = type(one)
-        found.append(one)
-        if len(found) > _MOST:
+        waiting_one = waiting.pop()
+        kind = type(waiting_one)
+        result.append(waiting_one)
+        if len(result) > _MOST:
             return None
-        if kind in _PLAIN or id(one) in seen:
+        if kind in _PLAIN or id(waiting_one) in seen:
             continue
-        seen.add(id(one))
-        if isinstance(one, Tensor):
+        seen.add(id(waiting_one))
+        if isinstance(waiting_one, Tensor):
             pass  # written in place it is still itself
         elif kind is tuple or kind is list:
-            waiting += one
-        elif isinstance(one, dict):
-            waiting += one.values()
+            waiting += waiting_one
+        elif isinstance(waiting_one, dict):
+            waiting += waiting_one.values()
         elif kind is types.FunctionType:
-            if not _ignored(one.__module__):
-                waiting += _around(one)
-            elif one.__closure__:
-                waiting += [cell.cell_contents for cell in one.__closure__ if _filled(cell)]
+            if not _ignored(waiting_one.__module__):
+                waiting += _around(waiting_one)
+            elif waiting_one.__closure__:
+                waiting += [cell.cell_contents for cell in waiting_one.__closure__ if _filled(cell)]
         elif kind is types.MethodType:
-            waiting += [one.__func__, one.__self__]
+            waiting += [waiting_one.__func__, waiting_one.__self__]
         elif kind is functools.partial:
-            waiting += [one.func, *one.args, *one.keywords.values()]
-        elif not isinstance(one, (type, types.ModuleType, types.BuiltinFunctionType)):
-            inside = getattr(one, "__dict__", None)
+            waiting += [waiting_one.func, *waiting_one.args, *waiting_one.keywords.values()]
+        elif not isinstance(waiting_one, (type, types.ModuleType, types.BuiltinFunctionType)):
+            inside = getattr(waiting_one, "__dict__", None)
             if type(inside) is dict and ("_parameters" in inside or not _ignored(kind.__module__)):
                 waiting += [value for name, value in inside.items() if name not in _CACHES]
                 forward = getattr(kind, "forward", None)
                 if type(forward) is types.FunctionType:
                     waiting.append(forward)
-    return found
+    return result
 
 
 _CACHES = (CELLS, READY)
@@ -87,28 +87,28 @@ def _filled(cell: Any) -> bool:
 
 
 def _around(function: Any) -> list[Any]:
-    found = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
-    found += function.__defaults__ or ()
-    found += (function.__kwdefaults__ or {}).values()
+    result = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
+    result += function.__defaults__ or ()
+    result += (function.__kwdefaults__ or {}).values()
     space, codes = function.__globals__, [function.__code__]
     for code in codes:
         for name in code.co_names:
             if name in space:
-                one = space[name]
-                if isinstance(one, types.ModuleType):
-                    if not _ignored(one.__name__):
-                        found += [getattr(one, inner) for inner in code.co_names if inner in vars(one)]
+                value = space[name]
+                if isinstance(value, types.ModuleType):
+                    if not _ignored(value.__name__):
+                        result += [getattr(value, inner) for inner in code.co_names if inner in vars(value)]
                 else:
-                    found.append(one)
-        codes += [one for one in code.co_consts if isinstance(one, types.CodeType)]
-    return found
+                    result.append(value)
+        codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return result
 
 
-def same(one: list[Any], other: list[Any] | None) -> bool:
+def same(left: list[Any], other: list[Any] | None) -> bool:
     """Whether two walks have met the same things, numbers and texts by value."""
-    if other is None or len(one) != len(other):
+    if other is None or len(left) != len(other):
         return False
-    for first, second in zip(one, other):
+    for first, second in zip(left, other):
         if first is not second and not (
             type(first) is type(second)
             and (
@@ -121,9 +121,9 @@ def same(one: list[Any], other: list[Any] | None) -> bool:
     return True
 
 
-def tensors_in(found: list[Any]) -> dict[int, Any]:
+def tensors_in(values: list[Any]) -> dict[int, Any]:
     """The tensors of a walk, by id."""
-    return {id(one): one for one in found if isinstance(one, Tensor)}
+    return {id(tensor): tensor for tensor in values if isinstance(tensor, Tensor)}
 
 
 def origin_of(tensor: Any, known: dict[int, Any]) -> tuple[Any, bool]:

@@ -65,17 +65,17 @@ _thresholds: list[tuple[int, int, int]] = []
 
 
 def _collect_rarely() -> None:
-    found = gc.get_threshold()
-    if 0 < found[0] < _YOUNG:
-        _thresholds[:] = [found]
-        gc.set_threshold(_YOUNG, *found[1:])
+    threshold = gc.get_threshold()
+    if 0 < threshold[0] < _YOUNG:
+        _thresholds[:] = [threshold]
+        gc.set_threshold(_YOUNG, *threshold[1:])
 
 
 def _collect_as_before() -> None:
     if _thresholds:
-        found = _thresholds.pop()
-        if gc.get_threshold() == (_YOUNG, *found[1:]):  # else the program has set its own meanwhile
-            gc.set_threshold(*found)
+        threshold = _thresholds.pop()
+        if gc.get_threshold() == (_YOUNG, *threshold[1:]):  # else the program has set its own meanwhile
+            gc.set_threshold(*threshold)
 
 
 def records(op: Op) -> bool:
@@ -156,20 +156,20 @@ def _listed(op: Op, length: int) -> list[str]:
 
 def _lines(op: Op, length: int) -> list[str]:
     """Lines that record a call on `recorder`; with a list, it is of `length` tensors, which have names of their own."""
-    found, keys, unpacked, last, notes = [], [], [], [], []
+    arrays_found, keys, unpacked, last, notes = [], [], [], [], []
     for name in op.signature.parameters:
         if name in op.array_names:
-            for one in _listed(op, length) if name == op.list_name else [name]:
+            for name_of_element in _listed(op, length) if name == op.list_name else [name]:
                 number = len(unpacked) // 2
                 part, row, add, base = f"ab_p{number}", f"ab_r{number}", f"ab_a{number}", f"ab_b{number}"
-                found += [
-                    f"if type({one}) is $Lazy:",
-                    f"    {part} = {one}.pending",
-                    f"    {row} = {one}.row",
+                arrays_found += [
+                    f"if type({name_of_element}) is $Lazy:",
+                    f"    {part} = {name_of_element}.pending",
+                    f"    {row} = {name_of_element}.row",
                     "else:",
-                    f"    {part} = shared.get(id({one}))",
+                    f"    {part} = shared.get(id({name_of_element}))",
                     f"    if {part} is None:",
-                    f"        {part}, {row} = $operand(recorder, {one})",
+                    f"        {part}, {row} = $operand(recorder, {name_of_element})",
                 ]
                 keys.append(part)
                 unpacked += [add, base]
@@ -183,7 +183,7 @@ def _lines(op: Op, length: int) -> list[str]:
             keys.append(f"{name} if type({name}) in $simple else $frozen({name})")
     lines = [
         "shared = recorder.shared",
-        *found,
+        *arrays_found,
         f"ab_key = $op, $MODES.grad, {', '.join(f'({key})' for key in keys)}",
         "entry = recorder.table.get(ab_key) or $extend(recorder, ab_key, "
         f"{tuple([key.startswith('ab_p') for key in keys])})",
@@ -228,11 +228,11 @@ def _operand(recorder: Any, value: Any) -> tuple[Any, Any]:
 
 
 def _outputs(ports: Any, row: int, base: Any) -> Any:
-    found = []
+    outputs = []
     for port in ports:
-        made = object.__new__(Lazy)
-        made.pending, made.row = port, row
+        result = object.__new__(Lazy)
+        result.pending, result.row = port, row
         if base is not None:
-            note_view(made, base)
-        found.append(made)
-    return ports[0].bucket.form.pack(found)
+            note_view(result, base)
+        outputs.append(result)
+    return ports[0].bucket.form.pack(outputs)
