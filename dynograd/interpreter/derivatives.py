@@ -60,9 +60,7 @@ def masked_rules(op: Op, masked: Any) -> tuple[Any, Any]:
 
 def _rule(op: Op, title: str, texts: dict[str, Callable[[], str]], rule: str, **names: Any) -> Callable[..., Any]:
     """A rule of the node as Python, written from the texts of the derivatives."""
-    space: dict[str, Any] = {
-        parameter.name: parameter.function for parameter in registry.values() if parameter.kind != "composed"
-    }
+    space: dict[str, Any] = {entry.name: entry.function for entry in registry.values() if entry.kind != "composed"}
     space |= dict(
         finish=_finish,
         GraphSaved=GraphSaved,

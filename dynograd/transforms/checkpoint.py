@@ -297,10 +297,8 @@ def _without_reentry(
     kept_by_name = {name: _Argument(value) if isinstance(value, Tensor) else value for name, value in kwargs.items()}
 
     def again() -> None:
-        operands = [tensor.tensor() if type(tensor) is _Argument else tensor for tensor in kept]
-        named = {
-            name: tensor.tensor() if type(tensor) is _Argument else tensor for name, tensor in kept_by_name.items()
-        }
+        operands = [value.tensor() if type(value) is _Argument else value for value in kept]
+        named = {name: value.tensor() if type(value) is _Argument else value for name, value in kept_by_name.items()}
         with surroundings.again(), later:
             function(*operands, **named)
 

@@ -121,9 +121,7 @@ def _by_text(op: Op, primals: dict[str, Any], tangents: dict[str, Any], out: Ten
 
 
 def _compiled(op: Op) -> list[Any]:
-    space: dict[str, Any] = {
-        parameter.name: parameter.function for parameter in registry.values() if parameter.kind != "composed"
-    }
+    space: dict[str, Any] = {entry.name: entry.function for entry in registry.values() if entry.kind != "composed"}
     functions = []
     for number, text in enumerate(op.derivative or ()):
         if text is None:

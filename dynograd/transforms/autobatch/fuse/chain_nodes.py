@@ -281,11 +281,11 @@ def _column_sums(array: Any) -> Any:
 
 
 def node_of(chain: Chain) -> Any:
-    shared = [tensor.tensor for tensor in chain.recipe.shared if tensor.kind[2]]
+    shared = [shared.tensor for shared in chain.recipe.shared if shared.kind[2]]
     edges = [shared_operand.node or shared_operand for shared_operand in shared]
     edges += edges_of(chain.early)
     node = new_node(ChainNode, tuple(edges), None)
-    node.chain, node.weights = chain, [tensor.tensor.array for tensor in chain.recipe.shared]
+    node.chain, node.weights = chain, [shared.tensor.array for shared in chain.recipe.shared]
     return node
 
 
@@ -316,7 +316,7 @@ def through_ops(
     edges = [alias.node.edges for _, alias in aliases]
     for _, alias in aliases:
         alias.node.edges = ()  # what comes to an operand stays there until it is handed on below
-    shared = [tensor.tensor for tensor in chain.recipe.shared if tensor.kind[2]]
+    shared = [shared.tensor for shared in chain.recipe.shared if shared.kind[2]]
     mode = MODES.grad
     MODES.grad = recording()
     try:

@@ -85,9 +85,9 @@ class Fusing:
         assert self.recipe is not None
         return all(
             [
-                (tensor.tensor.array.shape, tensor.tensor.array.dtype, bool(tensor.tensor._requires_grad))
-                == tensor.kind
-                for tensor in self.recipe.shared
+                (shared.tensor.array.shape, shared.tensor.array.dtype, bool(shared.tensor._requires_grad))
+                == shared.kind
+                for shared in self.recipe.shared
             ]
         )
 

@@ -63,7 +63,7 @@ def levels_node(levels: Levels, chain_node: Any) -> Any:
     span = levels.span
     sinks = [new_node(Sink, (), None) for _ in levels.bases]
     node = new_node(LevelsNode, (chain_node, *edges_of(span.operands), *sinks), None)
-    node.span, node.weights = span, [tensor.tensor.array for tensor in span.chain.recipe.shared]
+    node.span, node.weights = span, [shared.tensor.array for shared in span.chain.recipe.shared]
     node.levels, node.sinks, node.row_hooks = levels, sinks, [{} for _ in sinks]
     return node
 

@@ -40,11 +40,11 @@ class CellForm(Form):
             return
         places = RowPlaces([default_generator.state()] * 2)
         with Level(2, places) as level:  # type: ignore[arg-type]
-            tensor = [make_batched(level, wrap(arrays.to_device(_twice(kind), kind.device))) for kind in kinds]
-            for operand, kind in zip(tensor, kinds, strict=True):
+            examples = [make_batched(level, wrap(arrays.to_device(_twice(kind), kind.device))) for kind in kinds]
+            for operand, kind in zip(examples, kinds, strict=True):
                 operand.inner._requires_grad = kind.grad
             try:
-                args, kwargs = filled(outline, iter(tensor))
+                args, kwargs = filled(outline, iter(examples))
                 result = cell.body(*args, **kwargs)
             except BatchError as error:
                 self.refused = f"control flow depends on values ({str(error).partition('.')[0].removeprefix('vmap: ')})"
