@@ -18,8 +18,6 @@ from dynograd.kernels import kernel
 if TYPE_CHECKING:
     from dynograd.tensor.tensor import Tensor
 
-__all__ = ["backward", "grad"]
-
 
 def backward(
     tensors: Any,

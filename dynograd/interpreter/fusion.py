@@ -26,9 +26,6 @@ from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Definition, Tree
 from dynograd.ops.op import Op, registry
 
-__all__ = ["backward_of", "definition_of", "expression", "into_of", "large_of", "least_backward", "least_size"]
-
-
 # Long formulas lie in files of their own, which are read when they are first needed: `bessel_i0e` is `i0e` in `bessel_formulas`.
 _FAR_FORMULAS = ("airy_", "bessel_", "error_")
 

@@ -24,8 +24,6 @@ from dynograd.tensor.inplace_forms import quick_out, straight_form
 from dynograd.tensor.storages import resize_
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["has_out", "out_dtype", "out_form", "out_forms", "write_out"]
-
 
 def has_out(entry: Op) -> bool:
     """Whether the op's public function takes `out=`."""

@@ -12,26 +12,6 @@ from typing import Any
 
 from dynograd.tensor.tensor import Tensor
 
-__all__ = [
-    "OVERRIDING",
-    "ORDINARY",
-    "PLAIN_CLASSES",
-    "STATE",
-    "DisableTorchFunction",
-    "DisableTorchFunctionSubclass",
-    "answer_of_foreign",
-    "as_given",
-    "disabled_torch_function",
-    "dispatch",
-    "is_overriding",
-    "known_names",
-    "name_of",
-    "of_the_library",
-    "overriding_among",
-    "paused",
-    "when_first",
-]
-
 
 class _State(threading.local):
     """What this thread has switched off, and the modes it is in, innermost last."""

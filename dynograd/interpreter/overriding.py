@@ -29,9 +29,6 @@ from dynograd.ops.op import Op
 from dynograd.tensor.methods import OPERATORS
 from dynograd.tensor.tensor import Tensor, choose_bases, when_derived
 
-__all__ = ["OverridingTensor", "fill_overriding", "install_overriding", "keeps_type", "public_function"]
-
-
 # --- subclasses of Tensor --------------------------------------------------------------------------------------------------
 
 

@@ -21,8 +21,6 @@ from dynograd.ops.op import Op, prepare, registry
 from dynograd.ops.readers import join
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["explained", "explained_of_tensors", "method_form", "public_form"]
-
 ALIASES = {"dim": "axis", "keepdim": "keepdims"}
 _KINDS = inspect.Parameter
 _EXPLAINED = (AttributeError, TypeError, ValueError, IndexError, OverflowError)

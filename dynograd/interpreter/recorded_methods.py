@@ -13,17 +13,6 @@ from dynograd.autograd.modes import MODES
 from dynograd.interpreter.signatures import standing_before
 from dynograd.ops.readers import CALLS
 
-__all__ = [
-    "CELLS",
-    "NOTED",
-    "NOT_QUICK",
-    "READY",
-    "Cells",
-    "Ready",
-    "recorded_as",
-    "recorded_whole",
-]
-
 CELLS = "_dynograd_cells"
 READY = "_dynograd_ready"
 NOT_QUICK = (

@@ -17,8 +17,6 @@ from dynograd.interpreter.tensor_fields import tensor_fields
 from dynograd.kernels import kernel
 from dynograd.ops.op import Shortcut, Writing
 
-__all__ = ["parameters_of", "write_shortcut"]
-
 
 def write_shortcut(face: Callable[..., Any], cuts: tuple[Shortcut, ...]) -> Writing:
     """What gives the source of `face`, and its names."""

@@ -10,8 +10,6 @@ from typing import Any
 
 from dynograd.base.generated_sources import run_source
 
-__all__ = ["standing_before"]
-
 
 def standing_before(function: Any, lines: str, names: dict[str, Any]) -> Callable[..., Any] | None:
     """A function with `function`'s parameters and the body `lines`; None where it has other than plain ones.

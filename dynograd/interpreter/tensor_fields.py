@@ -11,8 +11,6 @@ from dynograd.arrays import ndarray
 from dynograd.interpreter.shared import tensor_class
 from dynograd.kernels.small.object_fields import FIELDS
 
-__all__ = ["tensor_fields"]
-
 _held: list[numpy.ndarray] = []
 
 

@@ -17,26 +17,6 @@ from weakref import ref
 from dynograd.arrays import ndarray
 from dynograd.autograd.nodes import Hooks, Node
 
-__all__ = [
-    "SILENT",
-    "Meta",
-    "RemovableHandle",
-    "base_of",
-    "enlist",
-    "full_meta",
-    "holders_of_memory",
-    "is_silent",
-    "link_view",
-    "living_views",
-    "move_view",
-    "node_hooks",
-    "set_meta",
-    "steps_of",
-    "view_of",
-    "watching",
-]
-
-
 constructors: dict[str, Callable[..., Any]] = {}
 """What makes the tensors of packages that lie above, by "Parameter", "sparse" and "nested": a checkpoint can hold some."""
 

@@ -12,8 +12,6 @@ from dynograd.interpreter import with_history
 from dynograd.interpreter.tensor_parts import Meta, living_views, steps_of, view_of
 from dynograd.tensor.tensor import Tensor, wrap
 
-__all__ = ["CopyBackwards", "ViewWrite", "edge_of", "overwrite", "rebase", "replay", "write_steps"]
-
 
 def rebase(target: Tensor, result: Tensor) -> None:
     """Gives `target` (and the base it is a view of, and the base's other views) the history of `result`."""

@@ -30,8 +30,6 @@ from dynograd.kernels.elementwise.ufuncs import FLAT
 from dynograd.kernels.small.few_cpu import entries
 from dynograd.ops.op import Op, Writing
 
-__all__ = ["stamp_lines", "write_elementwise_into", "write_into"]
-
 _WHOLE = frozenset({"add", "sub", "mul"})  # of int64 as they are
 _FLOATS, _INTEGERS = "efd", "bBhHiIlLqQ"
 # Letters of dtypes, from and to, that NumPy converts as PyTorch does when it assigns.

@@ -20,7 +20,6 @@ try:
 except ImportError:  # the threads do the same
     greenlet = None
 
-__all__ = ["Greenlets", "Stopped", "Threads", "carrier_for", "copied", "put", "states_of_thread"]
 
 _KEPT = 512  # idle threads, or greenlets of a thread
 _LOOK = 0.5  # seconds after which the caller looks whether a signal has come just before it began to wait

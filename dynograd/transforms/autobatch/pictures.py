@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
-__all__ = ["picture"]
-
 _LABELS, _BARS = 250, 700  # widths
 _LANE, _TOP = 44, 30
 _WIDEST, _NARROWEST = 28, 1

@@ -8,8 +8,6 @@ from typing import Any
 from dynograd.autograd.nodes import caller, line_text
 from dynograd.transforms.autobatch.pictures import picture
 
-__all__ = ["Report"]
-
 _MANY_TURNS = 200  # of threads, in a scope: worth a word
 
 

@@ -19,8 +19,6 @@ from dynograd.transforms.autobatch.record import (
 from dynograd.transforms.autobatch.record.recorder import Recorder
 from dynograd.transforms.autobatch.reports import Report
 
-__all__ = ["autobatch"]
-
 pending.install_methods()
 reading.install()
 _last: list[Report | None] = [None]

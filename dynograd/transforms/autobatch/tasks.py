@@ -20,8 +20,6 @@ from dynograd.transforms.autobatch.record.pending import Lazy
 from dynograd.transforms.autobatch.record.recorder import outside
 from dynograd.transforms.autobatch.scope import autobatch
 
-__all__ = ["batched"]
-
 _CONCURRENT = 512
 # By function and line: how many of the next calls there run their examples one after the other, how many did the latest time, up to
 # how many examples, and whose code these are.

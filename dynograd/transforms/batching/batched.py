@@ -26,8 +26,6 @@ from dynograd.kernels import kernel
 from dynograd.ops.op import registry
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["BatchError", "Batched", "Level", "active_levels", "lowered", "raised"]
-
 
 class BatchError(RuntimeError):
     """A value was asked for that differs from example to example."""

@@ -22,8 +22,6 @@ from dynograd.transforms.batching.batched import (
     stretched,
 )
 
-__all__ = ["Call", "rule", "vmap_fallbacks"]
-
 _fallbacks: dict[str, int] = {}
 RULES: dict[str, Callable[[Call], Any]] = {}
 

@@ -17,8 +17,6 @@ from dynograd.transforms.batching.batched import (
 from dynograd.transforms.batching.elementwise import random_error
 from dynograd.transforms.batching.places import RowPlaces
 
-__all__ = ["draw_inside"]
-
 _BY_SIZE = {"rand", "randn"}
 _LIKE = {"rand_like", "randn_like", "randint_like"}
 _BY_ELEMENT = {"bernoulli", "normal"}

@@ -13,8 +13,6 @@ from dynograd.transforms.batching.batched import make_batched, run
 from dynograd.transforms.batching.calls import Call, rule
 from dynograd.transforms.batching.places import RowPlaces
 
-__all__ = ["aligned"]
-
 
 def aligned(call: Call, names: Any) -> dict[str, Any]:
     """The arguments `names`, batched ones with dims of size 1 behind dim 0 so that all broadcast."""

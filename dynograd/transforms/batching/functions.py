@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.batching.batched import Batched, BatchError, Level, example, highest_level, make_batched, run
 
-__all__ = ["run_function"]
-
 
 class VmapInfo(NamedTuple):
     """What `Function.vmap` is told: the number of examples, and what random functions do."""

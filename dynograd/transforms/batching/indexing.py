@@ -9,8 +9,6 @@ from dynograd.tensor.creation import arange
 from dynograd.transforms.batching.batched import Batched, BatchError, run
 from dynograd.transforms.batching.calls import Call, as_tensor, rule
 
-__all__: list[str] = []
-
 _FULL = slice(None)
 
 

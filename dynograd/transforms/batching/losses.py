@@ -7,8 +7,6 @@ from typing import Any
 from dynograd.transforms.batching.batched import Batched, run
 from dynograd.transforms.batching.calls import Call, rule
 
-__all__: list[str] = []
-
 
 @rule("cross_entropy", "nll_loss")
 def of_classes(call: Call) -> Any:

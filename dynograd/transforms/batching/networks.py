@@ -10,8 +10,6 @@ from dynograd.transforms.batching.calls import Call, rule
 from dynograd.transforms.batching.elementwise import masked
 from dynograd.transforms.batching.products import merged, parted
 
-__all__: list[str] = []
-
 
 @rule("layer_norm", "rms_norm")
 def over_last_dims(call: Call) -> Any:

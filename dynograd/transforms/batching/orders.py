@@ -7,8 +7,6 @@ from typing import Any
 from dynograd.transforms.batching.batched import run
 from dynograd.transforms.batching.calls import Call, rule
 
-__all__: list[str] = []
-
 
 @rule(
     "softmax",

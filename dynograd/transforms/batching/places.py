@@ -10,8 +10,6 @@ from dynograd.base.random_streams import default_generator
 from dynograd.kernels import kernel
 from dynograd.tensor.tensor import wrap
 
-__all__ = ["RowPlaces"]
-
 
 class RowPlaces:
     """As the randomness of a `Level`: row k draws at `places[k]`, (seed, offset), and goes on from there."""

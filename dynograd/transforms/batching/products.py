@@ -14,8 +14,6 @@ from dynograd.tensor.custom_function import Function
 from dynograd.transforms.batching.batched import Batched, BatchError, run, stretched
 from dynograd.transforms.batching.calls import Call, rule
 
-__all__: list[str] = []
-
 
 def is_one(value: Any) -> bool:
     """Whether all examples along dim 0 are one and the same memory."""

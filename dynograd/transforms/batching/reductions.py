@@ -7,8 +7,6 @@ from typing import Any
 from dynograd.transforms.batching.batched import run
 from dynograd.transforms.batching.calls import Call, rule
 
-__all__ = ["dims_after", "flat"]
-
 
 def dims_after(dim: Any, rank: int) -> Any:
     """`dim` of an example (None: all `rank` of them) as it is called in the batch."""

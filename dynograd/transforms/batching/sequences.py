@@ -16,8 +16,6 @@ from dynograd.transforms.batching.elementwise import random_error
 from dynograd.transforms.batching.places import RowPlaces
 from dynograd.transforms.batching.products import merged, parted
 
-__all__: list[str] = []
-
 _WEIGHTS = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"}
 
 

@@ -8,8 +8,6 @@ from dynograd.errors import ShapeError
 from dynograd.transforms.batching.batched import run
 from dynograd.transforms.batching.calls import Call, rule
 
-__all__: list[str] = []
-
 
 @rule("view")
 def view(call: Call) -> Any:

@@ -23,18 +23,6 @@ from dynograd.transforms.autobatch.fuse.spans import Chain, Span, ready
 from dynograd.transforms.autobatch.fuse.tracing import Product
 from dynograd.transforms.autobatch.group.rows import BUFFERED, RowParts, new_node
 
-__all__ = [
-    "Arrived",
-    "Backward",
-    "ChainNode",
-    "GroupNode",
-    "edges_of",
-    "gradients_of",
-    "node_of",
-    "pass_of",
-    "through_ops",
-]
-
 
 class Pass:
     """What one backward pass has gathered in a chain's rows."""

@@ -23,8 +23,6 @@ from dynograd.transforms.autobatch.fuse.plans import Plan
 from dynograd.transforms.autobatch.fuse.spans import Chain, Span
 from dynograd.transforms.autobatch.group.rows import SlabNode, new_node, slab_of
 
-__all__ = ["Running"]
-
 _MOST_LEVELS = 256  # in one call: `create_graph` goes back through each of them for all
 
 

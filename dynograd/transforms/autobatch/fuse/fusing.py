@@ -21,8 +21,6 @@ from dynograd.transforms.autobatch.fuse.plans import Plan
 from dynograd.transforms.autobatch.fuse.tracing import NotFused, Recipe, trace
 from dynograd.transforms.autobatch.record.watching import same, tensors_in, watched
 
-__all__ = ["Fusing", "HOT"]
-
 HOT = 8192
 _MOST_TRACES = 8
 _lock = threading.RLock()  # recipes grow while plans are made of them

@@ -26,8 +26,6 @@ from dynograd.transforms.autobatch.fuse.levels import Levels
 from dynograd.transforms.autobatch.fuse.plans import OUTPUT
 from dynograd.transforms.autobatch.group.rows import BUFFERED, RowParts, SlabNode, add_rows, new_node, run_hooks
 
-__all__ = ["LevelsNode", "LevelsSlab", "levels_node"]
-
 
 class Sink(Node):
     """Where the gradients of all rows of an output go, for those who ask for some of them."""

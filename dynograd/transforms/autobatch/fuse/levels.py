@@ -17,8 +17,6 @@ from dynograd.transforms.autobatch.fuse.plans import GRADIENT, ROWS_OF, Plan
 from dynograd.transforms.autobatch.fuse.spans import Span, kernel_of, ready
 from dynograd.transforms.autobatch.fuse.tracing import OPERAND
 
-__all__ = ["Levels", "levels_of", "users_of"]
-
 _NARROW = 96  # rows of a level on average, up to which one thread takes no longer than several would
 
 

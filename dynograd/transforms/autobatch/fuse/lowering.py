@@ -17,8 +17,6 @@ from dynograd.kernels.rows.row_spreads import Spread
 from dynograd.ops.op import Op, registry
 from dynograd.transforms.autobatch.fuse.tracing import LOWERED, PRODUCT, NotFused, Product, Quantity, Recipe, Traced
 
-__all__: list[str] = []
-
 
 def rule(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers the rule of ops: from (recipe, op, arguments by name) to a Quantity, or several."""

@@ -11,8 +11,6 @@ from dynograd.ops.op import registry
 from dynograd.transforms.autobatch.group.gathering import looked_up, operand
 from dynograd.transforms.autobatch.group.rows import from_arena, is_run
 
-__all__ = ["Rows", "codes_of", "places", "rows_of"]
-
 _MASK = (1 << 32) - 1
 
 

@@ -14,8 +14,6 @@ from dynograd.kernels.rows import row_spreads as rows
 from dynograd.kernels.rows.row_spreads import Spread
 from dynograd.transforms.autobatch.fuse.tracing import OPERAND, PRODUCT, SEED, SHARED, NotFused, Quantity, Recipe
 
-__all__ = ["Copy", "Half", "Plan", "Stage"]
-
 # Where arrays of a stage come from and go to: (what, which).
 LEAF, ROWS_OF, GRADIENT, OUTPUT = "leaf", "rows", "gradient", "output"
 

@@ -12,8 +12,6 @@ from dynograd.transforms.autobatch.fuse.operands import Rows
 from dynograd.transforms.autobatch.fuse.plans import LEAF, OUTPUT, ROWS_OF, Plan, Stage
 from dynograd.transforms.autobatch.fuse.tracing import OPERAND, PRODUCT, SHARED, STORED
 
-__all__ = ["Chain", "Span", "kernel_of", "ready"]
-
 
 class Chain:
     """What the calls of one form in one flush have in common: memory for all their rows, and the plan that they follow."""

@@ -22,8 +22,6 @@ from dynograd.transforms.autobatch.record.watching import origin_of
 from dynograd.transforms.batching.batched import Batched, Level, make_batched
 from dynograd.transforms.batching.calls import run_op
 
-__all__ = ["NotFused", "Product", "Quantity", "Recipe", "Traced", "trace"]
-
 OPERAND, SHARED, PRODUCT, STORED, SEED = "operand", "shared", "product", "stored", "seed"
 LOWERED: dict[str, Callable[..., Any]] = {}  # `lowering.py` fills it
 

@@ -20,8 +20,6 @@ from dynograd.transforms.autobatch.group.sums import RunningSum
 from dynograd.transforms.batching.batched import Batched, Level, make_batched
 from dynograd.transforms.batching.places import RowPlaces
 
-__all__ = ["Flush", "arenas_for", "run_group"]
-
 
 def run_group(recorder: Any, buckets: list[Any]) -> None:
     """Runs all calls of `buckets` and fills their ports. A call that fails leaves its error with its row."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["gained"]
-
 # By the sort of call: what a call in a group costs less than one at once, and what a group costs; with gradients, the way back included.
 _PLAIN = {
     "elementwise": (-0.5, 30.0),

@@ -14,8 +14,6 @@ from dynograd.tensor.tensor import wrap
 from dynograd.transforms.autobatch.group.rows import from_arena, gathered, is_run, row_of, slab_of
 from dynograd.transforms.autobatch.record.indices import Indices
 
-__all__ = ["MASK", "arguments", "looked_up", "operand", "row_tensor", "single", "spans"]
-
 MASK = (1 << 32) - 1
 
 

@@ -12,8 +12,6 @@ from dynograd.transforms.batching import elementwise, orders, products, reductio
 from dynograd.transforms.batching.batched import Batched, Level
 from dynograd.transforms.batching.calls import RULES, Call
 
-__all__ = ["ReadyCalls", "ready_calls"]
-
 # Where rules choose by shapes and static arguments alone, and check no values.
 _BY_SHAPES = {module.__name__ for module in (elementwise, orders, products, reductions, views)}
 

@@ -19,20 +19,6 @@ from dynograd.kernels import kernel
 from dynograd.ops.op import registry
 from dynograd.tensor.tensor import Tensor, wrap
 
-__all__ = [
-    "GatherNode",
-    "RowNode",
-    "RowParts",
-    "SlabNode",
-    "gathered",
-    "is_run",
-    "keep_saved",
-    "reshaped",
-    "row_of",
-    "run_hooks",
-    "slab_of",
-]
-
 
 class RowParts(Partial):
     """Gradients of rows of a slab: (which rows, their gradient) pairs. Which: None for all, an int, a slice, or an index array."""

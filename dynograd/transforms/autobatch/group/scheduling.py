@@ -10,8 +10,6 @@ import numpy
 from dynograd.transforms.autobatch.group.sharing import few, with_rows
 from dynograd.transforms.autobatch.group.uneven import scheduled_as
 
-__all__ = ["schedule"]
-
 
 def schedule(waiting: list[Any], families: dict[Any, Any]) -> Iterator[list[Any]]:
     """Lists of buckets to be run as one group each: same form or family, same shared operands, all their operands known by then.

@@ -10,8 +10,6 @@ from typing import Any
 
 from dynograd.transforms.autobatch.record.forms import Form
 
-__all__ = ["are_tensors", "few", "with_rows"]
-
 _FEW = 2  # calls with the same leaf, up to which it is taken for one of the example's own
 _LARGEST = 1 << 14  # elements of a leaf that is copied into a row
 

@@ -12,8 +12,6 @@ from dynograd.ops.op import Op, registry
 from dynograd.transforms.autobatch.record.forms import Form
 from dynograd.transforms.autobatch.record.pending import Kind, Lazy
 
-__all__ = ["RunningSum", "chained"]
-
 _LINKS = 8  # shorter chains are ordinary additions, which may run beside those of other examples
 
 

@@ -22,8 +22,6 @@ from dynograd.transforms.autobatch.group.sharing import are_tensors
 from dynograd.transforms.autobatch.record.forms import Form, frozen
 from dynograd.transforms.batching.batched import Level, make_batched
 
-__all__ = ["Family", "families_of", "run_family", "scheduled_as"]
-
 _MANY = 64  # calls of one form, on average, that are worth a group of their own
 
 

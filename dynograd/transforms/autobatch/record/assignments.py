@@ -24,8 +24,6 @@ from dynograd.transforms.autobatch.record.pending import Lazy, _slots, note_view
 from dynograd.transforms.autobatch.record.recorder import Recorder
 from dynograd.transforms.batching.batched import _active as active_vmaps
 
-__all__ = ["keep_old", "set_item", "write"]
-
 _LARGEST = 1 << 16  # elements of a tensor that each write copies
 _NUMBERS = {int: "iufc", float: "fc", bool: "biufc"}  # of which kinds a tensor may be, to take such a number
 _BASIC = registry["basic_index"]

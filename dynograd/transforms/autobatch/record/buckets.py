@@ -11,8 +11,6 @@ from dynograd.transforms.autobatch.group.gathering import row_tensor
 from dynograd.transforms.autobatch.record.forms import Form
 from dynograd.transforms.autobatch.record.pending import Kind
 
-__all__ = ["Bucket", "Port", "Shared"]
-
 
 class Shared:
     """An operand that all calls of a bucket have in common: a parameter, or a large constant."""

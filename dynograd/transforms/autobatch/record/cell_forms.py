@@ -19,8 +19,6 @@ from dynograd.transforms.batching.batched import Batched, BatchError, Level, mak
 from dynograd.transforms.batching.batched import _active as active_vmaps
 from dynograd.transforms.batching.places import RowPlaces
 
-__all__ = ["CellForm"]
-
 
 class CellForm(Form):
     """A cell on arguments of given kinds."""

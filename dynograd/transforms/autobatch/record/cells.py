@@ -34,8 +34,6 @@ from dynograd.transforms.autobatch.record.quick_calls import enter, quick_of
 from dynograd.transforms.autobatch.record.recorder import Recorder, outside
 from dynograd.transforms.batching.batched import _active as active_vmaps
 
-__all__ = ["Cell", "cell"]
-
 _new = object.__new__
 
 

@@ -24,8 +24,6 @@ from dynograd.transforms.autobatch.record.pending import KINDS, Kind
 from dynograd.transforms.batching.batched import Batched
 from dynograd.transforms.batching.calls import run_op
 
-__all__ = ["Form", "casting", "form_of", "frozen", "kind_of", "stand_ins"]
-
 # Ops whose groups have a class of their own, and what is to be checked where one of their calls is run at once after all.
 FORM_CLASSES: dict[str, Any] = {}
 CHECKS: dict[str, Any] = {}

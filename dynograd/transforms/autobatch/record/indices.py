@@ -8,8 +8,6 @@ import numpy
 
 from dynograd.tensor.tensor import wrap
 
-__all__ = ["INT64", "Indices"]
-
 INT64 = numpy.dtype(numpy.int64)
 
 

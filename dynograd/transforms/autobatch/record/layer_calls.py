@@ -18,8 +18,6 @@ from dynograd.transforms.autobatch.record.recorder import OFTEN, Recorder
 from dynograd.transforms.autobatch.record.recording import extend
 from dynograd.transforms.autobatch.record.writing import records
 
-__all__ = ["MAKERS", "layer_of"]
-
 
 def layer_of(module: Any) -> Any:
     """`quick(input)`: records a call of the module that is in the table, and raises one of `NOT_QUICK` for any other; None for other modules."""

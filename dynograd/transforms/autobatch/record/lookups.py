@@ -25,8 +25,6 @@ from dynograd.transforms.autobatch.record.pending import Lazy
 from dynograd.transforms.autobatch.record.recorder import OFTEN, Recorder
 from dynograd.transforms.batching.batched import Batched
 
-__all__ = ["LookupForm"]
-
 _check = embeddings._checked_indices
 
 

@@ -15,11 +15,6 @@ from dynograd.transforms.autobatch.record.pending import Kind, Lazy, note_view, 
 from dynograd.transforms.autobatch.record.recorder import Recorder, outside
 from dynograd.transforms.batching.batched import _active as active_vmaps
 
-__all__ = [
-    "ARRAY", "LIST", "NUMBER", "OWN", "STATIC", "at_once", "by_row_of", "entry_for", "given_back", "kind_for", "known_forms", "new_call", "roles_of",
-    "slots_of",
-]  # fmt: skip
-
 _new = object.__new__
 
 

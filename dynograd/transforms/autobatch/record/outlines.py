@@ -7,8 +7,6 @@ from typing import Any
 from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.autobatch.record.forms import frozen
 
-__all__ = ["PLACE", "count_others", "filled", "outline_of"]
-
 
 class _Place:
     def __repr__(self) -> str:

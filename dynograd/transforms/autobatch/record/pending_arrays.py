@@ -9,8 +9,6 @@ import numpy
 from dynograd import arrays
 from dynograd.kernels import kernel
 
-__all__ = ["PendingArray"]
-
 
 class PendingArray:
     """What a Lazy shows as its array."""

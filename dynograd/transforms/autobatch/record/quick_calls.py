@@ -15,8 +15,6 @@ from dynograd.transforms.autobatch.record.outlines import PLACE
 from dynograd.transforms.autobatch.record.pending import Lazy
 from dynograd.transforms.autobatch.record.recorder import OFTEN, Recorder
 
-__all__ = ["enter", "quick_of"]
-
 
 def enter(recorder: Recorder, bucket: Bucket, key: tuple) -> tuple:
     """The table's entry for calls with operands of the ports `key[3:]`, from now on."""

@@ -11,8 +11,6 @@ from dynograd import arrays
 from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.autobatch.record.pending import Lazy, settle
 
-__all__ = ["install"]
-
 _MOST = 1 << 16  # numbers that are taken to be read if one of them is
 
 

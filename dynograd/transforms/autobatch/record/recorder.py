@@ -30,8 +30,6 @@ from dynograd.transforms.autobatch.record.forms import Form, cast_as, casting, k
 from dynograd.transforms.autobatch.record.pending import Kind, Row, _slots, settle
 from dynograd.transforms.autobatch.reports import Report
 
-__all__ = ["OFTEN", "Recorder", "outside"]
-
 PORT_SHIFT = 32
 OFTEN = (1 << 10) - 1  # a bucket asks after so many calls whether too many wait
 _READS, _WORTHWHILE = 16, 4  # after so many reads, with fewer calls a group on average, ops are quicker one by one

@@ -36,8 +36,6 @@ from dynograd.transforms.autobatch.record.pending import Lazy, _slots, settled
 from dynograd.transforms.autobatch.record.recorder import Recorder, outside
 from dynograd.transforms.batching.batched import _active as active_vmaps
 
-__all__ = ["MISS", "extend", "record"]
-
 MISS = object()  # stands in keys for what makes every look-up fail
 
 

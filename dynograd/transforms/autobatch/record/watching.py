@@ -14,8 +14,6 @@ from dynograd.interpreter.recorded_methods import CELLS, READY
 from dynograd.interpreter.tensor_parts import base_of
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["origin_of", "same", "tensors_in", "watched"]
-
 _PLAIN = (int, float, bool, str, complex, bytes, type(None))
 _MOST = 1000
 _IGNORED = (

@@ -22,8 +22,6 @@ from dynograd.transforms.autobatch.record.pending import Lazy, note_view
 from dynograd.transforms.autobatch.record.recorder import OFTEN
 from dynograd.transforms.autobatch.record.recording import MISS, extend, record
 
-__all__ = ["close", "open_", "records"]
-
 _lock = threading.Lock()
 
 
