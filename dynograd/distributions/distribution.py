@@ -8,7 +8,7 @@ from dynograd import arrays
 from dynograd.autograd import no_grad
 from dynograd.base.shapes import Size
 from dynograd.distributions import constraints
-from dynograd.distributions.utils import lazy_property
+from dynograd.distributions.utils import broadcast_all, lazy_property
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Distribution"]
@@ -180,3 +180,22 @@ def _check_all(fits: Any, told: Any) -> None:
 
     if not arrays.checked_later(fits.array, check):
         check(fits)
+
+
+class LocationScale(Distribution):
+    """Numbers `loc + scale * x`, where x has a distribution without parameters whose density is highest at 0."""
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        return self._expanded(batch_shape, _instance, "loc", "scale")
+
+    @property
+    def mode(self) -> Any:
+        return self.loc

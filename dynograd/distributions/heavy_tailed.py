@@ -7,7 +7,7 @@ from typing import Any
 
 from dynograd.base import dtypes
 from dynograd.distributions import constraints
-from dynograd.distributions.distribution import Distribution
+from dynograd.distributions.distribution import Distribution, LocationScale
 from dynograd.distributions.exponential import Exponential
 from dynograd.distributions.gamma import Chi2, Gamma
 from dynograd.distributions.transformed_distribution import TransformedDistribution
@@ -29,31 +29,16 @@ def where_or(condition: Any, value: Any, other: float) -> Tensor:
     return where(condition, value, full_like(value.detach(), other))
 
 
-class Cauchy(Distribution):
+class Cauchy(LocationScale):
     """Numbers around `loc` without a mean; half of them lie within `scale` of it.
 
     >>> dynograd.distributions.Cauchy(0.0, 1.0).cdf(tensor(1.0))
     tensor(0.7500)
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return self._expanded(batch_shape, _instance, "loc", "scale")
-
     @property
     def mean(self) -> Tensor:
         return self.loc.detach() * 0 + _NAN
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
 
     @property
     def variance(self) -> Any:

@@ -5,39 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.base import dtypes
-from dynograd.distributions import constraints
-from dynograd.distributions.distribution import Distribution
-from dynograd.distributions.utils import broadcast_all
+from dynograd.distributions.distribution import LocationScale
 from dynograd.tensor.randomness import rand
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Laplace"]
 
 
-class Laplace(Distribution):
+class Laplace(LocationScale):
     """Numbers around `loc` whose distance from it is exponential of mean `scale`.
 
     >>> dynograd.distributions.Laplace(0.0, 1.0).log_prob(tensor(1.0))
     tensor(-1.6931)
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return self._expanded(batch_shape, _instance, "loc", "scale")
-
     @property
     def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
         return self.loc
 
     @property

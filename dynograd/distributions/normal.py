@@ -6,9 +6,7 @@ import math
 from typing import Any
 
 from dynograd.autograd import no_grad
-from dynograd.distributions import constraints
-from dynograd.distributions.distribution import Distribution
-from dynograd.distributions.utils import broadcast_all
+from dynograd.distributions.distribution import LocationScale
 from dynograd.ops.elementwise.special_functions import erf, erfinv
 from dynograd.tensor.randomness import normal, randn
 from dynograd.tensor.tensor import Tensor
@@ -18,7 +16,7 @@ __all__ = ["Normal"]
 _LOG_2_PI = math.log(2 * math.pi)
 
 
-class Normal(Distribution):
+class Normal(LocationScale):
     """Normal numbers of mean `loc` and standard deviation `scale`.
 
     >>> m = dynograd.distributions.Normal(0.0, 1.0)
@@ -26,23 +24,8 @@ class Normal(Distribution):
     tensor(-0.9189)
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return self._expanded(batch_shape, _instance, "loc", "scale")
-
     @property
     def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
         return self.loc
 
     @property
