@@ -17,87 +17,91 @@ from typing import TYPE_CHECKING, Any
 # NumPy warns where PyTorch silently gives inf or NaN; only warnings raised by dynograd's own calls are dropped.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"dynograd(\.|$)")
 
-from dynograd import arrays, autograd, cuda, errors, memory  # noqa: E402
-from dynograd import ops as _ops  # noqa: E402
-from dynograd.base import devices, dtypes, shapes  # noqa: E402
-from dynograd.base import layouts as _layouts  # noqa: E402
-from dynograd.base import memory_formats as _memory_formats  # noqa: E402
-from dynograd.compat import einops_support as _einops_support  # noqa: E402
-from dynograd.compat import import_paths as _import_paths  # noqa: E402
-from dynograd.interpreter import differentiation as _differentiation  # noqa: E402
-from dynograd.interpreter import out_forms as _out_forms  # noqa: E402
-from dynograd.interpreter import override_protocol as _override_protocol  # noqa: E402
-from dynograd.interpreter import overriding as _overriding  # noqa: E402
-from dynograd.interpreter import public_forms as _public_forms  # noqa: E402
-from dynograd.interpreter import tensor_parts as _tensor_parts  # noqa: E402
-from dynograd.kernels.build import batch_invariance as _batch_invariance  # noqa: E402
-from dynograd.kernels.build import determinism as _determinism  # noqa: E402
-from dynograd.kernels.build import kernel_cache as _kernel_cache  # noqa: E402
-from dynograd.kernels.build import precision as _precision  # noqa: E402
-from dynograd.kernels.build import threads as _threads  # noqa: E402
-from dynograd.ops.index import embeddings as _embeddings  # noqa: E402
-from dynograd.ops.op import registry as _registry  # noqa: E402
-from dynograd.tensor import absent as _absent  # noqa: E402
-from dynograd.tensor import array_protocols as _array_protocols  # noqa: E402
-from dynograd.tensor import creation as _creation  # noqa: E402
-from dynograd.tensor import custom_function as _custom_function  # noqa: E402
-from dynograd.tensor import fills as _fills  # noqa: E402
-from dynograd.tensor import foreach as _foreach  # noqa: E402
-from dynograd.tensor import graphs as _graphs  # noqa: E402
-from dynograd.tensor import histograms as _histograms  # noqa: E402
-from dynograd.tensor import honest as _honest  # noqa: E402
-from dynograd.tensor import inplace_forms as _inplace_forms  # noqa: E402
-from dynograd.tensor import legacy as _legacy  # noqa: E402
-from dynograd.tensor import low_rank as _low_rank  # noqa: E402
-from dynograd.tensor import methods as _methods  # noqa: E402
-from dynograd.tensor import native_forms as _native_forms  # noqa: E402
-from dynograd.tensor import printing as _printing  # noqa: E402
-from dynograd.tensor import questions as _tensor_questions  # noqa: E402
-from dynograd.tensor import random_fills as _random_fills  # noqa: E402
-from dynograd.tensor import randomness as _randomness  # noqa: E402
-from dynograd.tensor import storages as _storages  # noqa: E402
-from dynograd.tensor import top_level as _top_level  # noqa: E402
-from dynograd.tensor import typed_storages as _typed_storages  # noqa: E402
-from dynograd.tensor import window_functions as _window_functions  # noqa: E402
-from dynograd.tensor.tensor import Tensor, is_tensor  # noqa: E402
-from dynograd.version import __version__  # noqa: E402
+from dynograd.base.garbage import uncollected  # noqa: E402
+
+with uncollected():
+    from dynograd import arrays, autograd, cuda, errors, memory
+    from dynograd import ops as _ops
+    from dynograd.base import devices, dtypes, shapes
+    from dynograd.base import layouts as _layouts
+    from dynograd.base import memory_formats as _memory_formats
+    from dynograd.compat import einops_support as _einops_support
+    from dynograd.compat import import_paths as _import_paths
+    from dynograd.interpreter import differentiation as _differentiation
+    from dynograd.interpreter import out_forms as _out_forms
+    from dynograd.interpreter import override_protocol as _override_protocol
+    from dynograd.interpreter import overriding as _overriding
+    from dynograd.interpreter import public_forms as _public_forms
+    from dynograd.interpreter import tensor_parts as _tensor_parts
+    from dynograd.kernels.build import batch_invariance as _batch_invariance
+    from dynograd.kernels.build import determinism as _determinism
+    from dynograd.kernels.build import kernel_cache as _kernel_cache
+    from dynograd.kernels.build import precision as _precision
+    from dynograd.kernels.build import threads as _threads
+    from dynograd.ops.index import embeddings as _embeddings
+    from dynograd.ops.op import registry as _registry
+    from dynograd.tensor import absent as _absent
+    from dynograd.tensor import array_protocols as _array_protocols
+    from dynograd.tensor import creation as _creation
+    from dynograd.tensor import custom_function as _custom_function
+    from dynograd.tensor import fills as _fills
+    from dynograd.tensor import foreach as _foreach
+    from dynograd.tensor import graphs as _graphs
+    from dynograd.tensor import histograms as _histograms
+    from dynograd.tensor import honest as _honest
+    from dynograd.tensor import inplace_forms as _inplace_forms
+    from dynograd.tensor import legacy as _legacy
+    from dynograd.tensor import low_rank as _low_rank
+    from dynograd.tensor import methods as _methods
+    from dynograd.tensor import native_forms as _native_forms
+    from dynograd.tensor import printing as _printing
+    from dynograd.tensor import questions as _tensor_questions
+    from dynograd.tensor import random_fills as _random_fills
+    from dynograd.tensor import randomness as _randomness
+    from dynograd.tensor import storages as _storages
+    from dynograd.tensor import top_level as _top_level
+    from dynograd.tensor import typed_storages as _typed_storages
+    from dynograd.tensor import window_functions as _window_functions
+    from dynograd.tensor.tensor import Tensor, is_tensor
+    from dynograd.version import __version__
 
 if TYPE_CHECKING:  # a stub: what the tables below put into this namespace
     from dynograd.tensor.public_functions import *
 
-_methods.install_methods()
-_inplace_forms.install_inplace(_registry)
-_creation.install_creation_methods()
-_randomness.install_random_methods()
-_random_fills.install_random_fills()
-_array_protocols.install_protocols(lambda: importlib.import_module("dynograd.array_api"))
-_storages.install_storages()
-_fills.install_fills()
-_tensor_questions.install_questions()
-_absent.install_absent()
-Tensor.type = _legacy.type_  # type: ignore[assignment, method-assign]
+with uncollected():
+    _methods.install_methods()
+    _inplace_forms.install_inplace(_registry)
+    _creation.install_creation_methods()
+    _randomness.install_random_methods()
+    _random_fills.install_random_fills()
+    _array_protocols.install_protocols(lambda: importlib.import_module("dynograd.array_api"))
+    _storages.install_storages()
+    _fills.install_fills()
+    _tensor_questions.install_questions()
+    _absent.install_absent()
+    Tensor.type = _legacy.type_  # type: ignore[assignment, method-assign]
 
-_overriding.install_overriding()
+    _overriding.install_overriding()
 
-_public: dict[str, Any] = _out_forms.out_forms(_methods.public_functions())
-_top_level.install_more_methods(_public)
-_public |= _top_level.inplace_functions()
-for _module in (
-    _creation,
-    _randomness,
-    _window_functions,
-    _legacy,
-    _storages,
-    _histograms,
-    _low_rank,
-    _native_forms,
-    _top_level,
-    _tensor_questions,
-    shapes,
-    devices,
-    dtypes,
-):
-    _public |= _public_forms.explained_of_tensors({_name: getattr(_module, _name) for _name in _module.__all__})
+    _public: dict[str, Any] = _out_forms.out_forms(_methods.public_functions())
+    _top_level.install_more_methods(_public)
+    _public |= _top_level.inplace_functions()
+    for _module in (
+        _creation,
+        _randomness,
+        _window_functions,
+        _legacy,
+        _storages,
+        _histograms,
+        _low_rank,
+        _native_forms,
+        _top_level,
+        _tensor_questions,
+        shapes,
+        devices,
+        dtypes,
+    ):
+        _public |= _public_forms.explained_of_tensors({_name: getattr(_module, _name) for _name in _module.__all__})
 _public |= _typed_storages.STORAGES
 _public |= {_name: getattr(autograd, _name) for _name in autograd.__all__}
 _public |= {

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynograd.base.generated_sources import run_written, written_later
+from dynograd.base.signatures import signature_of
 from dynograd.errors import DtypeError
 from dynograd.interpreter.override_protocol import ORDINARY, answer_of_foreign
 from dynograd.interpreter.shared import argument_lines
@@ -102,7 +103,7 @@ def method_form(entry: Op) -> Callable[..., Any]:
 
 def explained(function: Any) -> Callable[..., Any]:
     """A function that is no op, with errors from underneath told as those of ops are."""
-    names = list(inspect.signature(function).parameters)
+    names = list(signature_of(function).parameters)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -132,7 +133,7 @@ def explained_of_tensors(functions: dict[str, Any]) -> dict[str, Any]:
     return {
         name: explained(function)
         if isinstance(function, types.FunctionType)
-        and next(iter(inspect.signature(function).parameters), "") in ("input", "A", "self", "v")
+        and next(iter(signature_of(function).parameters), "") in ("input", "A", "self", "v")
         else function
         for name, function in functions.items()
     }
@@ -152,8 +153,9 @@ def _parameters(entry: Op, has_out: bool) -> list[inspect.Parameter]:
 def _other_names(entry: Op) -> dict[str, str]:
     """Parameter -> its other name, for those that the op does not take itself."""
     names = entry.public_signature.parameters
-    known = ALIASES | entry.row["aliases"]
-    return {name: alias for name, alias in known.items() if name in names and alias not in names}
+    own = entry.row["aliases"]
+    known = ALIASES | own if own else ALIASES
+    return {name: known[name] for name in names if name in known and known[name] not in names}
 
 
 def _source(entry: Op, has_out: bool, refused: tuple[str, str]) -> str:

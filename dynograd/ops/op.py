@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, Unpack
 
 from dynograd.arrays import Array
 from dynograd.base.generated_sources import run_written, written_later
+from dynograd.base.signatures import signature_of
 from dynograd.ops.argument_kinds import UNSEEN
 from dynograd.ops.readers import is_aside, join
 from dynograd.ops.row import Row, complete
@@ -121,16 +122,15 @@ class Op:
         self._read_signature()
 
     def _read_signature(self) -> None:
-        self.public_signature = inspect.signature(self.forward)
-        parameters = list(self.public_signature.parameters.values())
-        seen = [parameter for parameter in parameters if parameter.annotation not in UNSEEN]
-        self.has_inplace_argument = any([parameter.annotation == "Inplace" for parameter in parameters])
-        self.signature = self.public_signature
-        if len(seen) < len(parameters):
-            self.signature = self.public_signature.replace(parameters=seen)
-        arrays, optional, static = [], set(), []
-        self.list_name, self.list_of_indices = None, False
-        for parameter in self.signature.parameters.values():
+        self.public_signature = self.signature = signature_of(self.forward)
+        self.has_inplace_argument, self.list_name, self.list_of_indices = False, None, False
+        arrays, optional, static, seen = [], set(), [], []
+        parameters = self.public_signature.parameters.values()
+        for parameter in parameters:
+            if parameter.annotation in UNSEEN:
+                self.has_inplace_argument |= parameter.annotation == "Inplace"
+                continue
+            seen.append(parameter)
             annotation = str(parameter.annotation).replace(" ", "")
             if annotation in ("Array", "Arrays", "IndexArrays", "Array|None"):
                 arrays.append(parameter.name)
@@ -140,6 +140,8 @@ class Op:
                     optional.add(parameter.name)
             else:
                 static.append(parameter.name)
+        if len(seen) < len(parameters):
+            self.signature = self.public_signature.replace(parameters=seen)
         taken = _WRAPPER_NAMES.intersection(self.signature.parameters) if self.kind != "composed" else ()
         if taken:
             raise AssertionError(
@@ -352,7 +354,7 @@ def standing(
     name = general.__name__
     names = names or (name,)
     # As it is now: later other code may be in the place of the function's own.
-    general.__signature__ = inspect.signature(general)  # type: ignore[attr-defined]
+    general.__signature__ = signature_of(general)  # type: ignore[attr-defined]
     taken = general.__signature__.parameters  # type: ignore[attr-defined]
     space: dict[str, Any] = {"__name__": general.__module__, "general": general}
 

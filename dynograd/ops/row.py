@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 __all__ = ["USUAL", "Row", "complete"]
+
+if TYPE_CHECKING:
+    from typing import TypedDict
+else:
+
+    class TypedDict(dict):
+        """Python's own compiles the text of each annotation, which would take a thirtieth of every import of dynograd."""
+
+        def __init_subclass__(cls, total: bool = True) -> None:
+            pass
 
 
 Policy = Literal["lower", "wide", "widest", "around"]
@@ -95,9 +105,9 @@ _OWN = ("ragged", "inner", "direct")  # fields that a face does not take from it
 
 def complete(row: Row, forward: Callable[..., Any], library: bool, view: Any, covered: Row | None) -> Row:
     """All fields of an op: its own, then those of the op it covers, of its file, and the usual ones."""
-    unknown = row.keys() - USUAL.keys()
-    if unknown:
-        raise TypeError(f"{forward.__name__}: an op has no field {sorted(unknown)}; it has {sorted(USUAL)}.")
+    if not row.keys() <= USUAL.keys():
+        unknown = sorted(row.keys() - USUAL.keys())
+        raise TypeError(f"{forward.__name__}: an op has no field {unknown}; it has {sorted(USUAL)}.")
     fields: dict[str, Any] = dict(USUAL)
     if library:
         fields |= getattr(sys.modules[forward.__module__], "FAMILY", {})

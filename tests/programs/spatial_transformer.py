@@ -66,7 +66,7 @@ class Net(nn.Module):
 def main(steps=60):
     torch.manual_seed(0)
     model = Net()
-    optimizer = optim.SGD(model.parameters(), lr=0.05, momentum=0.5)
+    optimizer = optim.Adam(model.parameters(), lr=0.002)
     model.train()
     for _ in range(steps):
         data, target = pictures(64)
