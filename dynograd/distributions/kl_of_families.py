@@ -25,8 +25,6 @@ from dynograd.ops.elementwise.special_functions import digamma, lgamma
 from dynograd.ops.linalg.linear_systems import linalg_solve_triangular
 from dynograd.tensor.tensor import Tensor
 
-__all__: list[str] = []
-
 _EULER = 0.57721566490153286060
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 

@@ -9,8 +9,6 @@ from dynograd.base import dtypes
 from dynograd.errors import DtypeError
 from dynograd.ops.layout.broadcasting import convert
 
-__all__: list[str] = []
-
 
 def widened(input: Any) -> Array:
     """`input` in float32 when it is of a half type, else itself."""

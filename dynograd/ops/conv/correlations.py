@@ -18,8 +18,6 @@ from dynograd.ops.op import Gradients, op
 from dynograd.ops.reduce.reductions import sum as sum_dims
 from dynograd.ops.row import Row
 
-__all__: list[str] = []
-
 FAMILY = Row(out=None, ragged="groups")
 
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from dynograd.errors import ShapeError
 
-__all__: list[str] = []
-
 
 def per_dim(who: str, name: str, value: Any, rank: int, least: int) -> tuple[int, ...]:
     """A number for each spatial dim, from one number or a sequence of 1 or `rank`; each at least `least`."""

@@ -10,8 +10,6 @@ from dynograd.base.shapes import check_tensor
 from dynograd.ops.elementwise import arithmetic, comparisons, exponentials, roundings, special_functions, trigonometrics
 from dynograd.ops.op import composed
 
-__all__: list[str] = []
-
 ALIASES: dict[str, Any] = {
     "absolute": arithmetic.abs,
     "arccos": trigonometrics.acos,

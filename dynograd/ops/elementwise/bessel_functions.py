@@ -12,9 +12,6 @@ from typing import Any
 from dynograd.arrays import Array
 from dynograd.ops.op import composed, elementwise
 
-__all__: list[str] = []
-
-
 # --- modified ------------------------------------------------------------------------------------------------------------
 
 

@@ -13,8 +13,6 @@ from typing import Any
 from dynograd.arrays import Array
 from dynograd.ops.op import elementwise
 
-__all__: list[str] = []
-
 
 def _polynomial(name: str, formula: str, slope: str, parameters: int = 2) -> Callable[..., Any]:
     """`slope` is the derivative for the place; the degree and what else there is have none."""

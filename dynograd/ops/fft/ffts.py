@@ -22,8 +22,6 @@ from dynograd.ops.layout.rearrangements import rolled
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import Gradients, composed, op, shortcut
 
-__all__: list[str] = []
-
 _NORMS = ("backward", "forward", "ortho")
 # The name under which the other direction has the same factor.
 _OTHER = {"backward": "forward", "forward": "backward", "ortho": "ortho"}

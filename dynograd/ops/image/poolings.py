@@ -18,8 +18,6 @@ from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import Gradients, op
 from dynograd.ops.row import Row
 
-__all__: list[str] = []
-
 FAMILY = Row(out=None, ragged="groups")
 
 

@@ -14,8 +14,6 @@ from dynograd.errors import IndexRangeError, ShapeError, user_level
 from dynograd.kernels import kernel
 from dynograd.ops.layout.broadcasting import convert
 
-__all__: list[str] = []
-
 FULL = slice(None)
 
 

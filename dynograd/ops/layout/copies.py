@@ -24,8 +24,6 @@ from dynograd.ops.layout.views import permute, squeeze, transpose, unsqueeze, vi
 from dynograd.ops.op import composed
 from dynograd.ops.row import Row
 
-__all__: list[str] = []
-
 
 def _alias(input: Any) -> Array:
     return input

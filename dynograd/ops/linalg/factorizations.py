@@ -25,8 +25,6 @@ from dynograd.ops.matmul.matrix_products import identity_like
 from dynograd.ops.op import Gradients, composed, op, shortcut
 from dynograd.ops.row import Row
 
-__all__: list[str] = []
-
 FAMILY = Row(ragged="groups")
 
 

@@ -25,8 +25,6 @@ from dynograd.ops.op import Gradients, composed, op
 from dynograd.ops.reduce.reductions import sum
 from dynograd.ops.row import Row
 
-__all__: list[str] = []
-
 FAMILY = Row(ragged="groups")
 
 

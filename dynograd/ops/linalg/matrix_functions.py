@@ -23,8 +23,6 @@ from dynograd.ops.precisions import narrowed, widened
 from dynograd.ops.reduce.scans import cumprod
 from dynograd.ops.row import Row
 
-__all__: list[str] = []
-
 FAMILY = Row(ragged="groups")
 
 

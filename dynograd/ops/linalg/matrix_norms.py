@@ -21,8 +21,6 @@ from dynograd.ops.reduce.norms import vector_norm
 from dynograd.ops.reduce.reductions import kept, sum
 from dynograd.ops.row import Row
 
-__all__: list[str] = []
-
 FAMILY = Row(ragged="groups")
 
 

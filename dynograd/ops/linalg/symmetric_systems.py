@@ -13,8 +13,6 @@ from dynograd.ops.linalg.linear_systems import check_matrices, check_one_dtype
 from dynograd.ops.op import composed, op
 from dynograd.ops.row import Row
 
-__all__: list[str] = []
-
 FAMILY = Row(ragged="groups")
 
 

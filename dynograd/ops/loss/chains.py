@@ -26,8 +26,6 @@ from dynograd.ops.reduce.extremes import max_along
 from dynograd.ops.reduce.reductions import exp_difference, logsumexp_dims
 from dynograd.ops.reduce.reductions import sum as sum_dims
 
-__all__: list[str] = []
-
 
 @op(extras="levels sums", inner=True)
 def chain_likelihoods(

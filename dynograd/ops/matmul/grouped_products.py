@@ -8,8 +8,6 @@ from dynograd.arrays import Array
 from dynograd.kernels import kernel
 from dynograd.ops.op import Gradients, op
 
-__all__: list[str] = []
-
 
 @op(saves="a b", inner=True)
 def grouped_products(a: Array, b: Array, plan: Any, transposed_a: bool = False, transposed_b: bool = False) -> Array:

@@ -8,8 +8,6 @@ from dynograd.arrays import Array
 from dynograd.kernels import kernel
 from dynograd.ops.op import Gradients, op
 
-__all__: list[str] = []
-
 
 @op(differentiable=False, inner=True, partly_at_once="lengths of segments are checked")
 def segment_places(values: Array, starts: Array, ends: Array, how: str, k: int = 0) -> Array:

@@ -9,8 +9,6 @@ from dynograd.kernels import kernel
 from dynograd.ops.op import Gradients, op
 from dynograd.ops.reduce.reductions import exp_difference
 
-__all__: list[str] = []
-
 
 @op(linear=True, saves="starts ends")
 def segment_cumsum(values: Array, starts: Array, ends: Array, backwards: bool = False) -> Array:

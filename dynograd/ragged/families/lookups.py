@@ -10,8 +10,6 @@ from dynograd.ragged.families.levels import is_deep, lifted
 from dynograd.ragged.partitions import Shapes
 from dynograd.ragged.tensor import RaggedTensor
 
-__all__: list[str] = []
-
 
 @ragged_rule("embedding.public", kind="packed")
 def embedding(call: Call) -> Any:

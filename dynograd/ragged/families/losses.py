@@ -21,8 +21,6 @@ from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.tensor.tensor import Tensor
 
-__all__: list[str] = []
-
 SEQUENCES = "sequence_mean"
 _NOTE = 'mean over real tokens; reduction="sequence_mean": of each row, then over rows'
 

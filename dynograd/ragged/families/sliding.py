@@ -20,8 +20,6 @@ from dynograd.ragged.partitions import Partition, Shapes, shown
 from dynograd.ragged.tensor import RaggedTensor, make
 from dynograd.ragged.uniform import as_dense, as_ragged
 
-__all__: list[str] = []
-
 _NOTE = "along one ragged dim, such as that of (B, C, j), within each row; images of several sizes by size"
 
 
