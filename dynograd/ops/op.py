@@ -20,7 +20,7 @@ from dynograd.arrays import Array
 from dynograd.base.generated_sources import run_written, written_later
 from dynograd.base.signatures import signature_of
 from dynograd.ops.argument_kinds import UNSEEN
-from dynograd.ops.readers import is_aside, join
+from dynograd.ops.readers import join
 from dynograd.ops.row import Row, complete
 
 __all__ = ["Gradients", "Op", "composed", "elementwise", "op", "registry", "rows_with"]
@@ -380,7 +380,8 @@ def standing(
             entry.give_ways(written, names)
 
     def choose(kwargs: dict[str, Any]) -> Function:
-        if not _write_shortcut or (entry.written and not always and is_aside(names)):
+        # Written, and yet here: its quick way is set aside, or another thread is about to put it back.
+        if not _write_shortcut or (entry.written and not always):
             if "axis" in kwargs and "axis" not in taken and "dim" in taken:  # as the written code takes it
                 kwargs["dim"] = kwargs.pop("axis")
             return general

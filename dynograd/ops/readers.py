@@ -174,7 +174,7 @@ class Entry:
     def choose_way(self) -> None:
         if self.ways is not None:
             quick, long, names = self.ways
-            code = long if is_aside(names) else quick
+            code = long if _is_aside(names) else quick
             if self.plain.__code__ is not code:
                 self._set_plain(code)
 
@@ -251,6 +251,6 @@ def set_quick_ways_aside(change: int, names: Iterable[str] = ("",)) -> None:
                 entry.choose_way()
 
 
-def is_aside(names: Iterable[str]) -> bool:
+def _is_aside(names: Iterable[str]) -> bool:
     """Whether the quick ways of one of these ops are set aside."""
     return any([_aside[name] for name in ("", *names)])
