@@ -17,7 +17,14 @@ from dynograd.utils import programs
 ROOT = Path(dg.__file__).parents[1]
 EXAMPLES = sorted(f"examples/{path.name}" for path in (ROOT / "examples").glob("*.py"))
 WITHOUT_OPTIONS = ["tools.make_support", "tools.make_ragged", "tools.make_autobatch_picture", "tools.need_gpu"]
-MODULES = ["dynograd.convert", "dynograd.port", "tools.run_array_api_suite", "tools.bootstrap", *WITHOUT_OPTIONS]
+MODULES = [
+    "dynograd.convert",
+    "dynograd.port",
+    "tools.run_array_api_suite",
+    "tools.bootstrap",
+    "tools.mutants",
+    *WITHOUT_OPTIONS,
+]
 MODULES += [
     "benchmarks",
     "benchmarks.autobatch_costs",
