@@ -16,6 +16,7 @@ import tokenize
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from tools.source_imports import cycles, import_graph, source_files
 
@@ -37,16 +38,21 @@ def _trees() -> dict[Path, ast.Module]:
 
 
 @cache
-def _nodes_of(path: Path) -> list[ast.AST]:
-    return list(ast.walk(_trees()[path]))
+def _nodes_of(path: Path) -> dict[type[ast.AST], list[ast.AST]]:
+    nodes: dict[type[ast.AST], list[ast.AST]] = {}
+    for node in ast.walk(_trees()[path]):
+        nodes.setdefault(type(node), []).append(node)
+    return nodes
 
 
-def _nodes(*folders: str, outside: bool = False) -> Iterator[tuple[Path, ast.AST]]:
-    """Every node of the files in `folders` (in all others, if `outside`; in all, without folders)."""
+def _nodes(*kinds: type[ast.AST], only: str = "", without: str = "") -> Iterator[tuple[Path, Any]]:
+    """Every node of these kinds, of the files in one folder `only`, or in all folders `without` one."""
     for path in _trees():
-        if not folders or (path.parts[0] in folders) is not outside:
-            for node in _nodes_of(path):
-                yield path, node
+        if only in ("", path.parts[0]) and without != path.parts[0]:
+            nodes = _nodes_of(path)
+            for kind in kinds:
+                for node in nodes.get(kind, ()):
+                    yield path, node
 
 
 def top_entries() -> int:
@@ -98,15 +104,9 @@ def slots_from_above() -> int:
     slots = set()
     for path in _trees():
         modules = _imported_modules(path)
-        for node in _nodes_of(path):
-            targets = (
-                node.targets
-                if isinstance(node, ast.Assign)
-                else [node.target]
-                if isinstance(node, ast.AnnAssign)
-                else []
-            )
-            for target in targets:
+        assigned: list[Any] = [*_nodes_of(path).get(ast.Assign, ()), *_nodes_of(path).get(ast.AnnAssign, ())]
+        for node in assigned:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if isinstance(target, ast.Subscript):  # `module.slot[:] = [value]`
                     target = target.value
                 if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
@@ -118,8 +118,9 @@ def slots_from_above() -> int:
 def _imported_modules(file: Path) -> dict[str, str]:
     """Names in a file that stand for modules of the package."""
     modules = {}
-    for node in _nodes_of(file):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == PACKAGE.name:
+    imports: list[Any] = _nodes_of(file).get(ast.ImportFrom, [])
+    for node in imports:
+        if (node.module or "").partition(".")[0] == PACKAGE.name:
             for alias in node.names:
                 path = ROOT.joinpath(*(node.module or "").split("."), alias.name)
                 if path.with_suffix(".py").exists() or path.is_dir():
@@ -132,18 +133,18 @@ def _imported_modules(file: Path) -> dict[str, str]:
 
 def text_makers() -> int:
     """Calls of `exec` outside kernels/: places where functions are made of text."""
-    return sum(_calls(node, "exec") for _, node in _nodes("kernels", outside=True))
+    return sum(_calls(node, "exec") for _, node in _nodes(ast.Call, without="kernels"))
 
 
 def code_exchanges() -> int:
     """Files outside kernels/ that assign the code of a function."""
-    return len({path for path, node in _nodes("kernels", outside=True) if _assigns(node, "__code__")})
+    return len({path for path, node in _nodes(ast.Assign, without="kernels") if _assigns(node, "__code__")})
 
 
 def lines_of_code_in_strings() -> int:
     """Lines of programs in strings that `shortcut` and the tables of writes are given."""
     total = 0
-    for _, node in _nodes("kernels", outside=True):
+    for _, node in _nodes(ast.Call, ast.Assign, without="kernels"):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "shortcut":
             texts = [*node.args[1:], *[key.value for key in node.keywords if key.arg in ("at_once", "at_once_when")]]
             texts = [text for text in texts if not isinstance(text, ast.Name)]  # a function
@@ -161,7 +162,7 @@ def lines_of_code_in_strings() -> int:
 
 def questions_of_ops() -> int:
     """Places in ops/ that ask who reads them (`__dynograd_...`)."""
-    return sum(_spelled(node).startswith("__dynograd_") for _, node in _nodes("ops"))
+    return sum(_spelled(node).startswith("__dynograd_") for _, node in _nodes(*_SPELLED, only="ops"))
 
 
 def tricks() -> int:
@@ -171,17 +172,16 @@ def tricks() -> int:
         or _calls(node, "get_objects")
         or _assigns(node, "__bases__")
         or _assigns(node, "__class__")
-        for path, node in _nodes()
+        for path, node in _nodes(ast.Call, ast.Assign)
     )
 
 
 def broad_excepts() -> int:
     """Handlers of `Exception` or of everything that do not raise."""
     return sum(
-        isinstance(node, ast.ExceptHandler)
-        and (node.type is None or getattr(node.type, "id", "") in ("Exception", "BaseException"))
+        (node.type is None or getattr(node.type, "id", "") in ("Exception", "BaseException"))
         and not any(isinstance(inner, ast.Raise) for inner in ast.walk(node))
-        for _, node in _nodes()
+        for _, node in _nodes(ast.ExceptHandler)
     )
 
 
@@ -195,6 +195,9 @@ def _calls(node: ast.AST, name: str) -> bool:
 def _assigns(node: ast.AST, attribute: str) -> bool:
     targets = node.targets if isinstance(node, ast.Assign) else []
     return any(isinstance(target, ast.Attribute) and target.attr == attribute for target in targets)
+
+
+_SPELLED = (ast.Constant, ast.Attribute, ast.Name)
 
 
 def _spelled(node: ast.AST) -> str:
@@ -284,16 +287,13 @@ def empty_words() -> int:
     return sum(
         (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in EMPTY_WORDS)
         or (isinstance(node, ast.arg) and node.arg in EMPTY_WORDS)
-        for _, node in _nodes()
+        for _, node in _nodes(ast.Name, ast.arg)
     )
 
 
 def any_results() -> int:
     """Functions that say they return `Any`."""
-    return sum(
-        isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and getattr(node.returns, "id", "") == "Any"
-        for _, node in _nodes()
-    )
+    return sum(getattr(node.returns, "id", "") == "Any" for _, node in _nodes(ast.FunctionDef, ast.AsyncFunctionDef))
 
 
 def ignored_types() -> int:
@@ -303,7 +303,7 @@ def ignored_types() -> int:
 
 def files_of_an_activation() -> int:
     """Files of dynograd/ that name mish, an elementwise op like any other."""
-    return len({path for path, node in _nodes() if "mish" in (_spelled(node).lower().split() or [""])})
+    return len({path for path, node in _nodes(*_SPELLED) if "mish" in (_spelled(node).lower().split() or [""])})
 
 
 # ---------------------------------------------------------------- the walk of one call

@@ -3,8 +3,6 @@
 import random
 import threading
 
-import pytest
-
 from dynograd.transforms.autobatch.record import new_calls
 from dynograd.transforms.autobatch.record.forms import FORMS
 from dynograd.transforms.autobatch.record.interned import Interned
@@ -13,21 +11,14 @@ from tests.transforms.autobatch import test_autobatch_programs as programs
 from tests.transforms.autobatch.recorded_programs import result_of
 
 
-def assert_same_in_orders(count, orders):
+def test_programs_in_another_order(request):
+    """Few of them where the slow tests are left out."""
+    count, orders = (100, 1) if "not slow" in request.config.option.markexpr else (600, 2)
     alone = {seed: result_of(seed) for seed in range(count)}
     for order in range(orders):
         seeds = list(range(count))
         random.Random(order).shuffle(seeds)
         assert [seed for seed in seeds if result_of(seed) != alone[seed]] == []
-
-
-def test_programs_in_another_order():
-    assert_same_in_orders(100, 1)
-
-
-@pytest.mark.slow
-def test_many_programs_in_several_orders():
-    assert_same_in_orders(600, 2)
 
 
 def test_programs_beside_others(monkeypatch):
