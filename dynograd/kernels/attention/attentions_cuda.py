@@ -95,7 +95,7 @@ def attention_forward(
     q, k, v = (_in_rows(_with_four_dims(operand)) for operand in (query, key, value))
     mask = _readable(mask, k.shape[2])
     plan = _planned(_forward_plan, mask, causal, p, q, k, v)
-    out, logarithms = (of_layout(shape_and_dtype) for shape_and_dtype in plan.made)
+    out, logarithms = (of_layout(shape_and_dtype) for shape_and_dtype in plan.outputs)
     plan.launches[0](
         q, k, v, out, logarithms, q if mask is None else mask, float(scale), numbers=(q, q, q, *_stream(p, place))
     )  # fmt: skip
@@ -119,7 +119,7 @@ def attention_backward(
     g, q, k, v, out = (_in_rows(_with_four_dims(operand)) for operand in (g, query, key, value, out))
     mask = _readable(mask, k.shape[2])
     plan = _planned(_backward_plan, mask, causal, p, q, k, v, g, out)
-    g_q, g_k, g_v, delta = (of_layout(shape_and_dtype) for shape_and_dtype in plan.made)
+    g_q, g_k, g_v, delta = (of_layout(shape_and_dtype) for shape_and_dtype in plan.outputs)
     to_rows, to_keys, to_queries = plan.launches
     to_rows(g, out, delta)
     operands = (q, k, v, g, logarithms, delta, q if mask is None else mask)
@@ -246,9 +246,9 @@ def _weights_before(offsets_q: Any, offsets_k: Any) -> Any:
 
 
 class Plan(NamedTuple):
-    """The layouts of what is made, and the launches, each with its own numbers bound."""
+    """The layouts of the outputs, and the launches, each with its own numbers bound."""
 
-    result: tuple[Any, ...]
+    outputs: tuple[Any, ...]
     launches: tuple[Any, ...]
 
 
