@@ -7,6 +7,7 @@ import fnmatch
 import importlib.util
 import json
 import sys
+from pathlib import Path
 
 from benchmarks import fresh, machine
 from benchmarks.compare import compare_fresh, compare_steps
@@ -33,7 +34,9 @@ def main(arguments=None) -> int:
 def measured(options) -> int:
     everything = {**ROWS, **fresh.FRESH}
     try:
-        rows = chosen_rows(options.rows, everything)
+        rows = chosen_rows(options.rows, ROWS if options.against else everything)
+        if options.against and not (options.against / options.library / "__init__.py").exists():
+            raise ValueError(f"argument --against: there is no {options.library}/__init__.py in {options.against}.")
     except ValueError as error:
         parser().error(str(error))
     if options.list:
@@ -92,6 +95,9 @@ def parser():
         "--aa", action="store_true", help="compare the library with itself: what the ratios are worth here"
     )
     made.add_argument(
+        "--against", metavar="FOLDER", type=Path, help="compare with another checkout of the library: before and after"
+    )
+    made.add_argument(
         "--compile", action="store_true", help="beside torch also torch.compile, which takes 10 to 40 s a row to start"
     )
     made.add_argument(
@@ -121,6 +127,8 @@ def chosen_sides(options):
     """The library, and beside it itself or the peer, as it is and, if wanted, compiled."""
     shared = (options.threads, options.realtime)
     first = Side(options.library, options.library, *shared)
+    if options.against:
+        return [first, Side(f"{options.library} before", options.library, *shared, checkout=options.against.resolve())]
     if options.aa:
         return [first, Side(f"{options.library} again", options.library, *shared)]
     if options.peer == "none":

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from benchmarks.machine import thread_settings
@@ -29,13 +30,24 @@ def environment(threads: int, **more: str) -> dict[str, str]:
 class Side:
     """A library in a worker process. The worker starts at the first request, and again after a crash."""
 
-    def __init__(self, label: str, library: str, threads: int, realtime: bool = False, compiles: bool = False):
+    def __init__(
+        self,
+        label: str,
+        library: str,
+        threads: int,
+        realtime: bool = False,
+        compiles: bool = False,
+        checkout: Path | None = None,
+    ):
         self.label = label
         self.library = library
         self.threads = threads
         self.realtime = realtime
         self.compiles = compiles
         """Whether its models go through `library.compile`."""
+        self.checkout = checkout
+        """Another checkout whose package is timed, with the rows of this one."""
+        self.only_package: tempfile.TemporaryDirectory[str] | None = None
         self.process = None
 
     def ask(self, do: str, **request):
@@ -59,13 +71,19 @@ class Side:
 
     def start(self):
         wishes = ["realtime"] * self.realtime + ["compile"] * self.compiles
+        variables, flags = environment(self.threads), []
+        if self.checkout is not None:
+            self.only_package = tempfile.TemporaryDirectory()  # its benchmarks must not come before ours
+            os.symlink(self.checkout / self.library, Path(self.only_package.name) / self.library)
+            variables["PYTHONPATH"] = os.pathsep.join([self.only_package.name, variables["PYTHONPATH"]])
+            flags = ["-P"]  # else the working directory would come first
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.worker", self.library, str(self.threads), *wishes],
+            [sys.executable, *flags, "-m", "benchmarks.worker", self.library, str(self.threads), *wishes],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             cwd=ROOT,
-            env=environment(self.threads),
+            env=variables,
         )
 
     def close(self):
@@ -75,3 +93,6 @@ class Side:
             self.process.stdout.close()
             self.process.wait()
             self.process = None
+        if self.only_package is not None:
+            self.only_package.cleanup()
+            self.only_package = None

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 
 import pytest
 
@@ -11,7 +12,7 @@ from benchmarks import compare, fresh, machine, report, timing, workload
 from benchmarks.kernel import Kernel, draw, forward, with_backward
 from benchmarks.limits import MIB, Limits, best_time, copy_rate, measure_limits, sgemm_rate
 from benchmarks.rows import ROWS
-from benchmarks.sides import RowFailed, Side
+from benchmarks.sides import ROOT, RowFailed, Side
 from benchmarks.timing import Stopwatch
 from benchmarks.workload import Workload, fingerprint
 
@@ -203,6 +204,28 @@ def test_compile_adds_a_side():
     sides = program.chosen_sides(options)
     assert [side.label for side in sides] == ["dynograd", "dynograd again", "dynograd.compile"]
     assert [side.compiles for side in sides] == [False, False, True]
+
+
+def test_another_checkout_is_timed_with_the_rows_of_this_one(tmp_path, capfd):
+    package = tmp_path / "dynograd"
+    shutil.copytree(ROOT / "dynograd", package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "version.py").write_text((package / "version.py").read_text() + "print('the other one', flush=True)\n")
+    options = program.parser().parse_args(["--against", str(tmp_path), "--threads", "1"])
+    sides = program.chosen_sides(options)
+    try:
+        result = compare.compare_steps(ROWS["add"], sides, rounds=1, seconds=0.002)
+    finally:
+        for side in sides:
+            side.close()
+    assert list(result.samples) == ["dynograd", "dynograd before"] and result.agrees
+    assert capfd.readouterr().err.count("the other one") == 1
+    assert sides[1].only_package is None
+
+
+def test_another_checkout_must_be_one(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        program.main(["add", "--against", str(tmp_path)])
+    assert f"there is no dynograd/__init__.py in {tmp_path}" in capsys.readouterr().err
 
 
 def test_disturbed_samples_are_left_out_unless_all_are(monkeypatch):

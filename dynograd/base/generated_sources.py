@@ -29,7 +29,7 @@ import numpy
 
 from dynograd.base import cache_files
 
-__all__ = ["file_of", "is_unwritten", "run_source", "run_written", "written_later"]
+__all__ = ["file_of", "is_generated", "is_unwritten", "run_source", "run_written", "written_later"]
 
 PACKAGE = Path(__file__).resolve().parent.parent
 _MAGIC = b"dynograd function 1\n"
@@ -177,6 +177,12 @@ def written_later(
 
     names.update(unwritten_chosen=chosen, unwritten_gettrace=sys.gettrace, unwritten_settrace=sys.settrace)
     return types.FunctionType(_UNWRITTEN.replace(co_name=name, co_filename=file), names, name)
+
+
+def is_generated(code: types.CodeType) -> bool:
+    """Whether it is the code of a text that this module runs."""
+    file = code.co_filename
+    return file.startswith("<dynograd ") or file in _files.values()
 
 
 def is_unwritten(code: types.CodeType) -> bool:

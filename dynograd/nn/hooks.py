@@ -13,6 +13,7 @@ from typing import Any
 from dynograd.autograd.modes import MODES
 from dynograd.errors import user_level
 from dynograd.nn.backward_hooks import BackwardWatch
+from dynograd.nn.places import hands_on
 from dynograd.ops.readers import CALLS
 from dynograd.tensor.tensor import RemovableHandle
 
@@ -226,6 +227,7 @@ class HookMethods:
     def _get_backward_pre_hooks(self) -> list[Any]:
         return [*_global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
 
+    @hands_on
     def _call_with_hooks(self, args: tuple, kwargs: dict) -> Any:
         for number, hook in [*_global_forward_pre_hooks.items(), *self._forward_pre_hooks.items()]:
             if number in self._forward_pre_hooks_with_kwargs:

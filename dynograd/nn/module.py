@@ -25,7 +25,7 @@ from dynograd.nn.hooks import (  # noqa: F401
     _global_parameter_registration_hooks,
 )
 from dynograd.nn.parameter import Buffer, Parameter
-from dynograd.nn.places import note_place
+from dynograd.nn.places import hands_on, note_place
 from dynograd.nn.state import _IncompatibleKeys  # noqa: F401
 from dynograd.ops.readers import CALLS
 from dynograd.tensor.tensor import Tensor
@@ -73,6 +73,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
     def forward(self, *inputs: Any) -> Any:
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function.')
 
+    @hands_on
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         attributes = self.__dict__
         try:
@@ -108,6 +109,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
             attributes[READY] = Ready(now) if recorder is None else recorder.ready_for(self, now)
         return self.forward
 
+    @hands_on
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         return self._call_with_hooks(args, kwargs) if self._hooked else self.forward(*args, **kwargs)
 

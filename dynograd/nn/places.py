@@ -1,17 +1,30 @@
 """Where in a model an error arose: a note on the exception that names the module's path and its parameters.
 
 Each module on the way out puts its own name before the path, so the note grows from `Linear` to `Model.encoder.layers.3.linear1`.
-Type, message and traceback of the exception stay as they are.
+Type and message of the exception stay as they are. Its traceback shows every `forward` and what raised the error; what only hands calls on
+(the call of a module, the written function of an op) is left out, unless `DYNOGRAD_FULL_TRACEBACKS=1` is set.
 """
 
 from __future__ import annotations
 
+import os
 import weakref
+from types import CodeType
 from typing import Any
 
-__all__ = ["note_place"]
+from dynograd.base.generated_sources import is_generated
+
+__all__ = ["hands_on", "note_place"]
 
 _SHOWN = 6
+_full_tracebacks = os.environ.get("DYNOGRAD_FULL_TRACEBACKS", "0") not in ("", "0")
+_handing_on: set[CodeType] = set()
+
+
+def hands_on(function: Any) -> Any:
+    """Says that the function only hands calls on, so that a user's traceback has no need of it."""
+    _handing_on.add(function.__code__)
+    return function
 
 
 class _Place(str):
@@ -27,12 +40,26 @@ class _Place(str):
 
 def note_place(error: BaseException, module: Any) -> None:
     """Notes on `error` that it passed through a call of `module`; again for each module around it."""
+    if not _full_tracebacks:
+        _shorten(error)
     notes: list[str] = getattr(error, "__notes__", [])
     for position, note in enumerate(notes):
         if type(note) is _Place:
             notes[position] = _around(note, module)
             return
     error.add_note(_written(module, "", _described(module)))
+
+
+def _shorten(error: BaseException) -> None:
+    """Leaves out what only hands calls on, but for the frame that has caught the error and the one that raised it."""
+    entry = error.__traceback__
+    while entry is not None and entry.tb_next is not None:
+        following = entry.tb_next
+        code = following.tb_frame.f_code
+        if following.tb_next is not None and (code in _handing_on or is_generated(code)):
+            entry.tb_next = following.tb_next
+        else:
+            entry = following
 
 
 def _written(outermost: Any, path: str, rest: str) -> _Place:

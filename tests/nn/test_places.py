@@ -2,11 +2,13 @@
 
 import pickle
 import traceback
+from pathlib import Path
 
 import pytest
 
 import dynograd
 from dynograd import nn
+from dynograd.nn import places
 
 ones = dynograd.ones
 
@@ -35,6 +37,52 @@ def test_the_path_of_a_deep_layer():
     assert "in module" not in str(error) and type(error) is dynograd.errors.ShapeError
     text = "".join(traceback.format_exception(error))
     assert notes[0] in text and "matmuls.py" in text
+
+
+def frames_of(error):
+    """(file, function, whether its line can be shown) of each frame of the library."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return [
+        (Path(frame.filename).name, frame.name, bool(frame.line)) for frame in frames if "tests" not in frame.filename
+    ]
+
+
+class Around(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.ReLU(), nn.Sequential(nn.Linear(4, 5), nn.Linear(6, 2)))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("hooked", [False, True])
+def test_a_traceback_shows_each_forward_and_what_raised(again, hooked):
+    """As a user's first call meets it, and a later one, when functions have been written."""
+    model = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(6, 2))
+    if hooked:
+        model[2].register_forward_hook(lambda *inputs: None)
+    for _ in range(1 + again):
+        _, error = notes_of(lambda: model(ones(3, 4)))
+    assert frames_of(error) == [
+        ("module.py", "__call__", True),
+        ("containers.py", "forward", True),
+        ("linear.py", "forward", True),
+        ("matmuls.py", "linear", True),
+    ]
+    _, error = notes_of(lambda: Around()(ones(3, 4)))
+    assert [name for _, name, _ in frames_of(error)] == ["__call__", "forward", "forward", "forward", "linear"]
+    assert [frame.name for frame in traceback.extract_tb(error.__traceback__) if "tests" in frame.filename][
+        -1
+    ] == "forward"
+
+
+def test_a_whole_traceback(monkeypatch):
+    monkeypatch.setattr(places, "_full_tracebacks", True)
+    _, error = notes_of(lambda: nn.Sequential(nn.Linear(6, 2))(ones(3, 4)))
+    assert [name for _, name, _ in frames_of(error)].count("__call__") == 2
+    assert "generated" not in str(error) and len(frames_of(error)) > 4
 
 
 def test_with_hooks_and_own_exceptions():
