@@ -7,14 +7,12 @@ not there. The folders are in `$DYNOGRAD_CACHE_DIR`, or `dynograd` in `$XDG_CACH
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import stat
-import tempfile
 import warnings
 from pathlib import Path
 
-__all__ = ["folder", "read", "write", "write_text"]
+__all__ = ["digest", "folder", "read", "write", "write_text"]
 
 _DIGEST = 32  # bytes
 _folders: dict[str, Path | None] = {}
@@ -31,6 +29,13 @@ def folder(kind: str) -> Path | None:
     return _folders[place]
 
 
+def digest(data: bytes) -> bytes:
+    """The SHA-256 of some bytes."""
+    import hashlib  # loads OpenSSL, which `import dynograd` alone has no use for
+
+    return hashlib.sha256(data).digest()
+
+
 def read(path: str | Path, magic: bytes) -> tuple[bytes | None, bool]:
     """(the contents of the file, whether it is there): None where there is none, or a damaged one."""
     try:
@@ -40,14 +45,14 @@ def read(path: str | Path, magic: bytes) -> tuple[bytes | None, bool]:
         return None, False
     head = len(magic) + _DIGEST
     payload = data[head:]
-    if data[: len(magic)] == magic and hashlib.sha256(payload).digest() == data[len(magic) : head]:
+    if data[: len(magic)] == magic and digest(payload) == data[len(magic) : head]:
         return payload, True
     return None, True
 
 
 def write(path: str | Path, magic: bytes, payload: bytes) -> None:
     """Leaves `payload`, whole or not at all. A full or read-only disk costs the file, not the program."""
-    _write(path, magic + hashlib.sha256(payload).digest() + payload)
+    _write(path, magic + digest(payload) + payload)
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -56,6 +61,8 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def _write(path: str | Path, data: bytes) -> None:
+    import tempfile  # loads much else, and most processes write nothing
+
     temporary = None
     folder, name = os.path.split(path)
     try:
