@@ -7,6 +7,7 @@ not there. The folders are in `$DYNOGRAD_CACHE_DIR`, or `dynograd` in `$XDG_CACH
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import stat
 import warnings
@@ -31,8 +32,6 @@ def folder(kind: str) -> Path | None:
 
 def digest(data: bytes) -> bytes:
     """The SHA-256 of some bytes."""
-    import hashlib  # loads OpenSSL, which `import dynograd` alone has no use for
-
     return hashlib.sha256(data).digest()
 
 
@@ -61,12 +60,12 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def _write(path: str | Path, data: bytes) -> None:
-    import tempfile  # loads much else, and most processes write nothing
-
     temporary = None
     folder, name = os.path.split(path)
     try:
-        handle, temporary = tempfile.mkstemp(prefix=name[:12], suffix=".part", dir=folder)
+        beside = os.path.join(folder, f"{name[:12]}{os.urandom(6).hex()}.part")
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        temporary = beside
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         os.replace(temporary, path)

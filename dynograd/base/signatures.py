@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 __all__ = ["SignatureLater", "annotations_of", "signature_of"]
@@ -26,7 +27,7 @@ class SignatureLater(inspect.Signature):
         return self._signature
 
     @property
-    def parameters(self) -> Any:
+    def parameters(self) -> MappingProxyType[str, inspect.Parameter]:
         return self._known().parameters
 
     @property
@@ -36,7 +37,7 @@ class SignatureLater(inspect.Signature):
     def replace(self, **changes: Any) -> Any:
         return self._known().replace(**changes)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> str | tuple[Any, ...]:
         return self._known().__reduce__()
 
     def __repr__(self) -> str:

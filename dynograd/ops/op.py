@@ -149,7 +149,7 @@ class Op:
         self.array_names, self.optional_names, self.static_names = tuple(arrays), frozenset(optional), tuple(static)
         self.parameter_names = tuple(annotations)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> inspect.Signature:
         if name not in ("signature", "public_signature"):
             raise AttributeError(f"{self!r} has no field {name!r}")
         public = signature_of(self.forward)

@@ -109,9 +109,7 @@ print(len(gc.get_objects(0)) < 2000, gc.get_freeze_count())
     assert done.stdout == "True 0\n"
 
 
-UNUSED = (
-    "numba triton llvmlite hashlib secrets hmac tempfile difflib multiprocessing importlib.metadata asyncio"
-)
+UNUSED = "numba triton llvmlite secrets hmac tempfile difflib multiprocessing importlib.metadata asyncio"
 
 
 def test_an_import_loads_nothing_that_only_some_programs_use():
