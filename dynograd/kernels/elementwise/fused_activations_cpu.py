@@ -33,8 +33,8 @@ def swiglu_forward(gate, x):
 
 def swiglu_backward(g, gate, x):
     """Gradients of gate and x."""
-    compiled = compiled["swiglu_backward"](rows_of(g, 1), rows_of(gate, 1), rows_of(x, 1))
-    return tuple(in_shape(part, x.shape) for part in compiled)
+    parts = compiled["swiglu_backward"](rows_of(g, 1), rows_of(gate, 1), rows_of(x, 1))
+    return tuple(in_shape(part, x.shape) for part in parts)
 
 
 def add_layer_norm_forward(x, residual, weight, bias, rank, eps):
