@@ -10,11 +10,10 @@ import contextlib
 import hashlib
 import os
 import stat
-import tempfile
 import warnings
 from pathlib import Path
 
-__all__ = ["folder", "read", "write", "write_text"]
+__all__ = ["digest", "folder", "read", "write", "write_text"]
 
 _DIGEST = 32  # bytes
 _folders: dict[str, Path | None] = {}
@@ -31,6 +30,11 @@ def folder(kind: str) -> Path | None:
     return _folders[place]
 
 
+def digest(data: bytes) -> bytes:
+    """The SHA-256 of some bytes."""
+    return hashlib.sha256(data).digest()
+
+
 def read(path: str | Path, magic: bytes) -> tuple[bytes | None, bool]:
     """(the contents of the file, whether it is there): None where there is none, or a damaged one."""
     try:
@@ -40,14 +44,14 @@ def read(path: str | Path, magic: bytes) -> tuple[bytes | None, bool]:
         return None, False
     head = len(magic) + _DIGEST
     payload = data[head:]
-    if data[: len(magic)] == magic and hashlib.sha256(payload).digest() == data[len(magic) : head]:
+    if data[: len(magic)] == magic and digest(payload) == data[len(magic) : head]:
         return payload, True
     return None, True
 
 
 def write(path: str | Path, magic: bytes, payload: bytes) -> None:
     """Leaves `payload`, whole or not at all. A full or read-only disk costs the file, not the program."""
-    _write(path, magic + hashlib.sha256(payload).digest() + payload)
+    _write(path, magic + digest(payload) + payload)
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -59,7 +63,9 @@ def _write(path: str | Path, data: bytes) -> None:
     temporary = None
     folder, name = os.path.split(path)
     try:
-        handle, temporary = tempfile.mkstemp(prefix=name[:12], suffix=".part", dir=folder)
+        beside = os.path.join(folder, f"{name[:12]}{os.urandom(6).hex()}.part")
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        temporary = beside
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         os.replace(temporary, path)

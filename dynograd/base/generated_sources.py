@@ -11,7 +11,6 @@ does at later calls, and passes by what writes it.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib.util
 import linecache
 import marshal
@@ -148,8 +147,8 @@ def _state_of_the_library() -> str:
                     parts.append(f"{entry.path} {status.st_size} {status.st_mtime_ns}")
                 elif entry.name != "__pycache__" and entry.is_dir():
                     folders.append(entry.path)
-    digest = hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
-    return f"{sys.implementation.cache_tag}-{digest[:16]}"
+    digest = cache_files.digest("\n".join(sorted(parts)).encode())
+    return f"{sys.implementation.cache_tag}-{digest.hex()[:16]}"
 
 
 _further_files: dict[str, list[str]] = {}  # of a title: those whose name has the checksum

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
-import secrets
+import os
 import threading
 from typing import Any
 
@@ -48,7 +48,7 @@ class Generator:
 
     def seed(self) -> int:
         """Starts a stream that nobody can foresee, and returns its seed."""
-        number = secrets.randbits(53)
+        number = int.from_bytes(os.urandom(7)) >> 3
         self.manual_seed(number)
         return number
 

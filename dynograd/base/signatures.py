@@ -1,14 +1,47 @@
-"""Signatures of the library's own functions: more than a thousand are read at every import."""
+"""Signatures of the library's own functions: more than a thousand are asked for at every import, and few are looked at."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
-__all__ = ["signature_of"]
+__all__ = ["SignatureLater", "annotations_of", "signature_of"]
 
-_PARAMETER = inspect.Parameter
+_PARAMETER, _EMPTY = inspect.Parameter, inspect.Signature.empty
+
+
+class SignatureLater(inspect.Signature):
+    """The signature that `read` gives, read when somebody looks at it."""
+
+    __slots__ = ("_read", "_signature")
+
+    def __init__(self, read: Callable[[], inspect.Signature]) -> None:
+        self._read = read
+
+    def _known(self) -> inspect.Signature:
+        if not hasattr(self, "_signature"):
+            self._signature = self._read()
+        return self._signature
+
+    @property
+    def parameters(self) -> MappingProxyType[str, inspect.Parameter]:
+        return self._known().parameters
+
+    @property
+    def return_annotation(self) -> Any:
+        return self._known().return_annotation
+
+    def replace(self, **changes: Any) -> Any:
+        return self._known().replace(**changes)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return self._known().__reduce__()
+
+    def __repr__(self) -> str:
+        return repr(self._known())
 
 
 @cache
@@ -17,20 +50,54 @@ def _parameter(name: str, kind: Any, of: type, default: Any, annotation: Any) ->
     return _PARAMETER(name, kind, default=default, annotation=annotation)
 
 
-def signature_of(function: Any) -> inspect.Signature:
-    """What `inspect.signature` gives, for a function with named parameters only in a part of the time."""
-    code = function.__code__
-    if function.__dict__ or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS) or code.co_posonlyargcount:
-        return inspect.signature(function)
+def _beneath_wrappers(function: Any) -> Any:
+    """The function whose own signature is that of `function`, or its signature; None where only `inspect` knows."""
+    while True:
+        known = getattr(function, "__dict__", {})
+        if "__signature__" in known:
+            return known["__signature__"]
+        if "__wrapped__" not in known:
+            break
+        function = known["__wrapped__"]
+    return function if hasattr(function, "__code__") and not function.__code__.co_posonlyargcount else None
+
+
+def _kinds(code: Any) -> list[tuple[str, Any]]:
+    """The names of the parameters with their kinds, in the order in which they are written."""
     names, count = code.co_varnames, code.co_argcount
-    defaults, annotations, empty = function.__defaults__ or (), function.__annotations__, inspect.Signature.empty
-    values = dict(zip(names[count - len(defaults) : count], defaults, strict=True)) | (function.__kwdefaults__ or {})
+    last = count + code.co_kwonlyargcount
+    result: list[tuple[str, Any]] = [(name, _PARAMETER.POSITIONAL_OR_KEYWORD) for name in names[:count]]
+    if code.co_flags & inspect.CO_VARARGS:
+        result.append((names[last], _PARAMETER.VAR_POSITIONAL))
+    result += [(name, _PARAMETER.KEYWORD_ONLY) for name in names[count:last]]
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        result.append((names[last + (code.co_flags & inspect.CO_VARARGS > 0)], _PARAMETER.VAR_KEYWORD))
+    return result
+
+
+def annotations_of(function: Any) -> Mapping[str, Any]:
+    """The function's parameters by name, in order, with their annotations."""
+    beneath = _beneath_wrappers(function)
+    if beneath is None or isinstance(beneath, inspect.Signature):
+        signature = beneath or inspect.signature(function)
+        return {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    annotations = beneath.__annotations__
+    return {name: annotations.get(name, _EMPTY) for name, _ in _kinds(beneath.__code__)}
+
+
+def signature_of(function: Any) -> inspect.Signature:
+    """What `inspect.signature` gives, in a part of the time."""
+    beneath = _beneath_wrappers(function)
+    if beneath is None or isinstance(beneath, inspect.Signature):
+        return beneath or inspect.signature(function)
+    code, defaults, annotations = beneath.__code__, beneath.__defaults__ or (), beneath.__annotations__
+    with_default = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
+    values = dict(zip(with_default, defaults, strict=True)) | (beneath.__kwdefaults__ or {})
     parameters = []
-    for number, name in enumerate(names[: count + code.co_kwonlyargcount]):
-        kind = _PARAMETER.POSITIONAL_OR_KEYWORD if number < count else _PARAMETER.KEYWORD_ONLY
-        default = values.get(name, empty)
+    for name, kind in _kinds(code):
+        default = values.get(name, _EMPTY)
         make: Any = _parameter if type(default).__hash__ is not None else _parameter.__wrapped__
-        parameters.append(make(name, kind, type(default), default, annotations.get(name, empty)))
+        parameters.append(make(name, kind, type(default), default, annotations.get(name, _EMPTY)))
     return inspect.Signature(
-        parameters, return_annotation=annotations.get("return", empty), __validate_parameters__=False
+        parameters, return_annotation=annotations.get("return", _EMPTY), __validate_parameters__=False
     )

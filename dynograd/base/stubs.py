@@ -6,7 +6,6 @@ Modules fill their namespace from it (`names`); those that have nothing else (`M
 from __future__ import annotations
 
 import ast
-import difflib
 import functools
 import sys
 import warnings
@@ -218,6 +217,8 @@ class Settings(ModuleType):
         self.__dict__.update(_read(OPTIONS[path]))
 
     def __getattr__(self, name: str) -> Any:
+        import difflib  # costs more than the tables of this file
+
         path = self.__name__.partition(".")[2]
         known = [option for option in {*self.__dict__, *dir(type(self))} if not option.startswith("_")]
         nearest = ", ".join(difflib.get_close_matches(name, known))

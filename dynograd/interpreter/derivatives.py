@@ -44,7 +44,7 @@ def make_elementwise_node(op: Op, texts: dict[str, Callable[[], str]]) -> type[N
         return node_classes[op.name]
     saves = tuple(elementwise_saves(op))
     title = "".join(part.capitalize() for part in op.name.split("_")) + "Backward0"
-    body = {"__slots__": (*saves, "adapt"), "saved_names": saves, "drops": saves, "op": op}
+    body: dict[str, Any] = {"__slots__": (*saves, "adapt"), "saved_names": saves, "drops": saves, "op": op}
     body["apply"] = _rule(op, f"op/{op.name}", texts, "apply", fused=backward_of(op))
     body["apply_graph"] = _rule(op, f"op/{op.name}", texts, "apply_graph")
     node_classes[op.name] = node_class = type(title, (Node,), body)

@@ -226,7 +226,7 @@ def node_class_of(op: Op) -> type[Node]:
     slots = [*arrays_saved, *described] + (["outputs_like"] if op.outputs is not None else [])
     title = "".join(part.capitalize() for part in op.name.split("_")) + "Backward0"
     names = tuple(arrays_saved)
-    body = {"__slots__": tuple(slots), "saved_names": names, "drops": names, "op": op}
+    body: dict[str, Any] = {"__slots__": tuple(slots), "saved_names": names, "drops": names, "op": op}
     body |= {"apply": _apply_of(op), "apply_graph": _apply_graph_of(op)}
     node_class: type[Node] = type(title, (Node,), body)
     rule = op.fast_backward_rule or op.backward_rule

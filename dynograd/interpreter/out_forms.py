@@ -41,7 +41,7 @@ def out_form(function: Any) -> Any:
     if form is None:
         entry = getattr(function, "op", None)
         form = function
-        if isinstance(entry, Op) and has_out(entry) and "out" not in entry.signature.parameters:
+        if isinstance(entry, Op) and has_out(entry) and "out" not in entry.parameter_names:
             form = public_form(function, entry, lambda: _into_of(function, entry))
         elif isinstance(entry, Op) and (function is entry.forward or entry.row["aliases"]):
             form = public_form(function, entry)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynograd.base.generated_sources import run_written, written_later
-from dynograd.base.signatures import signature_of
+from dynograd.base.signatures import SignatureLater, annotations_of
 from dynograd.errors import DtypeError
 from dynograd.interpreter.override_protocol import ORDINARY, answer_of_foreign
 from dynograd.interpreter.shared import argument_lines
@@ -85,7 +85,9 @@ def public_form(
     space: dict[str, Any] = {"__name__": "dynograd"}
     public = written_later(name, title, space, write, choose)
     public.__qualname__, public.__module__, public.__doc__ = name, "dynograd", function.__doc__
-    public.__signature__ = inspect.Signature(_parameters(entry, into is not None), __validate_parameters__=False)
+    public.__signature__ = SignatureLater(
+        lambda: inspect.Signature(_parameters(entry, into is not None), __validate_parameters__=False)
+    )
     public.op = entry
     known = join(public, title, written=False)
     return public
@@ -94,7 +96,7 @@ def public_form(
 def method_form(entry: Op) -> Callable[..., Any]:
     """An op's function as a method: with NumPy's names where it names a dim. Views keep their own, which are called most."""
     family = entry.forward.__module__.rpartition(".")[2]
-    of_another = entry.kind == "composed" and "other" in entry.signature.parameters and entry.name.endswith("_as")
+    of_another = entry.kind == "composed" and "other" in entry.parameter_names and entry.name.endswith("_as")
     views = family in ("views", "splits") and not entry.row["aliases"]
     if not of_another and (views or not _other_names(entry)):
         return entry.function
@@ -103,7 +105,7 @@ def method_form(entry: Op) -> Callable[..., Any]:
 
 def explained(function: Any) -> Callable[..., Any]:
     """A function that is no op, with errors from underneath told as those of ops are."""
-    names = list(signature_of(function).parameters)
+    names = list(annotations_of(function))
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -133,7 +135,7 @@ def explained_of_tensors(functions: dict[str, Any]) -> dict[str, Any]:
     return {
         name: explained(function)
         if isinstance(function, types.FunctionType)
-        and next(iter(signature_of(function).parameters), "") in ("input", "A", "self", "v")
+        and next(iter(annotations_of(function)), "") in ("input", "A", "self", "v")
         else function
         for name, function in functions.items()
     }
@@ -152,7 +154,7 @@ def _parameters(entry: Op, has_out: bool) -> list[inspect.Parameter]:
 
 def _other_names(entry: Op) -> dict[str, str]:
     """Parameter -> its other name, for those that the op does not take itself."""
-    names = entry.public_signature.parameters
+    names = entry.parameter_names
     own = entry.row["aliases"]
     known = ALIASES | own if own else ALIASES
     return {name: known[name] for name in names if name in known and known[name] not in names}

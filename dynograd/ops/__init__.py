@@ -5,18 +5,27 @@ Other names stand for namespaces of operators, as in `torch.ops.aten.add`; a hig
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from importlib import import_module
-from pkgutil import walk_packages
 from typing import Any
 
 __all__ = ["families"]
 
-_places = {
-    module.name.rpartition(".")[2]: module.name
-    for module in walk_packages(__path__, "dynograd.ops.")
-    if not module.ispkg and module.name != "dynograd.ops.op"
-}
+
+def _modules(folder: str, package: str) -> Iterator[tuple[str, str]]:
+    """The modules in the folder and those beneath it: their last name, and all of it."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name, _, ending = entry.name.rpartition(".")
+            if ending == "py" and name != "__init__":
+                yield name, f"{package}.{name}"
+            elif "." not in entry.name and entry.name != "__pycache__":
+                yield from _modules(entry.path, f"{package}.{entry.name}")
+
+
+_places = dict(_modules(__path__[0], __name__))
+del _places["op"]  # the table itself
 families = sorted(_places)
 for _family in families:
     import_module(_places[_family])

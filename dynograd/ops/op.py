@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, Unpack
 
 from dynograd.arrays import Array
 from dynograd.base.generated_sources import run_written, written_later
-from dynograd.base.signatures import signature_of
+from dynograd.base.signatures import SignatureLater, annotations_of, signature_of
 from dynograd.ops.argument_kinds import UNSEEN
 from dynograd.ops.readers import join
 from dynograd.ops.row import Row, complete
@@ -60,6 +60,7 @@ class Op:
         "name",
         "optional_names",
         "outputs",
+        "parameter_names",
         "promote",
         "public_signature",
         "row",
@@ -87,8 +88,11 @@ class Op:
     view: bool | str
     linear: bool
     differentiable: bool
-    signature: inspect.Signature  # what forward, rules and readers see
+    signature: (
+        inspect.Signature
+    )  # what forward, rules and readers see; this and the next are read when they are asked for
     public_signature: inspect.Signature  # that of the function
+    parameter_names: tuple[str, ...]  # of the function
     has_inplace_argument: bool
     array_names: tuple[str, ...]
     optional_names: frozenset[str]
@@ -122,32 +126,37 @@ class Op:
         self._read_signature()
 
     def _read_signature(self) -> None:
-        self.public_signature = self.signature = signature_of(self.forward)
         self.has_inplace_argument, self.list_name, self.list_of_indices = False, None, False
-        arrays, optional, static, seen = [], set(), [], []
-        parameters = self.public_signature.parameters.values()
-        for parameter in parameters:
-            if parameter.annotation in UNSEEN:
-                self.has_inplace_argument |= parameter.annotation == "Inplace"
-                continue
-            seen.append(parameter)
-            annotation = str(parameter.annotation).replace(" ", "")
-            if annotation in ("Array", "Arrays", "IndexArrays", "Array|None"):
-                arrays.append(parameter.name)
-                if annotation in ("Arrays", "IndexArrays"):
-                    self.list_name, self.list_of_indices = parameter.name, annotation == "IndexArrays"
-                if annotation == "Array|None":
-                    optional.add(parameter.name)
+        arrays, optional, static = [], set(), []
+        annotations = annotations_of(self.forward)
+        for name, annotation in annotations.items():
+            kind = str(annotation).replace(" ", "")
+            if kind in UNSEEN:
+                self.has_inplace_argument |= kind == "Inplace"
+            elif kind in ("Array", "Arrays", "IndexArrays", "Array|None"):
+                arrays.append(name)
+                if kind in ("Arrays", "IndexArrays"):
+                    self.list_name, self.list_of_indices = name, kind == "IndexArrays"
+                if kind == "Array|None":
+                    optional.add(name)
             else:
-                static.append(parameter.name)
-        if len(seen) < len(parameters):
-            self.signature = self.public_signature.replace(parameters=seen)
-        taken = _WRAPPER_NAMES.intersection(self.signature.parameters) if self.kind != "composed" else ()
+                static.append(name)
+        taken = _WRAPPER_NAMES.intersection((*arrays, *static)) if self.kind != "composed" else ()
         if taken:
             raise AssertionError(
                 f"op {self.name}: the name {sorted(taken)} of a parameter is used by the generated function"
             )
         self.array_names, self.optional_names, self.static_names = tuple(arrays), frozenset(optional), tuple(static)
+        self.parameter_names = tuple(annotations)
+
+    def __getattr__(self, name: str) -> inspect.Signature:
+        if name not in ("signature", "public_signature"):
+            raise AttributeError(f"{self!r} has no field {name!r}")
+        public = signature_of(self.forward)
+        seen = [parameter for parameter in public.parameters.values() if parameter.annotation not in UNSEEN]
+        self.signature = public if len(seen) == len(public.parameters) else public.replace(parameters=seen)
+        self.public_signature = public
+        return public if name == "public_signature" else self.signature
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
@@ -353,9 +362,7 @@ def standing(
     """
     name = general.__name__
     names = names or (name,)
-    # As it is now: later other code may be in the place of the function's own.
-    general.__signature__ = signature_of(general)  # type: ignore[attr-defined]
-    taken = general.__signature__.parameters  # type: ignore[attr-defined]
+    taken = annotations_of(general)
     space: dict[str, Any] = {"__name__": general.__module__, "general": general}
 
     title = title or f"quick/{general.__module__.removeprefix('dynograd.')}.{name}"
@@ -368,7 +375,8 @@ def standing(
         space.update(used)
         (written,) = run_written(title, source, "function", space, {}, kept).values()
         if not used.get("complete"):  # the source has no defaults of its own
-            own = [parameter for parameter in taken.values() if parameter.default is not parameter.empty]
+            parameters = signature_of(general).parameters.values()
+            own = [parameter for parameter in parameters if parameter.default is not parameter.empty]
             written.__defaults__ = tuple(
                 [parameter.default for parameter in own if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
             )
@@ -437,7 +445,7 @@ def _publish(result: Op) -> Function:
     function.__doc__ = result.forward.__doc__
     function.__module__ = result.forward.__module__
     function.__qualname__ = result.forward.__qualname__
-    function.__signature__ = result.public_signature
+    function.__signature__ = SignatureLater(lambda: result.public_signature)
     function.op = result
     result.function = function
     result.written = write
@@ -453,14 +461,12 @@ def prepare(result: Op) -> None:
 
 
 def _add_decorators(function: Any, result: Op) -> None:
-    def setter(field: str) -> Callable[[Function], Function]:
-        def decorate(rule: Function) -> Function:
-            setattr(result, field, rule)
-            return rule
+    function.backward = functools.partial(_set_rule, result, "backward_rule")
+    function.fast_backward = functools.partial(_set_rule, result, "fast_backward_rule")
+    function.jvp = functools.partial(_set_rule, result, "jvp_rule")
+    function.decomposition = functools.partial(_set_rule, result, "decomposition")
 
-        return decorate
 
-    function.backward = setter("backward_rule")
-    function.fast_backward = setter("fast_backward_rule")
-    function.jvp = setter("jvp_rule")
-    function.decomposition = setter("decomposition")
+def _set_rule(result: Op, field: str, rule: Function) -> Function:
+    setattr(result, field, rule)
+    return rule

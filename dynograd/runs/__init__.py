@@ -8,9 +8,8 @@
 {'epoch': 1}
 """
 
-from dynograd.runs.random_states import settle
 from dynograd.runs.run import Run
 from dynograd.runs.saving import SavedRun, load_run, save_run, saved_runs
 from dynograd.runs.stopping import StopRequests
 
-__all__ = ["Run", "SavedRun", "StopRequests", "load_run", "save_run", "saved_runs", "settle"]
+__all__ = ["Run", "SavedRun", "StopRequests", "load_run", "save_run", "saved_runs"]

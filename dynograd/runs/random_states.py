@@ -11,21 +11,8 @@ import numpy
 
 from dynograd.base.random_streams import Generator, default_generator
 from dynograd.errors import CheckpointError
-from dynograd.kernels.build.compiled_kernels import compiled_for
 
-__all__ = ["global_state", "is_generator", "set_global_state", "settle", "set_state", "state_of"]
-
-
-def settle() -> None:
-    """From here on small arrays are computed by compiled kernels.
-
-    In a new program they are NumPy's for a while, until loading Numba pays; the last bits of both differ, and when the change comes
-    depends on what the program did before. A run must not depend on that: it may have been interrupted, or have other workers.
-    `Run`, `save_run` and `load_run` call this.
-
-    >>> dynograd.runs.settle()
-    """
-    compiled_for(1 << 30)
+__all__ = ["global_state", "is_generator", "set_global_state", "set_state", "state_of"]
 
 
 def global_state() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from dynograd.errors import CheckpointError
 from dynograd.runs.nonfinite import Search, is_finite, problem_of, words_of
 from dynograd.runs.parts import check_names, load_states, size_of, states_of
-from dynograd.runs.random_states import global_state, set_global_state, settle
+from dynograd.runs.random_states import global_state, set_global_state
 from dynograd.runs.saving import _check_rotation, read_run, saved_runs, write_run
 from dynograd.runs.snapshots import Snapshot, Snapshots, copied
 from dynograd.runs.stopping import StopRequests
@@ -98,7 +98,6 @@ class Run:
         _check_intervals(save_every, save_seconds, snapshot_every, snapshots)
         _check_budget(save_share, save_rate)
         self.parts = check_names("Run", named | others)
-        settle()
         self.path = None if path is None else os.fspath(path)
         self.loader = loader
         self.extra: dict[str, Any] = {} if extra is None else extra

@@ -16,7 +16,7 @@ from typing import Any
 from dynograd.base.files import Source
 from dynograd.errors import CheckpointError, user_level
 from dynograd.runs.parts import RESERVED, check_names, load_states, states_of
-from dynograd.runs.random_states import global_state, set_global_state, settle
+from dynograd.runs.random_states import global_state, set_global_state
 from dynograd.saving import checkpoint_files, serialization
 from dynograd.saving.checkpoint_trees import Reader
 
@@ -87,7 +87,6 @@ def save_run(
     )
     parts = check_names("save_run", named | others)
     _check_rotation(step, score, keep_last, keep_best, best)
-    settle()
     return write_run(
         path, states_of(parts), global_state(), extra, step, score, keep_last=keep_last, keep_best=keep_best, best=best
     )
@@ -161,7 +160,6 @@ def load_run(
         model=model, optimizer=optimizer, scheduler=scheduler, scaler=scaler, loader=loader, generator=generator
     )
     parts = check_names("load_run", named | others)
-    settle()
     saved_run, whole = read_run(path, best, map_location)
     load_states(parts, {name: whole[name] for name in saved_run.parts}, repr(saved_run.path))
     if random:

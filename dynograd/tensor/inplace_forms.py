@@ -13,6 +13,7 @@ from dynograd.arrays import CudaArray, ndarray, storages
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.writes import stamp
 from dynograd.base.shapes import broadcast_shapes
+from dynograd.base.signatures import SignatureLater
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.fusion import into_of
 from dynograd.interpreter.promotion import number_array
@@ -49,7 +50,7 @@ def inplace_form(entry: Op, name: str) -> Callable[..., Any]:
     op = registry.get(name)
     straight = straight_form(entry, who)
     elementwise = op is not None and op.kind == "elementwise"
-    named_dim = "dim" in entry.signature.parameters
+    named_dim = "dim" in entry.parameter_names
 
     @functools.wraps(function)
     def slow(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -105,8 +106,8 @@ def _writes_itself(face: Op, op: Op | None) -> bool:
     """Whether it is an elementwise op on floats, called with the op's own arguments."""
     if op is None or op.kind != "elementwise" or op.promote not in ("arithmetic", "float", "compare"):
         return False
-    names = face.signature.parameters
-    return (op is face or face.row["direct"]) and all([name in names for name in op.signature.parameters])
+    names = face.parameter_names
+    return (op is face or face.row["direct"]) and all([name in names for name in (*op.array_names, *op.static_names)])
 
 
 def quick_out(into: Any, face: Op) -> Callable[..., Any]:
@@ -114,9 +115,15 @@ def quick_out(into: Any, face: Op) -> Callable[..., Any]:
     op = registry[face.name]
     if op.promote == "compare":
         return into
-    own = face.signature.parameters.values()
     into.__name__ = op.name
-    into.__signature__ = inspect.Signature([inspect.Parameter("out", inspect.Parameter.POSITIONAL_OR_KEYWORD), *own])
+    into.__signature__ = SignatureLater(
+        lambda: inspect.Signature(
+            [
+                inspect.Parameter("out", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+                *face.signature.parameters.values(),
+            ]
+        )
+    )
     return standing(into, lambda: write_elementwise_into(into, op, "out", 2), title=f"out/{op.name}")
 
 
@@ -132,16 +139,18 @@ def straight_form(face: Op, who: str) -> Callable[..., Any] | None:
     if not _writes_itself(face, op):
         return None
     assert op is not None
-    names = list(face.signature.parameters)
+    names = [name for name in face.parameter_names if name in face.array_names or name in face.static_names]
     places = [names.index(name) for name in op.array_names]
-    extras = {
-        name: parameter.default for name, parameter in face.signature.parameters.items() if name not in op.array_names
-    }
+    extras: dict[str, Any] | None = None
     fewest = max(places) + 1
     compares = op.promote == "compare"
     parts: list[Any] = []
 
     def straight(out: Tensor, args: tuple, kwargs: dict[str, Any]) -> bool:
+        nonlocal extras
+        if extras is None:
+            parameters = face.signature.parameters
+            extras = {name: parameters[name].default for name in names if name not in op.array_names}
         target = out.array
         kind = target.dtype
         recorded = MODES.grad

@@ -107,7 +107,7 @@ def test_a_full_disk_costs_the_file_and_not_the_program(cache, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cache_files.tempfile, "mkstemp", full)
+    monkeypatch.setattr("os.replace", full)
     function, count = kept("test/full")
     assert count == 1 and function(1, 2) == 0.5 and inspect.getsource(function) == DIVISION
     assert not Path(function.__code__.co_filename).exists()

@@ -1,5 +1,6 @@
 """What makes an import quick gives what Python's own gives, and leaves nothing behind."""
 
+import copy
 import gc
 import inspect
 import subprocess
@@ -8,7 +9,7 @@ import sys
 import pytest
 
 from dynograd.base.garbage import uncollected
-from dynograd.base.signatures import signature_of
+from dynograd.base.signatures import SignatureLater, annotations_of, signature_of
 from dynograd.ops.op import registry
 
 
@@ -24,7 +25,22 @@ def starred(a, /, b, *rest, c=2, **named):
     return a
 
 
-FUNCTIONS = [unhashable_default, told_by_types, starred, *[entry.forward for entry in registry.values()]]
+def many(a: int, b="b", *rest: str, c, d=None, **named: float):
+    return a
+
+
+def only_named(*, c: int = 2, **named):
+    return c
+
+
+FUNCTIONS = [
+    unhashable_default,
+    told_by_types,
+    starred,
+    many,
+    only_named,
+    *[entry.forward for entry in registry.values()],
+]
 
 
 def test_signatures_are_those_of_inspect():
@@ -32,6 +48,26 @@ def test_signatures_are_those_of_inspect():
         function.__name__ for function in FUNCTIONS if str(signature_of(function)) != str(inspect.signature(function))
     ] == []
     assert [function.__name__ for function in FUNCTIONS if signature_of(function) != inspect.signature(function)] == []
+
+
+def test_annotations_are_those_of_the_parameters():
+    for function in FUNCTIONS:
+        parameters = inspect.signature(function).parameters
+        expected = {name: parameter.annotation for name, parameter in parameters.items()}
+        assert list(annotations_of(function).items()) == list(expected.items()), function.__name__
+
+
+def test_a_signature_is_read_when_somebody_looks_at_it():
+    times = []
+    later = SignatureLater(lambda: times.append(1) or inspect.signature(many))
+    many_later = lambda *args: args  # noqa: E731
+    many_later.__signature__ = later
+    assert inspect.signature(many_later) is later and not times
+    plain = inspect.signature(many)
+    assert later == plain and plain == later and hash(later) == hash(plain) and len(times) == 1
+    assert (str(later), repr(later)) == (str(plain), repr(plain))
+    assert later.bind(1, c=3).arguments == plain.bind(1, c=3).arguments
+    assert later.replace(parameters=[]) == inspect.Signature() and copy.copy(later) == plain and len(times) == 1
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -52,3 +88,36 @@ def test_an_import_leaves_the_collector_on():
         [sys.executable, "-c", "import gc, dynograd; print(gc.isenabled())"], capture_output=True, text=True, check=True
     )
     assert done.stdout == "True\n"
+
+
+def test_what_an_import_makes_is_old_and_what_a_program_froze_stays_frozen():
+    program = """
+import gc
+gc.freeze()
+frozen = gc.get_freeze_count()
+import dynograd
+assert gc.get_freeze_count() == frozen > 0
+gc.unfreeze()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+    young = """
+import numpy, gc
+import dynograd
+print(len(gc.get_objects(0)) < 2000, gc.get_freeze_count())
+"""
+    done = subprocess.run([sys.executable, "-c", young], capture_output=True, text=True, check=True)
+    assert done.stdout == "True 0\n"
+
+
+UNUSED = "numba triton llvmlite secrets hmac tempfile difflib multiprocessing importlib.metadata asyncio"
+
+
+def test_an_import_loads_nothing_that_only_some_programs_use():
+    program = f"""
+import numpy, ml_dtypes, sys
+before = {{*sys.modules}}
+import dynograd
+print(sorted(({{*sys.modules}} - before).intersection({UNUSED.split()!r})))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

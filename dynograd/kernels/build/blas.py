@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import glob
 import os
 import sys
 import threading
@@ -122,11 +121,10 @@ def _find() -> Library | None:
 def _candidates() -> list[str]:
     """Files of BLAS libraries: those in NumPy's wheel, then those this process has mapped."""
     around = os.path.dirname(numpy.__file__)
-    patterns = (
-        os.path.join(around, os.pardir, "numpy.libs", "*openblas*"),
-        os.path.join(around, ".dylibs", "*openblas*"),
-    )
-    libraries = [path for pattern in patterns for path in sorted(glob.glob(pattern))]
+    libraries = []
+    for folder in (os.path.join(around, os.pardir, "numpy.libs"), os.path.join(around, ".dylibs")):
+        with contextlib.suppress(OSError):
+            libraries += [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if "openblas" in name]
     if sys.platform == "linux":
         with contextlib.suppress(OSError), open("/proc/self/maps") as maps:
             mapped = {line.split()[-1] for line in maps if "/" in line}

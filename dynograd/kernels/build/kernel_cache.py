@@ -10,7 +10,6 @@ The folder is `$DYNOGRAD_CACHE_DIR`, or `dynograd` in `$XDG_CACHE_HOME` or `~/.c
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from pathlib import Path
 
 from dynograd.base import cache_files
@@ -40,11 +39,8 @@ def clear() -> int:
 
 def digest_of(*parts: str | bytes) -> str:
     """A name for an entry whose machine code depends on `parts`."""
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        digest.update(len(data).to_bytes(8, "little") + data)
-    return digest.hexdigest()[:40]
+    pieces = [part.encode() if isinstance(part, str) else part for part in parts]
+    return cache_files.digest(b"".join([len(data).to_bytes(8, "little") + data for data in pieces])).hex()[:40]
 
 
 def folder() -> Path | None:

@@ -13,10 +13,10 @@ import numpy as np
 
 from dynograd.arrays import buffers
 from dynograd.kernels.build import threads
-from dynograd.kernels.build.compiled_kernels import compiled_for
 from dynograd.kernels.build.sizes import COMPILED_PASS, COMPILED_ROWS, LARGE, ROW_COPIES
 from dynograd.kernels.index.places_cpu import joined_places, limits, true_places, wrapped
 from dynograd.kernels.layout.copies_cpu import bits, contiguous, copied, zeros
+from dynograd.kernels.small.few_cpu import often_called
 
 __all__ = [
     "add_along",
@@ -212,7 +212,7 @@ def _picked_along(x, index, dim):
 def gather_few(x, dim, index):
     """`gather` from a matrix at few int64 indices; None where they are not, or one is outside."""
     if index.dtype is _INT64 and index.size < COMPILED_PASS and x.dtype.char in _PICKED:
-        kernels = compiled_for(index.size) if x.flags.c_contiguous and index.flags.c_contiguous else None
+        kernels = often_called() if x.flags.c_contiguous and index.flags.c_contiguous else None
         if kernels is not None:
             result = _empty(index.shape, x.dtype)
             if kernels["scatters.pick_few"](x, index, result, dim):

@@ -14,7 +14,7 @@ import numpy as np
 
 from dynograd.arrays import buffers
 from dynograd.arrays.buffers import in_shape
-from dynograd.kernels.build.compiled_kernels import compiled_for
+from dynograd.kernels.build.compiled_kernels import compiled, compiled_for
 
 _NOTHING = np.empty((0, 0), np.float32)
 _NOTHING_INNER = np.empty((0, 0, 0), np.float32)
@@ -99,7 +99,7 @@ def distribution_entropy_forward(logits, target, weight):
     scores, inner = _scores(logits)
     name = "distribution_entropy_inner" if inner else "distribution_entropy"
     score = _scores(target)[0]
-    loss, top, total = compiled_for(1 << 30)[name](scores, score, _weights(weight, scores.shape[1]))
+    loss, top, total = compiled[name](scores, score, _weights(weight, scores.shape[1]))
     return loss, top, total
 
 
@@ -109,7 +109,7 @@ def distribution_entropy_backward(g, logits, target, weight, top, total):
     name = "distribution_entropy_backward_inner" if inner else "distribution_entropy_backward"
     outer = np.ascontiguousarray(g, np.float32).reshape(top.shape)
     options = scores, _scores(target)[0], outer, top, total, _weights(weight, scores.shape[1])
-    return _narrow(compiled_for(1 << 30)[name](*options), logits)
+    return _narrow(compiled[name](*options), logits)
 
 
 def nll_loss_forward(log_probabilities, target, weight, ignore_index, reduction):

@@ -1,10 +1,12 @@
 """Reductions of few elements by one call of compiled code, and `entries` for writes; None leaves an array to NumPy, whose bits are the same.
 
-NumPy takes 1 to 3 us for what is done in 0.1, a compiled call 0.3. Compiled kernels come in once a program has made many such calls.
+NumPy takes 1 to 3 us for what is done in 0.1, a compiled call 0.3. Compiled kernels come in as soon as Numba is loaded, for whatever it
+was, or once a program has made many such calls.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import numpy
 
 from dynograd.kernels.build.batch_invariance import USES, batch_invariant
-from dynograd.kernels.build.compiled_kernels import SMALL_CALLS, compiled, is_loaded
+from dynograd.kernels.build.compiled_kernels import compiled
 from dynograd.kernels.build.sizes import FEW
 from dynograd.kernels.small.object_fields import FIELDS
 
@@ -24,27 +26,37 @@ _empty, _multiply = numpy.empty, numpy.multiply
 
 # --- when compiled code comes in ---------------------------------------------------------------------------------------------
 
+SMALL_CALLS = 2048  # at 1 to 50 us instead of 0.3: loading Numba costs more, and most programs that load it do so in their first step
+
 _calls = 0
-_numpy_until_loaded = False
+_left_to_numpy = False
+
+
+def is_loaded() -> bool:
+    """Whether Numba has been loaded, by whatever came first."""
+    return "dynograd.kernels.build.compiling_numba" in sys.modules
 
 
 def often_called() -> Mapping[str, Callable[..., Any]] | None:
-    """The compiled kernels, after `SMALL_CALLS` calls; None until then. They give the bits that NumPy gives."""
+    """The compiled kernels, once Numba is loaded or after `SMALL_CALLS` calls. Only for kernels that give the bits that NumPy gives."""
     global _calls
     if _calls < SMALL_CALLS:
-        if not _numpy_until_loaded or is_loaded():
+        if _left_to_numpy:
+            return None
+        if not is_loaded():
             _calls += 1
-        return None
+            return None
+        _calls = SMALL_CALLS  # at once: kernels are compiled in the first steps of a program, not in the middle
     return compiled
 
 
 def leave_few_to_numpy() -> None:
-    """From here on calls with few elements do not load Numba for being many; a kernel that computes much may.
+    """From here on calls with few elements stay NumPy's, unless they are compiled already; a kernel that computes much may load Numba.
 
     For processes that pad and copy, which Numba would cost 0.5 s and 120 MB each.
     """
-    global _numpy_until_loaded
-    _numpy_until_loaded = True
+    global _left_to_numpy
+    _left_to_numpy = True
 
 
 class _Entries(dict[str, Callable[..., bool]]):

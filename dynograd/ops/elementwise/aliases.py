@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 from dynograd.arrays import Array
 from dynograd.base.shapes import check_tensor
+from dynograd.base.signatures import signature_of
 from dynograd.ops.elementwise import arithmetic, comparisons, exponentials, roundings, special_functions, trigonometrics
 from dynograd.ops.op import composed
 
@@ -43,7 +43,7 @@ def _publish(name: str, function: Any) -> None:
 
     alias.__name__ = alias.__qualname__ = name
     alias.__doc__ = f"Another name of `{function.op.name}`."
-    alias.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    alias.__signature__ = signature_of(function)  # type: ignore[attr-defined]
     method = name not in _NO_METHODS
     inplace = "function" if function.op.inplace == "function" and name not in _NO_FUNCTIONS else True
     composed(method=method, inplace=method and inplace, tensors=function.op.row["tensors"])(alias)

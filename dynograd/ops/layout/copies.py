@@ -5,12 +5,12 @@ A copy takes the arguments of its view and gives as many tensors.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
 from dynograd.arrays import Array
 from dynograd.base.shapes import normalize_dim
+from dynograd.base.signatures import signature_of
 from dynograd.errors import ShapeError
 from dynograd.ops.elementwise.complexes import view_as_complex, view_as_real
 from dynograd.ops.index.indexing import get_basic
@@ -79,7 +79,7 @@ def _copying(name: str, function: Any, row: Row) -> Callable[..., Any]:
 
     copying.__name__ = copying.__qualname__ = f"{name}_copy"
     copying.__doc__ = f"What `{name}` shows, in memory of its own; the arguments are the same."
-    copying.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    copying.__signature__ = signature_of(function)  # type: ignore[attr-defined]
     return composed(method=name in _METHODS, **row)(copying)
 
 

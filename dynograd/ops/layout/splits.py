@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from itertools import accumulate, islice
 from typing import Any, Unpack
@@ -11,6 +10,7 @@ from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.base import dtypes
 from dynograd.base.shapes import check_whole, normalize_dim
+from dynograd.base.signatures import signature_of
 from dynograd.errors import IndexRangeError, ShapeError
 from dynograd.ops.index.indexing import get_basic, put_basic
 from dynograd.ops.index.indices import FULL
@@ -194,7 +194,7 @@ def _unsafe(name: str, function: Any, **row: Unpack[Row]) -> Callable[..., Any]:
 
     parts.__name__ = parts.__qualname__ = f"unsafe_{name}"
     parts.__doc__ = f"`{name}`: PyTorch does not check writes into the parts of this one, here they are checked."
-    parts.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    parts.__signature__ = signature_of(function)  # type: ignore[attr-defined]
     return composed(method=True, **row)(parts)
 
 
