@@ -17,14 +17,10 @@ if (
 
 @pytest.fixture(autouse=True)
 def fixed_seed_and_settings():
-    import numpy
-
     import dynograd
-    from dynograd.base import stubs
+    from tests.support.cases import fresh
 
-    numpy.random.seed(0)
-    dynograd.manual_seed(0)
-    stubs._warned.clear()
+    fresh()
     threads = dynograd.get_num_threads()
     if "PYTEST_XDIST_WORKER" in os.environ:  # test processes side by side: a pool in each would only make them wait
         dynograd.set_num_threads(1)

@@ -3,9 +3,7 @@
 In emulation fewer dtypes are tried, because a launch takes a millisecond or two there.
 """
 
-import importlib
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 
 import numpy
 import pytest
@@ -29,8 +27,9 @@ from tests.ops.arguments import (
     wants_of,
     widened,
 )
+from tests.ops.tables import all_rows, title_of
+from tests.support.cases import run_all
 
-OPS = Path(__file__).parent.parent / "ops"
 TRIED = ("float32", "bfloat16", "int64", "bool") if driver.is_emulated() else None
 
 
@@ -38,38 +37,22 @@ TRIED = ("float32", "bfloat16", "int64", "bool") if driver.is_emulated() else No
 ELSEWHERE = ("to_device", "to", "type", "cpu", "linalg_cholesky", "linalg_cholesky_ex", "cholesky")
 
 
-@cache
-def rows():
-    found = []
-    for path in sorted(OPS.glob("test_*.py")):
-        if path.stem in ("test_registry", "test_harness"):
-            continue
-        for value in vars(importlib.import_module(f"tests.ops.{path.stem}")).values():
-            found += [(path.stem, row) for row in getattr(value, "rows", ()) if callable(value)]
-    return found
-
-
-def checks():
-    titles = {}
-    for family, row in rows():
-        subject = Subject(row)
-        if not subject.has_tensors or row.name in ELSEWHERE:
-            continue
-        names = [name for name in row.dtypes if TRIED is None or name in TRIED]
-        if not names:
-            names = list(row.dtypes[:1])
-        names = [name for name in names if not name.startswith("complex")]  # mostly on the CPU only
-        base = f"{family[5:]}-{row.name}" + ("" if row.id is None else f"-{row.id}")
-        for name in names:
-            titles[f"{base}-{name}"] = partial(check_forward, subject, name)
-        first = next((name for name in names if name in FLOATS), None)
-        if not names:
-            continue
-        if row.strided and row.reference is not None:
-            titles[f"{base}-strided"] = partial(check_strided, subject, first or names[0])
-        if first and subject.differentiable and any(wants_of(row, draw(row))) and row.reference is not None:
-            titles[f"{base}-gradient"] = partial(check_gradient, subject, first)
-    return [pytest.param(check, id=title) for title, check in titles.items()]
+def checks_of(row):
+    """(name, check) of what is tried of a row."""
+    subject = Subject(row)
+    if not subject.has_tensors or row.name in ELSEWHERE:
+        return
+    names = [name for name in row.dtypes if TRIED is None or name in TRIED] or list(row.dtypes[:1])
+    names = [name for name in names if not name.startswith("complex")]  # mostly on the CPU only
+    for name in names:
+        yield name, partial(check_forward, subject, name)
+    if not names:
+        return
+    first = next((name for name in names if name in FLOATS), None)
+    if row.strided and row.reference is not None:
+        yield "strided", partial(check_strided, subject, first or names[0])
+    if first and subject.differentiable and any(wants_of(row, draw(row))) and row.reference is not None:
+        yield "gradient", partial(check_gradient, subject, first)
 
 
 def on_device(array):
@@ -138,9 +121,12 @@ def check_gradient(subject, name):
             numpy.testing.assert_allclose(widened(one.cpu().array), widened(want.array), rtol=2e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize("check", checks())
-def test_on_the_device(check):
-    check()
+@pytest.mark.parametrize(
+    ("title", "row"),
+    [pytest.param(title := f"{family}-{title_of(row)}", row, id=title) for family, row in all_rows() if row.dtypes],
+)
+def test_on_the_device(title, row):
+    run_all(title, list(checks_of(row)))
 
 
 def test_what_has_no_kernel_is_computed_on_the_host_and_says_so():
