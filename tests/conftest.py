@@ -1,5 +1,6 @@
 """What holds in every test: the same random numbers in every run, and no setting left behind for the next test."""
 
+import gc
 import os
 import signal
 
@@ -13,6 +14,16 @@ if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 ):  # so a shell starts what runs in its background, and some tests press Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish():
+    """What is imported by now stays: no collection of garbage need look at it again, and tests that collect do it often."""
+    from dynograd.interpreter import tensor_parts
+    from dynograd.tensor.tensor import Tensor
+
+    tensor_parts._watch(Tensor)  # the search for views, which would look at all of it again
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
