@@ -26,6 +26,10 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+def pytest_unconfigure():
+    gc.unfreeze()  # for libraries that count at the end what was never freed
+
+
 @pytest.fixture(autouse=True)
 def fixed_seed_and_settings():
     import dynograd
