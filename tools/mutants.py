@@ -135,9 +135,11 @@ def main(arguments: list[str]) -> None:
         close, far = related(path, options.tests or tests)
         try:
             noticed = noticed_by(close, for_gpu, options.workers)
-            noticed = noticed or noticed_by([file for file in soon if file in far], for_gpu, options.workers)
+            if not noticed and soon:
+                families = ["-k", " or ".join(sorted(_words(path)))] if for_gpu else []  # of the rows of ops
+                noticed = noticed_by([*soon, *families], for_gpu, options.workers)
             if not noticed and not options.related_only:
-                noticed = noticed_by([file for file in far if file not in soon], for_gpu, options.workers)
+                noticed = noticed_by(far, for_gpu, options.workers)
         finally:
             path.write_text(before, encoding="utf-8")
         killed += bool(noticed)

@@ -44,14 +44,18 @@ def checks_of(row):
         return
     names = [name for name in row.dtypes if TRIED is None or name in TRIED] or list(row.dtypes[:1])
     names = [name for name in names if not name.startswith("complex")]  # mostly on the CPU only
-    for name in names:
-        yield name, partial(check_forward, subject, name)
     if not names:
         return
     first = next((name for name in names if name in FLOATS), None)
-    if row.strided and row.reference is not None:
+    differentiable = first and subject.differentiable and any(wants_of(row, draw(row))) and row.reference is not None
+    # Of a composed op the kernels are those of other rows: in emulation it is run once less, and strides are left to theirs.
+    few = driver.is_emulated() and subject.inner is not None and subject.inner.kind == "composed" and differentiable
+    for name in names:
+        if not (few and name == first):
+            yield name, partial(check_forward, subject, name)
+    if row.strided and row.reference is not None and not few:
         yield "strided", partial(check_strided, subject, first or names[0])
-    if first and subject.differentiable and any(wants_of(row, draw(row))) and row.reference is not None:
+    if differentiable:
         yield "gradient", partial(check_gradient, subject, first)
 
 
@@ -97,9 +101,10 @@ def check_strided(subject, name):
 
 
 def check_gradient(subject, name):
+    """Values of a recorded call, and its gradients."""
     row = subject.row
     arrays = draw(row).map(lambda array: converted(array, name))
-    results = []
+    values, results = [], []
     for make in (on_device, lambda array: wrap(array.copy())):
         flags = iter(wants_of(row, arrays))
         tensors = arrays.map(make)
@@ -108,12 +113,14 @@ def check_gradient(subject, name):
             if floating(tensor) and next(flags):
                 tensor._requires_grad = True
                 leaves.append(tensor)
-        outputs = [one for one in as_tuple(subject.run(tensors)) if isinstance(one, Tensor) and one.requires_grad]
+        values.append(subject.run(tensors))
+        outputs = [one for one in as_tuple(values[-1]) if isinstance(one, Tensor) and one.requires_grad]
         given = [
             make(numpy.linspace(0.5, 1.5, one.array.size).reshape(one.array.shape).astype(one.array.dtype))
             for one in outputs
         ]
         results.append(grad(outputs, leaves, given, allow_unused=True) if outputs else [])
+    same(*values, name, row)
     for one, want in zip(*results, strict=True):
         assert (one is None) == (want is None)
         if want is not None:
