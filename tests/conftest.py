@@ -1,5 +1,6 @@
 """What holds in every test: the same random numbers in every run, and no setting left behind for the next test."""
 
+import gc
 import os
 import signal
 
@@ -15,16 +16,26 @@ if (
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_finish():
+    """What is imported by now stays: no collection of garbage need look at it again, and tests that collect do it often."""
+    from dynograd.interpreter import tensor_parts
+    from dynograd.tensor.tensor import Tensor
+
+    tensor_parts._watch(Tensor)  # the search for views, which would look at all of it again
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure():
+    gc.unfreeze()  # for libraries that count at the end what was never freed
+
+
 @pytest.fixture(autouse=True)
 def fixed_seed_and_settings():
-    import numpy
-
     import dynograd
-    from dynograd.base import stubs
+    from tests.support.cases import fresh
 
-    numpy.random.seed(0)
-    dynograd.manual_seed(0)
-    stubs._warned.clear()
+    fresh()
     threads = dynograd.get_num_threads()
     if "PYTEST_XDIST_WORKER" in os.environ:  # test processes side by side: a pool in each would only make them wait
         dynograd.set_num_threads(1)

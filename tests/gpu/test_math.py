@@ -292,54 +292,48 @@ def test_whole_numbers_of_one(name):
     assert run(name, x).tolist() == wanted(x).tolist()
 
 
+WHOLE_TOO = "gcd lcm mod fmod floor_divide power max min sign abs neg round isnan".split()
+TRUTHS = "isnan isinf isfinite signbit".split()
 OFFLINE = """
 import sys
 import triton, triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from dynograd.kernels.formula import math_triton
-WHOLE = "gcd lcm mod fmod floor_divide power max min sign abs neg round isnan".split()
-TRUTHS = "isnan isinf isfinite signbit".split()
-names, target = sys.argv[2].split(","), GPUTarget("cuda", int(sys.argv[1]), 32)
-
-@triton.jit
-def of_one(x, y, F: tl.constexpr):
-    i = tl.arange(0, 128)
-    tl.store(y + i, F(tl.load(x + i)))
-
-@triton.jit
-def of_two(x, z, y, F: tl.constexpr):
-    i = tl.arange(0, 128)
-    tl.store(y + i, F(tl.load(x + i), tl.load(z + i)))
-
-@triton.jit
-def of_three(x, z, a, y, F: tl.constexpr):
-    i = tl.arange(0, 128)
-    tl.store(y + i, F(tl.load(x + i), tl.load(z + i), tl.load(a + i)))
-
-@triton.jit
-def of_four(x, z, a, b, y, F: tl.constexpr):
-    i = tl.arange(0, 128)
-    tl.store(y + i, F(tl.load(x + i), tl.load(z + i), tl.load(a + i), tl.load(b + i)))
-
-for name in names or math_triton.__all__:
-    for kind in (["*fp32", "*fp64"] if name not in ("gcd", "lcm") else []) + (["*i32", "*i64", "*u8"] if name in WHOLE else []):
-        kernel = (of_one, of_two, of_three, of_four)[len(getattr(math_triton, name).arg_names) - 1]
-        types = {one: "*i1" if one == "y" and name in TRUTHS else kind for one in kernel.arg_names[:-1]}
-        place = (len(kernel.arg_names) - 1,)
-        source = ASTSource(kernel, {**types, "F": "constexpr"}, {place: getattr(math_triton, name)})
-        triton.compile(source, target=target, options={"num_warps": 4})
+{kernels}
+for kernel, kind, result in ({calls}):
+    types = {{one: result if one == "y" else kind for one in kernel.arg_names}}
+    triton.compile(ASTSource(kernel, types), target=GPUTarget("cuda", int(sys.argv[1]), 32), options={{"num_warps": 4}})
 """
+
+
+def offline_script():
+    """Compiles every function for every dtype; functions of as many operands share a kernel, and an error shows the function's line."""
+    from dynograd.kernels.formula import math_triton
+
+    groups = {}
+    for name in math_triton.__all__:
+        kinds = ["*fp32", "*fp64"] if name not in ("gcd", "lcm") else []
+        for kind in kinds + (["*i32", "*i64", "*u8"] if name in WHOLE_TOO else []):
+            count = len(getattr(math_triton, name).arg_names)
+            groups.setdefault((count, kind, "*i1" if name in TRUTHS else kind), []).append(name)
+    kernels, calls = "", ""
+    for number, ((count, kind, result), names) in enumerate(groups.items()):
+        operands = [f"x{place}" for place in range(count)]
+        kernels += f"\n@triton.jit\ndef kernel{number}({', '.join(operands)}, y):\n    i = tl.arange(0, 128)\n"
+        loads = ", ".join(f"tl.load({one} + i)" for one in operands)
+        kernels += "".join(
+            f"    tl.store(y + {128 * row} + i, math_triton.{name}({loads}))\n" for row, name in enumerate(names)
+        )
+        calls += f"(kernel{number}, {kind!r}, {result!r}), "
+    return OFFLINE.format(kernels=kernels, calls=calls)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", [80, 90, 100])
 def test_functions_compile_for(target, tmp_path):
-    from dynograd.kernels.formula import math_triton
-
     script = tmp_path / "offline.py"
-    script.write_text(OFFLINE)
+    script.write_text(offline_script())
     plain = {key: value for key, value in os.environ.items() if key not in ("DYNOGRAD_CUDA", "TRITON_INTERPRET")}
-    command = [sys.executable, str(script), str(target), ",".join(math_triton.__all__)]
-    done = subprocess.run(command, env=plain, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, str(script), str(target)], env=plain, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]

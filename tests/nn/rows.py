@@ -1,4 +1,4 @@
-"""Rows of layers: how one is built, what it prints and holds, and what it computes. Each row becomes about ten small tests.
+"""Rows of layers: how one is built, what it prints and holds, and what it computes. Each row becomes one test of about ten cases.
 
     ROWS = [
         Row("Linear", (3, 2), shapes=[(4, 3)], reference=lambda p, x: x @ p.weight.T + p.bias, out=(4, 2),
@@ -31,6 +31,7 @@ import pytest
 import dynograd as dg
 from dynograd import nn
 from dynograd.gradcheck import gradcheck
+from tests.support.cases import run_all
 
 __all__ = ["Failure", "Row", "build", "error", "generate"]
 
@@ -131,15 +132,12 @@ def compare(found: Any, wanted: Any, dtype: Any) -> None:
 
 
 def generate(rows: list[Row]) -> Callable[..., None]:
-    """A test that runs every case of every row."""
-    cases = []
-    for row in rows:
-        label = f"{row.name}-{row.id}" if row.id else row.name
-        cases += [pytest.param(check, id=f"{label}-{name}") for name, check in cases_of(row)]
+    """A test of each row, which runs every case of it."""
+    titles = [f"{row.name}-{row.id}" if row.id else row.name for row in rows]
 
-    @pytest.mark.parametrize("check", cases)
-    def test_rows(check: Callable[[], None]) -> None:
-        check()
+    @pytest.mark.parametrize(("title", "row"), list(zip(titles, rows, strict=True)), ids=titles)
+    def test_rows(title: str, row: Row) -> None:
+        run_all(title, cases_of(row))
 
     return test_rows
 

@@ -1,4 +1,4 @@
-"""Rows of ops: what an op is compared with, and on which inputs. Each row becomes a dozen or more small tests.
+"""Rows of ops: what an op is compared with, and on which inputs. Each row becomes one test of a dozen or more cases.
 
 In `tests/ops/test_<family>.py`:
 
@@ -48,6 +48,7 @@ from typing import Any
 import pytest
 
 from tests.ops.cases import BOOL, COMPLEX, FLOATS, INTEGERS, cases_of
+from tests.support.cases import run_all
 
 __all__ = ["BOOL", "COMPLEX", "FLOATS", "INTEGERS", "Failure", "Row", "error", "generate"]
 
@@ -130,18 +131,14 @@ def error(call: Callable[..., Any], kind: type[BaseException], *words: str) -> F
 
 def generate(rows: Sequence[Row]) -> Callable[..., None]:
     """The test function of a table: `test_rows = generate(ROWS)`."""
-    cases = []
-    names: set[str] = set()
-    for row in rows:
-        title = row.name if row.id is None else f"{row.name}-{row.id}"
-        if title in names:
+    titles = [row.name if row.id is None else f"{row.name}-{row.id}" for row in rows]
+    for number, title in enumerate(titles):
+        if title in titles[:number]:
             raise ValueError(f"two rows are called {title!r}; give the second one an id")
-        names.add(title)
-        cases += [pytest.param(check, id=f"{title}-{what}") for what, check in cases_of(row)]
 
-    @pytest.mark.parametrize("check", cases)
-    def test_rows(check: Callable[[], None]) -> None:
-        check()
+    @pytest.mark.parametrize(("title", "row"), list(zip(titles, rows, strict=True)), ids=titles)
+    def test_rows(title: str, row: Row) -> None:
+        run_all(title, list(cases_of(row)))
 
     test_rows.rows = tuple(rows)  # type: ignore[attr-defined]
     return test_rows

@@ -1,15 +1,12 @@
 """What every op in the table must have: a row, a docstring, a gradient when it is differentiable, and forward mode."""
 
-import importlib
-from functools import cache
-from pathlib import Path
-
-import pytest
+from functools import cache, partial
 
 from dynograd import ops
 from dynograd.ops.op import registry
+from tests.ops.tables import all_rows
+from tests.support.cases import run_all
 
-HERE = Path(__file__).parent
 assert ops.families  # importing them fills the registry
 NAMES = sorted({key.removesuffix(".public") for key in registry})
 
@@ -18,13 +15,9 @@ NAMES = sorted({key.removesuffix(".public") for key in registry})
 def rows_by_name():
     """The rows of all tables in tests/ops, by the op that they are about."""
     found = {}
-    for path in sorted(HERE.glob("test_*.py")):
-        if path.name == Path(__file__).name:
-            continue
-        for value in vars(importlib.import_module(f"tests.ops.{path.stem}")).values():
-            for row in getattr(value, "rows", ()) if callable(value) else ():
-                for name in (row.name.rpartition(".")[2], *row.covers):
-                    found.setdefault(name, []).append(row)
+    for _, row in all_rows():
+        for name in (row.name.rpartition(".")[2], *row.covers):
+            found.setdefault(name, []).append(row)
     return found
 
 
@@ -38,15 +31,16 @@ def place_of(name):
     return "/".join(["tests", *parts[:-1], f"test_{parts[-1]}.py"])
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_has_a_row(name):
-    assert name in rows_by_name(), (
-        f"{name} has no row: write Row({name!r}, ...) in {place_of(name)}, or name it in a row's covers"
-    )
+def test_every_op_has_a_row():
+    missing = [f"write Row({name!r}, ...) in {place_of(name)}" for name in NAMES if name not in rows_by_name()]
+    assert not missing, "; ".join(missing) + "; or name the op in a row's covers"
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_has_a_docstring(name):
+def test_every_op_has_a_docstring():
+    run_all("docstring", [(name, partial(check_docstring, name)) for name in NAMES])
+
+
+def check_docstring(name):
     for entry in entries(name):
         summary = (entry.function.__doc__ or "").strip().partition("\n")[0]
         assert summary, f"{entry} in {entry.forward.__module__} has no docstring"
@@ -55,10 +49,12 @@ def test_has_a_docstring(name):
         )
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in NAMES if registry[name].kind != "composed" and registry[name].differentiable]
-)
-def test_differentiable_ops_have_every_derivative(name):
+def test_differentiable_ops_have_every_derivative():
+    names = [name for name in NAMES if registry[name].kind != "composed" and registry[name].differentiable]
+    run_all("derivatives", [(name, partial(check_derivatives, name)) for name in names])
+
+
+def check_derivatives(name):
     entry = registry[name]
     again = entry.derivative or entry.backward_rule or entry.decomposition
     assert again, f"{name} is differentiable but has no backward (or decomposition) that can be differentiated again"

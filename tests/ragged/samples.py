@@ -101,7 +101,7 @@ class Sample:
     dims = 1  # ragged ones of a row
 
     def __init__(self, lengths: list[int], seed: int = 0) -> None:
-        self.lengths = lengths
+        self.lengths, self.seed = lengths, seed
         self.rows = Values(lambda name: arrays_of(name, lengths, seed))
 
     @property
@@ -132,11 +132,13 @@ class Sample:
 
     def row(self, number: int, wants: bool = False) -> Values:
         """One row as a batch of one."""
-        return self._values(lambda name: dynograd.from_numpy(self.rows[name][number][None]), wants, self.dims - 1)
+        return self._values(
+            lambda name: dynograd.from_numpy(self.rows[name][number][None].copy()), wants, self.dims - 1
+        )
 
     def single(self, number: int, wants: bool = False) -> Values:
         """One row without a batch."""
-        return self._values(lambda name: dynograd.from_numpy(self.rows[name][number]), wants, 0)
+        return self._values(lambda name: dynograd.from_numpy(self.rows[name][number].copy()), wants, 0)
 
     def no_rows(self) -> Values:
         """A dense batch of rows that has none."""
@@ -173,7 +175,7 @@ class Sample:
         return len(self.lengths)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.lengths})"
+        return f"{type(self).__name__}({self.lengths}, seed={self.seed})"
 
 
 def counted(above: int) -> dict[str, Any]:
@@ -220,7 +222,7 @@ class Documents(Sample):
         return len(self.documents)
 
     def __repr__(self) -> str:
-        return f"Documents({self.lengths} in {self.documents})"
+        return f"Documents({self.lengths} in {self.documents}, seed={self.seed})"
 
 
 class Images(Sample):
@@ -231,7 +233,7 @@ class Images(Sample):
 
     def __init__(self, sizes: list[tuple[int, int]], seed: int = 0) -> None:
         self.lengths = [width for _, width in sizes]
-        self.heights = [height for height, _ in sizes]
+        self.heights, self.seed = [height for height, _ in sizes], seed
         leads = [(height,) for height in self.heights]
         self.rows = Values(lambda name: arrays_of(name, self.lengths, seed, leads))
 
@@ -251,7 +253,7 @@ class Images(Sample):
         return cls([(3, 3)])
 
     def __repr__(self) -> str:
-        return f"Images({list(zip(self.heights, self.lengths, strict=True))})"
+        return f"Images({list(zip(self.heights, self.lengths, strict=True))}, seed={self.seed})"
 
 
 class Item:

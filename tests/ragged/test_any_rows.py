@@ -7,6 +7,7 @@ does not depend on the lengths that happen to be there. Rows that an op refuses 
 from __future__ import annotations
 
 import os
+from functools import cache, partial
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -15,7 +16,9 @@ from hypothesis import strategies as st
 import dynograd
 from dynograd.tensor.tensor import Tensor
 from tests.ragged.samples import Documents, Images, Item, Sample
-from tests.ragged.test_every_op import ITEMS, check_gradients, compare, expected, several
+from tests.ragged.test_every_op import ITEMS, alone, expected, several
+from tests.ragged.test_every_op import check as check_every
+from tests.support.cases import run_all
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of the ops, of rows alone and together alike
 
@@ -59,19 +62,6 @@ def takes(item: Item, made: Sample) -> bool:
     return True
 
 
-def refused_rows(item: Item, made: Sample) -> set[int]:
-    """The rows that the op does not take alone."""
-    return {number for number in range(len(made.lengths)) if not takes_row(item, made, number)}
-
-
-def takes_row(item: Item, made: Sample, number: int) -> bool:
-    try:
-        item.run(made.row(number) if item.mode == "rows" else made.single(number))
-    except MISTAKES:
-        return False
-    return True
-
-
 def takes_nothing(item: Item, made: Sample) -> bool:
     """Whether the op takes a dense batch without rows."""
     try:
@@ -90,26 +80,33 @@ def forms(found) -> list[list]:
     ]
 
 
+@cache
+def usual_forms(item: Item, kind: str) -> list[list]:
+    return forms(item.run(USUAL[kind].whole()))
+
+
 def check(item: Item, kind: str, made: Sample) -> None:
-    if item.mode == "all":
-        if not takes(item, made) or (item.name in GARBAGE and not made.whole()["x"].numel()):
-            return
-        compare(item.run(made.whole()), expected(item, made), item, made)
-        check_gradients(item, made)
+    apart, refused = [], set()
+    for number in [-1] if item.mode == "all" else range(len(made.lengths)):
+        try:
+            apart.append(alone(item, made, number))
+        except MISTAKES:
+            refused.add(number)
+    if refused and not apart:
         return
-    refused = refused_rows(item, made)
-    if refused and len(refused) == len(made.lengths):
+    if item.mode == "all":
+        if item.name not in GARBAGE or made.whole()["x"].numel():
+            check_every(item, made, apart)
         return
     made = made.without(refused)
     if not made.lengths and not takes_nothing(item, made):
         return
+    check_every(item, made, apart)
     found = item.run(made.whole())
-    compare(found, expected(item, made), item, made)
     for one in several(found):
         assert not isinstance(one, Tensor) or len(one) == len(made)
     if made.lengths and item.name not in CUT and made.whole()["x"].numel():  # without elements a 0 may stay a number
-        assert forms(found) == forms(item.run(USUAL[kind].whole()))
-    check_gradients(item, made)
+        assert forms(found) == usual_forms(item, kind)
 
 
 def test_images_are_taken_by_most():
@@ -118,31 +115,32 @@ def test_images_are_taken_by_most():
     assert len(taken) > 0.85 * len({item.name for item in ITEMS})
 
 
-def drawn(kind: str, count: int):
-    """A test of one item on `count` draws of a kind of rows."""
+@cache
+def drawn(kind: str, count: int) -> list[Sample]:
+    """The same ones in every process."""
+    made = []
 
     @settings(SETTINGS, max_examples=count)
-    @given(made=KINDS[kind])
-    def run(item: Item, made: Sample) -> None:
-        check(item, kind, made)
+    @given(one=KINDS[kind])
+    def note(one: Sample) -> None:
+        made.append(one)
 
-    return run
-
-
-def all_of(kind: str) -> list[Item]:
-    return [item for item in ITEMS if not (kind == "levels" and item.name in BY_NUMBER)]
+    note()
+    return made
 
 
-DRAWS = {(kind, count): drawn(kind, count) for kind in KINDS for count in (FEW, MANY)}
-CASES = [pytest.param(kind, item, id=f"{kind}-{item!r}") for kind in KINDS for item in all_of(kind)]
-
-
-@pytest.mark.parametrize(("kind", "item"), CASES)
-def test_any_rows(kind, item, request):
+@pytest.mark.parametrize("item", ITEMS, ids=repr)
+def test_any_rows(item, request):
     """On few draws where the slow tests are left out."""
-    if kind == "images" and not takes(item, USUAL[kind]):
-        pytest.skip("a row of one dim more is none that the op takes alone")
-    DRAWS[kind, FEW if "not slow" in request.config.option.markexpr else MANY](item)
+    count = FEW if "not slow" in request.config.option.markexpr else MANY
+    cases = []
+    for kind in KINDS:
+        if kind == "levels" and item.name in BY_NUMBER:
+            continue
+        if kind == "images" and not takes(item, USUAL[kind]):
+            continue  # a row of one dim more is none that the op takes alone
+        cases += [(f"{kind}-{made!r}", partial(check, item, kind, made)) for made in drawn(kind, count)]
+    run_all(repr(item), cases)
 
 
 def test_what_is_refused_names_the_reason():

@@ -15,7 +15,7 @@ from dynograd.ops.op import registry, rows_with
 from dynograd.ragged import RaggedTensor
 from dynograd.ragged.refusals import REFUSED
 from dynograd.tensor.tensor import Tensor
-from tests.ragged.samples import Item, Sample, items
+from tests.ragged.samples import Item, Sample, Values, items
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of the ops, of rows alone and together alike
 
@@ -50,13 +50,8 @@ def sample() -> Sample:
 
 
 @pytest.mark.parametrize("item", ITEMS, ids=repr)
-def test_values(item):
-    check_values(item, sample())
-
-
-@pytest.mark.parametrize("item", ITEMS, ids=repr)
-def test_first_and_second_gradients(item):
-    check_gradients(item, sample())
+def test_values_and_first_and_second_gradients(item):
+    check(item, sample())
 
 
 # --- comparing ---------------------------------------------------------------------------------------------------------------
@@ -73,8 +68,27 @@ def expected(item: Item, made: Sample):
     return [[one[0] if item.mode == "rows" else one for one in row] for row in rows]
 
 
-def check_values(item: Item, made: Sample):
-    compare(item.run(made.whole()), expected(item, made), item, made)
+def alone(item: Item, made: Sample, number: int) -> tuple[Values, tuple]:
+    """The arguments of one row, or of all elements (number -1), and what the op gives for them; both may be differentiated."""
+    wants = item.name not in PHASES
+    if number < 0:
+        values = made.together(wants)
+    else:
+        values = made.row(number, wants) if item.mode == "rows" else made.single(number, wants)
+    return values, several(item.run(values))
+
+
+def check(item: Item, made: Sample, apart: list[tuple[Values, tuple]] | None = None):
+    """Values, and first and second gradients; `apart`: what `alone` gave for each row."""
+    if apart is None:
+        numbers = [-1] if item.mode == "all" else range(len(made.lengths))
+        apart = [alone(item, made, number) for number in numbers]
+    if item.mode == "all":
+        compare(item.run(made.whole()), apart[0][1], item, made)
+    else:
+        rows = [[one[0] if item.mode == "rows" else one for one in results] for _, results in apart]
+        compare(item.run(made.whole()), rows, item, made)
+    check_gradients(item, made, apart)
 
 
 def at(x, place):
@@ -112,7 +126,7 @@ def same(one, other, rtol=1e-7, atol=1e-9):
     numpy.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=rtol, atol=atol)
 
 
-def check_gradients(item: Item, made: Sample):
+def check_gradients(item: Item, made: Sample, apart: list[tuple[Values, tuple]]):
     if item.name in PHASES:
         return
     whole = made.whole(wants=True)
@@ -121,8 +135,8 @@ def check_gradients(item: Item, made: Sample):
     if found is None:
         return
     if item.mode == "all":
-        together = made.together(wants=True)
-        wanted = derivatives(item.run(together), [together[name] for name in names])
+        ((together, results),) = apart
+        wanted = derivatives(results, [together[name] for name in names])
         for ours, theirs in zip(found, wanted, strict=True):
             for one, other in zip(ours, theirs, strict=True):
                 if one is None or other is None:
@@ -135,9 +149,8 @@ def check_gradients(item: Item, made: Sample):
                     1e-7,
                 )
         return
-    for number, place in enumerate(made.places):
-        values = made.row(number, wants=True) if item.mode == "rows" else made.single(number, wants=True)
-        wanted = derivatives(item.run(values), [values[name] for name in names])
+    for place, (values, results) in zip(made.places, apart, strict=True):
+        wanted = derivatives(results, [values[name] for name in names])
         for ours, theirs in zip(found, wanted, strict=True):
             for name, one, other in zip(names, ours, theirs, strict=True):
                 if one is None or other is None:

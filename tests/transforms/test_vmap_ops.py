@@ -5,9 +5,8 @@ Each row is tried with all arguments batched, with the first alone and with all 
 
 from __future__ import annotations
 
-import importlib.util
-import pathlib
 import warnings
+from functools import partial
 
 import numpy
 import pytest
@@ -15,8 +14,9 @@ import pytest
 from dynograd import func
 from dynograd.tensor.tensor import Tensor, wrap
 from tests.ops.arguments import Subject, as_tuple, converted, draw, widened
+from tests.ops.tables import families, rows_of, title_of
+from tests.support.cases import run_all
 
-HERE = pathlib.Path(__file__).parent
 SIZE = 3
 
 # What cannot be one tensor, because its size or structure depends on values that differ, or what reads values as Python numbers.
@@ -64,18 +64,6 @@ LOOPED = {
 }
 
 
-def rows():
-    for path in sorted((HERE.parent / "ops").glob("test_*.py")):
-        spec = importlib.util.spec_from_file_location(f"rows_of_{path.stem}", path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        for value in vars(module).values():
-            for row in getattr(value, "rows", ()) if callable(value) else ():
-                title = row.name.rpartition(".")[2] + ("" if row.id is None else f"-{row.id}")
-                if row.dtypes:
-                    yield pytest.param(row, id=f"{path.stem[5:]}-{title}")
-
-
 def batch_of(array, rng):
     """Three arrays like `array`: floating values are scaled a little, so that they stay in the op's domain; others change places."""
     if array.dtype.kind == "f":
@@ -86,36 +74,33 @@ def batch_of(array, rng):
 
 
 def refused(row):
-    name = row.name.rpartition(".")[2]
-    title = name if row.id is None else f"{name}-{row.id}"
+    name, title = row.name.rpartition(".")[2], title_of(row)
     return name in REFUSED or any(title.startswith(one) for one in REFUSED if "-" in one)
 
 
-@pytest.mark.parametrize("row", list(rows()))
-def test_row(row):
-    try:
-        subject = Subject(row)
-    except LookupError as missing:
-        pytest.skip(str(missing))
+@pytest.mark.parametrize("family", families())
+def test_rows(family):
+    run_all(family, [(title_of(row), partial(check_row, row)) for row in rows_of(family)])
+
+
+def check_row(row):
+    subject = Subject(row)
     name = next((one for one in ("float64", "float32") if one in row.dtypes), row.dtypes[0])
     arguments = draw(row).map(lambda array: converted(array, name))
     leaves = arguments.leaves()
     if not leaves:
-        pytest.skip("no tensor among the arguments")
+        return
     rng = numpy.random.default_rng(11)
     wide = [batch_of(array, rng) for array in leaves]
     ways = {(True,) * len(leaves), (True, *[False] * (len(leaves) - 1)), (False, *[True] * (len(leaves) - 1))}
-    tried = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for way in sorted(ways - {(False,)}):
-            tried += check(subject, arguments, leaves, wide, way)
-    if not tried:
-        pytest.skip("the op does not take these examples one by one")
+            check(subject, arguments, leaves, wide, way)
 
 
 def check(subject, arguments, leaves, wide, way):
-    """Whether there was something to compare: batched arguments where `way` says so, the first example's elsewhere."""
+    """Batched arguments where `way` says so, the first example's elsewhere."""
 
     def given(number):
         return [
@@ -129,7 +114,7 @@ def check(subject, arguments, leaves, wide, way):
     try:
         expected = [run(*given(number)) for number in range(SIZE)]
     except (ValueError, IndexError, RuntimeError, TypeError):
-        return False  # examples outside the op's domain
+        return  # examples outside the op's domain
     inputs = [
         wrap(many.copy()) if batched else wrap(one.copy()) for one, many, batched in zip(leaves, wide, way, strict=True)
     ]
@@ -139,13 +124,12 @@ def check(subject, arguments, leaves, wide, way):
         compare(func.vmap(run, dims)(*inputs), expected, 1e-5)
     except RuntimeError as error:
         assert refused(subject.row) and "vmap" in str(error), error
-        return True
+        return
     loops = set(func.vmap_fallbacks(clear=True))
     floating = [place for place, one in enumerate(leaves) if one.dtype.kind == "f"]
     if subject.differentiable and subject.row.grad is not False and floating:
         loops |= check_gradient(subject, run, given, inputs, dims, floating)
     assert loops <= LOOPED, f"{loops - LOOPED} have no batch rule"
-    return True
 
 
 def check_gradient(subject, run, given, inputs, dims, floating):

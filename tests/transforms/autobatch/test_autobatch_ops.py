@@ -3,9 +3,8 @@
 The first example's arguments are known, those of the others are still to come.
 """
 
-import importlib.util
-import pathlib
 import warnings
+from functools import partial
 
 import numpy
 import pytest
@@ -15,23 +14,12 @@ from dynograd.ops.op import registry
 from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms.autobatch.record.pending import Lazy
 from tests.ops.arguments import Subject, as_tuple, converted, draw, widened
+from tests.ops.tables import families, rows_of, title_of
+from tests.support.cases import run_all
 
 REFUSED: dict[str, str] = {}  # what rows ran one by one
 RUN: set[str] = set()
-HERE = pathlib.Path(__file__).parent
 SIZE = 3
-
-
-def rows():
-    for path in sorted((HERE.parent.parent / "ops").glob("test_*.py")):
-        spec = importlib.util.spec_from_file_location(f"rows_of_{path.stem}", path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        for value in vars(module).values():
-            for row in getattr(value, "rows", ()) if callable(value) else ():
-                title = row.name.rpartition(".")[2] + ("" if row.id is None else f"-{row.id}")
-                if row.dtypes:
-                    yield pytest.param(row, id=f"{path.stem[5:]}-{title}")
 
 
 def batch_of(array, rng):
@@ -42,20 +30,21 @@ def batch_of(array, rng):
     return numpy.stack([array] * SIZE)
 
 
-@pytest.mark.parametrize("row", list(rows()))
-def test_row(row, request):
-    RUN.add(request.node.name)
-    try:
-        subject = Subject(row)
-    except LookupError as missing:
-        pytest.skip(str(missing))
+@pytest.mark.parametrize("family", families())
+def test_rows(family):
+    run_all(family, [(title_of(row), partial(check_row, row)) for row in rows_of(family)])
+    RUN.add(family)
+
+
+def check_row(row):
+    subject = Subject(row)
     name = next((one for one in ("float64", "float32") if one in row.dtypes), row.dtypes[0])
-    if subject.row.name.startswith("chain_"):
-        pytest.skip("the lengths of its sequences must fit: other examples are not made by scaling")
+    if row.name.startswith("chain_"):
+        return  # the lengths of its sequences must fit: other examples are not made by scaling
     arguments = draw(row).map(lambda array: converted(array, name))
     leaves = arguments.leaves()
     if not leaves:
-        pytest.skip("no tensor among the arguments")
+        return
     rng = numpy.random.default_rng(11)
     wide = [batch_of(array, rng) for array in leaves]
     with warnings.catch_warnings():
@@ -64,7 +53,7 @@ def test_row(row, request):
         try:
             expected = run(subject, arguments, wide, differentiable, False)
         except (ValueError, IndexError, RuntimeError, TypeError):
-            pytest.skip("the op does not take these examples")
+            return  # examples outside the op's domain
         dynograd.manual_seed(3)
         with dynograd.autobatch(always=True) as report:
             found = run(subject, arguments, wide, differentiable, True)
@@ -119,7 +108,7 @@ def waiting(one):
 
 def test_exceptions_are_ops_and_none_too_many():
     assert not any(entry.row["at_once"] and entry.row["partly_at_once"] for entry in registry.values())
-    if len(RUN) < len(list(rows())):
+    if len(RUN) < len(families()):
         pytest.skip("only some rows have run")
     no_row = {"varlen_attention"}
     partly = {entry.name for entry in registry.values() if entry.row["partly_at_once"]}
