@@ -11,7 +11,6 @@ import hashlib
 import inspect
 import pickle
 import sys
-import time
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -23,7 +22,8 @@ from numba import njit
 from numba.core import dispatcher, event
 
 from dynograd.base.generated_sources import run_source
-from dynograd.kernels.build import blas, drivers_numba, kernel_cache, notices, threads
+from dynograd.kernels.build import blas, drivers_numba, kernel_cache, threads
+from dynograd.kernels.build.notices import notices
 
 # What LLVM may do beyond IEEE 754. Formulas of elementwise ops: nothing, so that large arrays have the bits of small ones. The
 # functions they call: round a product and a sum once. Sums and rows: add in another order, and take the reciprocal of what divides
@@ -219,7 +219,6 @@ class _KernelCache:
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        notices.notices.count()
         kernel_cache.note_compiled(self._function.__name__)
         if result.library.has_dynamic_globals or any(not lifted.can_cache for lifted in result.lifted):
             return
@@ -239,27 +238,15 @@ class _KernelCache:
 
 
 class _Compilations(event.Listener):
-    """Hears of everything that Numba compiles; of our kernels it tells `kernel_cache` the time, and `notices`.
-
-    Numba compiles under a lock, and what it compiles meanwhile are the functions that a kernel calls.
-    """
-
-    def __init__(self) -> None:
-        self._depth, self._start = 0, 0.0
+    """Hears of everything that Numba compiles, and says of our kernels when it begins and when it has ended."""
 
     def on_start(self, event: Any) -> None:
         if hasattr(event.data["dispatcher"], "dynograd_key"):
-            if not self._depth:
-                self._start = time.perf_counter()
-            self._depth += 1
-            notices.notices.begin(kernel_cache.folder() is not None)
+            notices.begin(kernel_cache.folder() is not None)
 
     def on_end(self, event: Any) -> None:
         if hasattr(event.data["dispatcher"], "dynograd_key"):
-            self._depth -= 1
-            if not self._depth:
-                kernel_cache.note_seconds(time.perf_counter() - self._start)
-            notices.notices.end()
+            notices.end()
 
 
 event.register("numba:compile", _Compilations())

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from dynograd.base import cache_files
+from dynograd.kernels.build.notices import notices
 
 _MAGIC = b"dynograd kernel 1\n"
 _counts = {"compiled": 0, "loaded": 0, "damaged": 0}
 _names: list[str] = []
-_seconds = 0.0
 
 
 def statistics() -> dict[str, Any]:
@@ -29,7 +30,7 @@ def statistics() -> dict[str, Any]:
     >>> sorted(dynograd.kernel_cache_statistics())
     ['compiled', 'damaged', 'loaded', 'names', 'seconds']
     """
-    return {**_counts, "seconds": round(_seconds, 3), "names": tuple(_names)}
+    return {**_counts, "seconds": round(notices.total, 3), "names": tuple(_names)}
 
 
 def clear() -> int:
@@ -90,9 +91,14 @@ def note_compiled(name: str) -> None:
     """Counts a kernel that had to be compiled."""
     _counts["compiled"] += 1
     _names.append(name)
+    notices.count()
 
 
-def note_seconds(seconds: float) -> None:
-    """Adds time that the compiler took."""
-    global _seconds
-    _seconds += seconds
+@contextlib.contextmanager
+def compiling() -> Iterator[None]:
+    """Around a compilation: its time is counted, and what takes long is said on stderr."""
+    notices.begin(folder() is not None)
+    try:
+        yield
+    finally:
+        notices.end()

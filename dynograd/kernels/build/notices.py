@@ -59,6 +59,7 @@ class Notices:
     ) -> None:
         self._clock, self._stream, self._watch = clock, stream, watch
         self._at_fork = False
+        self.total = 0.0  # seconds of this process and of those it was forked from
         self.reset()
 
     def reset(self) -> None:
@@ -103,6 +104,7 @@ class Notices:
             if not self._active:
                 now = self._clock()
                 self._seconds += now - self._since
+                self.total += now - self._since
                 self._since = now
                 self._erase()
 
