@@ -10,14 +10,16 @@ import contextlib
 import hashlib
 import os
 import stat
+import sys
 import tempfile
 import warnings
 from pathlib import Path
 
-__all__ = ["folder", "read", "write", "write_text"]
+__all__ = ["folder", "read", "why_none", "write", "write_text"]
 
 _DIGEST = 32  # bytes
 _folders: dict[str, Path | None] = {}
+_full: set[str] = set()  # folders where a file could not be left
 
 
 def folder(kind: str) -> Path | None:
@@ -27,8 +29,28 @@ def folder(kind: str) -> Path | None:
     """
     place = _place_of(kind)
     if place not in _folders:
-        _folders[place] = _usable(Path(place), warn=kind == "kernels") if place else None
+        why = _unfitness(Path(place)) if place else "is turned off"
+        _folders[place] = None if why else Path(place)
+        if place and why and kind == "kernels":
+            _warn(
+                f"the folder for compiled kernels, {place}, {why}. Kernels are compiled anew in each process. Name a folder of your own "
+                f"in DYNOGRAD_CACHE_DIR, or set DYNOGRAD_CACHE=0 to silence this."
+            )
     return _folders[place]
+
+
+def why_none(kind: str) -> str:
+    """Why `folder(kind)` is None; empty where there is one."""
+    place = _place_of(kind)
+    if not place:
+        return "DYNOGRAD_CACHE turns it off"
+    why = _unfitness(Path(place))
+    return f"{place} {why}" if why else ""
+
+
+def is_full(folder: Path) -> bool:
+    """Whether a file could not be left in the folder, because its disk is full, say."""
+    return str(folder) in _full
 
 
 def read(path: str | Path, magic: bytes) -> tuple[bytes | None, bool]:
@@ -46,7 +68,7 @@ def read(path: str | Path, magic: bytes) -> tuple[bytes | None, bool]:
 
 
 def write(path: str | Path, magic: bytes, payload: bytes) -> None:
-    """Leaves `payload`, whole or not at all. A full or read-only disk costs the file, not the program."""
+    """Leaves `payload`, whole or not at all. A full or read-only disk costs the file and, once, a warning, not the program."""
     _write(path, magic + hashlib.sha256(payload).digest() + payload)
 
 
@@ -63,10 +85,18 @@ def _write(path: str | Path, data: bytes) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         os.replace(temporary, path)
-    except OSError:
+    except OSError as error:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+        if folder not in _full and not isinstance(error, FileNotFoundError):  # another process clears the cache
+            first = not _full
+            _full.add(folder)
+            if first:
+                _warn(
+                    f"nothing can be kept in {folder} ({error.strerror or error}). What is compiled is compiled again in the next process. "
+                    f"Make room there, or name another folder in DYNOGRAD_CACHE_DIR."
+                )
 
 
 def _place_of(kind: str) -> str:
@@ -79,18 +109,12 @@ def _place_of(kind: str) -> str:
     return os.path.join(base, "dynograd", kind)
 
 
-def _usable(place: Path, warn: bool) -> Path | None:
-    why = _unfitness(place)
-    if why is None:
-        return place
-    if warn:
-        warnings.warn(
-            f"dynograd: the folder for compiled kernels, {place}, {why}. Kernels are compiled anew in each process. "
-            f"Name a folder of your own in DYNOGRAD_CACHE_DIR, or set DYNOGRAD_CACHE=0 to silence this.",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-    return None
+def _warn(text: str) -> None:
+    """Warns of the line of the program: what is said of lines of dynograd is not shown, for NumPy's sake."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("dynograd", "numba"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(f"dynograd: {text}", RuntimeWarning, stacklevel=level)
 
 
 def _unfitness(place: Path) -> str | None:

@@ -115,7 +115,7 @@ def test_without_a_cache_it_is_not_said_to_be_once():
     desk.compile(2.0, tick_every=0.5, kept=False)
     desk.wait(1.0)
     assert desk.text == (
-        "dynograd: compiling kernels, for this process alone since there is no cache folder\n"
+        "dynograd: compiling kernels, for this process alone since none can be kept\n"
         "dynograd: compiled 1 kernel in 2.0 s\n"
     )
 

@@ -242,7 +242,7 @@ class _Compilations(event.Listener):
 
     def on_start(self, event: Any) -> None:
         if hasattr(event.data["dispatcher"], "dynograd_key"):
-            notices.begin(kernel_cache.folder() is not None)
+            notices.begin(kernel_cache.keeps())
 
     def on_end(self, event: Any) -> None:
         if hasattr(event.data["dispatcher"], "dynograd_key"):

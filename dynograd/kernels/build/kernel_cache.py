@@ -57,6 +57,12 @@ def folder() -> Path | None:
     return cache_files.folder("kernels")
 
 
+def keeps() -> bool:
+    """Whether what is compiled is kept for the next process."""
+    where = folder()
+    return where is not None and not cache_files.is_full(where)
+
+
 def read(name: str) -> bytes | None:
     """The contents of the entry `name`, or None where there is none, or a damaged one (which is deleted)."""
     where = folder()
@@ -97,7 +103,7 @@ def note_compiled(name: str) -> None:
 @contextlib.contextmanager
 def compiling() -> Iterator[None]:
     """Around a compilation: its time is counted, and what takes long is said on stderr."""
-    notices.begin(folder() is not None)
+    notices.begin(keeps())
     try:
         yield
     finally:

@@ -152,7 +152,7 @@ class Notices:
             return
         with contextlib.suppress(OSError):  # the terminal is gone
             if self._bar is None:
-                self._bar = _line(stream, self._text())
+                self._bar = bar(stream, desc=self._text(), bar_format="{desc}")
             else:
                 self._bar.set_description_str(self._text())
 
@@ -160,7 +160,7 @@ class Notices:
     def _doing(self) -> str:
         if self._kept:
             return "compiling kernels for this machine, once"
-        return "compiling kernels, for this process alone since there is no cache folder"
+        return "compiling kernels, for this process alone since none can be kept"
 
     def _text(self) -> str:
         seconds = self._seconds + (self._clock() - self._since if self._active else 0.0)
@@ -209,14 +209,14 @@ def write(stream: Any, line: str) -> None:
         stream.flush()
 
 
-def _line(stream: Any, text: str) -> Any:
-    """A bar of tqdm that is only a text, below those of the program; it goes when it is closed."""
+def bar(stream: Any, **options: Any) -> Any:
+    """A bar of tqdm, below those of the program; it goes when it is closed."""
     from tqdm import tqdm
 
-    class Line(tqdm):
+    class Bar(tqdm):
         monitor_interval = 0  # a bar of tqdm's own kind starts a thread that stays
 
-    return Line(desc=text, bar_format="{desc}", leave=False, file=stream, dynamic_ncols=True)
+    return Bar(leave=False, file=stream, dynamic_ncols=True, **options)
 
 
 def _thread(notices: Notices) -> threading.Thread:
