@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dynograd.utils import programs
-from dynograd.version import __version__, dynograd_version
 
 __all__ = ["COMMANDS", "Command", "main"]
 
@@ -44,7 +43,8 @@ def _run(words: list[str]) -> int:
         print(_list())
         return 0
     if words[0] in ("-V", "--version"):
-        print(f"dynograd {dynograd_version} (names of PyTorch {__version__.partition('+')[0]})")
+        names, _, own = sys.modules["dynograd"].__version__.partition("+dynograd.")
+        print(f"dynograd {own} (names of PyTorch {names})")
         return 0
     command = COMMANDS.get(words[0])
     if command is None:

@@ -19,7 +19,6 @@ from dynograd import cuda
 from dynograd.kernels.build import blas, threads
 from dynograd.tools import cache
 from dynograd.utils import programs
-from dynograd.version import __version__
 
 __all__ = ["SECTIONS", "information", "main"]
 
@@ -65,7 +64,10 @@ def _show(as_json: bool) -> None:
 
 
 def _versions() -> dict[str, str]:
-    versions = {"dynograd": str(__version__), "python": f"{platform.python_version()} ({sys.implementation.name})"}
+    versions = {
+        "dynograd": sys.modules["dynograd"].__version__,
+        "python": f"{platform.python_version()} ({sys.implementation.name})",
+    }
     for name in _PACKAGES:
         try:
             versions[name] = metadata.version(name)
