@@ -10,10 +10,11 @@ import contextlib
 import hashlib
 import os
 import stat
-import sys
 import tempfile
 import warnings
 from pathlib import Path
+
+from dynograd.errors import user_level
 
 __all__ = ["folder", "read", "why_none", "write", "write_text"]
 
@@ -111,10 +112,7 @@ def _place_of(kind: str) -> str:
 
 def _warn(text: str) -> None:
     """Warns of the line of the program: what is said of lines of dynograd is not shown, for NumPy's sake."""
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("dynograd", "numba"):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(f"dynograd: {text}", RuntimeWarning, stacklevel=level)
+    warnings.warn(f"dynograd: {text}", RuntimeWarning, stacklevel=user_level())
 
 
 def _unfitness(place: Path) -> str | None:

@@ -132,7 +132,11 @@ def test_a_program_says_so_in_its_own_name(tmp_path, variables, why):
     (tmp_path / "others" / "kernels").mkdir(parents=True)
     (tmp_path / "others" / "kernels").chmod(0o777)
     program = tmp_path / "program.py"
-    program.write_text("import dynograd\nprint(dynograd.kernels.build.kernel_cache.read('a'))\n")
+    program.write_text(
+        "import numpy\n"
+        "from dynograd.kernels.build.compiling_numba import compiled\n"
+        "print(compiled(lambda x: x[0])(numpy.ones(3)))\n"
+    )
     variables = {name: value.format(tmp_path) for name, value in variables.items()}
     done = subprocess.run(
         [sys.executable, program],
@@ -141,10 +145,10 @@ def test_a_program_says_so_in_its_own_name(tmp_path, variables, why):
         text=True,
         check=True,
     )
-    assert done.stdout == "None\n"
+    assert done.stdout == "1.0\n"
     if why:
         assert (
-            done.stderr.startswith(f"{program}:2: RuntimeWarning: dynograd: the folder for compiled kernels")
+            done.stderr.startswith(f"{program}:3: RuntimeWarning: dynograd: the folder for compiled kernels")
             and why in done.stderr
         )
     else:
