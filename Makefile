@@ -4,9 +4,10 @@
 VENV := .venv
 PEERS := .venv-peers
 WORKERS ?= 2
+ROUNDS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cpu test-emulated test-gpu bench-gpu check lint format bench parity peers array-api docs clean distclean
+.PHONY: help demo test test-cpu test-emulated test-gpu bench-gpu check lint format bench bench-start parity peers array-api docs clean distclean
 
 help:
 	@echo "make demo     train the sentence-sentiment example (examples/sentiment.py)"
@@ -15,6 +16,7 @@ help:
 	@echo "make check    format, lint, types, layers and the fast tests: green before every commit"
 	@echo "make format   let ruff format and mend what it can"
 	@echo "make bench    time dynograd, beside torch 2.13.0 when it can be installed"
+	@echo "make bench-start time first training steps of fresh processes: empty and filled cache; ROUNDS=3"
 	@echo "make parity   compare results with torch 2.13.0, in an environment of its own"
 	@echo "make array-api run the public test suite of the array API standard, which is cloned with git"
 	@echo "make docs     write docs/support.md from the table of ops"
@@ -62,6 +64,10 @@ format:
 bench:
 	@sh tools/setup.sh $(PEERS) --extras dev --optional peers
 	$(PEERS)/bin/python -m benchmarks
+
+bench-start:
+	@sh tools/setup.sh $(PEERS) --extras dev --optional peers
+	$(PEERS)/bin/python -m benchmarks cold warm --rounds $(ROUNDS)
 
 peers:
 	@sh tools/setup.sh $(PEERS) --extras dev,peers

@@ -76,7 +76,7 @@ def parser():
     made.add_argument(
         "rows",
         nargs="*",
-        help="names, groups (overhead, training, data, kernels, fresh) or patterns (lstm*); all when none is given",
+        help="names, groups (overhead, training, data, kernels, fresh, cold, warm) or patterns (lstm*); all when none is given",
     )
     made.add_argument("--list", action="store_true", help="print the rows and stop")
     made.add_argument(
@@ -114,7 +114,7 @@ def chosen_rows(patterns, everything):
     for pattern in patterns:
         if not any(picks(pattern, row) for row in everything.values()):
             raise ValueError(
-                f"no row is called {pattern!r}. Rows: {', '.join(everything)}; groups: overhead, training, data, kernels, fresh."
+                f"no row is called {pattern!r}. Rows: {', '.join(everything)}; groups: overhead, training, data, kernels, fresh, cold, warm."
             )
     return [row for row in everything.values() if not patterns or any(picks(pattern, row) for pattern in patterns)]
 

@@ -149,6 +149,10 @@ def compare_fresh(row, sides: list[Side], rounds: int, steps: int) -> Result:
             values[side.label].append(reading["value"])
             result.details.setdefault(side.label, []).append(reading)
     result.samples = {label: numbers for label, numbers in values.items() if numbers}
+    if row.kind == "first":
+        for side in sides:
+            if side.label in result.samples and (parts := fresh.parts_of(row, side.library, side.threads)):
+                result.details[side.label].append({"parts": parts})
     if row.kind == "import":
         result.floor = median(fresh.measure(row, "numpy", sides[0].threads, steps)["value"] for _ in range(3))
     if row.kind != "slope":
@@ -157,10 +161,10 @@ def compare_fresh(row, sides: list[Side], rounds: int, steps: int) -> Result:
 
 
 def repeats_of(row, rounds):
-    """An import every round; what takes long or varies little, less often."""
-    if row.cold or row.kind == "slope":
+    """Starts and imports every round; what takes long or varies little, less often."""
+    if row.kind == "slope":
         return 1
-    return rounds if row.kind == "import" else min(rounds, 3)
+    return rounds if row.kind in ("first", "import") else min(rounds, 3)
 
 
 def set_ratios(result, sides, turns):

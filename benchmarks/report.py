@@ -11,7 +11,9 @@ TITLES = {
     "training": "Training steps",
     "data": "Loading data",
     "kernels": "Kernels beside the machine's limits",
-    "fresh": "Fresh processes: import, first step, memory",
+    "fresh": "Fresh processes: import, memory",
+    "cold": "From starting Python to the end of a first training step, with an empty cache of compiled kernels",
+    "warm": "From starting Python to the end of a first training step, with a cache that an earlier process has filled",
 }
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
@@ -26,7 +28,7 @@ def report(description: dict, results: list[Result], labels: list[str], markdown
             table = table_of(chosen, labels)
             parts += [heading, as_markdown(table) if markdown else as_text(table)]
             summaries = [summary_of(chosen, labels[0], peer) for peer in labels[1:]]
-            parts += [text for text in (*summaries, peaks_of(chosen)) if text]
+            parts += [text for text in (*summaries, peaks_of(chosen), starts_of(chosen, markdown)) if text]
     troubles = troubles_of(results)
     return "\n\n".join(parts + ([troubles] if troubles else [])) + "\n"
 
@@ -124,6 +126,26 @@ def peaks_of(results):
         for reading in readings[:1]
         if "peak" in reading
     )
+
+
+def starts_of(results, markdown):
+    """Where the time of a start goes: a row for each program, a column for each part."""
+    rows = {
+        f"{result.name}, {label}": reading["parts"]
+        for result in results
+        for label, readings in result.details.items()
+        for reading in readings
+        if "parts" in reading
+    }
+    if not rows:
+        return ""
+    names = list(dict.fromkeys(name for parts in rows.values() for name in parts))
+    table = [["parts, in a process of its own", *names]]
+    table += [
+        [title, *[quantity(parts[name], "s") if name in parts else "" for name in names]]
+        for title, parts in rows.items()
+    ]
+    return as_markdown(table) if markdown else as_text(table)
 
 
 def troubles_of(results):

@@ -36,6 +36,7 @@ with uncollected():
     from dynograd.kernels.build import batch_invariance as _batch_invariance
     from dynograd.kernels.build import determinism as _determinism
     from dynograd.kernels.build import kernel_cache as _kernel_cache
+    from dynograd.kernels.build import notices as _notices
     from dynograd.kernels.build import precision as _precision
     from dynograd.kernels.build import threads as _threads
     from dynograd.ops.index import embeddings as _embeddings
@@ -121,6 +122,8 @@ _public |= {
     **{name: getattr(_determinism, name) for name in _determinism.__all__},
     "kernel_cache_statistics": _kernel_cache.statistics,
     "clear_kernel_cache": _kernel_cache.clear,
+    "set_quiet": _notices.set_quiet,
+    "is_quiet": _notices.is_quiet,
     **{name: getattr(_layouts, name) for name in _layouts.__all__},
     "inf": float("inf"),
     "nan": float("nan"),

@@ -155,6 +155,6 @@ def refusal(check: Callable[..., Any], *arguments: Any) -> Exception | None:
 def user_level() -> int:
     """The `stacklevel` with which a warning of the calling function names the line of the user's own code that led to it."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "dynograd":
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("dynograd", "numba"):
         level, frame = level + 1, frame.f_back
     return level

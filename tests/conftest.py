@@ -10,6 +10,8 @@ from hypothesis import settings
 settings.register_profile("dynograd", derandomize=True, database=None, deadline=None)
 settings.load_profile("dynograd")
 
+os.environ.setdefault("DYNOGRAD_QUIET", "1")  # kernels being compiled: tests read stderr, and count threads
+
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 ):  # so a shell starts what runs in its background, and some tests press Ctrl-C

@@ -87,10 +87,52 @@ def test_a_library_that_cannot_be_imported_is_told():
     )
 
 
-@pytest.mark.parametrize("kind", ["peak", "slope", "first"])
+@pytest.mark.parametrize("kind", ["peak", "slope"])
 def test_fresh_process_measures(kind):
     reading = fresh.measure(fresh.FreshRow("tiny", kind, "", "linear.train"), "dynograd", threads=1, steps=20)
     assert math.isfinite(reading["value"])
+
+
+@pytest.mark.slow
+def test_a_first_step_is_cold_or_warm_and_its_time_has_parts(monkeypatch):
+    """A row whose step compiles: a cold process does, one with the folder that it has filled does not."""
+    monkeypatch.setattr(fresh, "_filled", {})
+    monkeypatch.setattr(fresh, "_cold_parts", {})
+    warm, cold = (fresh.FreshRow("tanh", "first", "s", "tanh.65536", cold) for cold in (False, True))
+    shared = {"process", "program", "import", "import of Numba", "writing functions", "loading kernels"}
+    compiling = {"compiling, front end", "compiling, LLVM"}
+    assert fresh.parts_of(warm, "dynograd", threads=1).keys() == shared
+    cold_parts = fresh.parts_of(cold, "dynograd", threads=1)  # of the process that filled the folder
+    assert cold_parts.keys() == shared | compiling and min(cold_parts.values()) >= 0
+    assert list(fresh._filled) == ["tanh.65536"]
+    assert fresh.measure(warm, "dynograd", threads=1, steps=1)["value"] > 0
+    assert fresh.parts_of(warm, "numpy", threads=1) == {}
+
+
+def test_parts_within_parts_are_not_counted_twice(monkeypatch):
+    now = iter([0.0, 1.0, 3.0, 6.0, 10.0, 10.0])
+    monkeypatch.setattr(fresh.time, "perf_counter", lambda: next(now))
+    clock = fresh.PartsClock()
+    with clock.part("a"), clock.part("b"):
+        pass
+    assert clock.totals() == {"program": 1.0, "a": 2.0 + 4.0, "b": 3.0}
+
+
+def test_every_start_has_a_cold_and_a_warm_row():
+    cold, warm = ([row for row in fresh.FRESH.values() if row.group == group] for group in ("cold", "warm"))
+    assert [row.name for row in cold] == [f"{row.name}.cold" for row in warm] and len(warm) == 6
+    assert (
+        {row.row for row in warm} <= set(ROWS) and all(row.cold for row in cold) and not any(row.cold for row in warm)
+    )
+
+
+def test_the_parts_of_a_start_are_a_table():
+    result = compare.Result(
+        "first.mlp", "warm", details={"own": [{"value": 2.0}, {"parts": {"import": 1.5, "step": 0.5}}]}
+    )
+    text = report.report({"machine": "x"}, [result], ["own"], markdown=False)
+    assert "first.mlp, own" in text and "1.50 s" in text and "500 ms" in text
+    assert report.starts_of([compare.Result("r", "warm")], False) == ""
 
 
 def test_import_time_is_measured():
@@ -112,7 +154,21 @@ def test_program_prints_a_table_and_writes_json(tmp_path, capsys):
         (["mlp"], ["mlp"]),
         (["sentiment*", "mlp"], ["mlp", "sentiment", "sentiment.padded", "sentiment.batch8"]),
         (["matmul.64", "vae"], ["vae", "matmul.64"]),
-        (["fresh"], list(fresh.FRESH)),
+        (
+            ["fresh"],
+            [
+                "import",
+                "memory.mlp",
+                "memory.sentiment",
+                "memory.lenet",
+                "memory.resnet20",
+                "memory.lstm",
+                "memory.gpt",
+                "slope.mlp",
+                "slope.sentiment",
+            ],
+        ),
+        (["warm"], ["first.mlp", "first.convnet", "first.sentiment", "first.gpt", "first.trees", "first.gcn"]),
     ],
 )
 def test_rows_are_chosen_by_name_group_and_pattern(patterns, names):

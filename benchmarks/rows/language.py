@@ -52,37 +52,46 @@ def characters(torch):
 @row("gpt")
 def gpt(torch):
     """Four pre-norm layers of 256 features, 4 heads, causal attention, GELU; batch 8 of 128 bytes, AdamW."""
+    return blocks(torch, LAYERS, FEATURES, 8, TIME)
+
+
+@row("gpt.small")
+def small_gpt(torch):
+    """The same of three layers of 128 features; batch 4 of 64 bytes."""
+    return blocks(torch, 3, 128, 4, 64)
+
+
+def blocks(torch, layers, features, batch, time):
     nn = torch.nn
     functional = nn.functional
 
     class Layer(nn.Module):
         def __init__(self):
             super().__init__()
-            self.norm1 = nn.LayerNorm(FEATURES)
-            self.attention = nn.Linear(FEATURES, 3 * FEATURES)
-            self.merge = nn.Linear(FEATURES, FEATURES)
-            self.norm2 = nn.LayerNorm(FEATURES)
-            self.widen = nn.Linear(FEATURES, 4 * FEATURES)
-            self.narrow = nn.Linear(4 * FEATURES, FEATURES)
+            self.norm1 = nn.LayerNorm(features)
+            self.attention = nn.Linear(features, 3 * features)
+            self.merge = nn.Linear(features, features)
+            self.norm2 = nn.LayerNorm(features)
+            self.widen = nn.Linear(features, 4 * features)
+            self.narrow = nn.Linear(4 * features, features)
 
         def forward(self, x):
-            batch, time, _ = x.shape
-            split = self.attention(self.norm1(x)).view(batch, time, 3, HEADS, FEATURES // HEADS)
+            split = self.attention(self.norm1(x)).view(batch, time, 3, HEADS, features // HEADS)
             q, k, v = split.permute(2, 0, 3, 1, 4).unbind(0)
             y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-            x = x + self.merge(y.transpose(1, 2).reshape(batch, time, FEATURES))
+            x = x + self.merge(y.transpose(1, 2).reshape(batch, time, features))
             return x + self.narrow(functional.gelu(self.widen(self.norm2(x))))
 
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
-            self.embedding = nn.Embedding(BYTES, FEATURES)
-            self.positions = nn.Parameter(torch.zeros(TIME, FEATURES))
-            self.layers = nn.Sequential(*[Layer() for _ in range(LAYERS)])
-            self.norm = nn.LayerNorm(FEATURES)
-            self.linear = nn.Linear(FEATURES, BYTES, bias=False)
+            self.embedding = nn.Embedding(BYTES, features)
+            self.positions = nn.Parameter(torch.zeros(time, features))
+            self.layers = nn.Sequential(*[Layer() for _ in range(layers)])
+            self.norm = nn.LayerNorm(features)
+            self.linear = nn.Linear(features, BYTES, bias=False)
 
         def forward(self, x):
             return self.linear(self.norm(self.layers(self.embedding(x) + self.positions)))
 
-    return training(torch, Model(), torch.optim.AdamW, BYTES, 8, TIME)
+    return training(torch, Model(), torch.optim.AdamW, BYTES, batch, time)

@@ -13,10 +13,13 @@ import stat
 import warnings
 from pathlib import Path
 
-__all__ = ["digest", "folder", "read", "write", "write_text"]
+from dynograd.errors import user_level
+
+__all__ = ["digest", "folder", "is_full", "read", "why_none", "write", "write_text"]
 
 _DIGEST = 32  # bytes
 _folders: dict[str, Path | None] = {}
+_full: set[str] = set()  # folders where a file could not be left
 
 
 def folder(kind: str) -> Path | None:
@@ -26,13 +29,33 @@ def folder(kind: str) -> Path | None:
     """
     place = _place_of(kind)
     if place not in _folders:
-        _folders[place] = _usable(Path(place), warn=kind == "kernels") if place else None
+        why = _unfitness(Path(place)) if place else "is turned off"
+        _folders[place] = None if why else Path(place)
+        if place and why and kind == "kernels":
+            _warn(
+                f"the folder for compiled kernels, {place}, {why}. Kernels are compiled anew in each process. Name a folder of your own "
+                f"in DYNOGRAD_CACHE_DIR, or set DYNOGRAD_CACHE=0 to silence this."
+            )
     return _folders[place]
 
 
 def digest(data: bytes) -> bytes:
     """The SHA-256 of some bytes."""
     return hashlib.sha256(data).digest()
+
+
+def why_none(kind: str) -> str:
+    """Why `folder(kind)` is None; empty where there is one."""
+    place = _place_of(kind)
+    if not place:
+        return "DYNOGRAD_CACHE turns it off"
+    why = _unfitness(Path(place))
+    return f"{place} {why}" if why else ""
+
+
+def is_full(folder: Path) -> bool:
+    """Whether a file could not be left in the folder, because its disk is full, say."""
+    return str(folder) in _full
 
 
 def read(path: str | Path, magic: bytes) -> tuple[bytes | None, bool]:
@@ -50,7 +73,7 @@ def read(path: str | Path, magic: bytes) -> tuple[bytes | None, bool]:
 
 
 def write(path: str | Path, magic: bytes, payload: bytes) -> None:
-    """Leaves `payload`, whole or not at all. A full or read-only disk costs the file, not the program."""
+    """Leaves `payload`, whole or not at all. A full or read-only disk costs the file and, once, a warning, not the program."""
     _write(path, magic + digest(payload) + payload)
 
 
@@ -69,10 +92,18 @@ def _write(path: str | Path, data: bytes) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         os.replace(temporary, path)
-    except OSError:
+    except OSError as error:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+        if folder not in _full and not isinstance(error, FileNotFoundError):  # another process clears the cache
+            first = not _full
+            _full.add(folder)
+            if first:
+                _warn(
+                    f"nothing can be kept in {folder} ({error.strerror or error}). What is compiled is compiled again in the next process. "
+                    f"Make room there, or name another folder in DYNOGRAD_CACHE_DIR."
+                )
 
 
 def _place_of(kind: str) -> str:
@@ -85,18 +116,9 @@ def _place_of(kind: str) -> str:
     return os.path.join(base, "dynograd", kind)
 
 
-def _usable(place: Path, warn: bool) -> Path | None:
-    why = _unfitness(place)
-    if why is None:
-        return place
-    if warn:
-        warnings.warn(
-            f"dynograd: the folder for compiled kernels, {place}, {why}. Kernels are compiled anew in each process. "
-            f"Name a folder of your own in DYNOGRAD_CACHE_DIR, or set DYNOGRAD_CACHE=0 to silence this.",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-    return None
+def _warn(text: str) -> None:
+    """Warns of the line of the program: what is said of lines of dynograd is not shown, for NumPy's sake."""
+    warnings.warn(f"dynograd: {text}", RuntimeWarning, stacklevel=user_level())
 
 
 def _unfitness(place: Path) -> str | None:

@@ -35,7 +35,7 @@ PATHS = {
 _ROOMS = {
     "compat": "_C _utils accelerator array_api backends compiler cpu functional futures jit multiprocessing operators types",
     "saving": "serialization",
-    "tools": "convert port warming",
+    "tools": "__main__ convert port warming",
     "transforms": "gradcheck",
 }
 ALIASES = {f"dynograd.{name}": f"dynograd.{room}.{name}" for room, names in _ROOMS.items() for name in names.split()}

@@ -6,19 +6,29 @@ kernels are made. Numba compiles one function at a time in a process; so the pro
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import difflib
 import os
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import IO, Any
 
 from dynograd import nn, optim
-from dynograd.kernels.build import kernel_cache, threads
+from dynograd.kernels.build import kernel_cache, notices, threads
+from dynograd.utils import programs as command_lines
 
-__all__ = ["PROGRAMS", "warmup"]
+__all__ = ["PROGRAMS", "main", "warmup"]
 
 dynograd: Any = sys.modules["dynograd"]  # the public names: these are users' programs
+
+_LOOK = 0.2  # seconds between two looks at the processes: what a bar may lag behind
+
+# Without tqdm's estimate of the rest: programs take very different times.
+_BAR = "{desc}: |{bar}| {n_fmt} of {total_fmt} programs [{elapsed}{postfix}]"
 
 PROGRAMS: dict[str, Callable[[], None]] = {}
 
@@ -26,13 +36,14 @@ PROGRAMS: dict[str, Callable[[], None]] = {}
 def warmup(*programs: str, processes: int | None = None) -> dict[str, Any]:
     """Compiles the kernels that common programs use, so that a first training step does not wait for the compiler.
 
-    Takes one to two minutes the first time and a few seconds later, when all is on disk. Not needed: a kernel is
-    otherwise compiled when it is first called, in 0.2 to 0.6 s.
+    Takes one to two minutes the first time and a few seconds later, when all is on disk; a bar on stderr says how far it is, unless
+    `set_quiet` turned such lines off. Not needed: a kernel is otherwise compiled when it is first called, in 0.2 to 0.6 s.
+    `python -m dynograd warmup` is the same.
 
     Args:
         programs: names from `dynograd.warming.PROGRAMS` ("mlp", "conv", "recurrent", "transformer", "elementwise",
             "indexing"); all when none is given.
-        processes: how many compile at once; as many as `get_num_threads()` by default.
+        processes: how many compile at once; as many as `get_num_threads()` by default. 0: this process runs the programs itself.
     Returns:
         `compiled` and `loaded`, the numbers of kernels that had to be compiled or were on disk, and `seconds`.
     Raises:
@@ -42,54 +53,158 @@ def warmup(*programs: str, processes: int | None = None) -> dict[str, Any]:
     >>> sorted(dynograd.warmup("nothing"))
     ['compiled', 'loaded', 'seconds']
     """
-    chosen = list(programs) or [name for name in PROGRAMS if name != "nothing"]
+    chosen = list(dict.fromkeys(programs)) or [name for name in PROGRAMS if name != "nothing"]
     unknown = [name for name in chosen if name not in PROGRAMS]
     if unknown:
         raise ValueError(f"warmup: no program is called {unknown[0]!r}. Programs: {', '.join(PROGRAMS)}.")
     start = time.perf_counter()
-    if kernel_cache.folder() is None or processes == 0:
-        counts = _run_here(chosen)
-    else:
-        counts = _run_beside(chosen, min(processes or threads.get_num_threads(), len(chosen)))
+    with contextlib.closing(_Progress(chosen)) as progress:
+        if kernel_cache.folder() is None or processes == 0:
+            counts = _run_here(chosen, progress)
+        else:
+            counts = _run_beside(chosen, min(processes or threads.get_num_threads(), len(chosen)), progress)
     return {**counts, "seconds": round(time.perf_counter() - start, 1)}
 
 
-def _run_here(chosen: list[str]) -> dict[str, int]:
-    before = kernel_cache.statistics()
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; gives 0."""
+    parser = argparse.ArgumentParser(
+        prog="python -m dynograd warmup", description="Compiles the kernels of common programs ahead of time."
+    )
+    parser.add_argument(
+        "programs",
+        type=_program_name,
+        nargs="*",
+        metavar="PROGRAM",
+        help=f"{', '.join(PROGRAMS)}; all but the first by default",
+    )
+    parser.add_argument(
+        "--processes", type=command_lines.whole_number(0), metavar="N",
+        help="how many compile at once; as many as there are threads by default, 0 for none beside this one",
+    )  # fmt: skip
+    options = parser.parse_args(arguments)
+    return command_lines.run(lambda: _warm_and_tell(options), "warmup")
+
+
+def _program_name(text: str) -> str:
+    if text not in PROGRAMS:
+        near = "".join(f" Did you mean {name}?" for name in difflib.get_close_matches(text, PROGRAMS, 1))
+        raise argparse.ArgumentTypeError(f"no program is called {text!r}.{near} Programs: {', '.join(PROGRAMS)}.")
+    return text
+
+
+def _warm_and_tell(options: argparse.Namespace) -> None:
+    counts = warmup(*options.programs, processes=options.processes)
+    print(f"{counts['compiled']} kernels compiled, {counts['loaded']} were there, in {counts['seconds']} s")
+
+
+class _Progress:
+    """How far it is: a bar on a terminal, elsewhere a line for each program that has ended. Quiet where notices are."""
+
+    def __init__(self, chosen: list[str]) -> None:
+        self._stream, self._number, self._ended, self._before = sys.stderr, len(chosen), 0, _kernels_on_disk()
+        self._bar = None
+        if not notices.is_quiet() and notices.is_terminal(self._stream):
+            self._bar = notices.bar(self._stream, total=len(chosen), desc="warmup", bar_format=_BAR)
+
+    def working(self, names: list[str]) -> None:
+        """These programs run."""
+        if self._bar is not None:
+            self._bar.set_description_str(f"warmup: {', '.join(names)}", refresh=False)
+            self._bar.set_postfix_str(f"{_kernels_on_disk() - self._before} new kernels")
+
+    def ended(self, name: str, counts: dict[str, int]) -> None:
+        """A program has ended."""
+        self._ended += 1
+        if self._bar is not None:
+            self._bar.update()
+        elif not notices.is_quiet():
+            text = f"{counts['compiled']} kernels compiled, {counts['loaded']} loaded"
+            notices.write(self._stream, f"dynograd: warmup: {name} ({self._ended} of {self._number}): {text}")
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _kernels_on_disk() -> int:
+    folder = kernel_cache.folder()
+    return 0 if folder is None else len(os.listdir(folder))
+
+
+def _run_here(chosen: list[str], progress: _Progress) -> dict[str, int]:
+    total = {"compiled": 0, "loaded": 0}
     for name in chosen:
-        PROGRAMS[name]()
+        progress.working([name])
+        counts = _counted(name)
+        progress.ended(name, counts)
+        _add(total, counts)
+    return total
+
+
+def _run_beside(chosen: list[str], processes: int, progress: _Progress) -> dict[str, int]:
+    waiting, running, total = list(chosen), {}, {"compiled": 0, "loaded": 0}
+    try:
+        while waiting or running:
+            while waiting and len(running) < processes:
+                name = waiting.pop(0)
+                running[name] = _start(name)
+            progress.working(list(running))
+            first = next(iter(running.values()))[0]
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                first.wait(_LOOK)
+            for name, (child, output) in list(running.items()):
+                if child.poll() is not None:
+                    counts = _counts_of(name, child, output)
+                    del running[name]
+                    progress.ended(name, counts)
+                    _add(total, counts)
+    finally:
+        for child, output in running.values():
+            child.kill()
+            child.wait()
+            output.close()
+    return total
+
+
+def _start(name: str) -> tuple[subprocess.Popen, IO[str]]:
+    """A process that runs a program, and the file that gets what it says (a pipe could fill while nobody reads it)."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "DYNOGRAD_QUIET": "1",
+    }
+    command = [sys.executable, "-c", f"from dynograd.warming import _tell; _tell({name!r})"]
+    output = tempfile.TemporaryFile("w+")  # noqa: SIM115
+    return subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT), output
+
+
+def _counts_of(name: str, child: subprocess.Popen, output: IO[str]) -> dict[str, int]:
+    with output:
+        output.seek(0)
+        text = output.read()
+    if child.returncode:
+        raise RuntimeError(f"warmup: the program {name!r} failed:\n{text.strip()}")
+    compiled, loaded = text.split()[-2:]
+    return {"compiled": int(compiled), "loaded": int(loaded)}
+
+
+def _counted(name: str) -> dict[str, int]:
+    """Runs a program; how many kernels it compiled and loaded."""
+    before = kernel_cache.statistics()
+    PROGRAMS[name]()
     after = kernel_cache.statistics()
     return {what: after[what] - before[what] for what in ("compiled", "loaded")}
 
 
-def _run_beside(chosen: list[str], processes: int) -> dict[str, int]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    waiting, running, total = list(chosen), [], {"compiled": 0, "loaded": 0}
-    try:
-        while waiting or running:
-            while waiting and len(running) < processes:
-                command = [sys.executable, "-c", f"from dynograd.warming import _tell; _tell({waiting[0]!r})"]
-                child = subprocess.Popen(
-                    command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-                )
-                running.append((waiting.pop(0), child))
-            name, child = running.pop(0)
-            output, _ = child.communicate()
-            if child.returncode:
-                raise RuntimeError(f"warmup: the program {name!r} failed:\n{output.strip()}")
-            compiled, loaded = output.split()[-2:]
-            total["compiled"] += int(compiled)
-            total["loaded"] += int(loaded)
-    finally:
-        for _, child in running:
-            child.kill()
-            child.communicate()
-    return total
+def _add(total: dict[str, int], counts: dict[str, int]) -> None:
+    for what, number in counts.items():
+        total[what] += number
 
 
 def _tell(name: str) -> None:
     """In a process of its own: runs a program and prints how many kernels were compiled and loaded."""
-    counts = _run_here([name])
+    counts = _counted(name)
     print(counts["compiled"], counts["loaded"])
 
 

@@ -107,7 +107,7 @@ def test_generated_source_is_cached_by_its_text(tmp_path, monkeypatch):
         x = np.zeros(3)
         kernel(x, count=3, work=3)
         assert x.tolist() == [value] * 3
-    assert kernel_cache.statistics() == {"compiled": 2, "loaded": 1, "damaged": 0}
+    assert kernel_cache.statistics().items() >= {"compiled": 2, "loaded": 1, "damaged": 0}.items()
 
 
 def test_generated_source_depends_on_what_it_calls(tmp_path, monkeypatch):

@@ -18,6 +18,7 @@ ROOT = Path(dg.__file__).parents[1]
 EXAMPLES = sorted(f"examples/{path.name}" for path in (ROOT / "examples").glob("*.py"))
 WITHOUT_OPTIONS = ["tools.make_support", "tools.make_ragged", "tools.make_autobatch_picture", "tools.need_gpu"]
 MODULES = [
+    "dynograd",
     "dynograd.convert",
     "dynograd.port",
     "tools.run_array_api_suite",
@@ -123,6 +124,10 @@ MISTAKES = [
     ("examples/transformer_lm.py --prompt=", ["expected a prompt of characters"]),
     ("examples/transformer_lm.py --size=130", ["a multiple of 4, got 130"]),
     ("examples/transformer_lm.py --length=100000", ["length", "100000"]),
+    ("dynograd inof", ["Did you mean info?"]),
+    ("dynograd convert {}/absent.pt {}/b.safetensors", ["absent.pt", "No such file"]),
+    ("dynograd warmup mpl", ["Did you mean mlp?"]),
+    ("dynograd cache", ["required"]),
     ("dynograd.convert", ["required"]),
     ("dynograd.convert {}/absent.pt {}/b.safetensors", ["absent.pt", "No such file"]),
     ("dynograd.convert {}/broken.pt {}/b.safetensors", ["truncated or damaged"]),

@@ -1,5 +1,7 @@
 """`dynograd.warmup()`: which kernels it makes, in processes of their own or here, and what it says when it cannot."""
 
+import io
+
 import pytest
 
 import dynograd
@@ -45,3 +47,63 @@ def test_a_program_that_fails(empty_cache, monkeypatch):
     monkeypatch.setitem(warming.PROGRAMS, "only here", lambda: None)  # the process beside does not know it
     with pytest.raises(RuntimeError, match=r"(?s)warmup: the program 'only here' failed:.*KeyError"):
         dynograd.warmup("only here")
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def not_quiet():
+    before = dynograd.is_quiet()
+    dynograd.set_quiet(False)
+    yield
+    dynograd.set_quiet(before)
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_a_line_for_each_program(not_quiet, empty_cache, monkeypatch, capsys, processes):
+    if processes == 0:
+        monkeypatch.setitem(warming.PROGRAMS, "mine", lambda: None)
+        dynograd.warmup("nothing", "mine", "nothing", processes=0)
+        assert capsys.readouterr().err.splitlines() == [
+            "dynograd: warmup: nothing (1 of 2): 0 kernels compiled, 0 loaded",
+            "dynograd: warmup: mine (2 of 2): 0 kernels compiled, 0 loaded",
+        ]
+    else:
+        dynograd.warmup("nothing", processes=1)
+        assert capsys.readouterr().err == "dynograd: warmup: nothing (1 of 1): 0 kernels compiled, 0 loaded\n"
+
+
+def test_a_bar_on_a_terminal(not_quiet, empty_cache, monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    dynograd.warmup("nothing", processes=1)
+    text = stream.getvalue()
+    assert "warmup: nothing: |" in text and "1 of 1 programs" in text and "0 new kernels" in text
+    assert "\n" not in text and text.endswith("\r")  # it goes
+
+
+def test_quiet(empty_cache, monkeypatch, capsys):
+    dynograd.set_quiet()
+    dynograd.warmup("nothing", processes=0)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_command(empty_cache, capsys):
+    assert warming.main(["nothing", "--processes", "0"]) == 0
+    assert capsys.readouterr().out.startswith("0 kernels compiled, 0 were there, in 0.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["mpl"], "no program is called 'mpl'. Did you mean mlp? Programs: nothing, mlp"),
+        (["--processes", "-1"], "at least 0, got -1"),
+    ],
+)
+def test_mistakes_of_the_command(arguments, words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        warming.main(arguments)
+    assert ended.value.code == 2 and words in capsys.readouterr().err

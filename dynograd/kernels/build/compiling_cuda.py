@@ -87,9 +87,9 @@ def compile_triton(
         )  # fmt: skip
         binary = _read(name)
         if binary is None:
-            with _lock:
+            with _lock, kernel_cache.compiling():
                 binary = _through_triton(function, types, aligned, constants, num_warps, num_stages, capability, exact)
-            _write(name, binary)
+            _write(name, binary, function.__name__)
         return binary
     except Exception as error:
         raise _failed(function, signature, capability, error) from error
@@ -112,9 +112,9 @@ def compile_simt(function: Any, types: tuple[str, ...], threads: int, capability
         )
         binary = _read(name)
         if binary is None:
-            with _lock:
+            with _lock, kernel_cache.compiling():
                 binary = _through_numba(function, types, threads, capability)
-            _write(name, binary)
+            _write(name, binary, function.__name__)
         return binary
     except Exception as error:
         raise _failed(function, signature, capability, error) from error
@@ -144,8 +144,8 @@ def _read(name: str) -> Binary | None:
         return None
 
 
-def _write(name: str, binary: Binary) -> None:
-    kernel_cache.note_compiled()
+def _write(name: str, binary: Binary, kernel: str) -> None:
+    kernel_cache.note_compiled(kernel)
     kernel_cache.write(name, json.dumps(binary[1:]).encode() + b"\n" + binary.cubin)
 
 

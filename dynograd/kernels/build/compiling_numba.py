@@ -19,10 +19,11 @@ import llvmlite
 import numba
 import numpy
 from numba import njit
-from numba.core import dispatcher
+from numba.core import dispatcher, event
 
 from dynograd.base.generated_sources import run_source
 from dynograd.kernels.build import blas, drivers_numba, kernel_cache, threads
+from dynograd.kernels.build.notices import notices
 
 # What LLVM may do beyond IEEE 754. Formulas of elementwise ops: nothing, so that large arrays have the bits of small ones. The
 # functions they call: round a product and a sum once. Sums and rows: add in another order, and take the reciprocal of what divides
@@ -218,7 +219,7 @@ class _KernelCache:
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        kernel_cache.note_compiled()
+        kernel_cache.note_compiled(self._function.__name__)
         if result.library.has_dynamic_globals or any(not lifted.can_cache for lifted in result.lifted):
             return
         kernel_cache.write(self._name(signature, result.codegen), numba.core.serialize.dumps(result._reduce()))
@@ -234,6 +235,21 @@ class _KernelCache:
         parts = (self._function.__qualname__, str(signature), self._options, self._stamp, _VERSIONS)
         checked = ["checks every index"] if numba.config.BOUNDSCHECK else []
         return kernel_cache.digest_of(*parts, repr(codegen.magic_tuple()), blas.library_name(), *checked)
+
+
+class _Compilations(event.Listener):
+    """Hears of everything that Numba compiles, and says of our kernels when it begins and when it has ended."""
+
+    def on_start(self, event: Any) -> None:
+        if hasattr(event.data["dispatcher"], "dynograd_key"):
+            notices.begin(kernel_cache.keeps())
+
+    def on_end(self, event: Any) -> None:
+        if hasattr(event.data["dispatcher"], "dynograd_key"):
+            notices.end()
+
+
+event.register("numba:compile", _Compilations())
 
 
 def _attach(kernel: Any, noalias: bool, options: str) -> None:

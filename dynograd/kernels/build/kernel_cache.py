@@ -10,21 +10,26 @@ The folder is `$DYNOGRAD_CACHE_DIR`, or `dynograd` in `$XDG_CACHE_HOME` or `~/.c
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from dynograd.base import cache_files
+from dynograd.kernels.build.notices import notices
 
 _MAGIC = b"dynograd kernel 1\n"
 _counts = {"compiled": 0, "loaded": 0, "damaged": 0}
+_names: list[str] = []
 
 
-def statistics() -> dict[str, int]:
-    """Of this process: how many kernels were compiled, loaded from disk, and found damaged there.
+def statistics() -> dict[str, Any]:
+    """Of this process: how many kernels were compiled, loaded from disk, and found damaged there; `seconds` that compiling
+    took, and the `names` of what was compiled, in order: one name for each list of argument types.
 
     >>> sorted(dynograd.kernel_cache_statistics())
-    ['compiled', 'damaged', 'loaded']
+    ['compiled', 'damaged', 'loaded', 'names', 'seconds']
     """
-    return dict(_counts)
+    return {**_counts, "seconds": round(notices.total, 3), "names": tuple(_names)}
 
 
 def clear() -> int:
@@ -46,6 +51,12 @@ def digest_of(*parts: str | bytes) -> str:
 def folder() -> Path | None:
     """Where entries lie, made if need be; None when the cache is off."""
     return cache_files.folder("kernels")
+
+
+def keeps() -> bool:
+    """Whether what is compiled is kept for the next process."""
+    where = folder()
+    return where is not None and not cache_files.is_full(where)
 
 
 def read(name: str) -> bytes | None:
@@ -78,6 +89,18 @@ def write(name: str, payload: bytes) -> None:
     cache_files.write(where / f"{name}.kernel", _MAGIC, payload)
 
 
-def note_compiled() -> None:
+def note_compiled(name: str) -> None:
     """Counts a kernel that had to be compiled."""
     _counts["compiled"] += 1
+    _names.append(name)
+    notices.count()
+
+
+@contextlib.contextmanager
+def compiling() -> Iterator[None]:
+    """Around a compilation: its time is counted, and what takes long is said on stderr."""
+    notices.begin(keeps())
+    try:
+        yield
+    finally:
+        notices.end()
