@@ -14,7 +14,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-__all__ = ["folder", "read", "write", "write_text"]
+__all__ = ["folder", "read", "replace", "write", "write_text"]
 
 _DIGEST = 32  # bytes
 _folders: dict[str, Path | None] = {}
@@ -56,6 +56,16 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def _write(path: str | Path, data: bytes) -> None:
+    with contextlib.suppress(OSError):
+        replace(path, data)
+
+
+def replace(path: str | Path, data: bytes) -> None:
+    """Writes a file, whole or not at all.
+
+    Raises:
+        OSError: the disk is full or read-only, say.
+    """
     temporary = None
     folder, name = os.path.split(path)
     try:
@@ -67,6 +77,7 @@ def _write(path: str | Path, data: bytes) -> None:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+        raise
 
 
 def _place_of(kind: str) -> str:
