@@ -130,7 +130,7 @@ def make_environment(folder: Path, had_stamp: bool) -> None:
 
 def install(folder: Path, extras: list[str]) -> bool:
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONHOME", "PYTHONPATH")}
-    environment |= {"PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    environment |= {"PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "DYNOGRAD_PACK": "0"}
     target = f"{ROOT}[{','.join(extras)}]" if extras else str(ROOT)
     command = [str(python_of(folder)), "-m", "pip", "install", "--quiet", "--editable", target]
     return subprocess.run(command, env=environment, close_fds=False).returncode == 0

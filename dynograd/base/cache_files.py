@@ -15,7 +15,7 @@ from pathlib import Path
 
 from dynograd.errors import user_level
 
-__all__ = ["digest", "folder", "is_full", "read", "why_none", "write", "write_text"]
+__all__ = ["digest", "folder", "is_full", "read", "replace", "why_none", "write", "write_text"]
 
 _DIGEST = 32  # bytes
 _folders: dict[str, Path | None] = {}
@@ -83,6 +83,26 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def _write(path: str | Path, data: bytes) -> None:
+    try:
+        replace(path, data)
+    except FileNotFoundError:  # another process clears the cache
+        pass
+    except OSError as error:
+        folder, first = os.path.dirname(path), not _full
+        _full.add(folder)
+        if first:
+            _warn(
+                f"nothing can be kept in {folder} ({error.strerror or error}). What is compiled is compiled again in the next process. "
+                f"Make room there, or name another folder in DYNOGRAD_CACHE_DIR."
+            )
+
+
+def replace(path: str | Path, data: bytes) -> None:
+    """Writes a file, whole or not at all.
+
+    Raises:
+        OSError: the disk is full or read-only, say.
+    """
     temporary = None
     folder, name = os.path.split(path)
     try:
@@ -92,18 +112,11 @@ def _write(path: str | Path, data: bytes) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         os.replace(temporary, path)
-    except OSError as error:
+    except OSError:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
-        if folder not in _full and not isinstance(error, FileNotFoundError):  # another process clears the cache
-            first = not _full
-            _full.add(folder)
-            if first:
-                _warn(
-                    f"nothing can be kept in {folder} ({error.strerror or error}). What is compiled is compiled again in the next process. "
-                    f"Make room there, or name another folder in DYNOGRAD_CACHE_DIR."
-                )
+        raise
 
 
 def _place_of(kind: str) -> str:

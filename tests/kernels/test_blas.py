@@ -59,7 +59,7 @@ def test_the_users_number_of_threads_comes_back():
 
 def test_without_a_library_there_are_loops(monkeypatch):
     monkeypatch.setattr(blas, "_found", [None])
-    assert blas.library_name() == "no blas"
+    assert blas.spelling() == "no blas"
     with blas.one_thread:
         pass
     monkeypatch.setattr(blas_numba, "_LIBRARY", None)

@@ -8,6 +8,7 @@ import pytest
 
 from dynograd.kernels.build import drivers_numba, threads
 from dynograd.kernels.build.compiling_numba import Chunked, chunked
+from dynograd.kernels.build.processors import Processor
 from dynograd.kernels.tiles import tiles_numba
 
 
@@ -91,17 +92,20 @@ def test_address_of_something_else_is_none():
 
 
 @pytest.mark.parametrize(
-    ("name", "features", "wanted"),
+    ("target", "wanted"),
     [
-        ("znver4", {"avx512vl": True, "avx": True}, (32, 32)),
-        ("znver5", {"avx512vl": True, "avx": True}, (64, 32)),
-        ("haswell", {"avx": True}, (32, 16)),
-        ("apple-m1", {"neon": True}, (16, 16)),
-        ("generic", {}, (16, 16)),
+        (Processor("native", "znver4", "+avx,+avx512vl"), (32, 32)),
+        (Processor("native", "znver5", "+avx,+avx512vl"), (64, 32)),
+        (Processor("native", "haswell", "+avx,-avx512vl"), (32, 16)),
+        (Processor("native", "apple-m1", "+neon"), (16, 16)),
+        (Processor("native", "generic", ""), (16, 16)),
+        (Processor("x86-64-v4", "x86-64-v4", ""), (64, 32)),
+        (Processor("x86-64-v3", "x86-64-v3", ""), (32, 16)),
+        (Processor("arm64", "generic", ""), (16, 16)),
     ],
 )
-def test_registers_of_processors(name, features, wanted):
-    assert tiles_numba.vector_bytes(name, features) == wanted
+def test_registers_of_processors(target, wanted):
+    assert tiles_numba.vector_bytes(target) == wanted
 
 
 @pytest.mark.parametrize("tiles", [tiles_numba.PRODUCT_TILES, tiles_numba.DOT_TILES])

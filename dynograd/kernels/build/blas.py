@@ -46,10 +46,10 @@ def library() -> Library | None:
     return _found[0]
 
 
-def library_name() -> str:
+def spelling() -> str:
     """What machine code that calls the library depends on."""
     known = library()
-    return "no blas" if known is None else f"{os.path.basename(known.path)} {known.symbol('cblas')}"
+    return "no blas" if known is None else f"{known.symbol('cblas')} {known.long}"
 
 
 def set_threads_of_process(count: int) -> None:

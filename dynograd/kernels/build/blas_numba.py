@@ -14,6 +14,7 @@ from numba.extending import overload
 from dynograd.kernels.build import blas
 from dynograd.kernels.build.compiling_numba import compiled
 
+MACHINE = blas.spelling()
 _LIBRARY = blas.library()
 _LONG = np.int64 if _LIBRARY is None or _LIBRARY.long else np.int32
 

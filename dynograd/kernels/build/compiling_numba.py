@@ -12,18 +12,19 @@ import inspect
 import pickle
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import llvmlite
 import numba
-import numpy
-from numba import njit
-from numba.core import dispatcher, event
+from numba import _dynfunc, njit
+from numba.core import compiler, dispatcher, event, serialize, sigutils
 
 from dynograd.base.generated_sources import run_source
-from dynograd.kernels.build import blas, drivers_numba, kernel_cache, threads
+from dynograd.kernels.build import blas, drivers_numba, kernel_cache, targets_numba, threads
 from dynograd.kernels.build.notices import notices
+from dynograd.kernels.build.processors import processor
 
 # What LLVM may do beyond IEEE 754. Formulas of elementwise ops: nothing, so that large arrays have the bits of small ones. The
 # functions they call: round a product and a sum once. Sums and rows: add in another order, and take the reciprocal of what divides
@@ -34,7 +35,9 @@ REASSOCIATED = IN_ORDER | {"reassoc", "arcp"}
 _ESTIMATES = IN_ORDER | {"arcp", "afn"}
 
 _TWO_GRAINS = 2 * threads.GRAIN
-_VERSIONS = f"{numba.__version__} {llvmlite.__version__} {numpy.__version__} {sys.implementation.cache_tag}"
+_ANNOTATION = 6  # its place in a reduced `CompileResult`
+# Machine code is the same for every Python and NumPy, but for the size of the head of a Python object.
+_VERSIONS = f"{numba.__version__} {llvmlite.__version__} {_dynfunc._impl_info['offsetof_env_body']}"
 
 
 def compiled(
@@ -84,7 +87,7 @@ def compiled(
         options["forceinline"] = True
     if parallel:
         options["parallel"] = True
-    kernel = njit(**options)(function)
+    kernel = njit(**options, _target=targets_numba.NAME)(function)
     _attach(
         kernel,
         noalias,
@@ -200,8 +203,10 @@ def compile_source(source: str, name: str, names: dict[str, Any] | None = None, 
 class _KernelCache:
     """What a Numba dispatcher asks of its cache, answered from `kernel_cache`."""
 
-    def __init__(self, function: Callable[..., Any], options: str) -> None:
-        self._function, self._options, self._stamp = function, options, ""
+    def __init__(
+        self, function: Callable[..., Any], options: str, compile_again: Callable[..., Any] | None = None
+    ) -> None:
+        self._function, self._options, self._compile_again, self._stamp = function, options, compile_again, ""
 
     @property
     def cache_path(self) -> str:
@@ -210,19 +215,31 @@ class _KernelCache:
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         target_context.refresh()
         name = self._name(signature, target_context.codegen())
-        payload = kernel_cache.read(name)
-        if payload is not None:
+        kernel_cache.note_used(name, targets_numba.compiles_for_another())
+        for _ in range(2):  # in a pack, and in the folder
+            payload = kernel_cache.read_packed(name, processor().name, numba.__version__)
+            if payload is None:
+                break
             try:
-                return numba.core.compiler.CompileResult._rebuild(target_context, *pickle.loads(payload))
+                machine_code, bitcode = kernel_cache.parted(payload)
+                result = compiler.CompileResult._rebuild(target_context, *pickle.loads(machine_code))
             except Exception:  # an entry of another build of the same versions, say
                 kernel_cache.discard(name)
+                continue
+            result.library.bitcode = bitcode
+            if self._compile_again is not None:
+                result.library.compile_again = partial(self._compile_again, *sigutils.normalize_signature(signature))
+            return result
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
         kernel_cache.note_compiled(self._function.__name__)
         if result.library.has_dynamic_globals or any(not lifted.can_cache for lifted in result.lifted):
             return
-        kernel_cache.write(self._name(signature, result.codegen), numba.core.serialize.dumps(result._reduce()))
+        fields = list(result._reduce())
+        fields[_ANNOTATION] = ""  # its types in words, as many bytes as the machine code
+        payload = kernel_cache.joined(serialize.dumps(tuple(fields)), result.library.serialize_for_linking())
+        kernel_cache.write(self._name(signature, result.codegen), payload)
 
     def enable(self) -> None: ...
 
@@ -234,7 +251,8 @@ class _KernelCache:
         self._stamp = self._stamp or _stamp_of(self._function)
         parts = (self._function.__qualname__, str(signature), self._options, self._stamp, _VERSIONS)
         checked = ["checks every index"] if numba.config.BOUNDSCHECK else []
-        return kernel_cache.digest_of(*parts, repr(codegen.magic_tuple()), blas.library_name(), *checked)
+        vectors = ["short vector mathematics"] if numba.config.USING_SVML else []
+        return kernel_cache.digest_of(*parts, repr(codegen.magic_tuple()), *checked, *vectors)
 
 
 class _Compilations(event.Listener):
@@ -256,12 +274,12 @@ def _attach(kernel: Any, noalias: bool, options: str) -> None:
     """Gives a dispatcher our cache and flags; it stays a plain one where this Numba has no place for them."""
     kernel.dynograd_key = options
     try:
-        kernel._cache = _KernelCache(kernel.py_func, options)
         if noalias:
             inner = kernel._compiler
             kernel._compiler = _NoAliasCompiler(
                 inner.py_func, inner.targetdescr, inner.targetoptions, inner.locals, inner.pipeline_class
             )
+        kernel._cache = _KernelCache(kernel.py_func, options, kernel._compiler.compile)
     except (AttributeError, TypeError):
         pass
 
@@ -309,14 +327,19 @@ def _collect_used(module: ModuleType, texts: dict[str, str]) -> None:
 
 
 def _text_of(module: ModuleType) -> str:
+    """Its source, and what it found when it was imported (`MACHINE`), where its machine code depends on that."""
     try:
-        return inspect.getsource(module)
+        return inspect.getsource(module) + str(getattr(module, "MACHINE", ""))
     except (OSError, TypeError):  # typed in, say
         return module.__name__
 
 
 def _code_of(function: Callable[..., Any]) -> str:
-    """What tells a function that was typed in from an earlier one of its name."""
+    """What tells a function from others of its name: its place in its module's text, or its code where it was typed in."""
     code = function.__code__
+    module = sys.modules.get(function.__module__)
+    if code.co_name != "<lambda>" and module is not None and getattr(module, "__file__", None) == code.co_filename:
+        return f"line {code.co_firstlineno}"
     constants = [constant for constant in code.co_consts if not inspect.iscode(constant)]
-    return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {constants}"
+    python = sys.implementation.cache_tag
+    return f"{python} {code.co_code.hex()} {code.co_names} {code.co_varnames} {constants}"

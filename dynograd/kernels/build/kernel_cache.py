@@ -1,10 +1,11 @@
-"""Compiled kernels on disk, so that the second process compiles nothing.
+"""Compiled kernels on disk: those that came with the library (`packs`), and those that earlier processes have compiled.
 
 An entry is named by a digest of everything its machine code depends on (source text, argument types, options, processor,
 versions), and carries a digest of its contents: what is damaged is compiled again. Loading an entry runs what is in it, so the
 folder must belong to the user alone; otherwise nothing is read or written, and one warning says so.
 
-The folder is `$DYNOGRAD_CACHE_DIR`, or `dynograd` in `$XDG_CACHE_HOME` or `~/.cache`; `DYNOGRAD_CACHE=0` turns the cache off.
+The folder is `$DYNOGRAD_CACHE_DIR`, or `dynograd` in `$XDG_CACHE_HOME` or `~/.cache`; `DYNOGRAD_CACHE=0` turns it off, `DYNOGRAD_PACK=0`
+the packs.
 """
 
 from __future__ import annotations
@@ -15,19 +16,22 @@ from pathlib import Path
 from typing import Any
 
 from dynograd.base import cache_files
+from dynograd.kernels.build import packs
 from dynograd.kernels.build.notices import notices
 
-_MAGIC = b"dynograd kernel 1\n"
-_counts = {"compiled": 0, "loaded": 0, "damaged": 0}
+_MAGIC = b"dynograd kernel 2\n"
+_LENGTH = 8  # bytes
+_counts = {"compiled": 0, "loaded": 0, "packed": 0, "damaged": 0}
 _names: list[str] = []
+_used: list[str] = []
 
 
 def statistics() -> dict[str, Any]:
-    """Of this process: how many kernels were compiled, loaded from disk, and found damaged there; `seconds` that compiling
-    took, and the `names` of what was compiled, in order: one name for each list of argument types.
+    """Of this process: how many kernels were compiled, loaded from the cache folder, loaded from a pack, and found damaged; `seconds` that
+    compiling took, and the `names` of what was compiled, in order: one name for each list of argument types.
 
     >>> sorted(dynograd.kernel_cache_statistics())
-    ['compiled', 'damaged', 'loaded', 'names', 'seconds']
+    ['compiled', 'damaged', 'loaded', 'names', 'packed', 'seconds']
     """
     return {**_counts, "seconds": round(notices.total, 3), "names": tuple(_names)}
 
@@ -72,13 +76,38 @@ def read(name: str) -> bytes | None:
     return payload
 
 
+def read_from(other: Path, name: str) -> bytes | None:
+    """The contents of an entry in another process's folder, or None."""
+    return cache_files.read(other / f"{name}.kernel", _MAGIC)[0]
+
+
+def read_packed(name: str, level: str, numba_version: str) -> bytes | None:
+    """The contents of the entry `name` of a pack for this level, or else of the folder's entry, or None."""
+    payload = packs.read(name, level, numba_version)
+    if payload is None:
+        return read(name)
+    _counts["packed"] += 1
+    return payload
+
+
 def discard(name: str) -> None:
-    """Deletes an entry that turned out to be of no use."""
+    """Deletes an entry that turned out to be of no use; one of a pack is not read again."""
     _counts["damaged"] += 1
-    where = folder()
+    where = None if packs.refuse(name) else folder()
     if where is not None:
         with contextlib.suppress(OSError):
             (where / f"{name}.kernel").unlink()
+
+
+def joined(machine_code: bytes, bitcode: bytes) -> bytes:
+    """One payload of both; that of a pack has no bitcode."""
+    return len(machine_code).to_bytes(_LENGTH, "little") + machine_code + bitcode
+
+
+def parted(payload: bytes) -> tuple[bytes, bytes]:
+    """(machine code, bitcode) of a payload."""
+    end = _LENGTH + int.from_bytes(payload[:_LENGTH], "little")
+    return payload[_LENGTH:end], payload[end:]
 
 
 def write(name: str, payload: bytes) -> None:
@@ -104,3 +133,14 @@ def compiling() -> Iterator[None]:
         yield
     finally:
         notices.end()
+
+
+def note_used(name: str, by_another: bool) -> None:
+    """Remembers that a program has asked for this kernel; one that is a part of another one is not asked for when that is on disk."""
+    if not by_another:
+        _used.append(name)
+
+
+def used() -> list[str]:
+    """The entries that this process has asked for, each once, in order."""
+    return list(dict.fromkeys(_used))

@@ -21,6 +21,7 @@ from numba import carray, types
 
 from dynograd.base.generated_sources import run_source
 from dynograd.kernels.build.compiling_numba import _KernelCache, _stamp_of, compile_source
+from dynograd.kernels.build.targets_numba import KernelFunction
 from dynograd.kernels.formula import (
     formulas,
     incomplete_gammas_numba,
@@ -191,17 +192,15 @@ def _address(typing_context, pointer, offset):  # type: ignore[no-untyped-def]
 def _compiled_loop(source: str, name: str) -> Any:
     """The C function of a ufunc's loop, cached like every kernel; None where this Numba lacks a part that it takes."""
     try:
-        from numba.core.ccallback import CFunc
-
         space = dict(_NAMES, __name__=__name__, address=_address)
         run_source(source, f"ufunc {name}", space)
         function = space[name]
         function.dynograd_source = source
         options = {"error_model": "numpy", "nopython": True}
-        loop = CFunc(function, (_LOOP.args, _LOOP.return_type), locals={}, options=options)
+        loop = KernelFunction(function, (_LOOP.args, _LOOP.return_type), locals={}, options=options)
         loop._cache = _KernelCache(function, f"ufunc exact {_KEY}")
         loop.compile()
-    except (ImportError, AttributeError, TypeError):
+    except (AttributeError, TypeError):
         return None
     return loop
 

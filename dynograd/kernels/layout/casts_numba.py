@@ -5,11 +5,11 @@ import platform
 import numpy as np
 
 from dynograd.kernels.build.compiling_numba import chunked
+from dynograd.kernels.build.processors import processor
 from dynograd.kernels.tiles.lines_numba import LINE, convert_half_line
-from dynograd.kernels.tiles.tiles_numba import FEATURES
 
 # Whether the processor converts float16 itself; a library function that compiled code would call may be missing.
-HAS_HALF = bool(FEATURES.get("f16c")) or platform.machine() in ("aarch64", "arm64")
+HAS_HALF = processor().has("f16c") or platform.machine() in ("aarch64", "arm64")
 
 
 @chunked(noalias=True)

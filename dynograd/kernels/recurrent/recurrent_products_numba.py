@@ -9,19 +9,18 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 from dynograd.arrays import buffers
 from dynograd.kernels.build.compiling_numba import chunked, compiled
+from dynograd.kernels.build.processors import processor
 
 
 def _shape_of_tile():
     """Bytes of a vector and rows of the largest tile: as many sums as fit the processor's registers, two vectors wide."""
-    features = str(cpu_target.target_context.codegen().magic_tuple())
-    if "+avx512f" in features:
+    if processor().has("avx512f"):
         return 64, 8
-    return (32, 6) if "+avx2" in features else (16, 6)
+    return (32, 6) if processor().has("avx2") else (16, 6)
 
 
 _VECTOR, _ROWS = _shape_of_tile()

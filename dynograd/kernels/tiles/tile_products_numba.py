@@ -9,7 +9,6 @@ Importing this loads Numba.
 
 from typing import Any, NamedTuple
 
-import llvmlite.binding
 import numpy as np
 from llvmlite import ir
 from numba import carray, types
@@ -18,12 +17,13 @@ from numba.extending import intrinsic, overload
 
 from dynograd.kernels.build.addresses_numba import address_of, pointer32, pointer64
 from dynograd.kernels.build.compiling_numba import compiled
+from dynograd.kernels.build.processors import processor
 
 _INT, _INT32 = ir.IntType(64), ir.IntType(32)
 _VECTOR_BYTES = 64  # of the widest registers; LLVM makes two of one where they are narrower
 
 # Of 32 registers of 64 bytes, 24 hold the sums of 12 rows by 2 vectors; of 16 with 32 bytes, 12 those of 6 rows by 1 vector.
-ROWS, _VECTORS = (12, 2) if llvmlite.binding.get_host_cpu_features().get("avx512f") else (6, 1)
+ROWS, _VECTORS = (12, 2) if processor().has("avx512f") else (6, 1)
 _SOME = 4  # rows that are left over are taken by so many, then one by one
 COLUMNS = _VECTORS * 16  # of float32; a multiple of the width for float64
 _STEPS = 256  # a panel of b, 256 steps by 128 bytes, stays in the level-1 cache

@@ -7,42 +7,33 @@ values, and `like` is any array of the elements' dtype (float32 or float64). Imp
 
 from __future__ import annotations
 
-import llvmlite.binding
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils, config
+from numba.core import cgutils
 from numba.core import errors as numba_errors
 from numba.extending import intrinsic
 
 from dynograd.base.generated_sources import run_source
+from dynograd.kernels.build.processors import Processor, processor
 
 _INT = ir.IntType(64)
 _BYTE = ir.IntType(8)
 _POINTER = ir.PointerType()
 
 
-def vector_bytes(name: str, features: dict[str, bool]) -> tuple[int, int]:
+def vector_bytes(target: Processor) -> tuple[int, int]:
     """Bytes of a vector and the number of vector registers of a processor.
 
     On Zen 4, whose units are 32 bytes wide, 64 are no faster, and images of 8, 24 or 56 places a line fill vectors of 32.
     """
-    if features.get("avx512vl"):
-        return (32 if name == "znver4" else 64), 32
-    if features.get("avx"):
+    if target.has("avx512vl"):
+        return (32 if target.cpu == "znver4" else 64), 32
+    if target.has("avx"):
         return 32, 16
     return 16, 16
 
 
-def _processor() -> tuple[str, dict[str, bool]]:
-    """Name and features of the processor that Numba compiles for: this one, or what NUMBA_CPU_NAME and NUMBA_CPU_FEATURES say."""
-    name, features = config.CPU_NAME, config.CPU_FEATURES
-    if features is None:
-        return name or llvmlite.binding.get_host_cpu_name(), llvmlite.binding.get_host_cpu_features()
-    return name or "generic", {feature[1:]: feature[0] == "+" for feature in features.split(",") if feature}
-
-
-_NAME, FEATURES = _processor()
-BYTES, _REGISTERS = vector_bytes(_NAME, FEATURES)
+BYTES, _REGISTERS = vector_bytes(processor())
 
 # Rows of a tile -> its vectors: as many sums as fit beside the vectors that are multiplied. Each step of a product tile reads
 # one vector per column and one scalar per row, of a dot tile one vector for both.

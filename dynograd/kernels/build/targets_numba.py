@@ -1,0 +1,170 @@
+"""The target that Numba compiles our kernels for: `processors.processor()` instead of this machine's exact one.
+
+It is a kind of Numba's CPU target, with a code generator of its own beside the one of functions that the user compiles; those, and
+Numba's settings, stay as they are. Importing this loads Numba.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import llvmlite.binding
+from numba.core import ccallback, codegen, decorators, funcdesc, registry, target_extension
+
+from dynograd.kernels.build.processors import Processor, processor
+
+__all__ = ["NAME", "KernelFunction", "compiles_for_another"]
+
+NAME = "dynograd"
+
+
+class KernelLibrary(codegen.JITCodeLibrary):
+    """Machine code. Bitcode, from which functions that are compiled later take it in, is kept apart and may be missing."""
+
+    bitcode = b""
+    compile_again: Callable[[], Any] | None = None
+
+    def serialize_using_object_code(self) -> tuple[str, str, tuple[bytes, list[str]]]:
+        """Without the bitcode, but with the symbols that it would tell."""
+        module = self._get_module_for_linking()
+        symbols = [
+            value.name
+            for values in (module.functions, module.global_variables)
+            for value in values
+            if not value.is_declaration
+        ]
+        return self.name, "object", (self._get_compiled_object(), symbols)
+
+    def serialize_for_linking(self) -> bytes:
+        """The bitcode."""
+        return bytes(self._get_module_for_linking().as_bitcode())
+
+    @classmethod
+    def _unserialize(cls, generator: Any, state: Any) -> Any:
+        name, _, (code, symbols) = state
+        library = generator.create_library(name)
+        library.enable_object_caching()
+        library._set_compiled_object(code)
+        library._finalize_final_module()
+        generator._engine._defined_symbols.update(symbols)
+        return library
+
+    def _get_module_for_linking(self) -> Any:
+        if self._shared_module is None and self.bitcode:
+            self._shared_module = llvmlite.binding.parse_bitcode(self.bitcode)
+        elif self._shared_module is None and self.compile_again is not None:
+            self._shared_module = self.compile_again().library._get_module_for_linking()
+        return super()._get_module_for_linking()
+
+
+class _Codegen(codegen.JITCPUCodegen):
+    """Numba's, told of another processor."""
+
+    _library_class = KernelLibrary
+
+    def __init__(self, chosen: Processor) -> None:
+        self._processor = chosen
+        super().__init__("dynograd.exec")
+
+    def _get_host_cpu_name(self) -> str:
+        return self._processor.cpu
+
+    def _get_host_cpu_features(self) -> str:
+        return self._processor.features
+
+
+class _Target(target_extension.CPU):
+    """What Numba has for its CPU target it has for this one too."""
+
+
+class _Descriptor(registry.CPUTarget):
+    """A view of the CPU target's tables. Functions of Numba's that our kernels call are compiled for us anew: the typing context is the key."""
+
+    def __init__(self) -> None:
+        super().__init__(NAME)
+        self._context: Any = None
+
+    @property
+    def target_context(self) -> Any:
+        if self._context is None:
+            base = registry.cpu_target.target_context
+            self._context = base.subtarget(
+                _internal_codegen=_Codegen(processor()),
+                typing_context=copy.copy(base.typing_context),
+                mangler=_mangled,
+                target_name=NAME,
+                target=_Target,
+            )
+        return self._context
+
+    @property
+    def typing_context(self) -> Any:
+        return self.target_context.typing_context
+
+
+_descriptor = _Descriptor()
+
+
+def _mangled(name: str, types: Any, *, abi_tags: Any = (), uid: Any = None) -> str:
+    """Numba's name of a machine function, with a word of the process that compiles it.
+
+    Numba counts functions in each process; kernels from several processes, of one name and types, would else have one name.
+    """
+    return funcdesc.default_mangler(name, types, abi_tags=abi_tags, uid=uid and f"{uid}_{_word_of(os.getpid())}")
+
+
+@cache
+def _word_of(process: int) -> str:
+    return os.urandom(5).hex()
+
+
+_depth = threading.local()
+
+
+@contextmanager
+def _compiling() -> Iterator[None]:
+    """This thread compiles for our target: Numba asks for it while it chooses functions and while it writes their code."""
+    _depth.value = getattr(_depth, "value", 0) + 1
+    try:
+        with target_extension.target_override(NAME):
+            yield
+    finally:
+        _depth.value -= 1
+
+
+def compiles_for_another() -> bool:
+    """Whether the kernel that this thread asks for is a part of one that it compiles."""
+    return getattr(_depth, "value", 0) > 1
+
+
+class _Dispatcher(registry.CPUDispatcher):
+    targetdescr = _descriptor
+
+    def compile(self, sig: Any) -> Any:
+        with _compiling():
+            return super().compile(sig)
+
+
+class KernelFunction(ccallback.CFunc):
+    """A C callback for our processor."""
+
+    _targetdescr = _descriptor
+
+    def compile(self) -> None:
+        with _compiling():
+            super().compile()
+
+
+def _jit(*arguments: Any, **options: Any) -> Any:
+    return decorators.jit(*arguments, **{**options, "_target": NAME})
+
+
+target_extension.target_registry[NAME] = _Target
+target_extension.dispatcher_registry[_Target] = _Dispatcher
+target_extension.jit_registry[_Target] = _jit

@@ -1,0 +1,429 @@
+"""The programs whose kernels a pack holds: rows of a table, each a few training steps of a kind of model.
+
+Each is run with small and with large arrays, since those of more than some 65,000 elements call their kernels through a launcher. Nothing
+here is about results.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from dynograd import nn, optim
+
+__all__ = ["PROGRAMS"]
+
+dynograd: Any = sys.modules["dynograd"]  # the public names: these are users' programs
+F = nn.functional
+
+PROGRAMS: dict[str, Callable[[], None]] = {}
+
+
+def _program(function: Callable[..., None], **rows: Any) -> Callable[..., None]:
+    """Adds a row of the table, or one for each of `rows`, with its argument."""
+    name = function.__name__.strip("_")
+    if rows:
+        PROGRAMS.update({f"{name} {row}": partial(function, argument) for row, argument in rows.items()})
+    else:
+        PROGRAMS[name] = function
+    return function
+
+
+def _rows(**rows: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return lambda function: _program(function, **rows)
+
+
+_REALS = {"float32": dynograd.float32, "float64": dynograd.float64, "bfloat16": dynograd.bfloat16}
+_OPTIMIZERS: dict[str, dict[str, Any]] = {
+    "AdamW": {"lr": 1e-3},
+    "Adam": {"lr": 1e-3},
+    "SGD": {"lr": 0.1, "momentum": 0.9},
+    "RMSprop": {"lr": 1e-3},
+    "Adagrad": {"lr": 1e-2},
+}
+
+
+def _train(
+    model: Any, batches: Iterable[Any], loss_of: Callable[..., Any], optimizer: str = "AdamW", clip: bool = True
+) -> None:
+    """Two steps with each batch, in the pool's threads and in one."""
+    stepper = getattr(optim, optimizer)(model.parameters(), **_OPTIMIZERS[optimizer])
+    for batch in batches:
+        for count in (2, 1):
+            before = dynograd.get_num_threads()
+            dynograd.set_num_threads(count)
+            try:
+                stepper.zero_grad()
+                loss = loss_of(model, *batch)
+                loss.backward()
+                if clip:
+                    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                stepper.step()
+                float(loss)
+            finally:
+                dynograd.set_num_threads(before)
+
+
+def _classes(count: int, *shape: int) -> Any:
+    return dynograd.randint(0, count, shape)
+
+
+def _class_loss(model: Any, x: Any, y: Any) -> Any:
+    return F.cross_entropy(model(x), y)
+
+
+# --- dense -------------------------------------------------------------------------------------------------------------------
+
+
+@_rows(**_REALS)
+def _mlp(dtype: Any) -> None:
+    for optimizer in _OPTIMIZERS:
+        model = nn.Sequential(
+            nn.Linear(784, 256), nn.ReLU(), nn.Dropout(0.1), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)
+        )
+        model.to(dtype)
+        batches = [(dynograd.randn(size, 784).to(dtype), _classes(10, size)) for size in (4, 64, 600)]
+        _train(model, batches, _class_loss, optimizer)
+    model.eval()
+    with dynograd.no_grad():
+        (model(batches[0][0]).argmax(1) == batches[0][1]).float().mean().item()
+
+
+@_rows(**_REALS)
+def _activations(dtype: Any) -> None:
+    for name in (
+        "ReLU",
+        "GELU",
+        "SiLU",
+        "Tanh",
+        "Sigmoid",
+        "ELU",
+        "LeakyReLU",
+        "Softplus",
+        "ReLU6",
+        "Hardswish",
+        "Mish",
+        "Softmax",
+    ):
+        module = getattr(nn, name)(*([-1] if name == "Softmax" else []))
+        for rows in (4, 600):
+            x = dynograd.randn(rows, 256).to(dtype).requires_grad_()
+            module(x).sum().backward()
+
+
+@_rows(**{name: _REALS[name] for name in ("float32", "float64")})
+def _losses(dtype: Any) -> None:
+    for rows in (8, 2000):
+        x = dynograd.randn(rows, 50).to(dtype).requires_grad_()
+        y = dynograd.rand(rows, 50).to(dtype)
+        for loss in (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.binary_cross_entropy_with_logits):
+            loss(x, y).backward()
+        F.binary_cross_entropy(dynograd.sigmoid(x), y).backward()
+        classes = _classes(50, rows)
+        for options in ({}, {"label_smoothing": 0.1}, {"ignore_index": 0}, {"reduction": "sum"}, {"reduction": "none"}):
+            F.cross_entropy(x, classes, **options).sum().backward()
+        F.nll_loss(F.log_softmax(x, 1), classes).backward()
+        F.kl_div(F.log_softmax(x, 1), F.softmax(y, 1), reduction="batchmean").backward()
+        F.cosine_similarity(x, y).sum().backward()
+
+
+@_rows(**_REALS)
+def _elementwise(dtype: Any) -> None:
+    for shape in ((4, 32), (600, 256)):
+        x = (dynograd.rand(*shape) + 0.1).to(dtype).requires_grad_()
+        bias, column = dynograd.rand(shape[1]).to(dtype).requires_grad_(), dynograd.rand(shape[0], 1).to(dtype)
+        for name in "exp log sqrt rsqrt tanh sigmoid abs neg sin cos square reciprocal log1p".split():
+            getattr(dynograd, name)(x).sum().backward()
+        for value in (x + bias, x * bias, x - column, x * column, x / column, x * 2 + 1, x**2, 1 - x, x / 3, x * x - x):
+            value.mean().backward()
+        dynograd.where(x > 0.5, x, -x).clamp(0, 1).var().backward()
+        dynograd.maximum(x, column).std(1).sum().backward()
+
+
+@_rows(**_REALS)
+def _reductions(dtype: Any) -> None:
+    for shape in ((4, 32), (600, 256)):
+        x = dynograd.randn(*shape).to(dtype).requires_grad_()
+        for dim in (0, 1):
+            for name in ("sum", "mean", "logsumexp", "amax"):
+                getattr(x, name)(dim).sum().backward()
+            x.max(dim).values.sum().backward()
+            F.softmax(x, dim).square().sum().backward()
+            F.log_softmax(x, dim).sum().backward()
+            x.argmax(dim)
+        x.cumsum(0).sum().backward()
+        x.norm().backward()
+        x.topk(3, 1).values.sum().backward()
+        x.sort(1).values.mean().backward()
+
+
+# --- images ------------------------------------------------------------------------------------------------------------------
+
+
+@_rows(**{name: _REALS[name] for name in ("float32", "bfloat16")})
+def _convnet(dtype: Any) -> None:
+    for channels, side in ((1, 28), (3, 32)):
+        model = nn.Sequential(
+            nn.Conv2d(channels, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(32, 32, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(32, 64, 1), nn.AvgPool2d(2),
+            nn.Dropout(0.2), nn.Flatten(), nn.LazyLinear(10),
+        )  # fmt: skip
+        model(dynograd.randn(2, channels, side, side))
+        model.to(dtype)
+        batches = [(dynograd.randn(size, channels, side, side).to(dtype), _classes(10, size)) for size in (2, 32, 64)]
+        _train(model, batches, _class_loss, "SGD")
+        _train(model, batches, _class_loss, "Adam")
+        model.eval()
+        with dynograd.no_grad():
+            model(batches[1][0]).argmax(1)
+
+
+@_program
+def _residual_network() -> None:
+    class Block(nn.Module):
+        def __init__(self, width: int, following: int, stride: int) -> None:
+            super().__init__()
+            self.a, self.b = (
+                nn.Conv2d(width, following, 3, stride, 1, bias=False),
+                nn.Conv2d(following, following, 3, 1, 1, bias=False),
+            )
+            self.norm_a, self.norm_b = nn.BatchNorm2d(following), nn.BatchNorm2d(following)
+            self.short = nn.Conv2d(width, following, 1, stride, bias=False) if stride > 1 else nn.Identity()
+
+        def forward(self, x: Any) -> Any:
+            return F.relu(self.norm_b(self.b(F.relu(self.norm_a(self.a(x))))) + self.short(x))
+
+    model = nn.Sequential(
+        nn.Conv2d(3, 32, 7, 2, 3), nn.MaxPool2d(3, 2, 1), Block(32, 32, 1), Block(32, 64, 2), Block(64, 128, 2),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10),
+    )  # fmt: skip
+    _train(model, [(dynograd.randn(size, 3, 64, 64), _classes(10, size)) for size in (2, 16)], _class_loss, "SGD")
+
+
+@_program
+def _images() -> None:
+    for size in (1, 16):
+        x = dynograd.randn(size, 16, 32, 32, requires_grad=True)
+        for layer in (
+            nn.Conv2d(16, 16, 3, padding=1, groups=16), nn.Conv2d(16, 32, 5, padding=2), nn.Conv2d(16, 8, 3, dilation=2),
+            nn.ConvTranspose2d(16, 8, 4, 2, 1), nn.GroupNorm(4, 16), nn.InstanceNorm2d(16), nn.AvgPool2d(2),
+            nn.Upsample(scale_factor=2), nn.Upsample(scale_factor=2, mode="bilinear"), nn.Dropout2d(0.1),
+            nn.AdaptiveAvgPool2d(4), nn.AdaptiveMaxPool2d(2),
+        ):  # fmt: skip
+            layer(x).sum().backward()
+        line = dynograd.randn(size, 16, 200, requires_grad=True)
+        for layer in (
+            nn.Conv1d(16, 32, 3, padding=1),
+            nn.Conv1d(16, 16, 5, dilation=2),
+            nn.MaxPool1d(2),
+            nn.BatchNorm1d(16),
+        ):
+            layer(line).sum().backward()
+
+
+# --- sequences ---------------------------------------------------------------------------------------------------------------
+
+
+class _Reader(nn.Module):
+    def __init__(self, layer: Any, width: int, kind: str) -> None:
+        super().__init__()
+        self.words, self.layer, self.kind = nn.Embedding(1000, 64), layer, kind
+        self.head = nn.Linear(width, 5)
+
+    def forward(self, words: Any) -> Any:
+        if self.kind == "padded":
+            output, _ = self.layer(self.words(words))
+            return self.head(output[:, -1])
+        if self.kind == "ragged":
+            output, _ = self.layer(self.words(dynograd.ragged_tensor(words)))
+            return self.head(output.mean(1))
+        inputs = nn.utils.rnn.pack_sequence([self.words(sentence) for sentence in words], enforce_sorted=False)
+        output, state = self.layer(inputs)
+        hidden = state[0] if isinstance(state, tuple) else state
+        nn.utils.rnn.pad_packed_sequence(output, batch_first=True)
+        return self.head(dynograd.cat([hidden[0], hidden[-1]], 1)[:, : self.head.in_features])
+
+
+def _sentences(count: int) -> list[Any]:
+    return [dynograd.randint(0, 1000, (3 + 7 * index % 29,)) for index in range(count)]
+
+
+@_rows(
+    **{
+        f"{layer.__name__} {kind}": (layer, kind)
+        for layer in (nn.LSTM, nn.GRU, nn.RNN)
+        for kind in ("packed", "padded", "ragged")
+    }
+)
+def _recurrent(row: tuple[Any, str]) -> None:
+    layer_type, kind = row
+    for options in ({"bidirectional": True}, {}, {"num_layers": 2, "dropout": 0.1}):
+        layer = layer_type(64, 128, batch_first=True, **options)
+        model = _Reader(layer, 256 if "bidirectional" in options else 128, kind)
+        batches = []
+        for size in (2, 16, 64):
+            words = dynograd.randint(0, 1000, (size, 20)) if kind == "padded" else _sentences(size)
+            batches.append((words, _classes(5, size)))
+        _train(model, batches, _class_loss, "Adam")
+        with dynograd.no_grad():
+            model(batches[0][0])
+
+
+@_program
+def _cells() -> None:
+    for cell_type in (nn.LSTMCell, nn.GRUCell):
+        cell = cell_type(64, 128)
+
+        def read(cell: Any, x: Any, y: Any) -> Any:
+            state = None
+            for step in x:
+                state = cell(step, state)
+            return F.mse_loss(state[0] if isinstance(state, tuple) else state, y)
+
+        _train(cell, [(dynograd.randn(5, size, 64), dynograd.randn(size, 128)) for size in (2, 64)], read)
+
+
+class _Block(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.norm_a, self.norm_b, self.heads = nn.LayerNorm(width), nn.LayerNorm(width), heads
+        self.projections, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down, self.dropout = nn.Linear(width, 4 * width), nn.Linear(4 * width, width), nn.Dropout(0.1)
+
+    def forward(self, x: Any) -> Any:
+        batch, time, width = x.shape
+        parts = self.projections(self.norm_a(x)).chunk(3, -1)
+        q, k, v = (part.reshape(batch, time, self.heads, width // self.heads).transpose(1, 2) for part in parts)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.dropout(self.out(y.transpose(1, 2).reshape(batch, time, width)))
+        return x + self.dropout(self.down(F.gelu(self.up(self.norm_b(x)))))
+
+
+class _LanguageModel(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(500, 128), nn.Embedding(128, 128)
+        self.blocks = nn.Sequential(*[_Block(128, 4) for _ in range(3)])
+        self.norm, self.head = nn.LayerNorm(128), nn.Linear(128, 500, bias=False)
+
+    def forward(self, words: Any) -> Any:
+        x = self.words(words) + self.places(dynograd.arange(words.shape[1]))
+        return self.head(self.norm(self.blocks(x)))
+
+
+def _next_word_loss(model: Any, words: Any) -> Any:
+    return F.cross_entropy(model(words[:, :-1]).flatten(0, 1), words[:, 1:].flatten())
+
+
+@_rows(**_REALS)
+def _language_model(dtype: Any) -> None:
+    for dropout in (True, False):
+        model = _LanguageModel().to(dtype)
+        model.train(dropout)
+        batches = [(_classes(500, *shape),) for shape in ((1, 9), (8, 65), (16, 129))]
+        _train(model, batches, _next_word_loss, "AdamW")
+    with dynograd.no_grad():
+        dynograd.multinomial(F.softmax(model(batches[0][0])[:, -1].float(), -1), 1)
+
+
+@_program
+def _transformer() -> None:
+    layer = nn.TransformerEncoderLayer(64, 4, 256, batch_first=True, norm_first=True, activation="gelu")
+    model = nn.Sequential(layer, nn.LayerNorm(64), nn.Linear(64, 100))
+    batches = [(dynograd.randn(size, 64, 64), _classes(100, size * 64)) for size in (2, 32)]
+    _train(model, batches, lambda model, x, y: F.cross_entropy(model(x).flatten(0, 1), y))
+    attention = nn.MultiheadAttention(64, 4, batch_first=True)
+    for size in (2, 16):
+        x = dynograd.randn(size, 40, 64, requires_grad=True)
+        padding = dynograd.arange(40) >= dynograd.randint(20, 40, (size, 1))
+        attention(x, x, x, key_padding_mask=padding, need_weights=False)[0].sum().backward()
+        attention(x, x, x)[0].sum().backward()
+
+
+# --- indices, graphs, trees --------------------------------------------------------------------------------------------------
+
+
+@_rows(int64=dynograd.int64, int32=dynograd.int32)
+def _indexing(index_type: Any) -> None:
+    for rows in (10, 5000):
+        table = dynograd.rand(rows, 64, requires_grad=True)
+        index = dynograd.randint(0, rows, (2 * rows,)).to(index_type)
+        F.embedding(index, table).sum().backward()
+        dynograd.zeros(rows, 64).index_add(0, index, table[index]).sum().backward()
+        table.index_select(0, index).sum().backward()
+        mask = dynograd.rand(rows) > 0.5
+        table[mask].sum().backward()
+        dynograd.cat([table, table]).transpose(0, 1).contiguous().sum().backward()
+        dynograd.stack([table, table], 1).sum().backward()
+        table.masked_fill(mask[:, None], 0.0).sum().backward()
+    F.one_hot(index.long(), rows)
+    index.unique()
+
+
+@_program
+def _graphs() -> None:
+    for nodes, edges in ((20, 60), (500, 3000), (3000, 20000)):
+        source, target = dynograd.randint(0, nodes, (edges,)), dynograd.randint(0, nodes, (edges,))
+        first, second = nn.Linear(64, 64), nn.Linear(64, 7)
+        model = nn.ModuleList([first, second])
+        degree = dynograd.zeros(nodes).scatter_add(0, target, dynograd.ones(edges)).clamp(min=1).rsqrt()
+        weight = (degree[source] * degree[target]).unsqueeze(1)
+
+        def spread(x: Any, nodes: int = nodes, source: Any = source, target: Any = target, weight: Any = weight) -> Any:
+            return dynograd.zeros(nodes, x.shape[1]).index_add(0, target, x[source] * weight)
+
+        def loss_of(model: Any, x: Any, y: Any, spread: Any = spread) -> Any:
+            hidden = F.dropout(dynograd.relu(spread(model[0](x))), 0.5)
+            return F.cross_entropy(spread(model[1](hidden)), y)
+
+        _train(model, [(dynograd.randn(nodes, 64), _classes(7, nodes))], loss_of, "Adam")
+        messages = dynograd.randn(edges, 16, requires_grad=True)
+        places = target[:, None].expand(-1, 16)
+        dynograd.zeros(nodes, 16).scatter_add(0, places, messages).sum().backward()
+        for way in ("sum", "mean", "amax"):
+            dynograd.zeros(nodes, 16).scatter_reduce(0, places, messages, way, include_self=False).sum().backward()
+
+
+@_rows(plain=False, cell=True)
+def _trees(with_cell: bool) -> None:
+    class Tree(nn.Module):
+        def __init__(self, width: int = 64) -> None:
+            super().__init__()
+            self.words, self.out = nn.Embedding(100, width), nn.Linear(width, 5)
+            self.gates, self.forget = nn.Linear(2 * width, 3 * width), nn.Linear(2 * width, 2 * width)
+            self.cell = nn.LSTMCell(width, width)
+
+        def node(self, tree: Any) -> Any:
+            if isinstance(tree, int):
+                h = self.words(dynograd.tensor(tree))
+                return h, h
+            (h_left, c_left), (h_right, c_right) = self.node(tree[0]), self.node(tree[1])
+            if with_cell:
+                return self.cell(h_left, (h_right, c_left + c_right))
+            x = dynograd.cat([h_left, h_right])
+            i, o, u = self.gates(x).chunk(3)
+            f_left, f_right = self.forget(x).chunk(2)
+            c = (
+                dynograd.sigmoid(i) * dynograd.tanh(u)
+                + dynograd.sigmoid(f_left) * c_left
+                + dynograd.sigmoid(f_right) * c_right
+            )
+            return dynograd.sigmoid(o) * dynograd.tanh(c), c
+
+        def forward(self, tree: Any) -> Any:
+            return self.out(self.node(tree)[0])
+
+    def build(leaves: int, seed: int) -> Any:
+        left = 1 + seed * 7 % max(leaves - 1, 1)
+        return seed % 100 if leaves == 1 else (build(left, seed + 1), build(leaves - left, seed + 2))
+
+    def loss_of(model: Any, trees: list[Any], y: Any) -> Any:
+        with dynograd.autobatch():
+            losses = [F.cross_entropy(model(tree).unsqueeze(0), y[i : i + 1]) for i, tree in enumerate(trees)]
+            return sum(losses) / len(losses)
+
+    batches = [([build(2 + (5 * i) % 15, i) for i in range(size)], _classes(5, size)) for size in (3, 16, 100)]
+    _train(Tree(), batches, loss_of, "Adam")
