@@ -22,7 +22,7 @@ from numba import njit
 from numba.core import dispatcher
 
 from dynograd.base.generated_sources import run_source
-from dynograd.kernels.build import blas, drivers_numba, kernel_cache, threads
+from dynograd.kernels.build import blas, drivers_numba, kernel_cache, pipeline_numba, threads
 
 # What LLVM may do beyond IEEE 754. Formulas of elementwise ops: nothing, so that large arrays have the bits of small ones. The
 # functions they call: round a product and a sum once. Sums and rows: add in another order, and take the reciprocal of what divides
@@ -31,6 +31,9 @@ from dynograd.kernels.build import blas, drivers_numba, kernel_cache, threads
 IN_ORDER = frozenset({"contract"})
 REASSOCIATED = IN_ORDER | {"reassoc", "arcp"}
 _ESTIMATES = IN_ORDER | {"arcp", "afn"}
+
+# How `njit` and `overload` are told to compile by our pipeline.
+PIPELINE = {"pipeline_class": pipeline_numba.KernelCompiler}
 
 _TWO_GRAINS = 2 * threads.GRAIN
 _VERSIONS = f"{numba.__version__} {llvmlite.__version__} {numpy.__version__} {sys.implementation.cache_tag}"
@@ -83,6 +86,8 @@ def compiled(
         options["forceinline"] = True
     if parallel:
         options["parallel"] = True
+    else:
+        options |= PIPELINE
     kernel = njit(**options)(function)
     _attach(
         kernel,
@@ -241,6 +246,7 @@ def _attach(kernel: Any, noalias: bool, options: str) -> None:
     kernel.dynograd_key = options
     try:
         kernel._cache = _KernelCache(kernel.py_func, options)
+        pipeline_numba.adopt(kernel)
         if noalias:
             inner = kernel._compiler
             kernel._compiler = _NoAliasCompiler(

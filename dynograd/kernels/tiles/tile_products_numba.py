@@ -17,7 +17,7 @@ from numba.core import errors as numba_errors
 from numba.extending import intrinsic, overload
 
 from dynograd.kernels.build.addresses_numba import address_of, pointer32, pointer64
-from dynograd.kernels.build.compiling_numba import compiled
+from dynograd.kernels.build.compiling_numba import PIPELINE, compiled
 
 _INT, _INT32 = ir.IntType(64), ir.IntType(32)
 _VECTOR_BYTES = 64  # of the widest registers; LLVM makes two of one where they are narrower
@@ -420,7 +420,7 @@ def gemm_invariant(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, bet
     raise NotImplementedError("gemm_invariant is for compiled kernels")
 
 
-@overload(gemm_invariant, jit_options={"error_model": "numpy"})
+@overload(gemm_invariant, jit_options={"error_model": "numpy", **PIPELINE})
 def _gemm_invariant_overload(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
     if a.dtype == types.float32:
 

@@ -1,0 +1,251 @@
+"""What Numba does with a kernel between its Python text and its machine code, shortened to what kernels need.
+
+Numba compiles every helper like a function that Python calls: two wrappers, an optimisation of its own, machine code. Here a helper
+that is compiled for another kernel stays as its front end wrote it; the kernel takes it in, and all is optimised once. Passes for
+object mode, `with`, closures and array expressions run only for functions that have them. `tests/kernels/test_pipeline.py` pins the
+internals of Numba that this stands on; where one is missing, `pipeline_of` gives Numba's own pipeline: slower to compile, the same
+results. Importing this loads Numba.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from llvmlite import binding
+from numba import types
+from numba.core import cgutils, codegen, compiler, ir, lowering, typed_passes, untyped_passes
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.environment import lookup_environment
+from numba.core.funcdesc import PythonFunctionDescriptor
+from numba.core.runtime import rtsys
+from numba.core.targetconfig import ConfigStack
+
+_ENVIRONMENT = "_ZN08NumbaEnv"
+
+
+class _Pending:
+    """The entry point of a helper that has no machine code yet: called from Python, it is compiled as a kernel of its own."""
+
+    __slots__ = ("_arguments", "_entry", "_kernel")
+
+    def __init__(self, kernel: Any, arguments: tuple[Any, ...]) -> None:
+        self._kernel, self._arguments, self._entry = kernel, arguments, None
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        if self._entry is None:
+            kernel = self._kernel
+            with global_compiler_lock:
+                result = kernel._compiler.compile(self._arguments, None)
+                kernel.add_overload(result)
+                kernel._cache.save_overload(result.signature, result)
+            self._entry = result.entry_point
+        return self._entry(*arguments, **keywords)
+
+
+def adopt(kernel: Any) -> None:
+    """Lets Python call a dispatcher's function also after it was compiled as part of another kernel."""
+    add = kernel.add_overload
+
+    def add_overload(result: Any) -> None:
+        library = result.library
+        if isinstance(library, KernelLibrary) and not library.finalized:
+            arguments = tuple(result.signature.args)
+            result = result._replace(entry_point=_Pending(kernel, arguments))
+            result.target_context.insert_user_function(result.entry_point, result.fndesc, [library])
+            kernel.overloads[arguments] = result
+        else:
+            add(result)
+
+    kernel.add_overload = add_overload
+
+
+class KernelLibrary(codegen.JITCodeLibrary):
+    """The LLVM module of a kernel or helper: optimised once, together with all helpers, and only when machine code is asked for."""
+
+    def __init__(self, owner: Any, name: str) -> None:
+        super().__init__(owner, name)
+        self._complete = False
+        self._shared: Any = None
+        self.enable_object_caching()
+
+    @property
+    def has_dynamic_globals(self) -> bool:
+        """Also says of a helper without machine code that it is not to be cached."""
+        return not self._finalized or super().has_dynamic_globals
+
+    def _ensure_finalized(self) -> None:
+        """Numba asks this of every library that another one links; see `get_pointer_to_function`."""
+
+    @property
+    def finalized(self) -> bool:
+        """Whether there is machine code."""
+        return bool(self._finalized)
+
+    def get_pointer_to_function(self, name: str) -> int:
+        if not self._finalized:
+            self.finalize()
+        return super().get_pointer_to_function(name)
+
+    def _optimize_functions(self, module: Any) -> None:
+        module.data_layout = self._codegen._data_layout
+
+    def add_linking_library(self, library: Any) -> None:
+        if not isinstance(library, KernelLibrary):
+            library._ensure_finalized()
+        self._linking_libraries.append(library)
+
+    def _complete_module(self) -> Any:
+        """The module with all that it calls, not optimised: what other kernels are made from is the same whoever came first."""
+        if not self._complete:
+            self._complete = True
+            linked: dict[Any, None] = {}
+            _gather(self, linked)
+            runtime = linked.pop(rtsys.library, self) is None
+            for library in linked:
+                self._reload_init.update(library._reload_init)
+                self._final_module.link_in(_linkable(library), preserve=True)
+            if runtime and any(f.is_declaration and f.name.startswith("NRT_") for f in self._final_module.functions):
+                self._final_module.link_in(_linkable(rtsys.library), preserve=True)
+        return self._final_module
+
+    def _own_module(self) -> Any:
+        if self._shared is None:
+            self._shared = _weakened(self._final_module)
+        return self._shared
+
+    def _get_module_for_linking(self) -> Any:
+        if self._shared_module is None:
+            self._shared_module = _weakened(self._complete_module())
+        return self._shared_module
+
+    def finalize(self) -> None:
+        self._raise_if_finalized()
+        self._own_module()
+        self._get_module_for_linking()
+        self._optimize_final_module()
+        self._finalize_final_module()
+        for variable in self._final_module.global_variables:
+            if variable.name.startswith(_ENVIRONMENT):
+                environment = lookup_environment(variable.name)
+                if environment is not None:
+                    self._codegen.set_env(variable.name, environment)
+
+
+def _gather(library: KernelLibrary, linked: dict[Any, None]) -> None:
+    for inner in library._linking_libraries:
+        if inner not in linked:
+            linked[inner] = None
+            if isinstance(inner, KernelLibrary):
+                _gather(inner, linked)
+
+
+def _linkable(library: Any) -> Any:
+    return library._own_module() if isinstance(library, KernelLibrary) else library._get_module_for_linking()
+
+
+def _weakened(module: Any) -> Any:
+    """A copy whose functions vanish where they are no longer called."""
+    module = module.clone()
+    for function in module.functions:
+        if not function.is_declaration and function.linkage == binding.Linkage.external:
+            function.linkage = "linkonce_odr"
+    return module
+
+
+class KernelCompiler(compiler.CompilerBase):
+    """From bytecode to LLVM, without the passes that a kernel has no use for."""
+
+    def define_pipelines(self) -> Any:
+        raise NotImplementedError  # `_compile_core` runs the passes
+
+    def _compile_core(self) -> Any:
+        state = self.state
+        nested = ConfigStack.top_or_none() is not None
+        closures = any(inspect.iscode(constant) for constant in state.func_id.code.co_consts)
+        with ConfigStack().enter(state.flags.copy()):
+            for step in _UNTYPED_WITH_CLOSURES if closures else _UNTYPED:
+                step.run_pass(state)
+            for step in _TYPED:
+                step.run_pass(state)
+            if _has_array_expressions(state):
+                _REWRITES.run_pass(state)
+            _LEGALIZATION.run_pass(state)
+            _lower(state, nested)
+            _BACKEND.run_pass(state)
+        state.pipeline = None
+        return state.cr
+
+
+_untyped: Any = untyped_passes
+_typed: Any = typed_passes
+_PRUNING = _untyped.DeadBranchPrune()
+_PRUNING.analysis = {_untyped.DeadBranchPrune: True}
+_UNTYPED = (
+    _untyped.TranslateByteCode(),
+    _untyped.FixupArgs(),
+    _untyped.IRProcessing(),
+    _untyped.RewriteSemanticConstants(),
+    _PRUNING,
+    _untyped.GenericRewrites(),
+    _untyped.RewriteDynamicRaises(),
+    _untyped.ReconstructSSA(),
+    _PRUNING,
+)
+_UNTYPED_WITH_CLOSURES = (
+    *_UNTYPED[:3],
+    _untyped.InlineClosureLikes(),
+    *_UNTYPED[3:7],
+    _untyped.MakeFunctionToJitFunction(),
+    _untyped.IRProcessing(),
+    *_UNTYPED[7:],
+)
+_TYPED = (_typed.NopythonTypeInference(), _typed.PreLowerStripPhis(), _typed.InlineOverloads())
+_REWRITES, _LEGALIZATION, _BACKEND = _typed.NopythonRewrites(), _typed.IRLegalization(), _typed.NoPythonBackend()
+
+
+def _has_array_expressions(state: Any) -> bool:
+    """Whether something is computed on whole arrays: Numba then makes loops of it."""
+    for block in state.func_ir.blocks.values():
+        for assignment in block.find_insts(ir.Assign):
+            expression = assignment.value
+            if isinstance(expression, ir.Expr) and expression.op in _COMPUTING:
+                if isinstance(state.typemap[assignment.target.name], types.Array):
+                    return True
+    return False
+
+
+_COMPUTING = frozenset(("unary", "binop", "inplace_binop", "call"))
+
+
+def _lower(state: Any, nested: bool) -> None:
+    """Writes the function's LLVM module, and the wrapper that Python calls if Python is to call it."""
+    context, flags = state.targetctx, state.flags
+    if state.library is None:
+        state.library = KernelLibrary(context.codegen(), state.func_id.func_qualname)
+    library = state.library
+    library._reload_init.update(state.reload_init)
+    description = PythonFunctionDescriptor.from_specialized_function(
+        state.func_ir,
+        state.typemap,
+        state.return_type,
+        state.calltypes,
+        mangler=context.mangler,
+        inline=flags.forceinline,
+        noalias=flags.noalias,
+        abi_tags=[flags.get_mangle_string()],
+    )
+    with context.push_code_library(library):
+        lower = lowering.Lower(context, library, description, state.func_ir, metadata=state.metadata)
+        lower.lower()
+        if nested:
+            entry: Any = [].append  # nobody calls it: Numba wants some builtin function, and another one for each result
+        else:
+            if not flags.no_cpython_wrapper:
+                lower.create_cpython_wrapper(flags.release_gil)
+            if not flags.no_cfunc_wrapper and flags.no_cpython_wrapper:
+                lower.create_cfunc_wrapper()
+            entry = context.get_executable(library, description, lower.env)
+    context.insert_user_function(entry, description, [library])
+    state.reload_init.extend(library._reload_init)
+    state["cr"] = compiler._LowerResult(description, lower.call_helper, cfunc=entry, env=lower.env)
