@@ -10,16 +10,23 @@ results. Importing this loads Numba.
 from __future__ import annotations
 
 import inspect
+import operator
 from typing import Any
 
+import llvmlite.ir
+import numpy
 from llvmlite import binding
 from numba import types
 from numba.core import cgutils, codegen, compiler, ir, lowering, typed_passes, untyped_passes
+from numba.core.callwrapper import PyCallWrapper
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import lookup_environment
 from numba.core.funcdesc import PythonFunctionDescriptor
 from numba.core.runtime import rtsys
 from numba.core.targetconfig import ConfigStack
+from numba.core.typing.context import Context
+
+from dynograd.kernels.build import drivers_numba
 
 _ENVIRONMENT = "_ZN08NumbaEnv"
 
@@ -153,14 +160,75 @@ def _weakened(module: Any) -> Any:
     return module
 
 
+class _Typing(Context):
+    """A view of Numba's typing context that remembers the types of operators' and builtin functions' results.
+
+    Numba tries all templates of `+` (numbers, arrays, strings, sets, ...) at every `+`. What it compiles for a call (`overload`)
+    depends on flags, and is left to it.
+    """
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        kind = func if isinstance(func, types.Type) else self._lookup_global(func)
+        if kws or not isinstance(kind, types.Function):
+            return super().resolve_function_type(func, args, kws)
+        if func in _ON_NUMBERS and all(isinstance(argument, _NUMBERS) for argument in args):
+            args = tuple(types.unliteral(argument) for argument in args)
+        key = kind, *args
+        signature = _signatures.get(key)
+        if signature is None:
+            signature = super().resolve_function_type(func, args, kws)
+            if signature is not None and kind._impl_keys.get(signature.args) == kind.typing_key:
+                _signatures[key] = signature
+        return signature
+
+    def resolve_getattr(self, typ: Any, attr: str) -> Any:
+        if attr not in _ATTRIBUTES or not isinstance(typ, (types.Array, types.Function)):
+            return super().resolve_getattr(typ, attr)
+        try:
+            return _attributes[typ, attr]
+        except KeyError:
+            result = _attributes[typ, attr] = super().resolve_getattr(typ, attr)
+            return result
+
+
+_signatures: dict[tuple[Any, ...], Any] = {}
+_attributes: dict[tuple[Any, str], Any] = {}
+_NUMBERS = types.Integer, types.Float, types.Boolean, types.IntegerLiteral, types.BooleanLiteral
+_ATTRIBUTES = frozenset(("__call__", "shape", "size", "ndim", "strides", "itemsize"))
+# Of numbers, known or not: the type of the result is the same.
+_ON_NUMBERS = frozenset(
+    getattr(operator, prefix + name)
+    for prefix, names in (
+        ("", "add sub mul truediv floordiv mod and_ or_ xor lshift rshift lt le gt ge eq ne neg pos invert"),
+        ("i", "add sub mul truediv floordiv mod and or xor lshift rshift"),
+    )
+    for name in names.split()
+)
+
+
+def _view_of(context: Any) -> Any:
+    """The typing context, remembering: another class on the same attributes."""
+    view = _views.get(context)
+    if view is None:
+        view = _views[context] = _Typing.__new__(_Typing)
+        view.__dict__ = context.__dict__
+    return view
+
+
+_views: dict[Any, Any] = {}
+
+
 class KernelCompiler(compiler.CompilerBase):
     """From bytecode to LLVM, without the passes that a kernel has no use for."""
+
+    splits = False
 
     def define_pipelines(self) -> Any:
         raise NotImplementedError  # `_compile_core` runs the passes
 
     def _compile_core(self) -> Any:
         state = self.state
+        state.typingctx = _view_of(state.typingctx)
         nested = ConfigStack.top_or_none() is not None
         closures = any(inspect.iscode(constant) for constant in state.func_id.code.co_consts)
         with ConfigStack().enter(state.flags.copy()):
@@ -171,10 +239,16 @@ class KernelCompiler(compiler.CompilerBase):
             if _has_array_expressions(state):
                 _REWRITES.run_pass(state)
             _LEGALIZATION.run_pass(state)
-            _lower(state, nested)
+            _lower(state, nested, self.splits)
             _BACKEND.run_pass(state)
         state.pipeline = None
         return state.cr
+
+
+class ChunkedCompiler(KernelCompiler):
+    """The same for a kernel (..., start, stop) that Python may tell to run in parts: see `drivers_numba`."""
+
+    splits = True
 
 
 _untyped: Any = untyped_passes
@@ -209,16 +283,17 @@ def _has_array_expressions(state: Any) -> bool:
     for block in state.func_ir.blocks.values():
         for assignment in block.find_insts(ir.Assign):
             expression = assignment.value
-            if isinstance(expression, ir.Expr) and expression.op in _COMPUTING:
-                if isinstance(state.typemap[assignment.target.name], types.Array):
+            if isinstance(expression, ir.Expr) and isinstance(state.typemap[assignment.target.name], types.Array):
+                if expression.op in ("unary", "binop", "inplace_binop"):
                     return True
+                if expression.op == "call":
+                    function = state.typemap[expression.func.name]
+                    if isinstance(function, types.Function) and isinstance(function.typing_key, numpy.ufunc):
+                        return True
     return False
 
 
-_COMPUTING = frozenset(("unary", "binop", "inplace_binop", "call"))
-
-
-def _lower(state: Any, nested: bool) -> None:
+def _lower(state: Any, nested: bool, splits: bool) -> None:
     """Writes the function's LLVM module, and the wrapper that Python calls if Python is to call it."""
     context, flags = state.targetctx, state.flags
     if state.library is None:
@@ -242,10 +317,29 @@ def _lower(state: Any, nested: bool) -> None:
             entry: Any = [].append  # nobody calls it: Numba wants some builtin function, and another one for each result
         else:
             if not flags.no_cpython_wrapper:
-                lower.create_cpython_wrapper(flags.release_gil)
+                _write_wrapper(context, library, description, lower, splits)
             if not flags.no_cfunc_wrapper and flags.no_cpython_wrapper:
                 lower.create_cfunc_wrapper()
             entry = context.get_executable(library, description, lower.env)
     context.insert_user_function(entry, description, [library])
     state.reload_init.extend(library._reload_init)
     state["cr"] = compiler._LowerResult(description, lower.call_helper, cfunc=entry, env=lower.env)
+
+
+def _write_wrapper(context: Any, library: Any, description: Any, lower: Any, splits: bool) -> None:
+    """The function that Python calls: it unpacks the arguments."""
+    module = context.create_module("wrapper")
+    kind = context.call_conv.get_function_type(description.restype, description.argtypes)
+    callee = llvmlite.ir.Function(module, kind, description.llvm_func_name)
+    if splits:
+        callee = drivers_numba.add_splitter(module, callee)
+    PyCallWrapper(
+        context,
+        module,
+        callee,
+        description,
+        lower.env,
+        call_helper=lower.call_helper,
+        release_gil=lower.flags.release_gil,
+    ).build()
+    library.add_ir_module(module)
