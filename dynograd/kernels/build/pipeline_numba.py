@@ -20,11 +20,13 @@ from numba import types
 from numba.core import cgutils, codegen, compiler, ir, lowering, typed_passes, untyped_passes
 from numba.core.callwrapper import PyCallWrapper
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.datamodel.models import OpaqueModel
 from numba.core.environment import lookup_environment
 from numba.core.funcdesc import PythonFunctionDescriptor
 from numba.core.runtime import rtsys
 from numba.core.targetconfig import ConfigStack
 from numba.core.typing.context import Context
+from numba.extending import register_model
 
 from dynograd.kernels.build import drivers_numba
 
@@ -160,26 +162,54 @@ def _weakened(module: Any) -> Any:
     return module
 
 
-class _Typing(Context):
-    """A view of Numba's typing context that remembers the types of operators' and builtin functions' results.
+class _Function(types.Function):
+    """An operator or builtin function that remembers the types of its results.
 
     Numba tries all templates of `+` (numbers, arrays, strings, sets, ...) at every `+`. What it compiles for a call (`overload`)
     depends on flags, and is left to it.
     """
 
+    def __init__(self, templates: Any) -> None:
+        super().__init__(templates)
+        self._signatures: dict[Any, Any] = {}
+        self._on_numbers = self.typing_key in _ON_NUMBERS
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        if kws:
+            return super().get_call_type(context, args, kws)
+        key = tuple(args)
+        if self._on_numbers and all(isinstance(argument, _NUMBERS) for argument in key):
+            args = key = tuple(types.unliteral(argument) for argument in key)
+        signature = self._signatures.get(key)
+        if signature is None:
+            signature = super().get_call_type(context, args, kws)
+            if signature is not None and self._impl_keys.get(signature.args) == self.typing_key:
+                self._signatures[key] = signature
+        return signature
+
+
+register_model(_Function)(OpaqueModel)
+
+
+class _Typing(Context):
+    """A view of Numba's typing context that remembers what it looked up."""
+
+    def _lookup_global(self, gv: Any) -> Any:
+        kind = super()._lookup_global(gv)
+        if type(kind) is not types.Function:
+            return kind
+        function = _functions.get(id(kind))
+        if function is None:
+            function = _functions[id(kind)] = kind, _Function(kind.templates)
+        return function[1]
+
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
         kind = func if isinstance(func, types.Type) else self._lookup_global(func)
-        if kws or not isinstance(kind, types.Function):
-            return super().resolve_function_type(func, args, kws)
-        if func in _ON_NUMBERS and all(isinstance(argument, _NUMBERS) for argument in args):
-            args = tuple(types.unliteral(argument) for argument in args)
-        key = kind, *args
-        signature = _signatures.get(key)
-        if signature is None:
-            signature = super().resolve_function_type(func, args, kws)
-            if signature is not None and kind._impl_keys.get(signature.args) == kind.typing_key:
-                _signatures[key] = signature
-        return signature
+        if isinstance(kind, _Function):
+            signature = kind._signatures.get(tuple(args))
+            if signature is not None and not kws:
+                return signature
+        return super().resolve_function_type(func, args, kws)
 
     def resolve_getattr(self, typ: Any, attr: str) -> Any:
         if attr not in _ATTRIBUTES or not isinstance(typ, (types.Array, types.Function)):
@@ -191,7 +221,7 @@ class _Typing(Context):
             return result
 
 
-_signatures: dict[tuple[Any, ...], Any] = {}
+_functions: dict[int, tuple[Any, _Function]] = {}
 _attributes: dict[tuple[Any, str], Any] = {}
 _NUMBERS = types.Integer, types.Float, types.Boolean, types.IntegerLiteral, types.BooleanLiteral
 _ATTRIBUTES = frozenset(("__call__", "shape", "size", "ndim", "strides", "itemsize"))
@@ -229,6 +259,7 @@ class KernelCompiler(compiler.CompilerBase):
     def _compile_core(self) -> Any:
         state = self.state
         state.typingctx = _view_of(state.typingctx)
+        state.targetctx.typing_context = state.typingctx
         nested = ConfigStack.top_or_none() is not None
         closures = any(inspect.iscode(constant) for constant in state.func_id.code.co_consts)
         with ConfigStack().enter(state.flags.copy()):
@@ -239,6 +270,8 @@ class KernelCompiler(compiler.CompilerBase):
             if _has_array_expressions(state):
                 _REWRITES.run_pass(state)
             _LEGALIZATION.run_pass(state)
+            if _only_borrows(state):
+                state.targetctx.enable_nrt = False
             _lower(state, nested, self.splits)
             _BACKEND.run_pass(state)
         state.pipeline = None
@@ -291,6 +324,27 @@ def _has_array_expressions(state: Any) -> bool:
                     if isinstance(function, types.Function) and isinstance(function.typing_key, numpy.ufunc):
                         return True
     return False
+
+
+def _only_borrows(state: Any) -> bool:
+    """Whether all arrays are the caller's or views of them: their references need not be counted then."""
+    models, typemap = state.targetctx.data_model_manager, state.typemap
+    counted = {
+        name for name, kind in typemap.items() if models.lookup(kind).contains_nrt_meminfo()
+    }
+    if models.lookup(state.return_type).contains_nrt_meminfo():
+        return False
+    if not all(isinstance(typemap[name], types.Array) for name in counted):
+        return False
+    for block in state.func_ir.blocks.values():
+        for assignment in block.find_insts(ir.Assign):
+            expression = assignment.value
+            if assignment.target.name in counted and isinstance(expression, ir.Expr) and expression.op not in _VIEWS:
+                return False
+    return True
+
+
+_VIEWS = frozenset(("getitem", "static_getitem", "cast", "phi"))
 
 
 def _lower(state: Any, nested: bool, splits: bool) -> None:
