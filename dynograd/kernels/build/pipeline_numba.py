@@ -23,10 +23,13 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.datamodel.models import OpaqueModel
 from numba.core.environment import lookup_environment
 from numba.core.funcdesc import PythonFunctionDescriptor
+from numba.core.imputils import impl_ret_borrowed
 from numba.core.runtime import rtsys
+from numba.core.runtime.context import NRTContext
 from numba.core.targetconfig import ConfigStack
 from numba.core.typing.context import Context
 from numba.extending import register_model
+from numba.np import arrayobj
 
 from dynograd.kernels.build import drivers_numba
 
@@ -272,6 +275,7 @@ class KernelCompiler(compiler.CompilerBase):
             _LEGALIZATION.run_pass(state)
             if _only_borrows(state):
                 state.targetctx.enable_nrt = False
+            state.targetctx.nrt = _References(state.targetctx, state.targetctx.enable_nrt)
             _lower(state, nested, self.splits)
             _BACKEND.run_pass(state)
         state.pipeline = None
@@ -347,6 +351,94 @@ def _only_borrows(state: Any) -> bool:
 _VIEWS = frozenset(("getitem", "static_getitem", "cast", "phi"))
 
 
+class _References(NRTContext):
+    """Numba's counting of references, which finds an array's without taking its other fields out, too."""
+
+    def get_meminfos(self, builder: Any, ty: Any, val: Any) -> Any:
+        if isinstance(ty, types.Array):
+            return [(ty, builder.extract_value(val, _position(self._context, ty, "meminfo")))]
+        if not self._context.data_model_manager[ty].contains_nrt_meminfo():
+            return []
+        return super().get_meminfos(builder, ty, val)
+
+
+class _Lower(lowering.Lower):
+    """Numba's writer of LLVM, which takes the fields of arrays from registers where they are indexed by integers."""
+
+    def lower_getitem(self, resty: Any, expr: Any, value: Any, index: Any, signature: Any) -> Any:
+        place = self._place(value, index, signature)
+        if place is None:
+            return super().lower_getitem(resty, expr, value, index, signature)
+        context, builder, kind = self.context, self.builder, signature.args[0]
+        pointer, array, shape, strides = place
+        if not shape:
+            result = arrayobj.load_item(context, builder, kind, pointer)
+        else:
+            view, items = signature.return_type, shape[0]
+            for size in shape[1:]:
+                items = builder.mul(items, size)
+            fields = {"nitems": items, "data": pointer}
+            fields["shape"], fields["strides"] = (cgutils.pack_array(builder, sizes) for sizes in (shape, strides))
+            for name in ("meminfo", "parent", "itemsize"):
+                fields[name] = builder.extract_value(array, _position(context, kind, name))
+            result = llvmlite.ir.Constant(context.get_value_type(view), llvmlite.ir.Undefined)
+            for name, field in fields.items():
+                result = builder.insert_value(result, field, _position(context, view, name))
+            result = impl_ret_borrowed(context, builder, view, result)
+        return context.cast(builder, result, signature.return_type, resty)
+
+    def lower_setitem(self, target_var: Any, index_var: Any, value_var: Any, signature: Any) -> Any:
+        place = self._place(target_var, index_var, signature)
+        if place is None or place[2]:
+            return super().lower_setitem(target_var, index_var, value_var, signature)
+        context, kind = self.context, signature.args[0]
+        value = context.cast(
+            self.builder, self.loadvar(value_var.name), self.typeof(value_var.name), signature.args[2]
+        )
+        value = context.cast(self.builder, value, signature.args[2], kind.dtype)
+        return arrayobj.store_item(context, self.builder, kind, value, place[0])
+
+    def _place(self, array_var: Any, index_var: Any, signature: Any) -> Any:
+        """The address of what is indexed, the array, and the sizes and strides that are left; None where Numba is to do it."""
+        context, builder = self.context, self.builder
+        kind, index_kind = signature.args[:2]
+        kinds = index_kind.types if isinstance(index_kind, types.BaseTuple) else (index_kind,)
+        if (
+            not isinstance(kind, types.Array)
+            or not isinstance(kind.dtype, (types.Number, types.Boolean))
+            or kind.layout not in "CA"
+            or len(kinds) > kind.ndim
+            or not all(isinstance(part, types.Integer) for part in kinds)
+            or context.enable_boundscheck
+            or types.unliteral(self.typeof(array_var.name)) != types.unliteral(kind)
+        ):
+            return None
+        array = self.loadvar(array_var.name)
+        index = context.cast(builder, self.loadvar(index_var.name), self.typeof(index_var.name), index_kind)
+        parts = cgutils.unpack_tuple(builder, index, len(kinds)) if isinstance(index_kind, types.BaseTuple) else [index]
+        shape, strides = (
+            cgutils.unpack_tuple(builder, builder.extract_value(array, _position(context, kind, name)), kind.ndim)
+            for name in ("shape", "strides")
+        )
+        places = [
+            arrayobj.fix_integer_index(context, builder, part_kind, part, size)
+            for part_kind, part, size in zip(kinds, parts, shape, strict=False)
+        ]
+        data = builder.extract_value(array, _position(context, kind, "data"))
+        if kind.layout == "C" and kind.ndim == 1:
+            pointer = builder.gep(data, places)
+        else:
+            zeros = [context.get_constant(types.intp, 0)] * (kind.ndim - len(places))
+            pointer = cgutils.get_item_pointer2(
+                context, builder, data, shape, strides, kind.layout, places + zeros, wraparound=False
+            )
+        return pointer, array, shape[len(places) :], strides[len(places) :]
+
+
+def _position(context: Any, kind: Any, name: str) -> int:
+    return int(context.data_model_manager[kind].get_field_position(name))
+
+
 def _lower(state: Any, nested: bool, splits: bool) -> None:
     """Writes the function's LLVM module, and the wrapper that Python calls if Python is to call it."""
     context, flags = state.targetctx, state.flags
@@ -365,7 +457,7 @@ def _lower(state: Any, nested: bool, splits: bool) -> None:
         abi_tags=[flags.get_mangle_string()],
     )
     with context.push_code_library(library):
-        lower = lowering.Lower(context, library, description, state.func_ir, metadata=state.metadata)
+        lower = _Lower(context, library, description, state.func_ir, metadata=state.metadata)
         lower.lower()
         if nested:
             entry: Any = [].append  # nobody calls it: Numba wants some builtin function, and another one for each result

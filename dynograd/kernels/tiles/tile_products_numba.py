@@ -341,7 +341,7 @@ def _make_products(kind):
                         pack_columns(source, transpose_b, ldb, across, steps, panels)
                     elif across % lanes:
                         done = across - across % width
-                        pack_columns(source + done * size, False, ldb, across - done, steps, panels)
+                        pack_columns(source + done * size, transpose_b, ldb, across - done, steps, panels)
                 for top in range(0, m, _STRIPE):
                     count = min(_STRIPE, m - top)
                     corner = a + (start * lda + top if transpose_a else top * lda + start) * size
