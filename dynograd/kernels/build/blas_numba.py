@@ -12,7 +12,7 @@ from numba.core import errors as numba_errors
 from numba.extending import overload
 
 from dynograd.kernels.build import blas
-from dynograd.kernels.build.compiling_numba import compiled
+from dynograd.kernels.build.compiling_numba import PIPELINE, compiled
 
 MACHINE = blas.spelling()
 _LIBRARY = blas.library()
@@ -57,7 +57,7 @@ def gemm(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
     raise NotImplementedError("gemm is for compiled kernels; numpy.matmul does this in Python")
 
 
-@overload(gemm, jit_options={"error_model": "numpy"})
+@overload(gemm, jit_options={"error_model": "numpy", **PIPELINE})
 def _gemm_overload(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
     if _LIBRARY is None:
         return _gemm_by_loops

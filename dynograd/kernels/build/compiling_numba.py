@@ -22,7 +22,7 @@ from numba import _dynfunc, njit
 from numba.core import compiler, dispatcher, event, serialize, sigutils
 
 from dynograd.base.generated_sources import run_source
-from dynograd.kernels.build import blas, drivers_numba, kernel_cache, targets_numba, threads
+from dynograd.kernels.build import blas, drivers_numba, kernel_cache, pipeline_numba, targets_numba, threads
 from dynograd.kernels.build.notices import notices
 from dynograd.kernels.build.processors import processor
 
@@ -33,6 +33,10 @@ from dynograd.kernels.build.processors import processor
 IN_ORDER = frozenset({"contract"})
 REASSOCIATED = IN_ORDER | {"reassoc", "arcp"}
 _ESTIMATES = IN_ORDER | {"arcp", "afn"}
+
+# How `njit` and `overload` are told to compile by our pipeline.
+PIPELINE = {"pipeline_class": pipeline_numba.KernelCompiler}
+CHUNKED_PIPELINE = {"pipeline_class": pipeline_numba.ChunkedCompiler}
 
 _TWO_GRAINS = 2 * threads.GRAIN
 _ANNOTATION = 6  # its place in a reduced `CompileResult`
@@ -50,6 +54,7 @@ def compiled(
     inline: bool = False,
     parallel: bool = False,
     nogil: bool = True,
+    chunk: bool = False,
     key: str = "",
 ) -> Any:
     """Compiles a function on arrays when it is first called with their types; cached on disk.
@@ -63,6 +68,7 @@ def compiled(
         inline: helpers that must become part of their callers' loops.
         parallel: `prange` loops run in the pool. Prefer `chunked`.
         nogil: other Python threads may go on meanwhile.
+        chunk: its last arguments are `start` and `stop`, and Python may have its parts run in the pool: for `chunked`.
         key: what else the machine code depends on, where `function` has values in its closure.
     """
     if function is None:
@@ -75,6 +81,7 @@ def compiled(
             inline=inline,
             parallel=parallel,
             nogil=nogil,
+            chunk=chunk,
             key=key,
         )
     flags = _ESTIMATES if estimates else IN_ORDER if in_order else REASSOCIATED
@@ -87,11 +94,13 @@ def compiled(
         options["forceinline"] = True
     if parallel:
         options["parallel"] = True
+    else:
+        options |= CHUNKED_PIPELINE if chunk else PIPELINE
     kernel = njit(**options, _target=targets_numba.NAME)(function)
     _attach(
         kernel,
         noalias,
-        f"{noalias} {'exact' if exact else sorted(flags)} {inline} {parallel} {key}" + " gil" * (not nogil),
+        f"{noalias} {'exact' if exact else sorted(flags)} {inline} {parallel} {chunk} {key}" + " gil" * (not nogil),
     )
     return kernel
 
@@ -121,7 +130,7 @@ class Chunked:
     compiled function itself, for calls from other compiled code or with parts of one's own: `serial(x, y, 0, rows)`.
     """
 
-    __slots__ = ("_addresses", "_needs_blas", "_table", "name", "serial")
+    __slots__ = ("_needs_blas", "name", "serial")
 
     def __init__(
         self,
@@ -133,10 +142,8 @@ class Chunked:
         key: str = "",
     ) -> None:
         self.name = function.__name__
-        self.serial = compiled(function, noalias=noalias, exact=exact, key=key)
+        self.serial = compiled(function, noalias=noalias, exact=exact, chunk=True, key=key)
         self._needs_blas = blas
-        self._addresses: dict[int, int] = {}
-        self._table = drivers_numba.table_of({})
 
     def __call__(self, *arguments: Any, count: int, work: int, parts: int = 0) -> None:
         """Handles the items 0 to `count`; `parts` cuts them so instead of by `work` (the caller knows better)."""
@@ -153,33 +160,17 @@ class Chunked:
             self._run(arguments, count, parts)
 
     def _run(self, arguments: tuple[Any, ...], count: int, parts: int) -> None:
-        num_threads = drivers_numba.pool_threads() if parts > 1 else 0
+        num_threads = drivers_numba.pool_threads() if parts > 1 and PIPELINE else 0
         if num_threads <= 1:
             self.serial(*arguments, 0, count)
             return
-        launch = drivers_numba.launcher(len(arguments), compile_source)
-        if num_threads > parts:
-            num_threads = parts
+        start = drivers_numba.in_parts(parts, num_threads if num_threads < parts else parts)
         turn = drivers_numba.turns
         if turn is None:
-            known = launch(self._table, *arguments, count, parts, num_threads)
+            self.serial(*arguments, start, count)
         else:
             with turn:
-                known = launch(self._table, *arguments, count, parts, num_threads)
-        if not known:
-            if self._learn(arguments):
-                self._run(arguments, count, parts)
-            else:
-                self.serial(*arguments, 0, count)
-
-    def _learn(self, arguments: tuple[Any, ...]) -> bool:
-        """Adds the kernel's machine code for these arguments' types to the table."""
-        kinds = tuple(numba.typeof(argument) for argument in arguments)
-        address = drivers_numba.address_of(self.serial, (*kinds, numba.int64, numba.int64))
-        if address:
-            self._addresses[drivers_numba.slot_of(kinds)] = address
-            self._table = drivers_numba.table_of(dict(self._addresses))
-        return bool(address)
+                self.serial(*arguments, start, count)
 
     def __repr__(self) -> str:
         return f"<chunked kernel {self.name}>"
@@ -274,6 +265,7 @@ def _attach(kernel: Any, noalias: bool, options: str) -> None:
     """Gives a dispatcher our cache and flags; it stays a plain one where this Numba has no place for them."""
     kernel.dynograd_key = options
     try:
+        pipeline_numba.adopt(kernel)
         if noalias:
             inner = kernel._compiler
             kernel._compiler = _NoAliasCompiler(

@@ -1,29 +1,25 @@
-"""Runs a compiled kernel in parts on all threads, calling its machine code by address.
+"""Runs a compiled kernel in parts on all threads.
 
-The parts and a serial call are the same machine code, so their bits agree, and nothing of the kernel is compiled twice. A
-launcher is compiled per list of argument types; kernels share them. It hands Numba's thread pool a worker that calls the kernel
-at an address: two internals of Numba (`numba_parallel_for`, a compiled function's address), pinned by
-`tests/kernels/test_drivers_numba.py`; where they are missing, kernels run in one part. Importing this loads Numba.
+The parts and a serial call are the same machine code, so their bits agree, and nothing of the kernel is compiled twice: the wrapper
+that Python calls hands Numba's thread pool a worker instead, if it is told to (`in_parts`). That takes one internal of Numba
+(`numba_parallel_for`), pinned by `tests/kernels/test_drivers_numba.py`; where it is missing, kernels run in one part. Importing this
+loads Numba.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import inspect
 import os
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import llvmlite.binding
 import numba
 import numpy
 from llvmlite import ir
-from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.core.callconv import RETCODE_NONE
 
 from dynograd.kernels.build import threads
 
@@ -31,104 +27,64 @@ _WORD = ir.IntType(64)
 _BYTES = ir.IntType(8).as_pointer()
 
 
-def slot_of(kinds: tuple[Any, ...]) -> int:
-    """A number for a list of argument types, the same in every process."""
-    return int.from_bytes(hashlib.sha256(str(kinds).encode()).digest()[:8], "little") >> 2
+def in_parts(parts: int, num_threads: int) -> int:
+    """What a chunked kernel takes for `start` to handle the items 0 to `stop` in so many parts: less than 0."""
+    orders = _orders.get((parts, num_threads))
+    if orders is None:
+        pool = llvmlite.binding.address_of_symbol("numba_parallel_for")
+        orders = _orders[parts, num_threads] = numpy.array([pool, parts, num_threads], numpy.int64)
+    return -int(orders.ctypes.data)
 
 
-def address_of(function: Any, kinds: tuple[Any, ...]) -> int:
-    """Where the machine code of a compiled function for these argument types lies; 0 where this Numba does not tell."""
-    try:
-        function.compile(kinds)
-        overload = function.overloads[kinds]
-        return int(overload.library.get_pointer_to_function(overload.fndesc.llvm_func_name))
-    except (AttributeError, KeyError):
-        return 0
+_orders: dict[tuple[int, int], Any] = {}
 
 
-def launcher(arity: int, compile_source: Callable[..., Any]) -> Any:
-    """`launch(table, *arguments, count, parts, num_threads)`: False where the table lacks the arguments' types.
-
-    `table` is an int64 array of pairs: `slot_of` the arguments' types, the address of the kernel compiled for them.
-    """
-    launch = _launchers.get(arity)
-    if launch is None:
-        names = ", ".join(f"a{index}" for index in range(arity))
-        source = (
-            f"def launch(table, {names}, count, parts, num_threads):\n"
-            f"    slot = slot_of_types(({names},))\n"
-            "    for place in range(0, table.size, 2):\n"
-            "        if table[place] == slot:\n"
-            f"            run(table[place + 1], ({names},), count, parts, num_threads)\n"
-            "            return True\n"
-            "    return False\n"
-        )
-        launch = compile_source(source, "launch", {"slot_of_types": _slot_of_types, "run": _run}, key=_own_text())
-        _launchers[arity] = launch
-    return launch
-
-
-_launchers: dict[int, Any] = {}
-
-
-def _own_text() -> str:
-    """What the machine code of launchers is made from, besides their own text."""
-    return inspect.getsource(sys.modules[__name__])
-
-
-@intrinsic
-def _slot_of_types(context, arguments):
-    slot = slot_of(tuple(arguments))
-    return types.int64(arguments), lambda context, builder, signature, values: _WORD(slot)
-
-
-@intrinsic
-def _run(context, address, arguments, count, parts, num_threads):
-    """Calls the kernel at `address` for each part of 0..count in the pool; `arguments` is a tuple."""
-    kinds = (*arguments, types.int64, types.int64)
-
-    def generate(context, builder, signature, values):
-        address, packed, count, parts, num_threads = values
-        own = cgutils.unpack_tuple(builder, packed, len(kinds) - 2)
-        values = [address, count, parts, *own]
-        block_type = ir.LiteralStructType([value.type for value in values])
+def add_splitter(module: Any, kernel: Any) -> Any:
+    """Adds a function to the module that calls the kernel (..., start, stop), or has the pool call it where `start` is from `in_parts`."""
+    splitter = ir.Function(module, kernel.function_type, name=module.get_unique_name("splitter"))
+    splitter.linkage = "internal"
+    builder = ir.IRBuilder(splitter.append_basic_block("entry"))
+    values = list(splitter.args)
+    start = values[-2]
+    with builder.if_then(builder.icmp_signed("<", start, _WORD(0)), likely=False):
+        orders = builder.inttoptr(builder.neg(start), _WORD.as_pointer())
+        pool, parts, num_threads = (builder.load(builder.gep(orders, [_WORD(index)])) for index in range(3))
+        block_type = ir.LiteralStructType([_WORD, *(value.type for value in values)])
         block = cgutils.alloca_once(builder, block_type)
-        for index, value in enumerate(values):
+        for index, value in enumerate([parts, *values]):
             builder.store(value, cgutils.gep_inbounds(builder, block, 0, index))
-        worker = _worker(context, builder, block_type, kinds)
-        run_type = ir.FunctionType(ir.VoidType(), [_BYTES] * 5 + [_WORD] * 3)
-        run = cgutils.get_or_insert_function(builder.module, run_type, "numba_parallel_for")
         args, dims, steps = (
             cgutils.alloca_once_value(builder, value) for value in (ir.Constant(_BYTES, None), parts, _WORD(1))
         )
-        pointers = (worker, args, dims, steps, block)
+        pointers = (_worker(module, kernel, block_type), args, dims, steps, block)
+        run_type = ir.FunctionType(ir.VoidType(), [_BYTES] * 5 + [_WORD] * 3)
         builder.call(
-            run, [*(builder.bitcast(pointer, _BYTES) for pointer in pointers), _WORD(1), _WORD(1), num_threads]
+            builder.inttoptr(pool, run_type.as_pointer()),
+            [*(builder.bitcast(pointer, _BYTES) for pointer in pointers), _WORD(1), _WORD(1), num_threads],
         )
-        return ir.Constant(_BYTES, None)
+        builder.ret(ir.Constant(kernel.function_type.return_type, RETCODE_NONE.constant))
+    builder.ret(builder.call(kernel, values, attrs=("noinline",)))
+    return splitter
 
-    whole = types.int64
-    return types.void(whole, arguments, whole, whole, whole), generate
 
-
-def _worker(context: Any, outer: Any, block_type: Any, kinds: tuple[Any, ...]) -> Any:
+def _worker(module: Any, kernel: Any, block_type: Any) -> Any:
     """The function that the pool calls: args[0] counts up from 0 by steps[0] = 1, dims[0] parts are to be done."""
     kind = ir.FunctionType(ir.VoidType(), [_BYTES.as_pointer(), _WORD.as_pointer(), _WORD.as_pointer(), _BYTES])
-    worker = ir.Function(outer.module, kind, name=outer.module.get_unique_name("worker"))
+    worker = ir.Function(module, kind, name=module.get_unique_name("worker"))
     worker.linkage = "internal"
     builder = ir.IRBuilder(worker.append_basic_block("entry"))
     args, dims, _, data = worker.args
     block = builder.bitcast(data, block_type.as_pointer())
-    address, count, parts, *own = (
-        builder.load(cgutils.gep_inbounds(builder, block, 0, index)) for index in range(len(kinds) + 1)
+    parts, result, error, *own, _, count = (
+        builder.load(cgutils.gep_inbounds(builder, block, 0, index)) for index in range(len(block_type.elements))
     )
-    pointer = builder.inttoptr(address, context.call_conv.get_function_type(types.none, kinds).as_pointer())
+    result, error = (builder.alloca(pointer.type.pointee) for pointer in (result, error))  # of this thread
     first = builder.ptrtoint(builder.load(args), _WORD)
     with cgutils.for_range(builder, builder.load(dims)) as loop:
         part = builder.add(first, loop.index)
         start = builder.sdiv(builder.mul(count, part), parts)
         stop = builder.sdiv(builder.mul(count, builder.add(part, _WORD(1))), parts)
-        context.call_conv.call_function(builder, pointer, types.none, kinds, [*own, start, stop])
+        builder.call(kernel, [result, error, *own, start, stop], attrs=("noinline",))
     builder.ret_void()
     return worker
 
@@ -173,8 +129,3 @@ def _short_spin() -> Iterator[None]:
         yield
     finally:
         os.environ.pop("GOMP_SPINCOUNT", None)
-
-
-def table_of(pairs: dict[int, int]) -> Any:
-    """The flat form of a kernel's addresses by slot."""
-    return numpy.array([number for pair in pairs.items() for number in pair], numpy.int64)

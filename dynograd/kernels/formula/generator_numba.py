@@ -20,7 +20,7 @@ import numpy as np
 from numba import carray, types
 
 from dynograd.base.generated_sources import run_source
-from dynograd.kernels.build.compiling_numba import _KernelCache, _stamp_of, compile_source
+from dynograd.kernels.build.compiling_numba import PIPELINE, _KernelCache, _stamp_of, compile_source
 from dynograd.kernels.build.targets_numba import KernelFunction
 from dynograd.kernels.formula import (
     formulas,
@@ -197,7 +197,7 @@ def _compiled_loop(source: str, name: str) -> Any:
         function = space[name]
         function.dynograd_source = source
         options = {"error_model": "numpy", "nopython": True}
-        loop = KernelFunction(function, (_LOOP.args, _LOOP.return_type), locals={}, options=options)
+        loop = KernelFunction(function, (_LOOP.args, _LOOP.return_type), locals={}, options=options, **PIPELINE)
         loop._cache = _KernelCache(function, f"ufunc exact {_KEY}")
         loop.compile()
     except (AttributeError, TypeError):

@@ -7,9 +7,9 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from dynograd.kernels.build.compiling_numba import IN_ORDER, compile_source
+from dynograd.kernels.build.compiling_numba import IN_ORDER, PIPELINE, compile_source
 
-_INLINED: Any = {"error_model": "numpy", "fastmath": set(IN_ORDER), "forceinline": True}
+_INLINED: Any = {"error_model": "numpy", "fastmath": set(IN_ORDER), "forceinline": True, **PIPELINE}
 
 
 def in_float32(narrow: Callable[..., Any]) -> Callable[[Any], Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from dynograd.kernels.build.compiling_numba import chunked, compile_source, compiled
+from dynograd.kernels.build.compiling_numba import PIPELINE, chunked, compile_source, compiled
 from dynograd.kernels.formula.math_numba import exp
 
 TILE = 1024  # columns that are reduced together: 4 KiB of results stay in the first-level cache
@@ -108,7 +108,7 @@ def _chosen(x, high, low, widest, largest):
     return high if largest else low
 
 
-@overload(_chosen, jit_options={"error_model": "numpy"})
+@overload(_chosen, jit_options={"error_model": "numpy", **PIPELINE})
 def _chosen_overload(x, high, low, widest, largest):
     if x.dtype == types.float32:
         return _chosen_float32

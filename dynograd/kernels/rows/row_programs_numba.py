@@ -22,7 +22,7 @@ from dynograd.arrays import buffers
 from dynograd.arrays.buffers import in_shape
 from dynograd.base.generated_sources import run_source
 from dynograd.kernels.build import threads
-from dynograd.kernels.build.compiling_numba import IN_ORDER, compile_source, compiled
+from dynograd.kernels.build.compiling_numba import IN_ORDER, PIPELINE, compile_source, compiled
 from dynograd.kernels.build.kernel_cache import digest_of
 from dynograd.kernels.formula import formulas, formulas_numba, logarithms_numba, math_numba, normal_numba, special_numba
 from dynograd.kernels.formula.formulas import Tree
@@ -367,7 +367,7 @@ def _indented(lines: list[str], levels: int) -> list[str]:
 
 # --- what the kernels call -----------------------------------------------------------------------------------------------------
 
-_JIT: Any = {"error_model": "numpy", "fastmath": set(IN_ORDER)}
+_JIT: Any = {"error_model": "numpy", "fastmath": set(IN_ORDER), **PIPELINE}
 _31, _63 = numpy.int32(31), numpy.int64(63)
 _MASK32, _MASK64 = numpy.int32(0x7FFFFFFF), numpy.int64(0x7FFFFFFFFFFFFFFF)
 

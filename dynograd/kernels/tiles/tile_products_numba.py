@@ -16,7 +16,7 @@ from numba.core import errors as numba_errors
 from numba.extending import intrinsic, overload
 
 from dynograd.kernels.build.addresses_numba import address_of, pointer32, pointer64
-from dynograd.kernels.build.compiling_numba import compiled
+from dynograd.kernels.build.compiling_numba import PIPELINE, compiled
 from dynograd.kernels.build.processors import processor
 
 _INT, _INT32 = ir.IntType(64), ir.IntType(32)
@@ -341,7 +341,7 @@ def _make_products(kind):
                         pack_columns(source, transpose_b, ldb, across, steps, panels)
                     elif across % lanes:
                         done = across - across % width
-                        pack_columns(source + done * size, False, ldb, across - done, steps, panels)
+                        pack_columns(source + done * size, transpose_b, ldb, across - done, steps, panels)
                 for top in range(0, m, _STRIPE):
                     count = min(_STRIPE, m - top)
                     corner = a + (start * lda + top if transpose_a else top * lda + start) * size
@@ -420,7 +420,7 @@ def gemm_invariant(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, bet
     raise NotImplementedError("gemm_invariant is for compiled kernels")
 
 
-@overload(gemm_invariant, jit_options={"error_model": "numpy"})
+@overload(gemm_invariant, jit_options={"error_model": "numpy", **PIPELINE})
 def _gemm_invariant_overload(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
     if a.dtype == types.float32:
 
