@@ -20,6 +20,7 @@ from dynograd.autograd.nodes import Node, next_seq
 from dynograd.autograd.writes import last_write, written_since
 from dynograd.errors import InplaceError
 from dynograd.interpreter.tensor_parts import holders_of_memory
+from dynograd.interpreter.view_history import follow_base
 from dynograd.transforms.autobatch.group.executing import arenas_for, run_group
 from dynograd.transforms.autobatch.group.rows import keep_saved
 from dynograd.transforms.autobatch.group.scheduling import schedule
@@ -96,6 +97,8 @@ class Recorder:
 
     def entry_of(self, tensor: Any) -> Any:
         """A plain tensor as an operand: Shared, or (port, row) of the tensors that came from outside."""
+        if tensor._meta is not None:
+            follow_base(tensor)
         known = self.entered.get(id(tensor))
         if known is not None and known[0] is tensor:
             return known[1]
