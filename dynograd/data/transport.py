@@ -362,12 +362,7 @@ def _tensor(tensor: Tensor) -> Any:
             f"DataLoader: a tensor with a history cannot leave a worker (shape {tuple(tensor.shape)}, grad_fn={tensor.grad_fn!r}): only "
             f"leaf tensors can be pickled, for a gradient does not cross processes. Return tensor.detach()."
         )
-    if (
-        type(tensor) is not Tensor
-        or tensor.requires_grad
-        or type(tensor.array) is not numpy.ndarray
-        or tensor.__dict__
-    ):
+    if type(tensor) is not Tensor or tensor.requires_grad or type(tensor.array) is not numpy.ndarray or tensor.__dict__:
         return NotImplemented
     return wrap, (tensor.array,)
 

@@ -371,9 +371,7 @@ def _complex_lines(two: str, tensor_name: str, call: str) -> list[str]:
     ]
 
 
-def _complex_number_lines(
-    op: Op, two: str, tensor_name: str, is_tensor: str, call: str, slow: str
-) -> list[str]:
+def _complex_number_lines(op: Op, two: str, tensor_name: str, is_tensor: str, call: str, slow: str) -> list[str]:
     """A complex number beside a float or complex tensor."""
     return [
         f"    elif type({two}) is complex and {is_tensor}:",

@@ -31,7 +31,7 @@ from dynograd.interpreter.shared import (
     tensor_class,
     wrap_lines,
 )
-from dynograd.interpreter.tensor_parts import is_silent, record_of
+from dynograd.interpreter.tensor_parts import record_of
 from dynograd.kernels import kernel
 from dynograd.ops.op import Op
 
@@ -340,8 +340,14 @@ def outputs_of(op: Op) -> Callable[..., Any] | None:
                 output._requires_grad = False
                 results.append(output)
         else:
-            silent = is_silent(base)
-            root, before, _, _, _, since = record_of(base, view_op, statics, None)
+            silent, before = False, base._meta
+            if before is None:
+                root, since = base, 0
+            elif type(before) is tuple:
+                root, since = before[0], before[5]
+            else:
+                silent = before.silent
+                root, before, _, _, _, since = record_of(base, view_op, statics, None)
             if node is not None and node.edges[0] is not (base.node or base):
                 since = -1  # the base was written meanwhile: it is to follow
             wants = node is not None and bool(out) and out[0].dtype.kind in "fcV"

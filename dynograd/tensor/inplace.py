@@ -22,7 +22,7 @@ from dynograd.base.shapes import broadcast_shapes
 from dynograd.errors import DtypeError, InplaceError, ShapeError
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.tensor_parts import base_of, is_silent, view_of
-from dynograd.interpreter.view_history import edge_of, follow_base, overwrite, rebase, write_steps
+from dynograd.interpreter.view_history import follow_base, overwrite, rebase, write_steps
 from dynograd.kernels import kernel
 from dynograd.ops.index import indexing
 from dynograd.ops.layout.broadcasting import convert, stretch
@@ -269,7 +269,9 @@ def _write_region(self: Tensor, index: Any, source: Tensor) -> bool:
     """
     if type(self) not in TENSORS or type(source) not in TENSORS or view_of(self) is not None:
         return False
-    if (self.node is None) if self._requires_grad else not source.requires_grad:
+    if source._meta is not None:
+        follow_base(source)
+    if (self.node is None) if self._requires_grad else not source._requires_grad:
         return False  # a leaf, or nothing to record
     array, other = self.array, source.array
     if type(array) is not ndarray or type(other) is not ndarray or other.dtype != array.dtype:
@@ -283,7 +285,8 @@ def _write_region(self: Tensor, index: Any, source: Tensor) -> bool:
     if not is_silent(self):
         stamp(target)
     del array, target  # whoever else holds the memory may have views of it
-    write_steps(self, edge_of(source), ((indexing.get_basic.op, (index,), None),))
+    edge = (source.node or source) if source._requires_grad else None
+    write_steps(self, edge, ((indexing.get_basic.op, (index,), None),))
     return True
 
 

@@ -18,7 +18,8 @@ from dynograd.base import devices, dtypes
 from dynograd.base.memory_formats import preserve_format
 from dynograd.base.shapes import as_shape, check_sizes, check_tensor
 from dynograd.errors import DeviceError, DtypeError, GradientError, ShapeError
-from dynograd.interpreter.tensor_parts import Meta, base_of, is_shared as has_views, view_of
+from dynograd.interpreter.tensor_parts import Meta, base_of, view_of
+from dynograd.interpreter.tensor_parts import is_shared as has_views
 from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["TypedStorage", "UntypedStorage", "is_storage"]
@@ -179,7 +180,9 @@ def _sharing(tensor: Tensor) -> list[Tensor]:
             referring = [
                 each
                 for each in gc.get_referrers(*referring)
-                if (type(each) is tuple and len(each) == 6 and each[0] is base) or type(each) in (Meta, dict) or isinstance(each, Tensor)
+                if (type(each) is tuple and len(each) == 6 and each[0] is base)
+                or type(each) in (Meta, dict)
+                or isinstance(each, Tensor)
             ]
             if not referring:
                 break

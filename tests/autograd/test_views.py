@@ -117,7 +117,7 @@ ASKED = {
     "an index": lambda v: v[0],
     "an index tensor": lambda v: v[dg.tensor([1, 0])],
     "several views": lambda v: v.split(1)[1],
-    "iteration": lambda v: list(v)[0],
+    "iteration": lambda v: next(iter(v)),
     "a list": lambda v: dg.cat([v, dg.zeros(1)]),
     "a list of one": lambda v: dg.stack([v]),
     "a tuple": lambda v: dg.hstack((v, v)),
