@@ -31,7 +31,7 @@ from dynograd.interpreter.shared import (
     tensor_class,
     wrap_lines,
 )
-from dynograd.interpreter.tensor_parts import record_of
+from dynograd.interpreter.tensor_parts import record_of, tell_watchers, watchers
 from dynograd.kernels import kernel
 from dynograd.ops.op import Op
 
@@ -169,8 +169,12 @@ def view_lines(op: Op, base: str, statics: str) -> list[str]:
         f"    before = {base}._meta",
         "    if before is None:",
         f"        result._meta = {base}, None, op, {statics}, None, 0",
+        "        if watchers:",
+        "            tell_watchers(result)",
         "    elif type(before) is tuple:",
         f"        result._meta = before[0], before, op, {statics}, None, before[5]",
+        "        if watchers:",
+        "            tell_watchers(result)",
         "    else:",
         f"        link_view(result, {base}, op, {statics})",
     ]
@@ -371,6 +375,8 @@ def outputs_of(op: Op) -> Callable[..., Any] | None:
             if silent:
                 for output in results:
                     output.meta().silent = True
+            if watchers:
+                tell_watchers(*results)
         if node is not None and base is None:
             edges, seq = (node,), next_seq()
             for number, output in enumerate(results):

@@ -65,6 +65,16 @@ class RemovableHandle:
 # asks a view for its history first lets it follow its base (`view_history.follow_base`), which may have been written since.
 
 
+watchers: list[Callable[[Any], None]] = []
+"""Told of each view that is made: open `autobatch` scopes, in which views wait with their base for what is written."""
+
+
+def tell_watchers(*views: Any) -> None:
+    for watcher in list(watchers):
+        for view in views:
+            watcher(view)
+
+
 def view_of(tensor: Any) -> tuple | None:
     """The record of what `tensor` is a view of; None where it is none."""
     meta = tensor._meta
@@ -98,6 +108,8 @@ def link_view(result: Any, base: Any, op: Any, statics: tuple, number: int | Non
     result._meta = record_of(base, op, statics, number)
     if is_silent(base):
         full_meta(result).silent = True
+    if watchers:
+        tell_watchers(result)
 
 
 def record_of(base: Any, op: Any, statics: tuple, number: int | None) -> tuple:

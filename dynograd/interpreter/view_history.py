@@ -68,7 +68,10 @@ def edge_of(tensor: Tensor) -> Any:
     """Where the gradient of a tensor goes: to its node, to the tensor itself, or nowhere."""
     if tensor._meta is not None:
         follow_base(tensor)
-    return (tensor.node or tensor) if tensor._requires_grad else None
+    if not tensor._requires_grad:
+        return None
+    node = tensor.node
+    return tensor if node is None else node
 
 
 # --- what a write tells ------------------------------------------------------------------------------------------------------

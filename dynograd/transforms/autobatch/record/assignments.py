@@ -229,11 +229,12 @@ def _held_views(recorder: Recorder, tensor: Any, known: tuple = ()) -> list[Any]
 
 
 def _known_views(recorder: Recorder, tensor: Any, known: tuple = ()) -> list[Any]:
-    """Views of a tensor: those among the operands of recorded calls, and others that are known."""
+    """Views of a tensor: operands of recorded calls, those made in the scope, and others that are known."""
     if holders_of_memory(tensor) <= (id(tensor.array) in recorder.captured) + (id(tensor.array) in recorder.remembered):
         return []
     views = {id(view): view for view, _ in recorder.entered.values() if base_of(view) is tensor}
-    views |= {id(view): view for view in known}
+    noted = [reference() for reference in recorder.views.get(id(tensor), ())]
+    views |= {id(view): view for view in (*noted, *known) if view is not None and base_of(view) is tensor}
     return list(views.values())
 
 
