@@ -173,21 +173,16 @@ def _sharing(tensor: Tensor) -> list[Tensor]:
     It is asked in the two rare cases that memory moves. Of what is frozen (`gc.freeze`) it knows nothing.
     """
     base = _base_or_itself(tensor)
-    result = {id(each): each for each in (base, tensor)}
+    result = [base] if tensor is base else [base, tensor]
     if has_views(base):
-        referring: list[Any] = [base]
-        for _ in range(4):  # by way of the record, of a `Meta` that has it, and of the dict of that one
-            referring = [
-                each
-                for each in gc.get_referrers(*referring)
-                if (type(each) is tuple and len(each) == 6 and each[0] is base)
-                or type(each) in (Meta, dict)
-                or isinstance(each, Tensor)
-            ]
-            if not referring:
-                break
-            result |= {id(each): each for each in referring if isinstance(each, Tensor) and base_of(each) is base}
-    return list(result.values())
+        records = [
+            each for each in gc.get_referrers(base) if type(each) is tuple and len(each) == 6 and each[0] is base
+        ]
+        having = gc.get_referrers(*records) if records else []
+        metas = [each for each in having if type(each) is Meta]
+        having += gc.get_referrers(*metas) if metas else []
+        result += [each for each in having if isinstance(each, Tensor) and each is not tensor and base_of(each) is base]
+    return result
 
 
 def _move(tensor: Tensor, memory: Any, nbytes: int, into: Any = None) -> Array:
