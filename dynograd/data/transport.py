@@ -357,17 +357,12 @@ class _Pickler(pickle.Pickler):
 
 def _tensor(tensor: Tensor) -> Any:
     """As `pickle` would, but what has a history is refused, and a plain tensor is little more than its array."""
-    if tensor.node is not None:
+    if not tensor.is_leaf:
         raise GradientError(
             f"DataLoader: a tensor with a history cannot leave a worker (shape {tuple(tensor.shape)}, grad_fn={tensor.grad_fn!r}): only "
             f"leaf tensors can be pickled, for a gradient does not cross processes. Return tensor.detach()."
         )
-    if (
-        type(tensor) is not Tensor
-        or tensor._requires_grad
-        or type(tensor.array) is not numpy.ndarray
-        or tensor.__dict__
-    ):
+    if type(tensor) is not Tensor or tensor.requires_grad or type(tensor.array) is not numpy.ndarray or tensor.__dict__:
         return NotImplemented
     return wrap, (tensor.array,)
 

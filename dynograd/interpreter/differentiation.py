@@ -242,7 +242,7 @@ def _target(who: str, tensor: Any) -> Node | Tensor:
         return tensor.ownership_token[0]
     if not is_tensor(tensor):
         raise TypeError(f"{who}: expected inputs to be Tensors, got {type(tensor).__name__}.")
-    if not tensor._requires_grad:
+    if not tensor.requires_grad:
         raise GradientError(
             f"{who}: One of the differentiated Tensors does not require grad (shape {tuple(tensor.array.shape)}). "
             f"Call requires_grad_() on it before the forward."
@@ -267,7 +267,7 @@ def _roots(who: str, outputs: Any, seeds: Any, create_graph: bool) -> list[tuple
                 f"{who}: this tensor has another value for each example of a running vmap (shape {tuple(tensor.shape)} per example). "
                 f"Use func.grad or func.vjp inside vmap, or call {who} on what vmap returned."
             )
-        if not tensor._requires_grad:
+        if not tensor.requires_grad:
             raise GradientError(
                 f"{who}: element 0 of tensors does not require grad and does not have a grad_fn: nothing that requires grad went "
                 f"into it (shape {tuple(tensor.array.shape)}). Check for no_grad(), detach() or integer tensors on the way."

@@ -15,7 +15,8 @@ from dynograd.base.dtypes import FLOATING, as_dtype
 from dynograd.base.shapes import class_dim, normalize_dim, one_dim, reduced_dims, some_dims, truth_value, whole_number
 from dynograd.interpreter.promotion import slow_of
 from dynograd.interpreter.shared import C64, C128, F32, F64, NUMBERS, TENSORS, plain_of, tensor_class
-from dynograd.interpreter.tensor_parts import enlist, link_view, watching
+from dynograd.interpreter.tensor_parts import link_view, tell_watchers, watchers
+from dynograd.interpreter.view_history import follow_base
 from dynograd.ops.layout.broadcasting import convert
 from dynograd.ops.layout.views import reshaped
 from dynograd.ops.op import Op
@@ -160,8 +161,9 @@ def names_for_all() -> dict[str, Any]:
         reduced_dims=reduced_dims,
         some_dims=some_dims,
         link_view=link_view,
-        enlist=enlist,
-        watching=watching,
+        follow_base=follow_base,
+        tell_watchers=tell_watchers,
+        watchers=watchers,
         new_tensor=object.__new__,
         Tensor=from_tensor,
         truth_value=truth_value,

@@ -33,6 +33,7 @@ from dynograd.interpreter.shared import (
     I64,
     arguments_text,
     edge_text,
+    follow_lines,
     quietly_lines,
     signature_of,
     static_lines,
@@ -79,6 +80,7 @@ def elementwise_source(op: Op) -> str:
             f"        out = gpu({only}_array{passed}) if type({only}_array) is CudaArray else "
             f"slow(({only}_array,), ({tuple_text(statics)}))",
             "    adapt = out.dtype.kind == 'c' or out.dtype.itemsize == 2" if op.differentiable else "",
+            *(follow_lines(only, f"return other_types(op, {arguments_text(op)})") if op.differentiable else ()),
             f"    wants = {only}._requires_grad" if op.differentiable else "",
         ]
     else:
@@ -217,7 +219,8 @@ def _wide_lines(
     alike = f"type({values[0]}_array) is CudaArray and {same} and kind.kind == 'f'"
     lines += ["            adapt = None", *mixed, "        else:", f"            {slow}"]
     lines += [f"            adapt = None if {alike} else True"]
-    lines += [f"        {name}_wants = {name}._requires_grad" for name in operands]
+    for name in operands:
+        lines += _wants_lines(op, name)
 
     # One number among tensors: as a 0-d array of their dtype.
     condition = f" and {operands[0]}_array.dtype is BOOL" if op.promote == "select" else ""
@@ -240,7 +243,7 @@ def _wide_lines(
             f"            {two}_array = {two}",
             f"            {slow}",
             "            adapt = True",
-            *[f"        {name}_wants = {name}._requires_grad" for name in others],
+            *[line for name in others for line in _wants_lines(op, name)],
             f"        {two}_wants = False",
         ]
     if op.promote == "select" and len(values) == 2 and not statics:
@@ -250,7 +253,9 @@ def _wide_lines(
         lines += [f"    elif {' and '.join(either)} and ({' or '.join(tensor.values())}):"]
         for name in operands:
             lines += [f"        {name}_array = {name}.array if {tensor[name]} else {name}"]
-            lines += [f"        {name}_wants = {tensor[name]} and {name}._requires_grad"]
+            if op.differentiable:
+                lines += [f"        {name}_wants = False", f"        if {tensor[name]}:"]
+                lines += ["    " + line for line in _wants_lines(op, name)]
         lines += [f"        {slow}", "        adapt = True"]
 
     # Arrays: what backward rules compute on.
@@ -282,11 +287,19 @@ def _wide_lines(
         ]
     if with_complex and len(operands) == 2:
         for two, tensor_name in ((operands[1], operands[0]), (operands[0], operands[1])):
-            lines += _complex_number_lines(two, tensor_name, tensor[tensor_name], call, slow)
+            lines += _complex_number_lines(op, two, tensor_name, tensor[tensor_name], call, slow)
     lines += ["    else:", f"        return other_types(op, {arguments_text(op)})"]
     if not op.differentiable:
         return [line for line in lines if "_wants = " not in line and " adapt = " not in line]
     return [*lines, f"    wants = {' or '.join(f'{name}_wants' for name in operands)}"]
+
+
+def _wants_lines(op: Op, name: str) -> list[str]:
+    """Whether an operand requires grad, after it has followed its base."""
+    if not op.differentiable:
+        return []
+    give_up = f"return other_types(op, {arguments_text(op)})"
+    return [*follow_lines(name, give_up, "        "), f"        {name}_wants = {name}._requires_grad"]
 
 
 def _call_lines(operands: str, passed: str, least: int, indent: str, without: str = "") -> list[str]:
@@ -358,7 +371,7 @@ def _complex_lines(two: str, tensor_name: str, call: str) -> list[str]:
     ]
 
 
-def _complex_number_lines(two: str, tensor_name: str, is_tensor: str, call: str, slow: str) -> list[str]:
+def _complex_number_lines(op: Op, two: str, tensor_name: str, is_tensor: str, call: str, slow: str) -> list[str]:
     """A complex number beside a float or complex tensor."""
     return [
         f"    elif type({two}) is complex and {is_tensor}:",
@@ -370,7 +383,7 @@ def _complex_number_lines(two: str, tensor_name: str, is_tensor: str, call: str,
         f"            {two}_array = {two}",
         f"            {slow}",
         "        adapt = True",
-        f"        {tensor_name}_wants = {tensor_name}._requires_grad",
+        *_wants_lines(op, tensor_name),
         f"        {two}_wants = False",
     ]
 

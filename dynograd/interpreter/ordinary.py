@@ -20,6 +20,7 @@ from dynograd.interpreter.shared import (
     argument_lines,
     arguments_text,
     edge_text,
+    follow_lines,
     named_outputs,
     node_classes,
     plain_of,
@@ -30,7 +31,7 @@ from dynograd.interpreter.shared import (
     tensor_class,
     wrap_lines,
 )
-from dynograd.interpreter.tensor_parts import enlist, is_silent, view_of, watching
+from dynograd.interpreter.tensor_parts import record_of, tell_watchers, watchers
 from dynograd.kernels import kernel
 from dynograd.ops.op import Op
 
@@ -95,6 +96,14 @@ def op_source(op: Op) -> str:
         ]
     if op.extras:
         lines.append(f"    out, {', '.join('extra_' + extra for extra in op.extras)} = out")
+    give_up = f"return other_types(op, {arguments_text(op)})"
+    if op.differentiable:
+        for name in required:
+            lines += follow_lines(name, give_up)
+        for name in optional:
+            lines += [f"    if {name} is not None:", *follow_lines(name, give_up, "        ")]
+        if op.list_name and not op.list_of_indices:
+            lines += [f"    for one in {op.list_name}:", *follow_lines("one", give_up, "        ")]
     wants = [f"{name}._requires_grad" for name in required]
     wants += [f"({name} is not None and {name}._requires_grad)" for name in optional]
     if op.list_name and not op.list_of_indices:
@@ -159,13 +168,13 @@ def view_lines(op: Op, base: str, statics: str) -> list[str]:
     return [
         f"    before = {base}._meta",
         "    if before is None:",
-        f"        result._meta = {base}, None, op, {statics}, None",
-        "        if watching:",
-        "            enlist(result)",
+        f"        result._meta = {base}, None, op, {statics}, None, 0",
+        "        if watchers:",
+        "            tell_watchers(result)",
         "    elif type(before) is tuple:",
-        f"        result._meta = before[0], before, op, {statics}, None",
-        "        if watching:",
-        "            enlist(result)",
+        f"        result._meta = before[0], before, op, {statics}, None, before[5]",
+        "        if watchers:",
+        "            tell_watchers(result)",
         "    else:",
         f"        link_view(result, {base}, op, {statics})",
     ]
@@ -335,8 +344,16 @@ def outputs_of(op: Op) -> Callable[..., Any] | None:
                 output._requires_grad = False
                 results.append(output)
         else:
-            before, silent = view_of(base), is_silent(base)
-            root = base if before is None else before[0]
+            silent, before = False, base._meta
+            if before is None:
+                root, since = base, 0
+            elif type(before) is tuple:
+                root, since = before[0], before[5]
+            else:
+                silent = before.silent
+                root, before, _, _, _, since = record_of(base, view_op, statics, None)
+            if node is not None and node.edges[0] is not (base.node or base):
+                since = -1  # the base was written meanwhile: it is to follow
             wants = node is not None and bool(out) and out[0].dtype.kind in "fcV"
             if wants:
                 edges, seq = (node,), next_seq()
@@ -345,7 +362,7 @@ def outputs_of(op: Op) -> Callable[..., Any] | None:
                 output.array = array
                 output._grad = None
                 output._requires_grad = wants
-                output._meta = root, before, view_op, statics, number
+                output._meta = root, before, view_op, statics, number, since
                 if wants:
                     part = output.node = new(OutputNode)
                     part.edges = edges
@@ -355,11 +372,11 @@ def outputs_of(op: Op) -> Callable[..., Any] | None:
                 else:
                     output.node = None
                 results.append(output)
-            if watching and results:
-                enlist(*results)
             if silent:
                 for output in results:
                     output.meta().silent = True
+            if watchers:
+                tell_watchers(*results)
         if node is not None and base is None:
             edges, seq = (node,), next_seq()
             for number, output in enumerate(results):

@@ -123,8 +123,8 @@ def write_out(who: str, out: Any, result: Any, warn: bool = True) -> Any:
 def _write_one(who: str, out: Any, result: Any, name: str, warn: bool) -> Any:
     if not isinstance(out, Tensor):
         raise TypeError(f"{who}(): argument '{name}' must be Tensor, not {type(out).__name__}.")
-    if MODES.grad and (out._requires_grad or result._requires_grad):
-        which = name if out._requires_grad else "one of the arguments"
+    if MODES.grad and (out.requires_grad or result.requires_grad):
+        which = name if out.requires_grad else "one of the arguments"
         raise GradientError(
             f"{who}(): functions with out=... arguments don't support automatic differentiation, but {which} requires grad. "
             f"Leave out= away, or wrap the call in no_grad()."
@@ -144,7 +144,7 @@ def _write_one(who: str, out: Any, result: Any, name: str, warn: bool) -> Any:
             )
         if arrays.may_overlap(out.array, array):
             array = arrays.copy(array)
-        with_grad, out._requires_grad = out._requires_grad, False
+        with_grad, out._requires_grad = out.requires_grad, False
         resize_(out, array.shape)
         out._requires_grad = with_grad
     refuse_repeats(who, out.array)

@@ -142,6 +142,23 @@ def wrap_lines(array: str, name: str) -> list[str]:
 ARRAY_LINES = ["    if type(out) is not ndarray and isinstance(out, SCALARS):", "        out = asarray(out)"]
 
 
+def follow_lines(name: str, give_up: str, indent: str = "    ") -> list[str]:
+    """A view follows its base, where that may have been written; `give_up` where it is a plain tensor no more."""
+    followed = f"not ({_up_to_date(name)}) and follow_base({name})"
+    return [f"{indent}if {followed}:", f"{indent}    {give_up}"]
+
+
+def wants_text(name: str) -> str:
+    """Whether an operand requires grad now, or is a plain tensor no more: a view follows its base."""
+    return f"({name}._requires_grad if {_up_to_date(name)} else follow_base({name}) or {name}._requires_grad)"
+
+
+def _up_to_date(name: str) -> str:
+    """Whether a tensor is no view, or one of a base that has no `_meta`, so that it was never written."""
+    base = f"(seen[0]._meta if type(seen := {name}._meta) is tuple else seen.view)"
+    return f"{name}._meta is None or {base} is None"
+
+
 def edge_text(name: str) -> str:
     return f"(({name}.node or {name}) if {name}._requires_grad else None)"
 

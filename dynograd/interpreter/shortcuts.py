@@ -12,7 +12,7 @@ from typing import Any
 from dynograd.arrays import FLOATING_WARNINGS, ndarray
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.ordinary import node_class_of, outputs_of, record_lines, view_lines
-from dynograd.interpreter.shared import ARRAY_LINES, USUAL, tensor_class, wrap_lines
+from dynograd.interpreter.shared import ARRAY_LINES, USUAL, follow_lines, tensor_class, wants_text, wrap_lines
 from dynograd.interpreter.tensor_fields import tensor_fields
 from dynograd.kernels import kernel
 from dynograd.ops.op import Shortcut, Writing
@@ -45,7 +45,7 @@ def shortcut_source(face: Callable[..., Any], cuts: tuple[Shortcut, ...]) -> str
     ]
     before: list[str] = []
     for number, cut in enumerate(cuts):
-        head, own = _piece(cut, taken)
+        head, own = _piece(cut, taken, f"return general({call})")
         if number:  # the names that each has of its own
             names = "|".join(_names_of(cut))
             head, own = [[re.sub(rf"\b({names})\b", rf"\1_{number}", line) for line in lines] for lines in (head, own)]
@@ -57,7 +57,7 @@ def shortcut_source(face: Callable[..., Any], cuts: tuple[Shortcut, ...]) -> str
     return "\n".join(lines) + "\n"
 
 
-def _piece(cut: Shortcut, taken: Any) -> tuple[list[str], list[str]]:
+def _piece(cut: Shortcut, taken: Any, give_up: str) -> tuple[list[str], list[str]]:
     """The lines of one shortcut of a function with the parameters `taken`: those that lead to its arrays, and the others."""
     op, renamed = cut.op, cut.renamed
     names = () if op is None else op.array_names
@@ -80,12 +80,14 @@ def _piece(cut: Shortcut, taken: Any) -> tuple[list[str], list[str]]:
         if str(parameter.annotation) in USUAL
     ]
     if op is None and not cut.raw:
-        of_cpu.append(f"not (({' or '.join([f'{tensor}._requires_grad' for tensor in tensors])}) and MODES.grad)")
+        of_cpu.append(f"not (({' or '.join([wants_text(tensor) for tensor in tensors])}) and MODES.grad)")
+    followed = op is not None and op.differentiable
     head = [
         *[f"    {taken_name} = {other}" for taken_name, other in renamed.items()],
         *(_at_once_lines(cut, listed) if cut.at_once and listed else []),
         f"    if {' and '.join(plain)}:",
         *[f"        {raw[tensor]} = {tensor}.array" for tensor in tensors],
+        *[line for tensor in operands * followed for line in follow_lines(tensor, give_up, "        ")],
         *(_gather_lines(listed, raw[listed]) if listed else []),
         f"        if {' and '.join(of_cpu)}:",
     ]
@@ -214,7 +216,9 @@ def _gather_lines(listed: str, raw: str) -> list[str]:
         f"        {raw} = []",
         "        wants = False",
         f"        for one in {listed}:",
-        "            if (type(one) is Tensor or type(one) in TENSORS) and type(array := one.array) is ndarray:",
+        "            if (type(one) is Tensor or type(one) in TENSORS) and type(array := one.array) is ndarray and (",
+        "                one._meta is None or not follow_base(one)",
+        "            ):",
         f"                {raw}.append(array)",
         "                if one._requires_grad:",
         "                    wants = True",

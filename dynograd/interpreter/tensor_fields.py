@@ -18,16 +18,17 @@ def tensor_fields() -> int:
     """The address of what `objects_numba.array_in` reads, eight bytes each; 0 where objects are not as `object_fields` expects.
 
     That is the type of plain tensors, the offsets in them of `array` and of `_requires_grad`, the type of arrays, False, the type of
-    tuples, and the offset in them of their items.
+    tuples, the offset in them of their items, the offset in plain tensors of `_meta`, and None.
     """
     if FIELDS is None:
         return 0
     if not _held:
         cls = tensor_class[0]
-        places = [_place_of(cls, name) for name in ("array", "_requires_grad")]
-        words = [id(cls), *places, id(ndarray), id(False), id(tuple), tuple.__basicsize__]
+        places = [_place_of(cls, name) for name in ("array", "_requires_grad", "_meta")]
+        array, wants, meta = places
+        words = [id(cls), array, wants, id(ndarray), id(False), id(tuple), tuple.__basicsize__, meta, id(None)]
         _held.append(numpy.array(words, numpy.int64))
-    return _held[0].ctypes.data if _held[0][1:3].all() else 0
+    return _held[0].ctypes.data if _held[0].all() else 0
 
 
 def _place_of(cls: Any, name: str) -> int:

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections.abc import Callable
-from itertools import compress, repeat
-from operator import call, is_not
 from sys import getrefcount
-from threading import RLock
-from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
-from weakref import ref
 
 from dynograd.arrays import ndarray
 from dynograd.autograd.nodes import Hooks, Node
@@ -22,11 +15,10 @@ constructors: dict[str, Callable[..., Any]] = {}
 
 
 class Meta:
-    """What few tensors have: hooks, the record of what they are a view of, the views of them. Unset fields are the class's."""
+    """What few tensors have: hooks, the record of what they are a view of, when they were written. Unset fields are the class's."""
 
     view: tuple | None = None
-    views: list[Any] | None = None
-    views_limit = 32
+    written = 0  # the place in time of the last recorded write into a tensor that others may be views of
     hooks: Hooks | None = None
     after_accumulate: dict[int, Any] | None = None
     retained: RemovableHandle | None = None  # what fills `.grad` of a tensor that is no leaf
@@ -65,19 +57,22 @@ class RemovableHandle:
 
 # --- views -------------------------------------------------------------------------------------------------------------------
 #
-# What made a view is said by a tuple: (base, before, op, statics, number). `base` is the tensor that is no view itself, `op` with
+# What made a view is said by a tuple: (base, before, op, statics, number, since). `base` is the tensor that is no view itself, `op` with
 # `statics` made the view, as its output `number` if it has several, of the base or of the view whose record is `before`. Where
 # nothing else is known of a view the record is its `_meta`, because a tuple is the quickest thing to make.
 #
-# A base does not know its views until it must: when a recorded write has changed its history (`living_views`). They are then searched
-# for among all objects, and noted from then on, until noting those that nobody asked for has cost what a search does.
+# A base does not know its views. `since` is the write into the base (`Meta.written`) that the view's history begins with: whoever
+# asks a view for its history first lets it follow its base (`view_history.follow_base`), which may have been written since.
 
-watching: list[bool] = []
-"""Not empty while views are noted when they are made: `[False]` during the search for those there are already, `[True]` after it."""
-_search = RLock()
-_noted = 0  # views since a base was last asked for its own
-_as_a_search = 0  # how many of them are as much work as the last search
-_PER_SECOND = 2_000_000
+
+watchers: list[Callable[[Any], None]] = []
+"""Told of each view that is made: open `autobatch` scopes, in which views wait with their base for what is written."""
+
+
+def tell_watchers(*views: Any) -> None:
+    for watcher in list(watchers):
+        for view in views:
+            watcher(view)
 
 
 def view_of(tensor: Any) -> tuple | None:
@@ -97,7 +92,7 @@ def steps_of(record: tuple) -> tuple:
     steps = []
     before: tuple | None = record
     while before is not None:  # a chain may be longer than Python's stack
-        _, before, op, statics, number = before
+        _, before, op, statics, number, _ = before
         steps.append((op, statics, number))
     return tuple(reversed(steps))
 
@@ -110,71 +105,34 @@ def is_silent(tensor: Any) -> bool:
 
 def link_view(result: Any, base: Any, op: Any, statics: tuple, number: int | None = None) -> None:
     """Remembers that `result` is a view of `base`, so that a write into one carries its history to the other."""
-    meta = base._meta
-    if type(meta) is Meta and meta.view is None and not meta.silent:  # the usual case of one that has a `Meta`
-        result._meta = base, None, op, statics, number
-        if watching:
-            enlist(result)
-        return
-    before = view_of(base)
-    set_meta(result, (base if before is None else before[0], before, op, statics, number))
+    result._meta = record_of(base, op, statics, number)
     if is_silent(base):
         full_meta(result).silent = True
+    if watchers:
+        tell_watchers(result)
 
 
-def set_meta(tensor: Any, meta: Any) -> None:
-    """Gives `tensor` a record of what it is a view of, or what another tensor that it takes the place of has."""
-    tensor._meta = meta
-    if watching and view_of(tensor) is not None:
-        enlist(tensor)
+def record_of(base: Any, op: Any, statics: tuple, number: int | None) -> tuple:
+    """The record of a view that `op` makes of `base`. It is made before the view's history, which a write may change meanwhile."""
+    meta = base._meta
+    before = meta if meta is None or type(meta) is tuple else meta.view
+    if before is not None:
+        return before[0], before, op, statics, number, before[5]
+    return base, None, op, statics, number, 0 if meta is None else meta.written
 
 
-def move_view(view: Any, base: Any) -> None:
-    """From now on it is a view of another base, with the same memory."""
-    record = (base, *view_of(view)[1:])  # type: ignore[index]
+def set_record(view: Any, record: tuple) -> None:
+    """From now on it is a view as the record says."""
     meta = view._meta
-    if type(meta) is tuple:
+    if meta is None or type(meta) is tuple:
         view._meta = record
     else:
         meta.view = record
 
 
-def enlist(view: Any, *others: Any) -> None:
-    """Lets the base of these views know of them."""
-    global _noted
-    _noted += 1
-    if _noted > _as_a_search:
-        watching.clear()
-    meta = view._meta
-    base = meta[0] if type(meta) is tuple else meta.view[0]
-    owner = base._meta
-    if type(owner) is not Meta:
-        owner = full_meta(base)
-    known = owner.views
-    if known is None or len(known) >= owner.views_limit:
-        known_views = known or ()
-        known = owner.views = list(compress(known_views, map(is_not, map(call, known_views), repeat(None))))
-        owner.views_limit = 32 + 2 * len(known)
-    known.append(ref(view))
-    if others:
-        known.extend(map(ref, others))
-
-
-def living_views(base: Any) -> list[Any]:
-    """The views there are of `base`, which is no view itself."""
-    global _noted
-    if view_of(base) is not None:
-        return []
-    if not holders_of_memory(base) and type(base.array) is ndarray and base.array.base is None:
-        return []  # a view's array would hold the base's
-    _noted = 0
-    if watching != [True]:
-        _watch(next(cls for cls in reversed(type(base).__mro__) if "_meta" in cls.__dict__))
-    meta = base._meta
-    if meta is None or not meta.views:
-        return []
-    views = [view for view in [reference() for reference in meta.views] if view is not None and base_of(view) is base]
-    return list({id(view): view for view in views}.values())  # several searches have found those that live long
+def is_shared(base: Any) -> bool:
+    """Whether there may be views of `base`, whose arrays would hold its array."""
+    return holders_of_memory(base) > 0 or type(base.array) is not ndarray or base.array.base is not None
 
 
 def holders_of_memory(tensor: Any) -> int:
@@ -184,43 +142,6 @@ def holders_of_memory(tensor: Any) -> int:
 
 _unheld = [0]  # what the interpreter itself counts, which differs between its versions
 _unheld[0] = holders_of_memory(SimpleNamespace(array=ndarray(0)))
-
-
-def _watch(cls: type) -> None:
-    """Finds all views that there are, among all objects, which takes some tens of milliseconds; later ones are noted at once."""
-    with _search:  # a second thread needs the whole list as well
-        if watching != [True]:
-            _find_all(cls)
-
-
-def _find_all(cls: type) -> None:
-    global _noted, _as_a_search
-    begin = perf_counter()
-    slot = cls.__dict__["_meta"]
-    kinds: dict[type, bool] = {}
-    if gc.get_freeze_count():
-        gc.unfreeze()  # what is frozen is not among the objects, and there is no way to freeze only that again
-    _as_a_search = sys.maxsize
-    watching[:] = [False]  # before the search: other threads go on
-    try:
-        for candidate in gc.get_objects():
-            kind = type(candidate)
-            if kind not in kinds:
-                kinds[kind] = issubclass(kind, cls)
-            if kinds[kind]:
-                try:
-                    meta = slot.__get__(candidate)
-                except AttributeError:  # just being made
-                    continue
-                if type(meta) is tuple or (
-                    isinstance(meta, Meta) and meta.view is not None
-                ):  # others wait for their value
-                    enlist(candidate)
-    except BaseException:
-        watching.clear()  # some views are not known
-        raise
-    watching[:] = [True]
-    _noted, _as_a_search = 0, max(1000, int((perf_counter() - begin) * _PER_SECOND))
 
 
 def full_meta(tensor: Any) -> Meta:

@@ -2,41 +2,103 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynograd import arrays
 from dynograd.arrays import Array, storages
+from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Node, next_seq
 from dynograd.base import dtypes
-from dynograd.interpreter import with_history
-from dynograd.interpreter.tensor_parts import Meta, living_views, steps_of, view_of
-from dynograd.tensor.tensor import Tensor, wrap
+from dynograd.base.values import TENSORS
+from dynograd.interpreter.history import with_history
+from dynograd.interpreter.shared import tensor_class
+from dynograd.interpreter.tensor_parts import Meta, full_meta, is_shared, set_record, steps_of, view_of
+
+if TYPE_CHECKING:
+    from dynograd.tensor.tensor import Tensor
+
+
+# --- what a view asks --------------------------------------------------------------------------------------------------------
+
+
+def follow_base(tensor: Any) -> bool:
+    """Gives a view the history of what it is a view of, where that was written since.
+
+    Whether the tensor has become one of a type that takes over ops, because its base is of such a type now.
+    """
+    meta = tensor._meta
+    record = meta if meta is None or type(meta) is tuple else meta.view
+    if record is None:
+        return False
+    base = record[0]
+    owner = base._meta
+    if owner is None:
+        return False
+    if type(owner) is Meta and owner.view is None and type(base) in TENSORS:  # the usual case
+        if owner.written == record[5]:
+            return False
+    else:
+        while (moved := view_of(base)) is not None:  # it has changed its own shape: it is a view of what it was
+            base = moved[0]
+        if base is not record[0]:
+            record = (base, *record[1:])
+            set_record(tensor, record)
+        handler = getattr(type(base), "__dynograd_follow__", None)
+        if handler is not None:
+            return handler(tensor, base)
+        owner = base._meta
+        if owner is None or owner.written == record[5]:
+            return False
+    since = owner.written  # before the history, which another thread may change meanwhile
+    source = tensor_class[0].wrap(base.array)
+    source.node, source._requires_grad = base.node, base._requires_grad
+    mode, recorder = MODES.grad, MODES.recorder
+    MODES.grad, MODES.recorder = 1, None
+    try:
+        replayed = replay(source, steps_of(record))
+    finally:
+        MODES.grad, MODES.recorder = mode, recorder
+    tensor.node, tensor._requires_grad = replayed.node, replayed._requires_grad
+    set_record(tensor, (*record[:5], since))
+    _retain_again(tensor)
+    return False
+
+
+def edge_of(tensor: Tensor) -> Any:
+    """Where the gradient of a tensor goes: to its node, to the tensor itself, or nowhere."""
+    if tensor._meta is not None:
+        follow_base(tensor)
+    if not tensor._requires_grad:
+        return None
+    node = tensor.node
+    return tensor if node is None else node
+
+
+# --- what a write tells ------------------------------------------------------------------------------------------------------
 
 
 def rebase(target: Tensor, result: Tensor) -> None:
     """Gives `target` (and the base it is a view of, and the base's other views) the history of `result`."""
+    follow_base(target)
     record = view_of(target)
     edge = edge_of(result)
     if record is not None:
         write_steps(record[0], edge, steps_of(record))
         return
-    living = living_views(target)  # before anything is changed: a search may be interrupted
     if edge is None:
         edge = overwrite_node(target, None)
     _renew(target, edge if isinstance(edge, Node) else with_history(arrays.copy(result.array), edge).node)
-    refresh_views(target, living)
 
 
 def overwrite(target: Tensor, source: Tensor) -> None:
     """Gives `target` (and the base it is a view of, and the base's other views) the history of a copy of `source`."""
+    follow_base(target)
     record = view_of(target)
     if record is not None:
-        node = overwrite_node(None, source) if source._requires_grad else None
+        node = overwrite_node(None, source) if edge_of(source) is not None else None
         write_steps(record[0], node, steps_of(record))
         return
-    living = living_views(target)
     _renew(target, overwrite_node(target, source))
-    refresh_views(target, living)
 
 
 def overwrite_node(target: Tensor | None, source: Tensor | None) -> Node:
@@ -46,42 +108,31 @@ def overwrite_node(target: Tensor | None, source: Tensor | None) -> Node:
     return node
 
 
-def _renew(tensor: Tensor, node: Any) -> None:
+def _renew(base: Tensor, node: Node) -> None:
     """A new history of a tensor that was written. Hooks stay with the old one; `retain_grad` asks for the gradient of the new."""
-    tensor.node, tensor._requires_grad = node, node is not None
+    base.node, base._requires_grad = node, True
+    if is_shared(base):
+        full_meta(base).written = next_seq()  # after the history: a view that is made meanwhile then has the old number
+    _retain_again(base)
+
+
+def _retain_again(tensor: Tensor) -> None:
     meta = tensor._meta
     if type(meta) is Meta and meta.retained is not None:
         meta.retained.remove()
         meta.retained = None
-        if node is not None:
+        if tensor.node is not None:
             tensor.retain_grad()
 
 
 def write_steps(base: Tensor, edge: Any, steps: tuple) -> None:
     """Gives `base` the history of a write into its view by `steps`, of a value whose history is `edge`."""
-    living = living_views(base)
     node = ViewWrite()
     node.edges = (edge_of(base), edge)
     node.seq, node.hooks, node.attrs = next_seq(), None, steps
     by_memory = any([entry.name == "as_strided" for entry, _, _ in steps])
     node.strides = arrays.strides_in_elements(base.array) if by_memory else None
     _renew(base, node)
-    refresh_views(base, living)
-
-
-def edge_of(tensor: Tensor) -> Any:
-    return (tensor.node or tensor) if tensor._requires_grad else None
-
-
-def refresh_views(base: Tensor, living: list[Tensor]) -> None:
-    """Recomputes the history of the views there are of `base` from the base's."""
-    if not living:
-        return
-    source = wrap(base.array)
-    source.node, source._requires_grad = base.node, base._requires_grad
-    for view in living:
-        replayed = replay(source, steps_of(view_of(view)))  # type: ignore[arg-type]
-        _renew(view, replayed.node)
 
 
 def replay(source: Any, steps: tuple) -> Tensor | Array:
@@ -102,7 +153,7 @@ class CopyBackwards(Node):
         return arrays.zeros_like(arrays.as_result(g)) if self.needs(0) else None, g
 
     def apply_graph(self, g: Any) -> tuple[Tensor | None, Tensor]:
-        return wrap(arrays.zeros_like(g.array)) if self.needs(0) else None, g
+        return tensor_class[0].wrap(arrays.zeros_like(g.array)) if self.needs(0) else None, g
 
 
 class ViewWrite(Node):
@@ -139,7 +190,7 @@ class ViewWrite(Node):
         outside = self._laid_out(arrays.ones_like(g.array))
         arrays.write(replay(outside, self.attrs), 0)
         return (
-            g * wrap(outside) if self.edges[0] is not None else None,
+            g * tensor_class[0].wrap(outside) if self.edges[0] is not None else None,
             replay(g, self.attrs) if self.edges[1] is not None else None,
         )
 

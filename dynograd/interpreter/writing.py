@@ -22,7 +22,7 @@ from dynograd.base.random_streams import default_generator, takers
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.fusion import into_of, least_size
 from dynograd.interpreter.promotion import scalar_of, scalars32, scalars64, whole_of
-from dynograd.interpreter.shared import I64, TENSORS
+from dynograd.interpreter.shared import I64, TENSORS, wants_text
 from dynograd.interpreter.shortcuts import parameters_of
 from dynograd.kernels import kernel
 from dynograd.kernels.build.sizes import LOOP_OF_ONE_PASS, UFUNC
@@ -78,7 +78,7 @@ def write_elementwise_into(general: Callable[..., Any], op: Op, target: str = ""
         f"    if {' or '.join([f'not {_is_plain(tensor)}', *[f'{name} is not default_{name}' for name in extras]])}:",
         *give_up,
         f"    array = {tensor}.array",
-        f"    if type(array) is not ndarray or ({tensor}._requires_grad and MODES.grad):",
+        f"    if type(array) is not ndarray or ({wants_text(tensor)} and MODES.grad):",
         *give_up,
         "    kind, base = array.dtype, array.base",
         f"    if not ((kind is F32 or kind is F64) and array.size < {least}{whole}) or (base is not None and 0 in array.strides):",
@@ -91,7 +91,7 @@ def write_elementwise_into(general: Callable[..., Any], op: Op, target: str = ""
         lines += [
             f"    {'elif' if target and name == first else 'if'} {_is_plain(name)}:",
             f"        {raw} = {name}.array",
-            f"        if {raw}.dtype is not kind or type({raw}) is not ndarray or ({name}._requires_grad and MODES.grad):",
+            f"        if {raw}.dtype is not kind or type({raw}) is not ndarray or ({wants_text(name)} and MODES.grad):",
             *_deeper(give_up),
             f"        if ({raw}.base is not None or base is not None) and overlap_partly(array, {raw}):",
             *_deeper(give_up),
@@ -210,7 +210,7 @@ def write_into(
     raw = {name: f"{name}_array" for name in (*whole, *both)}
     usual = [_is_plain(name) for name in (first, *whole)]
     types = [f"type({operand}) is ndarray" for operand in ("array", *[raw[name] for name in whole])]
-    wants = " or ".join([f"{name}._requires_grad" for name in (first, *whole)])
+    wants = " or ".join([wants_text(name) for name in (first, *whole)])
     usual += [f"{name} is default_{name}" for name in extras]
     usual += ["axis is None"] if named_dim else []
     lines = [
@@ -227,7 +227,7 @@ def write_into(
         lines += [
             f"    if {_is_plain(name)}:",
             f"        {raw[name]} = {name}.array",
-            f"        if ({name}._requires_grad and MODES.grad) or not (apart(array, {raw[name]}) if base is not None or "
+            f"        if ({wants_text(name)} and MODES.grad) or not (apart(array, {raw[name]}) if base is not None or "
             f"{raw[name]}.base is not None else {raw[name]} is not array):",
             f"            {give_up}",
             f"    elif type({name}) in PLAIN:",

@@ -90,7 +90,7 @@ class BackwardWatch:
 
 def _through(told: Callable, values: Sequence[Any]) -> tuple[list[int], list[Any]]:
     """The places of tensors that require grad, and the values with those behind one border; of ragged ones the elements go through it."""
-    places = [place for place, value in enumerate(values) if isinstance(value, Tensor) and value._requires_grad]
+    places = [place for place, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad]
     passed = list(values)
     if places:
         tensors = [values[place] for place in places]

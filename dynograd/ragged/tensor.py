@@ -242,8 +242,8 @@ class RaggedTensor(Differentiable):
             "dtype": printing.dtype_suffix(self.dtype, self.numel()),
             "device": None if self.device.type == "cpu" else f"'{self.device}'",
             "size": None if self.partition.count else tuple(self.shape),
-            "grad_fn": packed.node,
-            "requires_grad": True if packed._requires_grad and packed.node is None else None,
+            "grad_fn": packed.node if packed.requires_grad else None,
+            "requires_grad": True if packed.requires_grad and packed.node is None else None,
         }
         text = f"ragged_tensor([\n{lines}])" if lines else "ragged_tensor([])"
         return printing.with_suffixes(

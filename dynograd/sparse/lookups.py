@@ -26,7 +26,7 @@ def sparse_lookup(weight: Any, indices: Any, padding_idx: int | None, by_frequen
     Whatever is no leaf of the tape (a table that was computed, another interpreter's tensor) is looked up as usual.
     """
     index = getattr(indices, "array", indices)
-    recorded = _is_plain(weight) and MODES.grad and weight._requires_grad and weight.node is None
+    recorded = _is_plain(weight) and MODES.grad and weight.requires_grad and weight.node is None
     if not recorded or not (indices is index or _is_plain(indices)):
         return lookup(weight, indices, padding_idx, by_frequency)
     node = SparseLookup()

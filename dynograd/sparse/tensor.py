@@ -391,8 +391,8 @@ class SparseTensor(Tensor):
         told["dtype"] = printing.dtype_suffix(self.dtype, self.entries.numel())
         told["device"] = None if self.device.type == "cpu" else f"'{self.device}'"
         told["layout"] = self.layout
-        told["grad_fn"] = self.entries.node
-        told["requires_grad"] = True if self.entries._requires_grad and self.entries.node is None else None
+        told["grad_fn"] = self.entries.node if self.entries.requires_grad else None
+        told["requires_grad"] = True if self.entries.requires_grad and self.entries.node is None else None
         text = "tensor(" + ",\n".join(lines).strip()
         told = {name: value for name, value in told.items() if value is not None}
         return printing.with_suffixes(text, told, 7, new_line=self.form == COO)

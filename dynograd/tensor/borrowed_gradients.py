@@ -6,6 +6,8 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
+from dynograd.interpreter.view_history import edge_of
+
 __all__ = ["gradients_of"]
 
 
@@ -14,7 +16,7 @@ def gradients_of(part: str) -> Callable[[type], type]:
 
     def decorate(kind: type) -> type:
         for name in ("_requires_grad", "requires_grad"):
-            setattr(kind, name, property(attrgetter(f"{part}.{name}"), _setter(part, name)))
+            setattr(kind, name, property(attrgetter(f"{part}.requires_grad"), _setter(part, name)))
         for name in ("is_leaf", "grad_fn"):
             setattr(kind, name, property(attrgetter(f"{part}.{name}")))
         setattr(kind, "node", property(_node(part), _setter(part, "node")))  # noqa: B010
@@ -33,7 +35,6 @@ def _node(part: str) -> Callable[[Any], Any]:
 
     def node(self: Any) -> Any:
         """The node that made the part; of a leaf that requires grad, the leaf, which collects gradients."""
-        result = whole(self)
-        return result.node or (result if result._requires_grad else None)
+        return edge_of(whole(self))
 
     return node

@@ -18,7 +18,7 @@ from dynograd.base import devices, dtypes
 from dynograd.base.shapes import Size
 from dynograd.errors import GradientError, ShapeError
 from dynograd.interpreter import with_history
-from dynograd.interpreter.view_history import rebase
+from dynograd.interpreter.view_history import edge_of, follow_base, rebase
 from dynograd.tensor.inplace import check_writable
 from dynograd.tensor.tensor import Tensor, wrap
 
@@ -230,6 +230,8 @@ class Function:
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Runs `forward` and records the node."""
         for argument in args:
+            if isinstance(argument, Tensor) and argument._meta is not None:
+                follow_base(argument)
             handler = getattr(type(argument), "__dynograd_function__", None)
             if handler is not None:
                 return handler(cls, args, kwargs)
@@ -242,7 +244,7 @@ class Function:
         node.function, node.hooks, node.attrs = cls, None, None
         node.kept, node.to_save, node.dirty, node.non_differentiable = (), (), set(), set()
         node.materialize = True
-        needs = tuple(isinstance(argument, Tensor) and argument._requires_grad for argument in args)
+        needs = tuple(isinstance(argument, Tensor) and argument.requires_grad for argument in args)
         node.needs_input_grad = needs
         node.input_count = len(args)
         recording = any(needs) and MODES.grad != 0
@@ -267,7 +269,7 @@ class Function:
             node.to_save = tuple((None, None) if tensor is None else (tensor.array, None) for tensor in node.to_save)
             return result, node
         positions = [place for place, argument in enumerate(args) if isinstance(argument, Tensor)]
-        node.edges = tuple(_edge(args[place]) for place in positions)
+        node.edges = tuple(edge_of(args[place]) for place in positions)
         node.edge_positions = positions
         node.inputs_like = {place: _like(args[place]) for place in positions}
         node.seq = next_seq()
@@ -276,14 +278,6 @@ class Function:
         if MODES.grad > 1:
             show(node)
         return attached, node
-
-
-def _edge(tensor: Any) -> Node | Tensor | None:
-    """Where the gradient of an argument goes: to its node, to the tensor itself, or nowhere."""
-    if not tensor._requires_grad:
-        return None
-    node = tensor.node
-    return tensor if node is None else node
 
 
 def _like(tensor: Tensor) -> tuple[Any, Any, Any]:
@@ -318,11 +312,11 @@ def _attach(node: FunctionNode, outputs: list[Any], inputs: dict[int, Any], many
         if tensor is None:
             saved.append((None, None))
         elif id(tensor) in inputs:
-            saved.append((tensor.array, (tensor.node or tensor) if tensor._requires_grad else None))
+            saved.append((tensor.array, edge_of(tensor)))
         elif id(tensor) in numbers:
             saved.append((tensor.array, numbers[id(tensor)]))
         else:
-            saved.append((tensor.array, (tensor.node or tensor) if tensor._requires_grad else None))
+            saved.append((tensor.array, edge_of(tensor)))
     node.to_save = tuple(saved)
     node.kept = tuple(array for array, _ in saved if array is not None)
     for number, output in enumerate(outputs_attached):
@@ -350,7 +344,7 @@ def once_differentiable(backward: Any) -> Callable[..., Any]:
         recording = MODES.grad
         with no_grad():
             result = backward(ctx, *grads)
-        if recording and any(isinstance(grad, Tensor) and grad._requires_grad for grad in grads):
+        if recording and any(isinstance(grad, Tensor) and grad.requires_grad for grad in grads):
             raise GradientError(
                 f"{ctx.op_name()}: trying to differentiate twice a function that was marked with @once_differentiable. "
                 f"Write its backward with tensor operations and drop the decorator."

@@ -22,6 +22,7 @@ from dynograd.autograd.writes import stamp, version
 from dynograd.errors import GradientError
 from dynograd.interpreter.history import GraphSaved
 from dynograd.interpreter.tensor_parts import Hooks, RemovableHandle, node_hooks
+from dynograd.interpreter.view_history import edge_of
 from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = [
@@ -215,7 +216,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     >>> dynograd.autograd.grad(edge, x)
     (tensor([2.]),)
     """
-    if not isinstance(tensor, Tensor) or not tensor._requires_grad:
+    if not isinstance(tensor, Tensor) or not tensor.requires_grad:
         raise RuntimeError(
             "get_gradient_edge: It is not possible to get the gradient edge for a Tensor that does not require gradients. "
             "Call requires_grad_() on it before the forward."
@@ -226,7 +227,8 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def _edge(tensor: Tensor) -> Node | Tensor:
-    return tensor if tensor.node is None else tensor.node
+    edge = edge_of(tensor)
+    return tensor if edge is None else edge
 
 
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all") -> _Handles:

@@ -22,7 +22,7 @@ from dynograd.base.shapes import broadcast_shapes
 from dynograd.errors import DtypeError, InplaceError, ShapeError
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.tensor_parts import base_of, is_silent, view_of
-from dynograd.interpreter.view_history import edge_of, overwrite, rebase, write_steps
+from dynograd.interpreter.view_history import follow_base, overwrite, rebase, write_steps
 from dynograd.kernels import kernel
 from dynograd.ops.index import indexing
 from dynograd.ops.layout.broadcasting import convert, stretch
@@ -38,6 +38,10 @@ guards: list[Any] = []
 
 def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:
     """Makes `target` hold `result`, which was computed from it: values, dtype rule, history, views."""
+    if target._meta is not None:
+        follow_base(target)
+    if result._meta is not None:
+        follow_base(result)
     if type(target) not in TENSORS or type(result) not in TENSORS:
         other = _other_write(target, result, who, write_result)
         if other is not None:
@@ -85,7 +89,7 @@ def check_writable(target: Tensor, who: str) -> None:
     """Raises `InplaceError` for a leaf that requires grad, or a view of one."""
     if not MODES.grad:
         return
-    if target._requires_grad and target.node is None:
+    if target.requires_grad and target.node is None:
         raise InplaceError(
             f"{who}: a leaf Variable that requires grad is being used in an in-place operation (shape "
             f"{tuple(target.array.shape)}). Wrap the write in no_grad(), or write to x.detach() or a clone()."
@@ -150,6 +154,10 @@ def _stamp(target: Tensor) -> None:
 
 
 def _assign(target: Tensor, source: Tensor, who: str) -> Tensor:
+    if target._meta is not None:
+        follow_base(target)
+    if source._meta is not None:
+        follow_base(source)
     if type(target) not in TENSORS or type(source) not in TENSORS:
         other = _other_write(target, source, who, _assign)
         if other is not None:
@@ -217,7 +225,7 @@ _SMALL = 1 << 15
 
 def _apart(array: Any, entry: Any) -> Array | None:
     """The array of a tensor without history in other memory than `array`, else None."""
-    if type(entry) not in TENSORS or (entry._requires_grad and MODES.grad):
+    if type(entry) not in TENSORS or (entry.requires_grad and MODES.grad):
         return None
     other = entry.array
     if type(other) is not ndarray or other is array:
@@ -233,6 +241,8 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
         if recorded is not None and recorded(self, index, value):
             return
         guards[0](self)
+    if self._meta is not None:
+        follow_base(self)
     if not self._requires_grad and _write_plain(self, index, value):
         return
     source = _as_tensor(value, self)
@@ -244,7 +254,7 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
         target = self if whole else indexing.get_basic(self, ready)
         _assign(target, source, "setitem")
         return
-    recording = MODES.grad and (self._requires_grad or source._requires_grad)
+    recording = MODES.grad and (self._requires_grad or source.requires_grad)
     if recording or type(self) not in TENSORS or type(source) not in TENSORS:
         write_result(self, indexing.put_at(self, convert(source, self.dtype), ready), "setitem")
         return
@@ -259,6 +269,8 @@ def _write_region(self: Tensor, index: Any, source: Tensor) -> bool:
     """
     if type(self) not in TENSORS or type(source) not in TENSORS or view_of(self) is not None:
         return False
+    if source._meta is not None:
+        follow_base(source)
     if (self.node is None) if self._requires_grad else not source._requires_grad:
         return False  # a leaf, or nothing to record
     array, other = self.array, source.array
@@ -273,7 +285,8 @@ def _write_region(self: Tensor, index: Any, source: Tensor) -> bool:
     if not is_silent(self):
         stamp(target)
     del array, target  # whoever else holds the memory may have views of it
-    write_steps(self, edge_of(source), ((indexing.get_basic.op, (index,), None),))
+    edge = (source.node or source) if source._requires_grad else None
+    write_steps(self, edge, ((indexing.get_basic.op, (index,), None),))
     return True
 
 
@@ -316,7 +329,7 @@ def _write_plain(self: Tensor, index: Any, value: Any) -> bool:
     if kind is float or kind is int:
         if not -65504.0 <= value <= 65504.0 and buffers.is_too_large(value, array.dtype.itemsize):
             return False
-    elif kind not in TENSORS or value._requires_grad:
+    elif kind not in TENSORS or value._requires_grad or (value._meta is not None and value.requires_grad):
         return False
     else:
         source, value = value, value.array
@@ -355,7 +368,7 @@ def _is_view_at(view: Tensor, self: Tensor, index: Any) -> bool:
     record = view._meta
     if type(record) is not tuple or view.array.base is None:
         return False
-    base, before, op, statics, _ = record
+    base, before, op, statics, *_ = record
     if base is not self or before is not None or op is not _GET_BASIC:
         return False
     key = index if type(index) is tuple else (index, Ellipsis) if type(index) is int else (index,)

@@ -18,7 +18,7 @@ from dynograd.interpreter import TENSORS
 from dynograd.interpreter.fusion import into_of
 from dynograd.interpreter.promotion import number_array
 from dynograd.interpreter.shared import F32, F64
-from dynograd.interpreter.tensor_parts import is_silent, living_views, move_view, set_meta
+from dynograd.interpreter.tensor_parts import is_silent
 from dynograd.interpreter.writing import write_elementwise_into, write_into
 from dynograd.kernels import kernel
 from dynograd.ops.layout.conversions import copied
@@ -154,7 +154,7 @@ def straight_form(face: Op, who: str) -> Callable[..., Any] | None:
         target = out.array
         kind = target.dtype
         recorded = MODES.grad
-        if recorded and out._requires_grad:
+        if recorded and out.requires_grad:
             return False
         if len(args) < fewest or (kwargs and not extras.keys() - names[: len(args)] >= kwargs.keys()):
             return False  # operands by name, or arguments that are wrong
@@ -162,7 +162,7 @@ def straight_form(face: Op, who: str) -> Callable[..., Any] | None:
         for place in places:
             argument = args[place]
             if type(argument) in TENSORS:
-                if recorded and argument._requires_grad:
+                if recorded and argument.requires_grad:
                     return False
                 operands.append(argument.array)
             elif type(argument) is float or type(argument) is int:
@@ -233,18 +233,15 @@ def reshaping_form(function: Any, who: str) -> Callable[..., Any]:
     """The method that changes a tensor's own shape (`unsqueeze_`): it becomes a view of what it was."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if not MODES.grad and self._requires_grad and self.node is None:
+        if not MODES.grad and self.requires_grad and self.node is None:
             self.array = function(self.detach(), *args, **kwargs).array
             return self
         check_writable(self, who)
-        views = living_views(self)
         before = wrap(self.array)
         before.node, before._requires_grad, before._meta = self.node, self._requires_grad, self._meta
-        for view in views:
-            move_view(view, before)
         after = function(before, *args, **kwargs)
         self.array, self.node, self._requires_grad = after.array, after.node, after._requires_grad
-        set_meta(self, after._meta)
+        self._meta = after._meta  # views of it that there are find what they are views of now by this
         return self
 
     method.__name__ = method.__qualname__ = who

@@ -7,7 +7,6 @@ from typing import Any
 from dynograd import arrays
 from dynograd.base import dtypes
 from dynograd.errors import ShapeError
-from dynograd.interpreter.tensor_parts import set_meta
 from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = [
@@ -128,9 +127,9 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
             f"as_subclass: expected a subclass of Tensor, got {cls!r}. Derive it: class Mine(dynograd.Tensor)."
         )
     result = object.__new__(cls)
-    seen: Any = self.view_as(self) if self._requires_grad else wrap(self.array)
+    seen: Any = self.view_as(self) if self.requires_grad else wrap(self.array)
     result.array, result.node, result._requires_grad, result._grad = seen.array, seen.node, seen._requires_grad, None
-    set_meta(result, seen._meta)
+    result._meta = seen._meta
     return result
 
 

@@ -489,7 +489,7 @@ def _few_filled(self: Tensor, name: str, generator: Generator | None, *numbers: 
         return False
     if not _NUMBERS.issuperset(map(type, numbers)):
         return False
-    if self._requires_grad and (MODES.grad or guards):
+    if self.requires_grad and (MODES.grad or guards):
         return False
     key = default_generator.key if generator is None else generator.key
     if not kernel("random", "fill_few", array)(name, key, array, numbers):
@@ -506,7 +506,7 @@ _NUMBERS = frozenset({int, float})
 def _fill(self: Tensor, array: Any, who: str) -> Tensor:
     if 0 in self.array.strides:
         refuse_repeats(who, self.array)
-    if not self._requires_grad:
+    if not self.requires_grad:
         arrays.write(self.array, array)
         if not is_silent(self):
             stamp(self.array)

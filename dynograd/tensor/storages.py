@@ -7,6 +7,7 @@ gave before, stay on the old memory.
 
 from __future__ import annotations
 
+import gc
 import weakref
 from typing import Any
 
@@ -17,7 +18,8 @@ from dynograd.base import devices, dtypes
 from dynograd.base.memory_formats import preserve_format
 from dynograd.base.shapes import as_shape, check_sizes, check_tensor
 from dynograd.errors import DeviceError, DtypeError, GradientError, ShapeError
-from dynograd.interpreter.tensor_parts import base_of, living_views, view_of
+from dynograd.interpreter.tensor_parts import Meta, base_of, view_of
+from dynograd.interpreter.tensor_parts import is_shared as has_views
 from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["TypedStorage", "UntypedStorage", "is_storage"]
@@ -38,7 +40,7 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = No
             [3, 4]])
     """
     shape = check_sizes("resize_", as_shape("resize_", sizes if size is None else (size,)))
-    if self._requires_grad:
+    if self.requires_grad:
         raise GradientError(
             "resize_: cannot resize variables that require grad. Use x.reshape(...), or x.detach().clone().resize_(...)."
         )
@@ -90,7 +92,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     >>> x.set_(y.untyped_storage(), 1, (2,))
     tensor([2., 3.])
     """
-    if self._requires_grad and self.node is not None:
+    if self.requires_grad and self.node is not None:
         raise GradientError(
             "set_: a tensor with a history cannot be set to other memory. Use detach(), or assign to .data of a leaf."
         )
@@ -160,12 +162,27 @@ def _place(tensor: Tensor, dtype: Any, shape: tuple[int, ...], strides: tuple[in
     tensor.array = storages.placed(memory, dtype, shape, strides, offset)
 
 
-def _sharing(tensor: Tensor) -> list[Tensor]:
-    """The tensor, its base and that base's living views."""
+def _base_or_itself(tensor: Tensor) -> Tensor:
     base = base_of(tensor)
-    if base is None:
-        base = tensor
-    return [base, *living_views(base)]
+    return tensor if base is None else base
+
+
+def _sharing(tensor: Tensor) -> list[Tensor]:
+    """The tensor, its base and that base's living views: what the garbage collector knows to refer to the base as views do.
+
+    It is asked in the two rare cases that memory moves. Of what is frozen (`gc.freeze`) it knows nothing.
+    """
+    base = _base_or_itself(tensor)
+    result = [base] if tensor is base else [base, tensor]
+    if has_views(base):
+        records = [
+            each for each in gc.get_referrers(base) if type(each) is tuple and len(each) == 6 and each[0] is base
+        ]
+        having = gc.get_referrers(*records) if records else []
+        metas = [each for each in having if type(each) is Meta]
+        having += gc.get_referrers(*metas) if metas else []
+        result += [each for each in having if isinstance(each, Tensor) and each is not tensor and base_of(each) is base]
+    return result
 
 
 def _move(tensor: Tensor, memory: Any, nbytes: int, into: Any = None) -> Array:
@@ -173,7 +190,7 @@ def _move(tensor: Tensor, memory: Any, nbytes: int, into: Any = None) -> Array:
     before_rebinding(tensor)
     start, owner = arrays.address_of(memory), arrays.base_of(tensor.array)
     result = storages.renewed(memory, nbytes) if into is None else into
-    for sharing in {id(each): each for each in (*_sharing(tensor), tensor)}.values():
+    for sharing in _sharing(tensor):
         array = sharing.array
         if array.size and arrays.base_of(array) is owner:
             stamp(array)
@@ -322,7 +339,7 @@ class UntypedStorage:
         """
         check_sizes("resize_", (size,))
         tensor = None if self._of is None else self._of()
-        for sharing in [] if tensor is None else {id(each): each for each in (*_sharing(tensor), tensor)}.values():
+        for sharing in [] if tensor is None else _sharing(tensor):
             needed = _needed(
                 sharing.array.shape, sharing.array.strides, sharing.array.dtype.itemsize, _offset(sharing.array)
             )
@@ -499,7 +516,7 @@ def is_storage(obj: Any) -> bool:
 
 def untyped_storage(self: Tensor) -> UntypedStorage:
     """The bytes that this tensor and its views share."""
-    return UntypedStorage._over(storages.bytes_of(self.array), _sharing(self)[0])
+    return UntypedStorage._over(storages.bytes_of(self.array), _base_or_itself(self))
 
 
 def storage(self: Tensor) -> TypedStorage:
@@ -543,7 +560,7 @@ def _elementwise(who: str, self: Tensor, function: Any, *others: Tensor) -> Tens
             raise TypeError(
                 f"{who}: only implemented on CPU tensors, got one on {operand.device}. Use x.cpu(), and ops instead."
             )
-        if operand._requires_grad:
+        if operand.requires_grad:
             raise GradientError(
                 f"{who}: Can't call {who}() on Variable that requires grad. Use var.detach().{who}(), or ops, which are recorded."
             )

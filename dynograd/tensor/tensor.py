@@ -29,6 +29,7 @@ from dynograd.base.values import TENSORS
 from dynograd.errors import DeviceError, DtypeError, GradientError
 from dynograd.interpreter import differentiation
 from dynograd.interpreter.tensor_parts import SILENT, Meta, RemovableHandle, full_meta, node_hooks, view_of
+from dynograd.interpreter.view_history import edge_of, follow_base
 from dynograd.kernels import KernelOfType, kernel
 from dynograd.ops.op import install, registry
 from dynograd.tensor import printing
@@ -222,7 +223,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         """What numba-cuda, CuPy and others read CUDA tensors by; there is none on the CPU."""
         if not self.is_cuda:
             raise AttributeError("a tensor on the CPU has no __cuda_array_interface__; x.cuda() has.")
-        if self._requires_grad and MODES.grad:
+        if self.requires_grad and MODES.grad:
             raise RuntimeError(
                 "can't get __cuda_array_interface__ of a tensor that requires grad. If gradients aren't required, use x.detach()."
             )
@@ -260,10 +261,14 @@ class Tensor(InstalledMethods, metaclass=TensorType):
     @property
     def requires_grad(self) -> bool:
         """Whether ops on this tensor are recorded."""
+        if self._meta is not None:
+            follow_base(self)
         return self._requires_grad
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if self._meta is not None:
+            follow_base(self)
         if self.node is not None:
             raise GradientError(
                 "requires_grad: you can only change requires_grad flags of leaf variables, but this tensor was computed by "
@@ -278,22 +283,30 @@ class Tensor(InstalledMethods, metaclass=TensorType):
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Sets `requires_grad` in place. A tensor that was computed already wants a gradient, and must go on doing so."""
+        if self._meta is not None:
+            follow_base(self)
         if not requires_grad or self.node is None:
             self.requires_grad = requires_grad
         return self
 
     @property
     def is_leaf(self) -> bool:
+        if self._meta is not None:
+            follow_base(self)
         return self.node is None
 
     @property
     def grad_fn(self) -> Node | None:
         """The node that computed this tensor, or None; the same one for all outputs of an op."""
+        if self._meta is not None:
+            follow_base(self)
         node = self.node
         return None if node is None else inspected(node.edges[0] if type(node) is OutputNode else node)
 
     @property
     def output_nr(self) -> int:
+        if self._meta is not None:
+            follow_base(self)
         return self.node.attrs if isinstance(self.node, OutputNode) else 0
 
     @property
@@ -341,7 +354,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise TypeError(f"data: expected a Tensor, got {type(value).__name__}.")
-        if self._requires_grad and value.array.dtype.kind not in "fcV":
+        if self.requires_grad and value.array.dtype.kind not in "fcV":
             raise GradientError(
                 f"data: data set to a tensor that requires gradients must be floating point or complex dtype, got {value.dtype}. Call "
                 f"x.requires_grad_(False) first."
@@ -377,6 +390,8 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         Raises:
             GradientError: no history, not a single element, or the graph was freed.
         """
+        if self._meta is not None:
+            follow_base(self)
         if gradient is None and inputs is None and not create_graph and self._requires_grad and type(self) in TENSORS:
             array = self.array
             if type(array) is ndarray and not array.ndim and array.dtype.kind in "fV":
@@ -400,6 +415,8 @@ class Tensor(InstalledMethods, metaclass=TensorType):
 
     def retain_grad(self) -> None:
         """Makes backward fill `.grad` of this non-leaf tensor too."""
+        if self._meta is not None:
+            follow_base(self)
         if not self._requires_grad:
             raise GradientError("retain_grad: can't retain_grad on Tensor that has requires_grad=False.")
         if self.node is None or self.retains_grad:
@@ -421,6 +438,8 @@ class Tensor(InstalledMethods, metaclass=TensorType):
 
     def register_hook(self, hook: Any) -> RemovableHandle:
         """Calls `hook(grad)` when backward has this tensor's gradient; a returned tensor replaces it."""
+        if self._meta is not None:
+            follow_base(self)
         if not self._requires_grad:
             raise GradientError("register_hook: cannot register a hook on a tensor that doesn't require gradient.")
         if self.node is None:
@@ -432,6 +451,8 @@ class Tensor(InstalledMethods, metaclass=TensorType):
 
     def register_post_accumulate_grad_hook(self, hook: Any) -> RemovableHandle:
         """Calls `hook(tensor)` each time backward has added to this leaf's `.grad`."""
+        if self._meta is not None:
+            follow_base(self)
         if self.node is not None or not self._requires_grad:
             raise GradientError("register_post_accumulate_grad_hook: expected a leaf that requires grad.")
         meta = self.meta()
@@ -507,15 +528,15 @@ class Tensor(InstalledMethods, metaclass=TensorType):
     def gradients(outputs: list, inputs: list, seeds: list, create_graph: bool) -> list:
         """Gradients of `outputs` with respect to `inputs`, None where no path leads."""
         roots = [
-            (out if out.node is None else out.node, seed if create_graph else seed.array)
+            (edge_of(out), seed if create_graph else seed.array)
             for out, seed in zip(outputs, seeds, strict=True)
-            if out._requires_grad
+            if out.requires_grad
         ]
         result = run_backward(
             roots,
             retain_graph=create_graph,
             create_graph=create_graph,
-            targets=[x if x.node is None else x.node for x in inputs],
+            targets=[x if (edge := edge_of(x)) is None else edge for x in inputs],
         )
         assert result is not None
         return [g if g is None or isinstance(g, Tensor) else wrap(arrays.as_result(g)) for g in result]
@@ -536,7 +557,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
 
     def numpy(self, *, force: bool = False) -> ndarray:
         """A NumPy array that shares this tensor's memory."""
-        if self._requires_grad and MODES.grad and not force:
+        if self.requires_grad and MODES.grad and not force:
             raise RuntimeError(
                 "numpy: Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
             )
@@ -615,7 +636,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             size=self.array.shape if self.is_meta else None,
             dtype_suffix=printing.dtype_suffix(self.dtype, 0 if self.is_meta else self.array.size),
             device_suffix=None if self.device.type == "cpu" else f"'{self.device}'",
-            requires_grad=self._requires_grad and self.node is None,
+            requires_grad=self.requires_grad and self.node is None,
             grad_fn_name=None if self.node is None else repr(self.node),
             prefix=self._printed_prefix,
         )
@@ -640,7 +661,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         Raises:
             BufferError: the tensor requires grad (use `detach()`), or `dl_device` is another GPU or cannot be reached without a copy.
         """
-        if self._requires_grad:
+        if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         if MODES.recorder is not None:
             MODES.recorder.before_lending(self)
@@ -659,10 +680,12 @@ class Tensor(InstalledMethods, metaclass=TensorType):
 
     def __copy__(self) -> Tensor:
         """Another tensor on the same memory, with the same attributes; a leaf without `.grad`."""
-        return _rebuild(type(self), self.array, self._requires_grad, _attributes(self))
+        return _rebuild(type(self), self.array, self.requires_grad, _attributes(self))
 
     def __deepcopy__(self, memo: dict) -> Tensor:
         """A copy of the tensor, its `.grad` and its attributes; those that share memory share it again, in one `deepcopy`."""
+        if self._meta is not None:
+            follow_base(self)
         if self.node is not None:
             raise RuntimeError(
                 "deepcopy: Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol. "
@@ -682,7 +705,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
     def __reduce_ex__(self, protocol: Any) -> tuple:
         place = str(self.device) if self.is_cuda else None
         array = self.array if self.is_meta else arrays.to_numpy(self.array)
-        return _rebuild, (type(self), array, self._requires_grad, _attributes(self), place)
+        return _rebuild, (type(self), array, self.requires_grad, _attributes(self), place)
 
     def cpu(self, memory_format: Any = None) -> Tensor:
         """The tensor in host memory; itself when it lies there."""

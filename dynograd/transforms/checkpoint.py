@@ -206,8 +206,8 @@ class _Argument:
         hooks = active_hooks()
         self.packed = None if hooks is None else hooks.packed(tensor.array)
         self.array = tensor.array if hooks is None else None
-        self.leaf = tensor if tensor.node is None else None  # a parameter stays what it is
-        self.requires_grad = tensor._requires_grad
+        self.leaf = tensor if tensor.is_leaf else None  # a parameter stays what it is
+        self.requires_grad = tensor.requires_grad
 
     def tensor(self) -> Tensor:
         if self.leaf is not None:
@@ -320,7 +320,7 @@ def detach_variable(inputs: tuple) -> tuple:
     for tensor in inputs:
         if isinstance(tensor, Tensor):
             alone = tensor.detach()
-            alone._requires_grad = tensor._requires_grad
+            alone._requires_grad = tensor.requires_grad
             tensor = alone
         results.append(tensor)
     return tuple(results)
@@ -331,7 +331,7 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
-        if MODES.grad == 0 and not any(isinstance(argument, Tensor) and argument._requires_grad for argument in args):
+        if MODES.grad == 0 and not any(isinstance(argument, Tensor) and argument.requires_grad for argument in args):
             warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=user_level())
         ctx.run_function = run_function
         ctx.surroundings = _Surroundings(preserve_rng_state)
@@ -358,7 +358,7 @@ class CheckpointFunction(Function):
         pairs = [
             (tensor, g)
             for tensor, g in zip(listed, grads, strict=True)
-            if isinstance(tensor, Tensor) and tensor._requires_grad
+            if isinstance(tensor, Tensor) and tensor.requires_grad
         ]
         if not pairs:
             raise RuntimeError("checkpoint: none of output has requires_grad=True, this checkpoint() is not necessary.")

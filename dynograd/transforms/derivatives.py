@@ -363,13 +363,13 @@ class _Recorded:
             if not isinstance(seed, Tensor) or seed.shape != output.shape:
                 shown = tuple(seed.shape) if isinstance(seed, Tensor) else type(seed).__name__
                 raise RuntimeError(f"vjp_fn: expected cotangent {number} of shape {tuple(output.shape)}, got {shown}.")
-        recorded = any(cotangent._requires_grad for cotangent in cotangents)
+        recorded = any(cotangent.requires_grad for cotangent in cotangents)
         if create_graph is None:
             create_graph = self.recording and (self.outside or recorded)
         keeping = create_graph
         if self.moving or any(is_moving(cotangent) for cotangent in cotangents):
             create_graph = True
-        pairs = [(output, seed) for output, seed in zip(outputs, cotangents, strict=True) if output._requires_grad]
+        pairs = [(output, seed) for output, seed in zip(outputs, cotangents, strict=True) if output.requires_grad]
         if not pairs:
             return [wrap(arrays.zeros_like(tensor.array)) for tensor in self.inner]
         levels = self.levels  # the tape knows whole batches
@@ -390,7 +390,7 @@ def _without_history(tensor: Any) -> Any:
         return make_batched(tensor.level, _without_history(tensor.inner))
     if type(tensor) is Dual:
         return make_dual(tensor.level, _without_history(tensor.primal), _without_history(tensor.tangent))
-    return tensor.detach() if tensor._requires_grad else tensor
+    return tensor.detach() if tensor.requires_grad else tensor
 
 
 def _tensors(tree: Any) -> list[Any]:
@@ -412,7 +412,7 @@ def _reaches_others(output: Any, own: set[int]) -> bool:
         return _reaches_others(output.inner, own)
     if type(output) is Dual:
         return _reaches_others(output.primal, own) or _reaches_others(output.tangent, own)
-    pending: list[Any] = [output.node if output.node is not None else output] if output._requires_grad else []
+    pending: list[Any] = [output.node if output.node is not None else output] if output.requires_grad else []
     seen = set()
     while pending:
         edge = pending.pop()

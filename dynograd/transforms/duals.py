@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd import arrays, interpreter
-from dynograd.autograd.nodes import Node, OutputNode
+from dynograd.autograd.nodes import Node, OutputNode, next_seq
 from dynograd.interpreter import TENSORS
-from dynograd.interpreter.tensor_parts import base_of, link_view, living_views, set_meta, steps_of, view_of
+from dynograd.interpreter.tensor_parts import base_of, full_meta, link_view, set_record, steps_of, view_of
+from dynograd.interpreter.view_history import edge_of, follow_base, replay
 from dynograd.ops.op import Op
 from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms import rules
@@ -65,15 +66,14 @@ class Dual(Tensor):
 
     array = property(lambda self: self.primal.array, lambda self, value: setattr(self.primal, "array", value))
     _requires_grad = property(
-        lambda self: self.primal._requires_grad, lambda self, value: setattr(self.primal, "_requires_grad", value)
+        lambda self: self.primal.requires_grad, lambda self, value: setattr(self.primal, "_requires_grad", value)
     )
     _grad = property(lambda self: self.primal._grad, lambda self, value: setattr(self.primal, "_grad", value))
 
     @property
     def node(self) -> Any:
         """The edge that gradients of the primal go along: its node, or the primal itself when it is a leaf."""
-        primal = self.primal
-        return primal.node or (primal if primal._requires_grad else None)
+        return edge_of(self.primal)
 
     @node.setter
     def node(self, value: Any) -> None:
@@ -137,6 +137,8 @@ def highest_level(values: Any) -> Level | None:
     """The latest level that is still running among the Duals of `values`."""
     level = None
     for value in values:
+        if getattr(value, "_meta", None) is not None:
+            follow_base(value)
         while type(value) is Dual:
             if value.level.number and (level is None or value.level.number > level.number):
                 level = value.level
@@ -152,6 +154,8 @@ def split(level: Level | None, value: Any) -> tuple[Any, Any]:
     if hasattr(type(value), "__dynograd_rows__"):
         primal, way = split(level, value.packed)
         return value.with_packed(primal), None if way is None else value.with_packed(way)
+    if getattr(value, "_meta", None) is not None:
+        follow_base(value)
     while type(value) is Dual and not value.level.number:
         value = value.primal
     if type(value) is Dual and value.level is level:
@@ -319,7 +323,7 @@ def _write(target: Tensor, value: Tensor, who: str, write: Callable[..., Any]) -
         way = wrap(arrays.zeros_like(place.primal.array))
     else:
         way = rules.shaped(way, place.primal)
-    record = view_of(place)
+    record: Any = view_of(place)
     if record is None:
         place.tangent = way
         root = place
@@ -328,41 +332,54 @@ def _write(target: Tensor, value: Tensor, who: str, write: Callable[..., Any]) -
         whole = rules.clone(root.tangent)
         write(replay(whole, steps_of(record)), way, who)
         root.tangent = whole
-    for view in living_views(root):
-        if type(view) is Dual and view.level is level:
-            view.tangent = replay(root.tangent, steps_of(view_of(view)))  # type: ignore[arg-type]
+    full_meta(root).written = next_seq()  # its views are to follow
     return target
-
-
-def replay(source: Any, steps: tuple) -> Any:
-    """The view of `source` that the recorded steps describe."""
-    for entry, statics, number in steps:
-        source = entry.function(source, *statics)
-        if number is not None:
-            source = source[number]
-    return source
 
 
 _SLOTS = ("array", "node", "_requires_grad", "_grad")
 
 
 def _promote(level: Level, target: Any) -> None:
-    """Turns a tensor that is about to hold a Dual, with its base and the base's views, into Duals that do not move yet."""
+    """Turns a tensor that is about to hold a Dual, and its base, into Duals that do not move yet; views of these follow (`_follow`)."""
     root = base_of(target)
     if root is None:
         root = target
-    members = [root, *living_views(root)]
-    shadows = [_shadow(member) for member in members]
-    for member, shadow in zip(members[1:], shadows[1:], strict=True):
-        set_meta(shadow, (shadows[0], *view_of(member)[1:]))  # type: ignore[index]
-    for member, shadow in zip(members, shadows, strict=True):
-        still = wrap(arrays.zeros_like(shadow.array))
-        attributes = dict(member.__dict__) if type(member) is not Dual else {}
-        member.__dict__.clear()
-        member.__class__ = Dual
-        member.__dict__.update(attributes)
-        member.level, member.primal, member.tangent = level, shadow, still
-        level.promoted.append(member)
+    if not (type(root) is Dual and root.level is level):
+        shadow = _shadow(root)
+        full_meta(shadow).written = full_meta(root).written
+        _turn(level, root, shadow, wrap(arrays.zeros_like(shadow.array)))
+    if target is not root:
+        _follow(target, root)
+
+
+def _turn(level: Level, member: Any, shadow: Any, tangent: Any) -> None:
+    attributes = dict(member.__dict__) if type(member) is not Dual else {}
+    member.__dict__.clear()
+    member.__class__ = Dual
+    member.__dict__.update(attributes)
+    member.level, member.primal, member.tangent = level, shadow, tangent
+    level.promoted.append(member)
+
+
+def _follow(view: Any, root: Any) -> bool:
+    """A view of what has been turned into a Dual is turned into one, and moves as its base does now. Whether it is a Dual now."""
+    level, record = root.level, view_of(view)
+    if not level.number:
+        return False
+    assert record is not None
+    if not (type(view) is Dual and view.level is level):
+        shadow = _shadow(view)
+        set_record(shadow, (root.primal, *record[1:]))
+        _turn(level, view, shadow, None)
+    elif record[5] == root._meta.written:
+        return True
+    written = root._meta.written
+    view.tangent = replay(root.tangent, steps_of(record))
+    set_record(view, (*record[:5], written))
+    return True
+
+
+Dual.__dynograd_follow__ = staticmethod(_follow)  # type: ignore[attr-defined]
 
 
 def _shadow(operand: Any) -> Any:
@@ -377,6 +394,7 @@ def _shadow(operand: Any) -> Any:
 
 def _become(tensor: Any, primal: Any) -> None:
     """Turns a Dual back into what its primal is."""
+    follow_base(primal)
     for name in ("level", "primal", "tangent"):
         del tensor.__dict__[name]
     tensor.__class__ = type(primal)

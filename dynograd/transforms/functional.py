@@ -177,7 +177,7 @@ class _Call:
             with enable_grad():
                 if create_graph:
                     self.inputs.append(
-                        tensor.view(tensor.shape) if tensor._requires_grad else tensor.detach().requires_grad_()
+                        tensor.view(tensor.shape) if tensor.requires_grad else tensor.detach().requires_grad_()
                     )
                 else:
                     self.inputs.append(tensor.detach().requires_grad_())
@@ -227,12 +227,12 @@ class _Call:
         """Gradients of the inputs, zeros where nothing depends on one."""
         if strict:
             for place, output in enumerate(outputs):
-                if not output._requires_grad:
+                if not output.requires_grad:
                     raise RuntimeError(
                         f"{self.who}: Output {place} of the user-provided function does not require gradients. The outputs must be "
                         f"computed in a differentiable manner from the input when running in strict mode."
                     )
-        pairs = [(output, way) for output, way in zip(outputs, ways, strict=True) if output._requires_grad]
+        pairs = [(output, way) for output, way in zip(outputs, ways, strict=True) if output.requires_grad]
         results: Any = [None] * len(self.inputs)
         if pairs:
             with enable_grad():
@@ -266,7 +266,7 @@ class _Call:
         units = wrap(arrays.zeros((count, count), out.dtype, out.device))
         units.array.reshape(-1)[:: count + 1] = 1
         units = units.reshape((count, *out.shape))
-        if at_once and out._requires_grad:
+        if at_once and out.requires_grad:
             with enable_grad():
                 gradients = grad(
                     out, self.inputs, units, True, self.create_graph, allow_unused=True, is_grads_batched=True
@@ -280,7 +280,7 @@ class _Call:
 
     def check_independent(self, outputs: Any) -> None:
         for place, output in enumerate(outputs):
-            if not output._requires_grad:
+            if not output.requires_grad:
                 raise RuntimeError(
                     f"{self.who}: Output {place} of the user-provided function is independent of the inputs. This is not allowed in "
                     f"strict mode."

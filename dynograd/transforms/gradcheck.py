@@ -155,7 +155,7 @@ def gradgradcheck(
 
     def gradients(*values: Any) -> Any:
         inner = [
-            value.detach().requires_grad_() if place in chosen and not value._requires_grad else value
+            value.detach().requires_grad_() if place in chosen and not value.requires_grad else value
             for place, value in enumerate(values[: len(operands)])
         ]
         differentiable = _differentiable(func(*inner))
@@ -188,7 +188,7 @@ def _checked_inputs(inputs: tuple) -> list[int]:
     """Places of the inputs that require grad."""
     chosen = []
     for place, value in enumerate(inputs):
-        if not isinstance(value, Tensor) or not value._requires_grad:
+        if not isinstance(value, Tensor) or not value.requires_grad:
             continue
         if value.dtype is not dtypes.float64:
             import warnings
@@ -217,12 +217,12 @@ def _as_tuple(result: Any) -> tuple:
 
 
 def _differentiable(result: Any) -> list[Tensor]:
-    return [tensor for tensor in _as_tuple(result) if isinstance(tensor, Tensor) and tensor._requires_grad]
+    return [tensor for tensor in _as_tuple(result) if isinstance(tensor, Tensor) and tensor.requires_grad]
 
 
 def _real_leaf(value: Any) -> Any:
     """A complex tensor that requires grad as a real one of twice as many elements; everything else as it is."""
-    if not (isinstance(value, Tensor) and value._requires_grad and value.dtype.is_complex):
+    if not (isinstance(value, Tensor) and value.requires_grad and value.dtype.is_complex):
         return value
     tensor = wrap(arrays.copy(_op("view_as_real", value.detach()).array))
     tensor._requires_grad = True
@@ -234,7 +234,7 @@ def _as_real(func: Callable[..., Any], inputs: tuple) -> tuple[Callable[..., Any
     places = [
         place
         for place, tensor in enumerate(inputs)
-        if isinstance(tensor, Tensor) and tensor._requires_grad and tensor.dtype.is_complex
+        if isinstance(tensor, Tensor) and tensor.requires_grad and tensor.dtype.is_complex
     ]
 
     def real(*values: Any) -> Any:

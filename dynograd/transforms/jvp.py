@@ -78,7 +78,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
 
 
 def _enter(level: Level, primal: Any, way: Any) -> Any:
-    if type(primal) is Tensor and not primal._requires_grad:
+    if type(primal) is Tensor and not primal.requires_grad:
         primal = wrap(primal.array)  # so that requires_grad_() inside the function is not seen outside
     return make_moving(level, primal, way)
 

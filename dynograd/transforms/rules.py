@@ -178,7 +178,7 @@ def by_two_backwards(function: Callable[..., Any], primals: Sequence[Any], tange
         inner = [fresh(primal) for primal in primals]
         gradient = function(*inner)
         outputs = list(gradient) if isinstance(gradient, (tuple, list)) else [gradient]
-        places = [place for place, output in enumerate(outputs) if isinstance(output, Tensor) and output._requires_grad]
+        places = [place for place, output in enumerate(outputs) if isinstance(output, Tensor) and output.requires_grad]
         seeds = []
         for place in places:
             # any value will do; a zero would be taken for "not selected"
@@ -187,7 +187,7 @@ def by_two_backwards(function: Callable[..., Any], primals: Sequence[Any], tange
             seed._requires_grad = True
             seeds.append(seed)
         gradients = Tensor.gradients([outputs[place] for place in places], inner, seeds, True) if places else []
-        pairs = [(g, way) for g, way in zip(gradients, tangents, strict=False) if g is not None and g._requires_grad]
+        pairs = [(g, way) for g, way in zip(gradients, tangents, strict=False) if g is not None and g.requires_grad]
         ways = (
             Tensor.gradients([g for g, _ in pairs], seeds, [shaped(way, g) for g, way in pairs], recording)
             if pairs
@@ -201,7 +201,7 @@ def by_two_backwards(function: Callable[..., Any], primals: Sequence[Any], tange
 
 def is_recorded(tensor: Any) -> bool:
     """Whether a derivative with respect to something outside may still be asked of `tensor`."""
-    return isinstance(tensor, Tensor) and (tensor._requires_grad or hasattr(type(tensor), "__dynograd_op__"))
+    return isinstance(tensor, Tensor) and (tensor.requires_grad or hasattr(type(tensor), "__dynograd_op__"))
 
 
 def fresh(tensor: Tensor) -> Any:
@@ -217,6 +217,6 @@ def fresh(tensor: Tensor) -> Any:
         return tensor.with_packed(fresh(tensor.packed))
     result = wrap(tensor.array)
     result._requires_grad = True
-    if tensor._requires_grad:
+    if tensor.requires_grad:
         result.node = alias_of(tensor if tensor.node is None else tensor.node)
     return result

@@ -15,11 +15,10 @@ import numpy
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import dynograd as dg
 from dynograd.errors import InplaceError
-from dynograd.interpreter import tensor_parts
 
 SHAPES = [(4,), (2, 3), (3, 2), (2, 2, 2), (3, 3), (), (1, 3), (6,)]
 PLACES = st.integers(0, 30)
@@ -102,12 +101,6 @@ class Programs(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.values, self.leaves, self.clock = [], [], 0
-
-    @initialize(again=st.sampled_from([False, False, False, True]))
-    def forget(self, again):
-        """Views made before the first write that needs them are to be found; afterwards they are noted at once."""
-        if again:
-            tensor_parts.watching.clear()
 
     # --- helpers
 

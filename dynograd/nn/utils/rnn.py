@@ -262,7 +262,7 @@ def pad_sequence(
 def _plain_arrays(tensors: list[Any]) -> list[Any]:
     """The arrays of tensors on the CPU of one dtype that need no gradient; none where some are not so."""
     kind = tensors[0].array.dtype if type(tensors[0]) is Tensor else None
-    arrays = [tensor.array for tensor in tensors if type(tensor) is Tensor and not tensor._requires_grad]
+    arrays = [tensor.array for tensor in tensors if type(tensor) is Tensor and not tensor.requires_grad]
     if len(arrays) < len(tensors) or any(
         [type(array) is not numpy.ndarray or array.dtype is not kind for array in arrays]
     ):

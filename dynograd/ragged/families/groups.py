@@ -304,7 +304,7 @@ def _of_no_rows(ragged: list[RaggedTensor], like: Any, dims: list[int]) -> Any:
         empty = zeros(*sizes, dtype=like.dtype, device=like.device)
         if like.dtype.is_floating_point or like.dtype.is_complex:
             for x in ragged:
-                if x._requires_grad:
+                if x.requires_grad:
                     values = run("view_as_real", x.packed) if x.dtype.is_complex else x.packed
                     empty = empty + run("sum", values, None, False).to(like.dtype)
         return empty

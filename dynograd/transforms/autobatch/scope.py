@@ -7,6 +7,7 @@ from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller
+from dynograd.interpreter.tensor_parts import watchers
 from dynograd.tensor import inplace
 from dynograd.transforms.autobatch.group.gains import gained
 from dynograd.transforms.autobatch.record import (
@@ -73,6 +74,7 @@ class autobatch:
             inplace.guards.append(before_write)
         writing.open_()
         self.recorder = MODES.recorder = Recorder(self.limit, report, self.always)
+        watchers.append(self.recorder.note_view)
         return report
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -91,6 +93,7 @@ class autobatch:
                     raise first
         finally:
             MODES.recorder = None
+            watchers.remove(recorder.note_view)
             recorder.close()
             writing.close()
 

@@ -22,6 +22,7 @@ from dynograd.arrays import CudaArray
 from dynograd.base import random_streams
 from dynograd.base.shapes import Size
 from dynograd.interpreter import TENSORS
+from dynograd.interpreter.view_history import edge_of
 from dynograd.kernels import kernel
 from dynograd.ops.op import registry
 from dynograd.tensor.tensor import Tensor
@@ -147,7 +148,7 @@ class Batched(Tensor):
         raise _no_value("assigning .array or .data")
 
     _requires_grad = property(
-        lambda self: self.inner._requires_grad, lambda self, value: setattr(self.inner, "_requires_grad", value)
+        lambda self: self.inner.requires_grad, lambda self, value: setattr(self.inner, "_requires_grad", value)
     )
     _grad = property(lambda self: None, lambda self, value: None)
     shape = property(lambda self: Size(self.inner.shape[1:]))
@@ -159,8 +160,7 @@ class Batched(Tensor):
 
     @property
     def node(self) -> Any:
-        inner = self.inner
-        return inner.node or (inner if inner._requires_grad else None)
+        return edge_of(self.inner)
 
     @node.setter
     def node(self, value: Any) -> None:

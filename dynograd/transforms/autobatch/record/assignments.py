@@ -15,7 +15,7 @@ import numpy
 
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter import TENSORS
-from dynograd.interpreter.tensor_parts import holders_of_memory, living_views, move_view, set_meta, steps_of
+from dynograd.interpreter.tensor_parts import base_of, holders_of_memory, set_record, steps_of
 from dynograd.ops.index import indexing
 from dynograd.ops.layout.broadcasting import convert, stretch
 from dynograd.ops.op import registry
@@ -168,7 +168,7 @@ def _wait(tensor: Any) -> bool:
     if recorder is None:
         return False
     base = tensor._meta[0] if type(tensor._meta) is tuple else tensor
-    views = _held_views(recorder, base)
+    views = _held_views(recorder, base, () if base is tensor else (tensor,))
     if views is None or base.array.size > _LARGEST:
         return False
     grad = base._requires_grad and bool(MODES.grad)
@@ -198,8 +198,11 @@ def _turn(tensor: Any, port: Any, row: int) -> None:
     tensor.pending, tensor.row = port, row
 
 
-def _held_views(recorder: Recorder, tensor: Any) -> list[Any] | None:
-    """The views of a plain tensor that the program holds; None where others may hold its memory, or it is a parameter."""
+def _held_views(recorder: Recorder, tensor: Any, known: tuple = ()) -> list[Any] | None:
+    """The views of a plain tensor that the program holds, all of which are `known` or operands of recorded calls.
+
+    None where others may hold its memory, or it is a parameter.
+    """
     if type(tensor) is not Tensor or (tensor._requires_grad and tensor.node is None):
         return None
     meta = tensor._meta
@@ -209,7 +212,7 @@ def _held_views(recorder: Recorder, tensor: Any) -> list[Any] | None:
     if meta is not None:
         if type(meta) is tuple or meta.hooks or meta.after_accumulate or meta.retained or meta.silent or meta.view:
             return None
-    views = living_views(tensor)
+    views = _known_views(recorder, tensor, known)
     for view, holders in zip(views, _holders(views), strict=True):
         if (
             type(view._meta) is not tuple
@@ -225,6 +228,16 @@ def _held_views(recorder: Recorder, tensor: Any) -> list[Any] | None:
     return result
 
 
+def _known_views(recorder: Recorder, tensor: Any, known: tuple = ()) -> list[Any]:
+    """Views of a tensor: operands of recorded calls, those made in the scope, and others that are known."""
+    if holders_of_memory(tensor) <= (id(tensor.array) in recorder.captured) + (id(tensor.array) in recorder.remembered):
+        return []
+    views = {id(view): view for view, _ in recorder.entered.values() if base_of(view) is tensor}
+    noted = [reference() for reference in recorder.views.get(id(tensor), ())]
+    views |= {id(view): view for view in (*noted, *known) if view is not None and base_of(view) is tensor}
+    return list(views.values())
+
+
 def _holders(tensors: list[Any]) -> list[int]:
     """How many hold each of the tensors besides the list."""
     return [getrefcount(tensor) - _unheld[0] for tensor in tensors]
@@ -237,14 +250,13 @@ _unheld[0] = _holders([wrap(numpy.empty(1))])[0]
 
 def _stand_in(recorder: Recorder, tensor: Any) -> Any:
     """Another tensor with the same value and history, which is the operand of what has been recorded with `tensor` and its views."""
-    views = living_views(tensor)
+    views = _known_views(recorder, tensor)
     other = wrap(tensor.array)
     other.node, other._requires_grad = tensor.node, tensor._requires_grad
-    set_meta(other, tensor._meta)
-    tensor._meta = None
+    other._meta, tensor._meta = tensor._meta, None
     for view in views:
         if type(view._meta) is tuple:
-            move_view(view, other)
+            set_record(view, (other, *view._meta[1:]))
     pending, entry = recorder.entered.pop(id(tensor), (None, None))
     if pending is not None:
         recorder.entered[id(other)] = other, entry

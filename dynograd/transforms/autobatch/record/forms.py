@@ -16,6 +16,7 @@ import numpy
 from dynograd import arrays
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter import TENSORS
+from dynograd.interpreter.view_history import follow_base
 from dynograd.ops.op import Op
 from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms.autobatch.group.ready import ready_calls
@@ -119,6 +120,8 @@ def cast_as(setting: Any) -> Iterator[None]:
 
 
 def kind_of(tensor: Any) -> Kind:
+    if tensor._meta is not None:
+        follow_base(tensor)
     array = tensor.array
     if type(array) is numpy.ndarray:
         kind = KINDS.recent.get((array.shape, array.dtype.num, tensor._requires_grad))

@@ -17,7 +17,8 @@ from dynograd.autograd.replacements import check_replacement
 from dynograd.base import devices, dtypes
 from dynograd.base.shapes import Size
 from dynograd.interpreter import TENSORS
-from dynograd.interpreter.tensor_parts import Meta, RemovableHandle, set_meta
+from dynograd.interpreter.tensor_parts import Meta, RemovableHandle
+from dynograd.interpreter.view_history import follow_base
 from dynograd.tensor.inplace import write_result
 from dynograd.tensor.tensor import Tensor, wrap
 from dynograd.transforms.autobatch.group.rows import RowNode
@@ -67,6 +68,7 @@ class Row(Tensor):
     __slots__ = ()
 
     def register_hook(self, hook: Any) -> RemovableHandle:
+        follow_base(self)
         node = self.node
         if type(node) is not RowNode:
             return Tensor.register_hook(self, hook)
@@ -83,6 +85,7 @@ class Row(Tensor):
         return RemovableHandle(slab.hooks_of(row).before, told)
 
     def retain_grad(self) -> None:
+        follow_base(self)
         node = self.node
         if type(node) is not RowNode:
             return Tensor.retain_grad(self)
@@ -329,7 +332,7 @@ def _settle_alone(lazy: Any) -> Any:
 def _become(lazy: Any, array: Any, node: Any, meta: Any) -> Any:
     lazy.__class__ = Row
     lazy.array, lazy.node, lazy._requires_grad, lazy._grad = array, node, node is not None, None
-    set_meta(lazy, meta)
+    lazy._meta = meta
     return lazy
 
 

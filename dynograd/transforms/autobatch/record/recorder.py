@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from threading import get_ident
 from typing import Any
+from weakref import ref
 
 import numpy
 
@@ -19,7 +20,8 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import Node, next_seq
 from dynograd.autograd.writes import last_write, written_since
 from dynograd.errors import InplaceError
-from dynograd.interpreter.tensor_parts import holders_of_memory
+from dynograd.interpreter.tensor_parts import base_of, holders_of_memory
+from dynograd.interpreter.view_history import follow_base
 from dynograd.transforms.autobatch.group.executing import arenas_for, run_group
 from dynograd.transforms.autobatch.group.rows import keep_saved
 from dynograd.transforms.autobatch.group.scheduling import schedule
@@ -68,6 +70,9 @@ class Recorder:
         self.inputs: dict[Any, Bucket] = {}
         self.entered: dict[int, tuple[Any, Any]] = {}  # tensors from outside, as operands
         self.captured: dict[int, tuple[Any, int]] = {}  # the memory that they lie in, and since when it is needed
+        self.views: dict[
+            int, list[Any]
+        ] = {}  # weak references to views of plain tensors that were made here, by the id of their base
         self.remembered: dict[int, tuple[Any, bytes]] = {}  # arrays that NumPy may write, with their values, by id
         self.first_captured = 0  # the earliest of their places in time
         self.failed: list[Exception] = []
@@ -96,6 +101,8 @@ class Recorder:
 
     def entry_of(self, tensor: Any) -> Any:
         """A plain tensor as an operand: Shared, or (port, row) of the tensors that came from outside."""
+        if tensor._meta is not None:
+            follow_base(tensor)
         known = self.entered.get(id(tensor))
         if known is not None and known[0] is tensor:
             return known[1]
@@ -152,6 +159,15 @@ class Recorder:
         """Keeps the values of an operand that NumPy may write without a word, to be compared when its calls run."""
         if id(array) not in self.remembered and type(array) is numpy.ndarray:
             self.remembered[id(array)] = array, array.tobytes()
+
+    def note_view(self, view: Any) -> None:
+        """Remembers a view that was made in this scope, outside of the record."""
+        if MODES.recorder is not self:
+            return
+        noted = self.views.setdefault(id(base_of(view)), [])
+        noted.append(ref(view))
+        if len(noted) & (len(noted) - 1) == 0:  # each time they have doubled
+            noted[:] = [reference for reference in noted if reference() is not None]
 
     def before_lending(self, tensor: Any) -> None:
         """NumPy gets the memory of a tensor: of its operands here, the values are remembered from now on."""
