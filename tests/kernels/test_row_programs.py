@@ -44,6 +44,16 @@ def test_kinds_and_passes():
         ("row x\nvector b\nb2 = b * 2\nwrite b2", ["line 4", "b2 is a vector"]),
         ("row x\nnumber e\ns = sum(e)\nwrite s", ["line 3", "sum of a number"]),
         ("row x\nsize = x\nwrite size", ["line 2", "'size' cannot be a name"]),
+        ("row x\neach i\np = pick(x, i)\nwrite p", ["line 3", "i is no label"]),
+        ("row x\nwhole i\np = pick(x, i)\nwrite p", ["line 3", "i is no label"]),
+        ("row x\nlabel i\np = pick(x + 1, i)\nwrite p", ["line 3", "pick of (x + 1), which is no row or vector"]),
+        (
+            "row x\nlabel i\neach e\ny = 2 * less(x, i, e)\nwrite y",
+            ["line 4", "less(x, label, y) is a step of its own"],
+        ),
+        ("row x\nlabel i\ny = less(x, i, 1)\nwrite y", ["line 3", "1 is not known yet"]),
+        ("row x\nlabel i\nnumber e\ny = less(x, i, e)\nwrite y", ["line 4", "less takes e, a number"]),
+        ("row x\nlabel i\neach e\ny = less(x, i, e)\ns = sum(y)\nwrite s", ["line 5", "y has something taken from it"]),
     ],
 )
 def test_errors_say_where(text, words):
@@ -86,6 +96,35 @@ def test_a_program_of_everything(dtype):
     np.testing.assert_allclose(top, wanted_top, rtol=tolerance)
     np.testing.assert_allclose(total, (wanted**2 / sums[:, None]).sum(0), rtol=tolerance)
     assert y.dtype == top.dtype == total.dtype == dtype
+
+
+@pytest.mark.parametrize("inner", [(), (300,)])
+def test_labels(inner):
+    """What lies in a column that each row names; a label that is no column picks nothing and takes nothing."""
+    text = """
+        row x
+        vector w
+        label i
+        whole left_out
+        share = i == left_out ? 0 : pick(x, i) * pick(w, i)
+        y = less(x * 2, i, share)
+        write share, y
+    """
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(6, 5, *inner)).astype(np.float32), rng.normal(size=5).astype(np.float32)
+    labels = np.resize([0, 4, -100, 5, 2, 3], (6, *inner))
+    made = RowProgram("p", text)
+    runner = row_programs_numba.runner_inner_of(made) if inner else row_programs_numba.runner_of(made)
+    share, y = runner(x, w, labels, 2)
+    wanted, wanted_share = 2 * x, np.zeros_like(share)
+    for place in np.ndindex(labels.shape):
+        column = labels[place]
+        if 0 <= column < 5 and column != 2:
+            at = (place[0], column, *place[1:])
+            wanted_share[place] = x[at] * w[column]
+            wanted[at] -= wanted_share[place]
+    np.testing.assert_allclose(share, wanted_share, rtol=1e-6)
+    np.testing.assert_allclose(y, wanted, rtol=1e-6, atol=1e-6)
 
 
 def test_a_kept_value_without_room_in_an_output():

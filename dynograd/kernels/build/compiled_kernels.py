@@ -17,7 +17,7 @@ from dynograd.kernels.build.sizes import FEW_ROWS
 
 
 class _Kernels(dict[str, Callable[..., Any]]):
-    """`["softmax"]` is the runner of a row program, `["losses.cross_entropy"]` the function of `losses_numba.py`."""
+    """`["softmax"]` is the runner of a row program, `["losses.total_weight"]` the function of `losses_numba.py`."""
 
     def __missing__(self, name: str) -> Callable[..., Any]:
         family, _, function = name.rpartition(".")

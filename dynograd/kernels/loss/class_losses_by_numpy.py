@@ -19,7 +19,7 @@ def cross_entropy(logits, target, weight, ignored, smoothing):
         if smoothing:
             losses = (1 - smoothing) * losses + smoothing / rows.shape[1] * (negative @ weights)
     losses = np.where(counted, losses, 0).astype(rows.dtype, copy=False)
-    return losses, np.stack([top, total], axis=1), _total_weight(labels, weights, ignored)
+    return losses, np.stack([top, total]), _total_weight(labels, weights, ignored)
 
 
 def cross_entropy_gradient(outer, logits, target, statistics, weight, ignored, smoothing):
@@ -27,11 +27,12 @@ def cross_entropy_gradient(outer, logits, target, statistics, weight, ignored, s
     rows, labels, weights = _rows(logits), target.reshape(-1), _weights(weight, logits)
     counted = labels != ignored
     safe = np.where(counted, labels, 0)
+    top, total = statistics
     spread = smoothing / rows.shape[1]
     hit = (1 - smoothing) * weights[safe]
     with np.errstate(divide="ignore", invalid="ignore"):
-        scale = (hit + spread * weights.sum()) / statistics[:, 1]
-        result = np.exp(rows - statistics[:, :1]) * scale[:, None]
+        scale = (hit + spread * weights.sum()) / total
+        result = np.exp(rows - top[:, None]) * scale[:, None]
     result -= spread * weights
     result[np.arange(len(rows)), safe] -= hit
     result *= outer[:, None]

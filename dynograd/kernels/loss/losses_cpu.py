@@ -12,19 +12,14 @@ from math import prod
 
 import numpy as np
 
-from dynograd.arrays import buffers
 from dynograd.arrays.buffers import in_shape
 from dynograd.kernels.build.compiled_kernels import compiled, compiled_for
-
-_NOTHING = np.empty((0, 0), np.float32)
-_NOTHING_INNER = np.empty((0, 0, 0), np.float32)
-_WORK = 8  # an element of cross-entropy costs as much as so many additions
 
 
 def cross_entropy_forward(logits, target, weight, ignore_index, label_smoothing, reduction, with_gradient=False):
     """(loss, statistics, total weight, gradient) of -log softmax(logits)[target], smoothed and weighted as PyTorch does.
 
-    loss: shape of `target` for reduction "none", else 0-d. statistics (..., 2): each row's maximum and sum of
+    loss: shape of `target` for reduction "none", else 0-d. statistics (2, ...): each row's maximum, and sum of
     exp(logits - maximum); they and the total weight are for the backward kernel. gradient: of the scores where the loss receives
     1, computed in the same pass; None without `with_gradient`, and from NumPy.
     """
@@ -35,28 +30,18 @@ def cross_entropy_forward(logits, target, weight, ignore_index, label_smoothing,
         losses, statistics, total = by_numpy.cross_entropy(logits, target, weight, ignore_index, label_smoothing)
         return _reduced(losses, total, target.shape, reduction, logits.dtype), statistics, total, None
     scores, inner = _scores(logits)
-    labels, weights = _labels(target), _weights(weight, scores.shape[1])
-    total = kernels["losses.total_weight"](labels, weights, ignore_index) if reduction == "mean" else 1.0
-    share = np.float32(1 / total if total else 0.0)
-    smoothing = np.float32(label_smoothing)
-    work = _WORK * scores.size
-    if inner:
-        places = (len(scores), scores.shape[2])
-        losses, statistics = buffers.empty(places, np.float32), buffers.empty((*places, 2), np.float32)
-        gradient = buffers.empty(scores.shape, np.float32) if with_gradient else _NOTHING_INNER
-        kernels["losses.cross_entropy_inner"](
-            scores, labels.reshape(places), weights, ignore_index, smoothing, share, losses, statistics, gradient,
-            count=_blocks(places), work=work,
-        )  # fmt: skip
+    labels, weights = _labels(target, scores), _weights(weight, scores.shape[1])
+    total = kernels["losses.total_weight"](labels.reshape(-1), weights, ignore_index) if reduction == "mean" else 1.0
+    numbers = _smoothing(label_smoothing, weight, weights)
+    if with_gradient or numbers:  # what is smoothed is summed in one loop with or without a gradient, to the same bits
+        kernel = kernels[f"{'smooth_' if numbers else ''}cross_entropy_with_gradient{inner}"]
+        losses, top, sums, gradient = kernel(
+            scores, weights, labels, ignore_index, *numbers, 1 / total if total else 0.0
+        )
     else:
-        losses, statistics = np.empty(len(scores), np.float32), np.empty((len(scores), 2), np.float32)
-        gradient = buffers.empty(scores.shape, np.float32) if with_gradient else _NOTHING
-        kernels["losses.cross_entropy_rows"](
-            scores, labels, weights, ignore_index, smoothing, share, losses, statistics, gradient,
-            count=len(scores), work=work,
-        )  # fmt: skip
+        losses, top, sums = kernels[f"cross_entropy{inner}"](scores, weights, labels, ignore_index)
     result = _narrow(gradient, logits) if with_gradient else None
-    return _reduced(losses, total, target.shape, reduction, logits.dtype), statistics, total, result
+    return _reduced(losses, total, target.shape, reduction, logits.dtype), np.array((top, sums)), total, result
 
 
 def cross_entropy_backward(
@@ -76,37 +61,26 @@ def cross_entropy_backward(
         options = weight, ignore_index, label_smoothing
         return by_numpy.cross_entropy_gradient(outer, logits, target, statistics, *options)
     scores, inner = _scores(logits)
-    labels, weights = _labels(target), _weights(weight, scores.shape[1])
-    outer = _row_gradients(g, target.size, total_weight, reduction, np.float32)
-    result = buffers.empty(scores.shape, np.float32)
-    name, count = "losses.cross_entropy_gradients", len(scores)
-    if inner:
-        places = (len(scores), scores.shape[2])
-        labels, outer, statistics = labels.reshape(places), outer.reshape(places), statistics.reshape(*places, 2)
-        name, count = "losses.cross_entropy_inner_gradients", _blocks(places)
-    else:
-        statistics = statistics.reshape(-1, 2)
-    smoothing = np.float32(label_smoothing)
-    kernels[name](
-        outer, scores, labels, weights, ignore_index, smoothing, statistics, result,
-        count=count, work=_WORK * scores.size,
-    )  # fmt: skip
-    return _narrow(result, logits)
+    labels, weights = _labels(target, scores), _weights(weight, scores.shape[1])
+    outer = _row_gradients(g, target.size, total_weight, reduction, np.float32).reshape(labels.shape)
+    top, sums = statistics.reshape(2, *labels.shape)
+    numbers = _smoothing(label_smoothing, weight, weights)
+    kernel = kernels[f"{'smooth_' if numbers else ''}cross_entropy_backward{inner}"]
+    return _narrow(kernel(scores, weights, labels, ignore_index, *numbers, outer, top, sums), logits)
 
 
 def distribution_entropy_forward(logits, target, weight):
     """(losses, maxima, sums) of -sum(target * weight * log softmax(logits)) over dim 1 (dim 0 of one example); float32."""
     scores, inner = _scores(logits)
-    name = "distribution_entropy_inner" if inner else "distribution_entropy"
-    score = _scores(target)[0]
-    loss, top, total = compiled[name](scores, score, _weights(weight, scores.shape[1]))
+    kernel = compiled[f"distribution_entropy{inner}"]
+    loss, top, total = kernel(scores, _scores(target)[0], _weights(weight, scores.shape[1]))
     return loss, top, total
 
 
 def distribution_entropy_backward(g, logits, target, weight, top, total):
     """Gradient of the logits from those of the losses, which are flat or have the losses' shape."""
     scores, inner = _scores(logits)
-    name = "distribution_entropy_backward_inner" if inner else "distribution_entropy_backward"
+    name = f"distribution_entropy_backward{inner}"
     outer = np.ascontiguousarray(g, np.float32).reshape(top.shape)
     options = scores, _scores(target)[0], outer, top, total, _weights(weight, scores.shape[1])
     return _narrow(compiled[name](*options), logits)
@@ -120,9 +94,9 @@ def nll_loss_forward(log_probabilities, target, weight, ignore_index, reduction)
 
         losses, total = by_numpy.nll(log_probabilities, target, weight, ignore_index)
         return _reduced(losses, total, target.shape, reduction, log_probabilities.dtype), total
-    scores, labels, weights = _as_three(log_probabilities, target, weight)
-    losses = np.empty(labels.shape, np.float32)
-    kernels["losses.nll_losses"](scores, labels, weights, ignore_index, losses)
+    scores, inner = _scores(log_probabilities)
+    labels, weights = _labels(target, scores), _weights(weight, scores.shape[1])
+    losses = kernels[f"nll{inner}"](scores, weights, labels, ignore_index)
     total = kernels["losses.total_weight"](labels.reshape(-1), weights, ignore_index) if reduction == "mean" else 1.0
     return _reduced(losses, total, target.shape, reduction, log_probabilities.dtype), total
 
@@ -136,43 +110,36 @@ def nll_loss_backward(g, log_probabilities, target, total_weight, weight, ignore
         kind = np.float64 if log_probabilities.dtype.char == "d" else np.float32
         outer = _row_gradients(g, target.size, total_weight, reduction, kind)
         return by_numpy.nll_gradient(outer, log_probabilities, target, weight, ignore_index)
-    scores, labels, weights = _as_three(log_probabilities, target, weight)
-    outer = _row_gradients(g, target.size, total_weight, reduction, np.float32)
-    result = buffers.empty(scores.shape, np.float32)
-    name = "losses.nll_scatter"
-    if labels.shape[1] == 1:
-        name, labels, result = "losses.nll_scatter_rows", labels.reshape(-1), in_shape(result, scores.shape[:2])
-    else:
-        outer = outer.reshape(labels.shape)
-    kernels[name](outer, labels, weights, ignore_index, result, count=len(labels), work=result.size)
-    return _narrow(result, log_probabilities)
+    scores, inner = _scores(log_probabilities)
+    labels, weights = _labels(target, scores), _weights(weight, scores.shape[1])
+    outer = _row_gradients(g, target.size, total_weight, reduction, np.float32).reshape(labels.shape)
+    return _narrow(kernels[f"nll_backward{inner}"](scores, weights, labels, ignore_index, outer), log_probabilities)
 
 
 # --- shapes and types ----------------------------------------------------------------------------------------------------------
 
 
 def _scores(scores):
-    """(rows (R, C), False), or ((N, C, L), True) where places follow the classes; C-contiguous float32."""
+    """(rows (R, C), ""), or ((N, C, L), "_inner") where places follow the classes; C-contiguous float32."""
     scores = np.ascontiguousarray(scores, np.float32)
     if scores.ndim == 2:
-        return scores, False
+        return scores, ""
     if scores.ndim == 1:
-        return scores.reshape(1, -1), False
+        return scores.reshape(1, -1), ""
     places = prod(scores.shape[2:])
-    return (
-        (scores.reshape(*scores.shape[:2], places), True) if places != 1 else (scores.reshape(scores.shape[:2]), False)
-    )
+    if places == 1:
+        return scores.reshape(scores.shape[:2]), ""
+    return scores.reshape(*scores.shape[:2], places), "_inner"
 
 
-def _as_three(scores, target, weight):
-    """(N, C, L) scores, (N, L) labels and weights."""
-    result, inner = _scores(scores)
-    result = result if inner else result.reshape(*result.shape, 1)
-    return result, _labels(target).reshape(len(result), result.shape[2]), _weights(weight, result.shape[1])
+def _smoothing(share, weight, weights):
+    """What programs of smoothed labels take beside the others: the share that is spread, and the sum of the weights."""
+    return (share, float(len(weights) if weight is None else np.add.reduce(weights))) if share else ()
 
 
-def _labels(target):
-    return np.ascontiguousarray(target, np.int64).reshape(-1)
+def _labels(target, scores):
+    """(R,), or (N, L)."""
+    return np.ascontiguousarray(target, np.int64).reshape(len(scores), *scores.shape[2:])
 
 
 def _weights(weight, classes):
@@ -190,10 +157,6 @@ def _narrow(result, like):
     if like.dtype.char != "f":
         result = result.astype(like.dtype)
     return in_shape(result, like.shape)
-
-
-def _blocks(places):
-    return places[0] * -(-places[1] // 256)  # as losses_numba.WIDTH, which is not there before Numba
 
 
 def _reduced(losses, total, shape, reduction, kind):

@@ -91,15 +91,7 @@ def lstm_forward(x, h0, c0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False,
     gates = _projected(layout, x, w_ih, _joined_bias(b_ih, b_hh))
     hidden, cell = _states(layout.sort(h0)), _copied(layout.sort(c0), gates.dtype)
     kept_hidden, kept_cell, y = _new(layout, h0, x.dtype), _new(layout, h0, gates.dtype), _new(layout, h0, h0.dtype)
-    _run(
-        device.lstm_steps,
-        layout,
-        layout.steps,
-        (gates, w_hh, hidden, cell, kept_hidden, kept_cell, y),
-        (),
-        w_hh,
-        REVERSE=bool(reverse),
-    )
+    _run_forward("lstm", layout, reverse, gates, w_hh, None, hidden, cell, kept_hidden, kept_cell, y)
     last = layout.unsort(hidden[layout.steps % 2])
     cell = layout.unsort(cell).astype(x.dtype, copy=False)
     return layout.unpack(y), last, cell, (layout, reverse, gates, kept_hidden, kept_cell)
@@ -109,19 +101,7 @@ def lstm_backward(gy, gh_n, gc_n, x, h0, c0, w_ih, w_hh, reserve, input_gradient
     layout, reverse, gates, kept_hidden, kept_cell = reserve
     gh0, gc0 = (_state_gradient(layout, g, h0, gates.dtype) for g in (gh_n, gc_n))
     gates_g = _gradients(layout, gates.shape[1], x)
-    gy, steps = _output_gradient(layout, gy)
-    w_hh = contiguous(w_hh)
-    operands = (gates, w_hh, kept_cell, gates if gy is None else gy, gates_g, gh0, gc0)
-    _run(
-        device.lstm_steps_backward,
-        layout,
-        layout.steps + 1,
-        operands,
-        steps,
-        w_hh,
-        REVERSE=bool(reverse),
-        GIVEN=gy is not None,
-    )
+    _run_backward("lstm", layout, reverse, gates, contiguous(w_hh), None, kept_cell, gy, gates_g, gates_g, gh0, gc0)
     gx, gw_ih, gw_hh, gb = _weight_gradients(layout, gates_g, gates_g, x, w_ih, kept_hidden, input_gradient)
     gh0, gc0 = (layout.unsort(operand).astype(x.dtype, copy=False) for operand in (gh0, gc0))
     return gx, gh0, gc0, gw_ih, gw_hh, gb, gb.copy()
@@ -139,15 +119,7 @@ def gru_forward(x, h0, w_ih, w_hh, b_ih, b_hh, lengths=None, reverse=False, ragg
         new_bias = contiguous(b_hh[2 * width :])
     hidden = _states(layout.sort(h0))
     kept_hidden, candidates, y = _new(layout, h0, x.dtype), _new(layout, h0, gates.dtype), _new(layout, h0, h0.dtype)
-    _run(
-        device.gru_steps,
-        layout,
-        layout.steps,
-        (gates, w_hh, new_bias, hidden, kept_hidden, candidates, y),
-        (),
-        w_hh,
-        REVERSE=bool(reverse),
-    )
+    _run_forward("gru", layout, reverse, gates, w_hh, new_bias, hidden, None, kept_hidden, candidates, y)
     return layout.unpack(y), layout.unsort(hidden[layout.steps % 2]), (layout, reverse, gates, kept_hidden, candidates)
 
 
@@ -156,19 +128,8 @@ def gru_backward(gy, gh_n, x, h0, w_ih, w_hh, reserve, input_gradient=True):
     layout, reverse, gates, kept_hidden, candidates = reserve
     gh0 = _state_gradient(layout, gh_n, h0, gates.dtype)
     gates_g, candidates_g = (_gradients(layout, gates.shape[1], x) for _ in range(2))
-    gy, steps = _output_gradient(layout, gy)
-    w_hh = contiguous(w_hh)
-    operands = (gates, w_hh, candidates, kept_hidden, gates if gy is None else gy, gates_g, candidates_g, gh0)
-    _run(
-        device.gru_steps_backward,
-        layout,
-        layout.steps + 1,
-        operands,
-        steps,
-        w_hh,
-        REVERSE=bool(reverse),
-        GIVEN=gy is not None,
-    )
+    operands = gates, contiguous(w_hh), kept_hidden, candidates, gy, gates_g, candidates_g, gh0, None
+    _run_backward("gru", layout, reverse, *operands)
     gx, gw_ih, gw_hh, gb_ih = _weight_gradients(layout, gates_g, candidates_g, x, w_ih, kept_hidden, input_gradient)
     return gx, layout.unsort(gh0).astype(x.dtype, copy=False), gw_ih, gw_hh, gb_ih, candidates_g.sum(0)
 
@@ -176,35 +137,24 @@ def gru_backward(gy, gh_n, x, h0, w_ih, w_hh, reserve, input_gradient=True):
 def rnn_forward(x, h0, w_ih, w_hh, b_ih, b_hh, nonlinearity="tanh", lengths=None, reverse=False, ragged=False):
     """Outputs, last hidden states (B, H), reserve; h' = tanh or relu of x W_ih^T + b_ih + h W_hh^T + b_hh."""
     layout = _layout(x, lengths, ragged, h0, w_ih, w_hh, b_ih, b_hh)
-    curved = nonlinearity == "tanh"
     w_hh = contiguous(w_hh)
     gates = _projected(layout, x, w_ih, _joined_bias(b_ih, b_hh))
     hidden = _states(layout.sort(h0))
     kept_hidden, y = _new(layout, h0, x.dtype), _new(layout, h0, h0.dtype)
-    _run(
-        device.rnn_steps,
-        layout,
-        layout.steps,
-        (gates, w_hh, hidden, kept_hidden, y),
-        (),
-        w_hh,
-        REVERSE=bool(reverse),
-        CURVED=curved,
+    _run_forward(nonlinearity, layout, reverse, gates, w_hh, None, hidden, None, kept_hidden, None, y)
+    return (
+        layout.unpack(y),
+        layout.unsort(hidden[layout.steps % 2]),
+        (layout, reverse, gates, kept_hidden, nonlinearity),
     )
-    return layout.unpack(y), layout.unsort(hidden[layout.steps % 2]), (layout, reverse, gates, kept_hidden, curved)
 
 
 def rnn_backward(gy, gh_n, x, h0, w_ih, w_hh, reserve, input_gradient=True):
     """Gradients (gx, gh0, gw_ih, gw_hh, gb_ih, gb_hh); conventions of `lstm_backward`."""
-    layout, reverse, gates, kept_hidden, curved = reserve
+    layout, reverse, gates, kept_hidden, nonlinearity = reserve
     gh0 = _state_gradient(layout, gh_n, h0, gates.dtype)
     gates_g = _gradients(layout, gates.shape[1], x)
-    gy, steps = _output_gradient(layout, gy)
-    w_hh = contiguous(w_hh)
-    operands = (gates, w_hh, gates if gy is None else gy, gates_g, gh0)
-    _run(
-        device.rnn_steps_backward, layout, layout.steps + 1, operands, steps, w_hh, REVERSE=bool(reverse), GIVEN=gy is not None, CURVED=curved
-    )  # fmt: skip
+    _run_backward(nonlinearity, layout, reverse, gates, contiguous(w_hh), None, None, gy, gates_g, gates_g, gh0, None)
     gx, gw_ih, gw_hh, gb = _weight_gradients(layout, gates_g, gates_g, x, w_ih, kept_hidden, input_gradient)
     return gx, layout.unsort(gh0).astype(x.dtype, copy=False), gw_ih, gw_hh, gb, gb.copy()
 
@@ -253,6 +203,18 @@ def _projected(layout, x, w_ih, bias):
     """All inputs through W_ih, in the type that computes."""
     kind = _float32 if x.dtype.itemsize == 2 else x.dtype
     return matmuls_cuda.multiply(layout.pack(x), w_ih.T, bias, out_dtype=kind, tf32="cudnn")
+
+
+def _run_forward(cell, layout, reverse, gates, weight, *arrays):
+    operands = (gates, weight, *arrays)
+    _run(device.recurrent_steps, layout, layout.steps, operands, (), weight, CELL=cell, REVERSE=bool(reverse))
+
+
+def _run_backward(cell, layout, reverse, gates, weight, kept_hidden, kept, gy, *gradients):
+    gy, steps = _output_gradient(layout, gy)
+    operands = (gates, weight, kept_hidden, kept, gates if gy is None else gy, *gradients)
+    options = {"CELL": cell, "REVERSE": bool(reverse), "GIVEN": gy is not None}
+    _run(device.recurrent_steps_backward, layout, layout.steps + 1, operands, steps, weight, **options)
 
 
 def _run(kernel, layout, places, arrays, steps, weight, **constants):

@@ -63,8 +63,7 @@ _STEPS: dict[str, Any] = dict(
     REVERSE=False, RAGGED=0, UNIT=8, FULL=True, PRECISION="ieee", PERSISTENT=False, BB=64, BU=16, BK=64, num_warps=4, num_stages=3,
 )  # fmt: skip
 _HALF = dict(
-    _STEPS, gates="*fp32", weight="*bf16", hidden="*bf16", cell="*fp32", kept_hidden="*bf16", kept_cell="*fp32", y="*bf16", new_bias="*bf16",
-    candidates="*fp32",
+    _STEPS, gates="*fp32", weight="*bf16", bias="*bf16", hidden="*bf16", cell="*fp32", kept_hidden="*bf16", kept="*fp32", y="*bf16",
 )  # fmt: skip
 _SINGLE = {
     **{name: "*fp32" if kind == "*bf16" else kind for name, kind in _HALF.items()}, "UNIT": 4, "BB": 16, "BU": 32, "BK": 32,
@@ -74,29 +73,39 @@ _DOUBLE = {
 }  # fmt: skip
 
 
-def _of(variant: dict[str, Any], *left_out: str, **changes: Any) -> dict[str, Any]:
-    return {name: kind for name, kind in variant.items() if name not in left_out} | changes
+def _of(variant: dict[str, Any], *absent: str, **changes: Any) -> dict[str, Any]:
+    return variant | dict.fromkeys(absent) | changes
 
 
 @triton_kernel(
     variants=[
-        _of(_HALF, "new_bias", "candidates"),
-        _of(_HALF, "new_bias", "candidates", PERSISTENT=True, BB=16, BU=32, RAGGED=1, REVERSE=True),
-        _of(_SINGLE, "new_bias", "candidates", RAGGED=2),
-        _of(_SINGLE, "new_bias", "candidates", PRECISION="tf32"),
-        _of(_DOUBLE, "new_bias", "candidates", PERSISTENT=True),
+        _of(_HALF, "bias", CELL="lstm"),
+        _of(_HALF, "bias", CELL="lstm", PERSISTENT=True, BB=16, BU=32, RAGGED=1, REVERSE=True),
+        _of(_SINGLE, "bias", CELL="lstm", RAGGED=2),
+        _of(_SINGLE, "bias", CELL="lstm", PRECISION="tf32"),
+        _of(_DOUBLE, "bias", CELL="lstm", PERSISTENT=True),
+        _of(_HALF, "cell", CELL="gru"),
+        _of(_HALF, "cell", CELL="gru", PERSISTENT=True, BB=16, BU=32, RAGGED=1),
+        _of(_SINGLE, "cell", CELL="gru", RAGGED=2, REVERSE=True),
+        _of(_DOUBLE, "cell", CELL="gru"),
+        _of(_HALF, "bias", "cell", "kept", CELL="tanh"),
+        _of(_SINGLE, "bias", "cell", "kept", CELL="relu", PERSISTENT=True),
+        _of(_DOUBLE, "bias", "cell", "kept", CELL="tanh"),
     ]
 )
-def lstm_steps(
-    gates, weight, hidden, cell, kept_hidden, kept_cell, y, starts, lengths, first, last, steps, batch, width, token_step, token_row,
-    REVERSE: tl.constexpr, RAGGED: tl.constexpr, UNIT: tl.constexpr, FULL: tl.constexpr, PRECISION: tl.constexpr,
-    PERSISTENT: tl.constexpr, BB: tl.constexpr, BU: tl.constexpr, BK: tl.constexpr,
+def recurrent_steps(
+    gates, weight, bias, hidden, cell, kept_hidden, kept, y, starts, lengths, first, last, steps, batch, width, token_step, token_row,
+    CELL: tl.constexpr, REVERSE: tl.constexpr, RAGGED: tl.constexpr, UNIT: tl.constexpr, FULL: tl.constexpr,
+    PRECISION: tl.constexpr, PERSISTENT: tl.constexpr, BB: tl.constexpr, BU: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """Places `first` to `last` of the steps: turns projected inputs in `gates` (tokens, 4 H) into activated gates i, f, g, o.
+    """Places `first` to `last` of the steps: turns projected inputs in `gates` (tokens, n H) into activated gates.
 
-    Grid: (blocks of rows, tiles of units), or (blocks of rows, 1) where PERSISTENT.
+    CELL: "lstm" with gates i, f, g, o, which keeps the cell states in `kept`; "gru" with r, z, n, which adds `bias` (H,) to the
+    recurrent part of n and keeps it there; "tanh" and "relu" of Elman networks, whose one gate is the hidden state. What a cell has
+    not is None. Grid: (blocks of rows, tiles of units), or (blocks of rows, 1) where PERSISTENT.
     """
     ACC: tl.constexpr = gates.dtype.element_ty
+    GATES: tl.constexpr = 4 if CELL == "lstm" else 3 if CELL == "gru" else 1
     width = multiple(width, UNIT)
     size = width.to(tl.int64) * width
     states = width.to(tl.int64) * batch
@@ -110,142 +119,53 @@ def lstm_steps(
         depth = tl.where(_any(here), width, 0)
         for tile in range(tl.program_id(1), tl.cdiv(width, BU), tl.num_programs(1)):
             units = tile * BU + tl.arange(0, BU)
-            into, keep, update, out = (
+            a, b, c, d = (
                 tl.zeros((BB, BU), ACC), tl.zeros((BB, BU), ACC), tl.zeros((BB, BU), ACC), tl.zeros((BB, BU), ACC),
             )  # fmt: skip
             for start in range(0, depth, BK):
                 k = start + tl.arange(0, BK)
                 x = _state(source, rows, k, width, batch, FULL)
-                into = _gate(x, weight, units, k, width, into, FULL, PRECISION)
-                keep = _gate(x, weight + size, units, k, width, keep, FULL, PRECISION)
-                update = _gate(x, weight + 2 * size, units, k, width, update, FULL, PRECISION)
-                out = _gate(x, weight + 3 * size, units, k, width, out, FULL, PRECISION)
+                a = _gate(x, weight, units, k, width, a, FULL, PRECISION)
+                if GATES >= 3:
+                    b = _gate(x, weight + size, units, k, width, b, FULL, PRECISION)
+                    c = _gate(x, weight + 2 * size, units, k, width, c, FULL, PRECISION)
+                if GATES == 4:
+                    d = _gate(x, weight + 3 * size, units, k, width, d, FULL, PRECISION)
             inside = here[:, None] & (units < width)[None, :]
-            gate = gates + token[:, None] * (4 * width) + units[None, :]
-            into = sigmoid(into + tl.load(gate, mask=inside, other=0.0))
-            keep = sigmoid(keep + tl.load(gate + width, mask=inside, other=0.0))
-            update = tanh(update + tl.load(gate + 2 * width, mask=inside, other=0.0))
-            out = sigmoid(out + tl.load(gate + 3 * width, mask=inside, other=0.0))
-            tl.store(gate, into, mask=inside)
-            tl.store(gate + width, keep, mask=inside)
-            tl.store(gate + 2 * width, update, mask=inside)
-            tl.store(gate + 3 * width, out, mask=inside)
+            gate = gates + token[:, None] * (GATES * width) + units[None, :]
             real = (rows < batch)[:, None] & (units < width)[None, :]
             own = rows.to(tl.int64)[:, None] * width + units[None, :]
-            before = tl.load(cell + own, mask=inside, other=0.0)
+            to = token[:, None] * width + units[None, :]
             old = tl.load(source + own, mask=real, other=0.0)
-            now = keep * before + into * update
-            shown = (out * tanh(now)).to(y.dtype.element_ty)
-            to = token[:, None] * width + units[None, :]
-            tl.store(kept_hidden + to, old, mask=inside)
-            tl.store(kept_cell + to, before, mask=inside)
-            tl.store(y + to, shown, mask=inside)
-            tl.store(cell + own, now, mask=inside)
-            tl.store(target + own, tl.where(inside, shown, old), mask=real)
-        if PERSISTENT:
-            tl.debug_barrier()
-
-
-@triton_kernel(
-    variants=[
-        _of(_HALF, "cell", "kept_cell"),
-        _of(_HALF, "cell", "kept_cell", PERSISTENT=True, BB=16, BU=32, RAGGED=1),
-        _of(_SINGLE, "cell", "kept_cell", RAGGED=2, REVERSE=True),
-        _of(_DOUBLE, "cell", "kept_cell"),
-    ]
-)
-def gru_steps(
-    gates, weight, new_bias, hidden, kept_hidden, candidates, y, starts, lengths, first, last, steps, batch, width, token_step, token_row,
-    REVERSE: tl.constexpr, RAGGED: tl.constexpr, UNIT: tl.constexpr, FULL: tl.constexpr, PRECISION: tl.constexpr,
-    PERSISTENT: tl.constexpr, BB: tl.constexpr, BU: tl.constexpr, BK: tl.constexpr,
-):  # fmt: skip
-    """`lstm_steps` for GRU: gates r, z, n (tokens, 3 H); keeps the recurrent part of n in `candidates`."""
-    ACC: tl.constexpr = gates.dtype.element_ty
-    width = multiple(width, UNIT)
-    size = width.to(tl.int64) * width
-    states = width.to(tl.int64) * batch
-    rows = tl.program_id(0) * BB + tl.arange(0, BB)
-    for place in range(first, last):
-        step = steps - 1 - place if REVERSE else place
-        here = _at_work(rows, batch, step, steps, lengths, RAGGED)
-        token = _tokens(rows, step, steps, starts, token_step, token_row, RAGGED)
-        source = hidden + place % 2 * states
-        target = hidden + (place + 1) % 2 * states
-        depth = tl.where(_any(here), width, 0)
-        for tile in range(tl.program_id(1), tl.cdiv(width, BU), tl.num_programs(1)):
-            units = tile * BU + tl.arange(0, BU)
-            reset, update, inner = tl.zeros((BB, BU), ACC), tl.zeros((BB, BU), ACC), tl.zeros((BB, BU), ACC)
-            for start in range(0, depth, BK):
-                k = start + tl.arange(0, BK)
-                x = _state(source, rows, k, width, batch, FULL)
-                reset = _gate(x, weight, units, k, width, reset, FULL, PRECISION)
-                update = _gate(x, weight + size, units, k, width, update, FULL, PRECISION)
-                inner = _gate(x, weight + 2 * size, units, k, width, inner, FULL, PRECISION)
-            inside = here[:, None] & (units < width)[None, :]
-            gate = gates + token[:, None] * (3 * width) + units[None, :]
-            reset = sigmoid(reset + tl.load(gate, mask=inside, other=0.0))
-            update = sigmoid(update + tl.load(gate + width, mask=inside, other=0.0))
-            inner += tl.load(new_bias + units, mask=units < width, other=0.0).to(ACC)[None, :]
-            new = tanh(tl.load(gate + 2 * width, mask=inside, other=0.0) + reset * inner)
-            tl.store(gate, reset, mask=inside)
-            tl.store(gate + width, update, mask=inside)
-            tl.store(gate + 2 * width, new, mask=inside)
-            real = (rows < batch)[:, None] & (units < width)[None, :]
-            own = rows.to(tl.int64)[:, None] * width + units[None, :]
-            old = tl.load(source + own, mask=real, other=0.0)
-            shown = (new + update * (old.to(ACC) - new)).to(y.dtype.element_ty)
-            to = token[:, None] * width + units[None, :]
-            tl.store(kept_hidden + to, old, mask=inside)
-            tl.store(candidates + to, inner, mask=inside)
-            tl.store(y + to, shown, mask=inside)
-            tl.store(target + own, tl.where(inside, shown, old), mask=real)
-        if PERSISTENT:
-            tl.debug_barrier()
-
-
-@triton_kernel(
-    variants=[
-        _of(_HALF, "cell", "kept_cell", "candidates", "new_bias", CURVED=True),
-        _of(_SINGLE, "cell", "kept_cell", "candidates", "new_bias", CURVED=False, PERSISTENT=True),
-        _of(_DOUBLE, "cell", "kept_cell", "candidates", "new_bias", CURVED=True),
-    ]
-)
-def rnn_steps(
-    gates, weight, hidden, kept_hidden, y, starts, lengths, first, last, steps, batch, width, token_step, token_row,
-    REVERSE: tl.constexpr, RAGGED: tl.constexpr, UNIT: tl.constexpr, FULL: tl.constexpr, PRECISION: tl.constexpr,
-    PERSISTENT: tl.constexpr, CURVED: tl.constexpr, BB: tl.constexpr, BU: tl.constexpr, BK: tl.constexpr,
-):  # fmt: skip
-    """`lstm_steps` for Elman networks: hidden states by tanh (CURVED) or relu, kept in `gates` (tokens, H)."""
-    ACC: tl.constexpr = gates.dtype.element_ty
-    width = multiple(width, UNIT)
-    states = width.to(tl.int64) * batch
-    rows = tl.program_id(0) * BB + tl.arange(0, BB)
-    for place in range(first, last):
-        step = steps - 1 - place if REVERSE else place
-        here = _at_work(rows, batch, step, steps, lengths, RAGGED)
-        token = _tokens(rows, step, steps, starts, token_step, token_row, RAGGED)
-        source = hidden + place % 2 * states
-        target = hidden + (place + 1) % 2 * states
-        depth = tl.where(_any(here), width, 0)
-        for tile in range(tl.program_id(1), tl.cdiv(width, BU), tl.num_programs(1)):
-            units = tile * BU + tl.arange(0, BU)
-            total = tl.zeros((BB, BU), ACC)
-            for start in range(0, depth, BK):
-                k = start + tl.arange(0, BK)
-                x = _state(source, rows, k, width, batch, FULL)
-                total = _gate(x, weight, units, k, width, total, FULL, PRECISION)
-            inside = here[:, None] & (units < width)[None, :]
-            to = token[:, None] * width + units[None, :]
-            total += tl.load(gates + to, mask=inside, other=0.0)
-            if CURVED:
-                total = tanh(total)
+            if CELL == "lstm":
+                into = sigmoid(a + tl.load(gate, mask=inside, other=0.0))
+                keep = sigmoid(b + tl.load(gate + width, mask=inside, other=0.0))
+                update = tanh(c + tl.load(gate + 2 * width, mask=inside, other=0.0))
+                out = sigmoid(d + tl.load(gate + 3 * width, mask=inside, other=0.0))
+                tl.store(gate, into, mask=inside)
+                tl.store(gate + width, keep, mask=inside)
+                tl.store(gate + 2 * width, update, mask=inside)
+                tl.store(gate + 3 * width, out, mask=inside)
+                before = tl.load(cell + own, mask=inside, other=0.0)
+                now = keep * before + into * update
+                shown = (out * tanh(now)).to(y.dtype.element_ty)
+                tl.store(kept + to, before, mask=inside)
+                tl.store(cell + own, now, mask=inside)
+            elif CELL == "gru":
+                reset = sigmoid(a + tl.load(gate, mask=inside, other=0.0))
+                update = sigmoid(b + tl.load(gate + width, mask=inside, other=0.0))
+                inner = c + tl.load(bias + units, mask=units < width, other=0.0).to(ACC)[None, :]
+                new = tanh(tl.load(gate + 2 * width, mask=inside, other=0.0) + reset * inner)
+                tl.store(gate, reset, mask=inside)
+                tl.store(gate + width, update, mask=inside)
+                tl.store(gate + 2 * width, new, mask=inside)
+                shown = (new + update * (old.to(ACC) - new)).to(y.dtype.element_ty)
+                tl.store(kept + to, inner, mask=inside)
             else:
-                total = tl.where(total < 0, 0.0, total)
-            real = (rows < batch)[:, None] & (units < width)[None, :]
-            own = rows.to(tl.int64)[:, None] * width + units[None, :]
-            old = tl.load(source + own, mask=real, other=0.0)
-            shown = total.to(y.dtype.element_ty)
-            tl.store(gates + to, total, mask=inside)
+                total = a + tl.load(gate, mask=inside, other=0.0)
+                total = tanh(total) if CELL == "tanh" else tl.where(total < 0, 0.0, total)
+                shown = total.to(y.dtype.element_ty)
+                tl.store(gate, total, mask=inside)
             tl.store(kept_hidden + to, old, mask=inside)
             tl.store(y + to, shown, mask=inside)
             tl.store(target + own, tl.where(inside, shown, old), mask=real)
@@ -292,19 +212,10 @@ def _before(
     return acc
 
 
-_BACK = _of(
-    _HALF,
-    "hidden",
-    "cell",
-    "y",
-    "new_bias",
-    gy="*bf16",
-    gates_g="*bf16",
-    hidden_g="*fp32",
-    gy_step="i32",
-    gy_row="i32",
-    GIVEN=True,
-)
+_BACK = dict(
+    _STEPS, gates="*fp32", weight="*bf16", kept_hidden="*bf16", kept="*fp32", gy="*bf16", gates_g="*bf16", rest_g="*bf16", hidden_g="*fp32",
+    cell_g="*fp32", gy_step="i32", gy_row="i32", GIVEN=True,
+)  # fmt: skip
 _SINGLE_BACK = {
     **{name: "*fp32" if kind == "*bf16" else kind for name, kind in _BACK.items()}, "UNIT": 4, "BB": 16, "BU": 32, "BK": 32,
 }  # fmt: skip
@@ -315,22 +226,32 @@ _DOUBLE_BACK = {
 
 @triton_kernel(
     variants=[
-        _of(_BACK, "kept_hidden", "candidates", cell_g="*fp32"),
-        _of(_BACK, "kept_hidden", "candidates", cell_g="*fp32", PERSISTENT=True, BB=16, BU=32, RAGGED=1),
-        _of(_SINGLE_BACK, "kept_hidden", "candidates", cell_g="*fp32", RAGGED=2),
-        _of(_DOUBLE_BACK, "kept_hidden", "candidates", cell_g="*fp64"),
+        _of(_BACK, "kept_hidden", CELL="lstm"),
+        _of(_BACK, "kept_hidden", CELL="lstm", PERSISTENT=True, BB=16, BU=32, RAGGED=1),
+        _of(_SINGLE_BACK, "kept_hidden", CELL="lstm", RAGGED=2),
+        _of(_DOUBLE_BACK, "kept_hidden", CELL="lstm"),
+        _of(_BACK, "cell_g", CELL="gru"),
+        _of(_BACK, "cell_g", CELL="gru", PERSISTENT=True, BB=16, BU=32, RAGGED=1),
+        _of(_SINGLE_BACK, "cell_g", CELL="gru", RAGGED=2),
+        _of(_DOUBLE_BACK, "cell_g", CELL="gru"),
+        _of(_BACK, "kept_hidden", "kept", "cell_g", CELL="tanh"),
+        _of(_SINGLE_BACK, "kept_hidden", "kept", "cell_g", CELL="relu", PERSISTENT=True),
+        _of(_DOUBLE_BACK, "kept_hidden", "kept", "cell_g", CELL="tanh"),
     ]
 )
-def lstm_steps_backward(
-    gates, weight, kept_cell, gy, gates_g, hidden_g, cell_g, starts, lengths, first, last, steps, batch, width, token_step, token_row,
-    gy_step, gy_row, GIVEN: tl.constexpr, REVERSE: tl.constexpr, RAGGED: tl.constexpr, UNIT: tl.constexpr, FULL: tl.constexpr,
-    PRECISION: tl.constexpr, PERSISTENT: tl.constexpr, BB: tl.constexpr, BU: tl.constexpr, BK: tl.constexpr,
+def recurrent_steps_backward(
+    gates, weight, kept_hidden, kept, gy, gates_g, rest_g, hidden_g, cell_g, starts, lengths, first, last, steps, batch, width, token_step,
+    token_row, gy_step, gy_row, CELL: tl.constexpr, GIVEN: tl.constexpr, REVERSE: tl.constexpr, RAGGED: tl.constexpr,
+    UNIT: tl.constexpr, FULL: tl.constexpr, PRECISION: tl.constexpr, PERSISTENT: tl.constexpr, BB: tl.constexpr, BU: tl.constexpr,
+    BK: tl.constexpr,
 ):  # fmt: skip
     """Writes gradients before the activations to `gates_g`; hidden_g, cell_g (B, H) become those of the initial states.
 
-    gy's token steps are its own; GIVEN: there is a gy. Grid as forward.
+    gy's token steps are its own; GIVEN: there is a gy. `rest_g` (tokens, n H) are the gradients of the projected hidden states: those
+    of GRU differ in the last block, of other cells they are `gates_g`. Grid as forward.
     """
     ACC: tl.constexpr = gates.dtype.element_ty
+    GATES: tl.constexpr = 4 if CELL == "lstm" else 3 if CELL == "gru" else 1
     width = multiple(width, UNIT)
     rows = tl.program_id(0) * BB + tl.arange(0, BB)
     for place in range(first, last):
@@ -344,138 +265,55 @@ def lstm_steps_backward(
         for tile in range(tl.program_id(1), tl.cdiv(width, BU), tl.num_programs(1)):
             units = tile * BU + tl.arange(0, BU)
             acc = tl.zeros((BB, BU), ACC)
-            acc = _before(acc, gates_g, done_token, done, weight, units, 4 * width, width, FULL, PRECISION, BK)
+            acc = _before(acc, rest_g, done_token, done, weight, units, GATES * width, width, FULL, PRECISION, BK)
             real = (rows < batch)[:, None] & (units < width)[None, :]
             own = rows.to(tl.int64)[:, None] * width + units[None, :]
-            toward = tl.where(done[:, None], acc, tl.load(hidden_g + own, mask=real, other=0.0))
-            tl.store(hidden_g + own, toward, mask=real)
-            inside = here[:, None] & (units < width)[None, :]
-            gate = gates + token[:, None] * (4 * width) + units[None, :]
-            into, keep = tl.load(gate, mask=inside, other=0.0), tl.load(gate + width, mask=inside, other=0.0)
-            update, out = (
-                tl.load(gate + 2 * width, mask=inside, other=0.0),
-                tl.load(gate + 3 * width, mask=inside, other=0.0),
-            )
-            before = tl.load(kept_cell + token[:, None] * width + units[None, :], mask=inside, other=0.0)
-            if GIVEN:
-                toward += tl.load(gy + shown_token[:, None] * width + units[None, :], mask=inside, other=0.0).to(ACC)
-            squashed = tanh(keep * before + into * update)
-            to_cell = tl.load(cell_g + own, mask=inside, other=0.0) + toward * out * (1 - squashed * squashed)
-            to = gates_g + token[:, None] * (4 * width) + units[None, :]
-            kind = gates_g.dtype.element_ty
-            tl.store(to, (to_cell * update * into * (1 - into)).to(kind), mask=inside)
-            tl.store(to + width, (to_cell * before * keep * (1 - keep)).to(kind), mask=inside)
-            tl.store(to + 2 * width, (to_cell * into * (1 - update * update)).to(kind), mask=inside)
-            tl.store(to + 3 * width, (toward * squashed * out * (1 - out)).to(kind), mask=inside)
-            tl.store(cell_g + own, to_cell * keep, mask=inside)
-        if PERSISTENT:
-            tl.debug_barrier()
-
-
-@triton_kernel(
-    variants=[
-        _of(_BACK, "kept_cell", candidates_g="*bf16"),
-        _of(_BACK, "kept_cell", candidates_g="*bf16", PERSISTENT=True, BB=16, BU=32, RAGGED=1),
-        _of(_SINGLE_BACK, "kept_cell", candidates_g="*fp32", RAGGED=2),
-        _of(_DOUBLE_BACK, "kept_cell", candidates_g="*fp64"),
-    ]
-)
-def gru_steps_backward(
-    gates, weight, candidates, kept_hidden, gy, gates_g, candidates_g, hidden_g, starts, lengths, first, last, steps, batch, width, token_step,
-    token_row, gy_step, gy_row, GIVEN: tl.constexpr, REVERSE: tl.constexpr, RAGGED: tl.constexpr, UNIT: tl.constexpr,
-    FULL: tl.constexpr, PRECISION: tl.constexpr, PERSISTENT: tl.constexpr, BB: tl.constexpr, BU: tl.constexpr, BK: tl.constexpr,
-):  # fmt: skip
-    """`lstm_steps_backward` for GRU.
-
-    `gates_g` (tokens, 3 H): gradients of the projected inputs; `candidates_g` (tokens, 3 H): of the projected hidden states, which
-    differ in the last block.
-    """
-    ACC: tl.constexpr = gates.dtype.element_ty
-    width = multiple(width, UNIT)
-    rows = tl.program_id(0) * BB + tl.arange(0, BB)
-    for place in range(first, last):
-        step = place if REVERSE else steps - 1 - place
-        prior = step - 1 if REVERSE else step + 1
-        here = _at_work(rows, batch, step, steps, lengths, RAGGED)
-        done = _at_work(rows, batch, prior, steps, lengths, RAGGED)
-        token = _tokens(rows, step, steps, starts, token_step, token_row, RAGGED)
-        done_token = _tokens(rows, prior, steps, starts, token_step, token_row, RAGGED)
-        shown_token = _tokens(rows, step, steps, starts, gy_step, gy_row, RAGGED)
-        for tile in range(tl.program_id(1), tl.cdiv(width, BU), tl.num_programs(1)):
-            units = tile * BU + tl.arange(0, BU)
-            acc = tl.zeros((BB, BU), ACC)
-            acc = _before(acc, candidates_g, done_token, done, weight, units, 3 * width, width, FULL, PRECISION, BK)
-            real = (rows < batch)[:, None] & (units < width)[None, :]
-            own = rows.to(tl.int64)[:, None] * width + units[None, :]
-            toward = acc + tl.load(hidden_g + own, mask=real, other=0.0)
-            inside = here[:, None] & (units < width)[None, :]
-            gate = gates + token[:, None] * (3 * width) + units[None, :]
-            reset, update = tl.load(gate, mask=inside, other=0.0), tl.load(gate + width, mask=inside, other=0.0)
-            new = tl.load(gate + 2 * width, mask=inside, other=0.0)
-            at = token[:, None] * width + units[None, :]
-            before = tl.load(kept_hidden + at, mask=inside, other=0.0).to(ACC)
-            candidate = tl.load(candidates + at, mask=inside, other=0.0)
-            shown = toward
-            if GIVEN:
-                shown += tl.load(gy + shown_token[:, None] * width + units[None, :], mask=inside, other=0.0).to(ACC)
-            new_g = shown * (1 - update) * (1 - new * new)
-            kind = gates_g.dtype.element_ty
-            reset_g = (new_g * candidate * reset * (1 - reset)).to(kind)
-            update_g = (shown * (before - new) * update * (1 - update)).to(kind)
-            to = token[:, None] * (3 * width) + units[None, :]
-            tl.store(gates_g + to, reset_g, mask=inside)
-            tl.store(gates_g + to + width, update_g, mask=inside)
-            tl.store(gates_g + to + 2 * width, new_g.to(kind), mask=inside)
-            tl.store(candidates_g + to, reset_g, mask=inside)
-            tl.store(candidates_g + to + width, update_g, mask=inside)
-            tl.store(candidates_g + to + 2 * width, (new_g * reset).to(kind), mask=inside)
-            tl.store(hidden_g + own, tl.where(inside, shown * update, toward), mask=real)
-        if PERSISTENT:
-            tl.debug_barrier()
-
-
-@triton_kernel(
-    variants=[
-        _of(_BACK, "kept_cell", "kept_hidden", "candidates", CURVED=True),
-        _of(_SINGLE_BACK, "kept_cell", "kept_hidden", "candidates", CURVED=False, PERSISTENT=True),
-        _of(_DOUBLE_BACK, "kept_cell", "kept_hidden", "candidates", CURVED=True),
-    ]
-)
-def rnn_steps_backward(
-    gates, weight, gy, gates_g, hidden_g, starts, lengths, first, last, steps, batch, width, token_step, token_row, gy_step, gy_row,
-    GIVEN: tl.constexpr, CURVED: tl.constexpr, REVERSE: tl.constexpr, RAGGED: tl.constexpr, UNIT: tl.constexpr, FULL: tl.constexpr,
-    PRECISION: tl.constexpr, PERSISTENT: tl.constexpr, BB: tl.constexpr, BU: tl.constexpr, BK: tl.constexpr,
-):  # fmt: skip
-    """`lstm_steps_backward` for Elman networks."""
-    ACC: tl.constexpr = gates.dtype.element_ty
-    width = multiple(width, UNIT)
-    rows = tl.program_id(0) * BB + tl.arange(0, BB)
-    for place in range(first, last):
-        step = place if REVERSE else steps - 1 - place
-        prior = step - 1 if REVERSE else step + 1
-        here = _at_work(rows, batch, step, steps, lengths, RAGGED)
-        done = _at_work(rows, batch, prior, steps, lengths, RAGGED)
-        token = _tokens(rows, step, steps, starts, token_step, token_row, RAGGED)
-        done_token = _tokens(rows, prior, steps, starts, token_step, token_row, RAGGED)
-        shown_token = _tokens(rows, step, steps, starts, gy_step, gy_row, RAGGED)
-        for tile in range(tl.program_id(1), tl.cdiv(width, BU), tl.num_programs(1)):
-            units = tile * BU + tl.arange(0, BU)
-            acc = tl.zeros((BB, BU), ACC)
-            acc = _before(acc, gates_g, done_token, done, weight, units, width, width, FULL, PRECISION, BK)
-            real = (rows < batch)[:, None] & (units < width)[None, :]
-            own = rows.to(tl.int64)[:, None] * width + units[None, :]
-            toward = tl.where(done[:, None], acc, tl.load(hidden_g + own, mask=real, other=0.0))
-            tl.store(hidden_g + own, toward, mask=real)
-            inside = here[:, None] & (units < width)[None, :]
-            at = token[:, None] * width + units[None, :]
-            shown = tl.load(gates + at, mask=inside, other=0.0)
-            if GIVEN:
-                toward += tl.load(gy + shown_token[:, None] * width + units[None, :], mask=inside, other=0.0).to(ACC)
-            if CURVED:
-                toward *= 1 - shown * shown
+            toward = tl.load(hidden_g + own, mask=real, other=0.0)
+            if CELL == "gru":
+                toward = acc + toward
             else:
-                toward = tl.where(shown > 0, toward, 0.0)
-            tl.store(gates_g + at, toward.to(gates_g.dtype.element_ty), mask=inside)
+                toward = tl.where(done[:, None], acc, toward)
+                tl.store(hidden_g + own, toward, mask=real)
+            inside = here[:, None] & (units < width)[None, :]
+            at = token[:, None] * width + units[None, :]
+            gate = gates + token[:, None] * (GATES * width) + units[None, :]
+            to = gates_g + token[:, None] * (GATES * width) + units[None, :]
+            kind = gates_g.dtype.element_ty
+            outer = toward
+            if GIVEN:
+                outer += tl.load(gy + shown_token[:, None] * width + units[None, :], mask=inside, other=0.0).to(ACC)
+            if CELL == "lstm":
+                into, keep = tl.load(gate, mask=inside, other=0.0), tl.load(gate + width, mask=inside, other=0.0)
+                update = tl.load(gate + 2 * width, mask=inside, other=0.0)
+                out = tl.load(gate + 3 * width, mask=inside, other=0.0)
+                before = tl.load(kept + at, mask=inside, other=0.0)
+                squashed = tanh(keep * before + into * update)
+                to_cell = tl.load(cell_g + own, mask=inside, other=0.0) + outer * out * (1 - squashed * squashed)
+                tl.store(to, (to_cell * update * into * (1 - into)).to(kind), mask=inside)
+                tl.store(to + width, (to_cell * before * keep * (1 - keep)).to(kind), mask=inside)
+                tl.store(to + 2 * width, (to_cell * into * (1 - update * update)).to(kind), mask=inside)
+                tl.store(to + 3 * width, (outer * squashed * out * (1 - out)).to(kind), mask=inside)
+                tl.store(cell_g + own, to_cell * keep, mask=inside)
+            elif CELL == "gru":
+                reset, update = tl.load(gate, mask=inside, other=0.0), tl.load(gate + width, mask=inside, other=0.0)
+                new = tl.load(gate + 2 * width, mask=inside, other=0.0)
+                before = tl.load(kept_hidden + at, mask=inside, other=0.0).to(ACC)
+                candidate = tl.load(kept + at, mask=inside, other=0.0)
+                new_g = outer * (1 - update) * (1 - new * new)
+                reset_g = (new_g * candidate * reset * (1 - reset)).to(kind)
+                update_g = (outer * (before - new) * update * (1 - update)).to(kind)
+                rest = rest_g + token[:, None] * (GATES * width) + units[None, :]
+                tl.store(to, reset_g, mask=inside)
+                tl.store(to + width, update_g, mask=inside)
+                tl.store(to + 2 * width, new_g.to(kind), mask=inside)
+                tl.store(rest, reset_g, mask=inside)
+                tl.store(rest + width, update_g, mask=inside)
+                tl.store(rest + 2 * width, (new_g * reset).to(kind), mask=inside)
+                tl.store(hidden_g + own, tl.where(inside, outer * update, toward), mask=real)
+            else:
+                shown = tl.load(gate, mask=inside, other=0.0)
+                outer = outer * (1 - shown * shown) if CELL == "tanh" else tl.where(shown > 0, outer, 0.0)
+                tl.store(to, outer.to(kind), mask=inside)
         if PERSISTENT:
             tl.debug_barrier()
 

@@ -237,3 +237,55 @@ for _name, (_loss, _slope) in _LOSSES.items():
         gx = ({_slope}) * g
         write gx
     """
+
+# Losses of class numbers. A row whose label is ignored counts nothing, whatever it holds. Cross-entropy makes the gradient of `share`
+# times each loss with the loss (`_with_gradient`) or later, from `top` and `total` (`_backward`).
+_LABELS = """
+    row x
+    vector weight
+    label target
+    whole ignored
+    skipped = target == ignored
+    own = pick(weight, target)
+"""
+_LOSS = """
+    top = max(x)
+    e = exp(x - top)
+    total = sum(e)
+    logarithm = log(total)
+    wrong = own * minus(logarithm, minus(pick(x, target), top))
+    loss = skipped ? 0 : wrong
+"""
+_GRADIENT = """
+    hit = skipped ? 0 : share * own
+    scale = hit / total
+    gx = less(skipped ? 0 : e * scale, target, hit)
+"""
+# A share `smoothing` of each target is spread over all classes; `weights` is the sum of the weights.
+_SMOOTH_LOSS = _LOSS.replace(
+    "loss = skipped ? 0 : wrong",
+    """others = sum(weight * minus(x, top))
+    level = minus(weights * logarithm, others)
+    loss = skipped ? 0 : (1 - smoothing) * wrong + smoothing / columns * level""",
+)
+_SMOOTH_GRADIENT = """
+    hit = skipped ? 0 : share * (1 - smoothing) * own
+    tilt = share * (smoothing / columns)
+    scale = (hit + tilt * weights) / total
+    gx = less(skipped ? 0 : e * scale - tilt * weight, target, hit)
+"""
+PROGRAMS["cross_entropy"] = f"{_LABELS}{_LOSS} write loss, top, total"
+PROGRAMS["nll"] = f"{_LABELS} loss = skipped ? 0 : -pick(x, target) * own\n write loss"
+PROGRAMS["nll_backward"] = (
+    f"{_LABELS} each share\n hit = skipped ? 0 : share * own\n gx = less(0, target, hit)\n write gx"
+)
+for _name, _numbers, _loss, _slope in (
+    ("cross_entropy", "", _LOSS, _GRADIENT),
+    ("smooth_cross_entropy", "number smoothing, weights", _SMOOTH_LOSS, _SMOOTH_GRADIENT),
+):
+    PROGRAMS[f"{_name}_with_gradient"] = (
+        f"{_LABELS}{_numbers}\n number share\n {_loss}{_slope} write loss, top, total, gx"
+    )
+    PROGRAMS[f"{_name}_backward"] = (
+        f"{_LABELS}{_numbers}\n each share, top, total\n e = exp(x - top)\n {_slope} write gx"
+    )

@@ -1,17 +1,22 @@
 """Row programs: what a fused kernel over rows computes, as a short text that names no backend.
 
-A program reads and writes arrays of rows (R, C), numbers for each row (R), vectors (C) and plain numbers:
+A program reads and writes arrays of rows (R, C), numbers for each row (R), vectors (C) and plain numbers, and reads columns for
+each row (R, int64) and plain whole numbers:
 
     row x, g                  # inputs, in the order of the arguments
     each mean
     vector weight
     number eps
+    label column
+    whole ignored
     middle = sum(x) / columns # steps; a step's kind follows from what it is made of
     y = (x - middle) * weight
     write y, middle           # outputs, in order; then `write gw` of a column sum is a vector (C)
 
 Expressions are those of `formulas.py`, and the reductions `sum(x)` and `max(x)` over a row and `column_sum(x)` over all rows;
 `columns` is C, and `minus(x, y)` a difference that no optimiser may reorder. `max` may pass over a NaN, so use the elements again.
+`pick(x, label)` is the input x's value in the row's column `label`, and `less(x, label, y)` a row of x that has y, a number of each
+row, taken from that column, known only when it is written; a label that is no column picks 0 and takes nothing.
 Every row is computed alone, so its bits do not depend on its neighbours; column sums are taken in blocks of rows whose number
 depends on sizes only. `row_programs_numba.py` makes CPU kernels of them.
 """
@@ -23,7 +28,7 @@ from dataclasses import dataclass, field
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Tree
 
-_REDUCTIONS = ("sum", "max", "column_sum")
+_REDUCTIONS = {"sum": 1, "max": 1, "column_sum": 1, "pick": 2}  # and how many arguments they have
 # Names that the texts made of programs use for themselves.
 _RESERVED = frozenset(
     "columns rows size start stop r j c o begin end width block blocks block_rows item outer part kind zero keys key empty".split()
@@ -33,11 +38,15 @@ _CHEAP = frozenset(
 )
 # Kinds of values. Together, an `each` and a vector make a row.
 NUMBER, EACH, VECTOR, ROW, COLUMN_SUM = "number", "each", "vector", "row", "column_sum"
+_WHOLE = {"label": EACH, "whole": NUMBER}
 
 
 @dataclass
 class Step:
-    """`name = expression`, or `name = reduction(expression)`; its `kind`; the pass over the row in which it is known."""
+    """`name = expression`, or `name = reduction(expression)`; its `kind`; the pass over the row in which it is known.
+
+    `label` is the column of a `pick` or a `less`, `taken` what that takes.
+    """
 
     name: str
     expression: Tree
@@ -46,12 +55,14 @@ class Step:
     uses: list[str]
     known: int = 0
     costly: bool = False
+    label: str = ""
+    taken: str = ""
 
 
 @dataclass
 class RowProgram:
     """A checked program. `passes` is how many times a row is gone through; `kept` the row values that a later pass takes from
-    memory instead of computing them again.
+    memory instead of computing them again; `whole` the inputs that are int64.
 
     Raises:
         ValueError: the text is not a program; the message says which line and why.
@@ -62,6 +73,7 @@ class RowProgram:
     inputs: dict[str, str] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)
     outputs: list[str] = field(default_factory=list)
+    whole: set[str] = field(default_factory=set)
     passes: int = 0
     kept: dict[str, int] = field(default_factory=dict)
 
@@ -81,10 +93,11 @@ class RowProgram:
     def _read(self, line: str) -> None:
         first, _, rest = line.partition(" ")
         names = [name.strip() for name in rest.split(",")]
-        if first in (ROW, EACH, VECTOR, NUMBER) and not rest.startswith("="):
+        if first in (ROW, EACH, VECTOR, NUMBER, *_WHOLE) and not rest.startswith("="):
             for name in names:
                 self._check_new(name)
-                self.inputs[name] = first
+                self.inputs[name] = _WHOLE.get(first, first)
+            self.whole.update(names if first in _WHOLE else ())
         elif first == "write":
             for name in names:
                 if name not in self.steps:
@@ -105,19 +118,33 @@ class RowProgram:
     def _add(self, name: str, expression: Tree) -> None:
         self._check_new(name)
         reduction = _reduction_of(expression)
+        label, taken = "", ""
         if reduction is not None:
+            label = self._label(expression.parts[1]) if reduction == "pick" else ""
             expression = expression.parts[0]
+            if label and self.inputs.get(formulas.to_text(expression)) not in (ROW, VECTOR):
+                raise self._error(
+                    f"{name}: pick of {formulas.to_text(expression)}, which is no row or vector among the inputs"
+                )
+        elif expression.head == "less" and len(expression.parts) == 3:
+            expression, label, taken = expression.parts[0], self._label(expression.parts[1]), str(expression.parts[2])
         expression = self._without_inner_reductions(name, expression)
-        uses = sorted(formulas.names_in(expression) - {"columns"})
+        if "less" in formulas.functions_in(expression):
+            raise self._error(f"{name}: less(x, label, y) is a step of its own")
+        uses = sorted((formulas.names_in(expression) | {label, taken}) - {"columns", ""})
         for used in uses:
             if used not in self.inputs and used not in self.steps:
                 raise self._error(f"{used} is not known yet")
             if self.kind_of(used) == COLUMN_SUM:
                 raise self._error(f"{used} is a column sum, known only when all rows are done: write it")
-        kind = self._kind(name, reduction, uses)
+            if used in self.steps and self.steps[used].taken:
+                raise self._error(f"{used} has something taken from it when its row is done: write it")
+        if taken and self.kind_of(taken) != EACH:
+            raise self._error(f"{name}: less takes {taken}, a {self.kind_of(taken)}, expected a number of each row")
+        kind = ROW if taken else self._kind(name, reduction, uses)
         known = max([self._known(used) for used in uses], default=0) + (reduction in ("sum", "max"))
         costly = not formulas.functions_in(expression) <= _CHEAP
-        self.steps[name] = Step(name, expression, reduction, kind, uses, known, costly)
+        self.steps[name] = Step(name, expression, reduction, kind, uses, known, costly, label, taken)
 
     def _without_inner_reductions(self, name: str, expression: Tree) -> Tree:
         """Gives each reduction inside an expression a step of its own."""
@@ -128,6 +155,12 @@ class RowProgram:
             self._add(result, expression)
             return formulas.name(result)
         return Tree(expression.head, tuple(self._without_inner_reductions(name, part) for part in expression.parts))
+
+    def _label(self, tree: Tree) -> str:
+        label = formulas.to_text(tree)
+        if label not in self.whole or self.inputs[label] != EACH:
+            raise self._error(f"{label} is no label")
+        return label
 
     def _kind(self, name: str, reduction: str | None, uses: list[str]) -> str:
         kinds = {self.kind_of(used) for used in uses}
@@ -147,7 +180,7 @@ class RowProgram:
         return COLUMN_SUM if reduction == "column_sum" else EACH
 
     def _check_new(self, name: str) -> None:
-        if not name.isidentifier() or name.startswith("_") or name in _REDUCTIONS or name in _RESERVED:
+        if not name.isidentifier() or name.startswith("_") or name in (*_REDUCTIONS, "less") or name in _RESERVED:
             raise self._error(f"{name!r} cannot be a name")
         if name in self.inputs or name in self.steps:
             raise self._error(f"{name} is there already: names are given once")
@@ -175,7 +208,9 @@ class RowProgram:
             for step in self.steps.values()
             if self.pass_of(step.name) == number
             and (
-                step.reduction is not None or (step.name in self.outputs and step.kind == ROW) or step.name in self.kept
+                step.reduction not in (None, "pick")
+                or (step.name in self.outputs and step.kind == ROW)
+                or step.name in self.kept
             )
         ]
 
@@ -215,4 +250,4 @@ class RowProgram:
 
 def _reduction_of(expression: Tree) -> str | None:
     """`max(x, y)` of two is the scalar function."""
-    return expression.head if expression.head in _REDUCTIONS and len(expression.parts) == 1 else None
+    return expression.head if len(expression.parts) == _REDUCTIONS.get(expression.head) else None

@@ -143,7 +143,7 @@ class _Writer:
         program = self.program
         body: list[str] = []
         for number in range(program.passes + 1):
-            body += [f"v_{step.name} = {self._scalar(step)}" for step in self._each_steps(number)]
+            body += [f"v_{step.name} = {self._alone(step)}" for step in self._each_steps(number)]
             if number < program.passes:
                 body += self._pass(number)
         body += [f"{name}[r] = v_{name}" for name in program.outputs if program.kind_of(name) == EACH]
@@ -172,13 +172,17 @@ class _Writer:
         return [*head, *self._numbers(), *(f"{name} = empty(columns, kind)" for name in self.scratch)]
 
     def _numbers(self) -> list[str]:
-        operands = [f"v_{name} = kind({name})" for name, kind in self.program.inputs.items() if kind == NUMBER]
-        steps = [step for step in self.program.steps.values() if step.kind == NUMBER]
+        program = self.program
+        names = [name for name, kind in program.inputs.items() if kind == NUMBER]
+        operands = [f"v_{name} = {name}" if name in program.whole else f"v_{name} = kind({name})" for name in names]
+        steps = [step for step in program.steps.values() if step.kind == NUMBER]
         return operands + [f"v_{step.name} = {self._scalar(step)}" for step in steps]
 
     def _each_steps(self, number: int) -> list[Step]:
         steps = self.program.steps.values()
-        return [step for step in steps if step.kind == EACH and step.reduction is None and step.known == number]
+        return [
+            step for step in steps if step.kind == EACH and step.reduction in (None, "pick") and step.known == number
+        ]
 
     def _pass(self, number: int) -> list[str]:
         program = self.program
@@ -210,6 +214,7 @@ class _Writer:
             lines += [f"v_{name} = kind(whole_{name})" for name in sums]
         else:
             lines += ["for j in range(columns):", *_indented(inner, 1)]
+        lines += [self._takes(step, f"{step.name}_row[v_{step.label}]") for step in result if step.taken]
         return lines + [
             f"v_{step.name} = unordered(best_{step.name})" for step in reductions if step.reduction == "max"
         ]
@@ -253,8 +258,24 @@ class _Writer:
         self.scratch.append(f"{name}_scratch")
         return f"{name}_scratch"
 
+    @staticmethod
+    def _takes(step: Step, place: str) -> str:
+        return f"if (v_{step.label} >= 0) & (v_{step.label} < columns): {place} -= v_{step.taken}"
+
+    def _alone(self, step: Step) -> str:
+        """`_scalar` outside of loops, where a logarithm that vectorises takes longer than the library's."""
+        return re.sub(r"\blog\(", "log_alone(", self._scalar(step))
+
     def _scalar(self, step: Step) -> str:
+        if step.reduction == "pick":
+            name = str(step.expression.parts[0])
+            vector = self.program.kind_of(name) == VECTOR
+            place = f"{name}[v_{step.label}]" if vector else self._picked(name, f"v_{step.label}")
+            return f"({place} if (v_{step.label} >= 0) & (v_{step.label} < columns) else zero)"
         return f"kind({self._text(step.expression)})"
+
+    def _picked(self, name: str, label: str) -> str:
+        return f"{name}_row[{label}]"
 
     def _text(self, expression: Tree) -> str:
         return to_numba(formulas.substitute(expression, self.values), self.dtype)
@@ -276,7 +297,7 @@ class _InnerWriter(_Writer):
         arrays += [name for name, step in program.steps.items() if step.kind == EACH]
         head = [f"outer, columns, inner = {_first_rows(program)}.shape", "blocks = (inner + WIDTH - 1) // WIDTH"]
         head += ["v_columns = kind(columns)", *self._numbers()]
-        head += [f"a_{name} = empty(WIDTH, kind)" for name in arrays]
+        head += [f"a_{name} = empty(WIDTH, {'np.int64' if name in program.whole else 'kind'})" for name in arrays]
         for step in program.steps.values():
             if step.reduction == "sum":
                 head.append(f"whole_{step.name} = empty(WIDTH, np.float64)")
@@ -286,9 +307,7 @@ class _InnerWriter(_Writer):
             f"for j in range(width): a_{name}[j] = {name}[o, begin + j]" for name in arrays if name in program.inputs
         ]
         for number in range(program.passes + 1):
-            for step in self._each_steps(number):
-                inner = [f"v_{step.name} = {self._scalar(step)}", f"a_{step.name}[j] = v_{step.name}"]
-                body += self._over_width(inner)
+            body += self._over_width(self._together(self._each_steps(number)))
             if number < program.passes:
                 body += self._inner_pass(number)
         body += [
@@ -303,6 +322,16 @@ class _InnerWriter(_Writer):
         lines += ["    for item in range(start, stop):", "        o, begin = item // blocks, item % blocks * WIDTH"]
         lines += ["        width = min(WIDTH, inner - begin)", *_indented(body, 2)]
         return "\n".join(lines) + "\n"
+
+    def _together(self, steps: list[Step]) -> list[str]:
+        """The lines of steps in one loop; what only they need is not stored."""
+        others = [step.uses for step in self.program.steps.values() if step not in steps]
+        stored = set(self.program.outputs).union(*others)
+        lines: list[str] = []
+        for step in steps:
+            lines.append(f"v_{step.name} = {self._scalar(step)}")
+            lines += [f"a_{step.name}[j] = v_{step.name}"] if step.name in stored else []
+        return lines
 
     def _inner_pass(self, number: int) -> list[str]:
         result = self.program.made_in(number)
@@ -342,7 +371,13 @@ class _InnerWriter(_Writer):
             lines += [f"for j in range(width): a_{name}[j] = kind(whole_{name}[j])" for name in sums]
         else:
             lines += ["for c in range(columns):", *_indented(loop, 1)]
+        for step in result:
+            if step.taken:
+                lines += self._over_width([self._takes(step, f"{step.name}[o, v_{step.label}, begin + j]")])
         return lines + [f"for j in range(width): a_{name}[j] = unordered(best_{name}[j])" for name in maxima]
+
+    def _picked(self, name: str, label: str) -> str:
+        return f"{name}[o, {label}, begin + j]"
 
     def _over_width(self, inner: list[str]) -> list[str]:
         """A loop over the rows, with what it reads loaded once."""
@@ -354,7 +389,7 @@ class _InnerWriter(_Writer):
         result = {line.partition(" = ")[0] for line in inner}
         each = [name for name in (*program.inputs, *program.steps) if program.kind_of(name) == EACH]
         loads += [f"v_{name} = a_{name}[j]" for name in each if f"v_{name}" in used and f"v_{name}" not in result]
-        return ["for j in range(width):", *_indented([*loads, *inner], 1)]
+        return ["for j in range(width):", *_indented([*loads, *inner], 1)] if inner else []
 
 
 def _first_rows(program: RowProgram) -> str:
@@ -437,7 +472,7 @@ _NAMES: dict[str, Any] = {
     "WIDTH": WIDTH,
     "empty": numpy.empty,
     "inf": math.inf,
-    "log": math.log,
+    "log_alone": math.log,
     "np": numpy,
     "ordered": ordered,
     "plus": plus,
