@@ -20,10 +20,6 @@ if (
 
 def pytest_collection_finish():
     """What is imported by now stays: no collection of garbage need look at it again, and tests that collect do it often."""
-    from dynograd.interpreter import tensor_parts
-    from dynograd.tensor.tensor import Tensor
-
-    tensor_parts._watch(Tensor)  # the search for views, which would look at all of it again
     gc.collect()
     gc.freeze()
 
