@@ -345,6 +345,9 @@ def _only_borrows(state: Any) -> bool:
             expression = assignment.value
             if assignment.target.name in counted and isinstance(expression, ir.Expr) and expression.op not in _VIEWS:
                 return False
+        for write in block.find_insts((ir.SetItem, ir.StaticSetItem)):
+            if write.value.name in counted:  # an array into an array: Numba copies it first where the two overlap
+                return False
     return True
 
 
