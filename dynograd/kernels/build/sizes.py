@@ -21,8 +21,9 @@ COMPILED_PASS = 2048
 CASTS = 1 << 12
 # Reductions, which NumPy does in vector code: it is done with less before a compiled kernel has been called.
 REDUCTIONS = 1 << 13
-# Multiplications of a head of attention. Below, other ops compute it: nobody waits for Numba on a toy.
-TILED_PRODUCTS = 1 << 14
+# Multiplications of a head of attention. Below, other ops compute it: nobody waits for Numba on a toy. Both take 25 to 30 us at this size
+# (a causal mask: 50 and 30), so it is low: a sequence that grows should not first need these kernels in the middle of decoding.
+TILED_PRODUCTS = 1 << 11
 # Copies and fills, of transposes too: while all is in the cache, NumPy's are done before compiled code pays for its call.
 COPIED_BYTES = 1 << 18
 # Writes of a number at a mask: twice as quick as NumPy's from 8 KiB on, but not worth loading Numba for below this (10 to 40 us).
