@@ -8,6 +8,7 @@ from dynograd.autograd.nodes import Node
 from dynograd.tensor.tensor import wrap
 from tests.ops.cases import cases_of
 from tests.ops.harness import FLOATS, INTEGERS, Row, error, generate
+from tests.support.cases import run_all
 
 
 def failures(row):
@@ -116,3 +117,29 @@ def test_two_rows_of_one_name_need_ids():
     rows = [Row("tanh", numpy.tanh, shapes=[(3,)]), Row("tanh", numpy.tanh, shapes=[(2, 3)])]
     with pytest.raises(ValueError, match=r"'tanh'.*id"):
         generate(rows)
+
+
+def test_a_failing_case_is_named_and_the_others_run():
+    ran = []
+
+    def check(number):
+        ran.append(number)
+        if number % 2:
+            raise ArithmeticError(f"number {number}")
+
+    with pytest.raises(ArithmeticError, match="number 1") as caught:
+        run_all("numbers", [(f"of {number}", lambda number=number: check(number)) for number in range(3)])
+    assert caught.value.__notes__ == ["in the case numbers-of 1"] and ran == [0, 1, 2]
+    with pytest.raises(BaseExceptionGroup, match="numbers: 2 of 4 cases failed: of 1, of 3") as caught:
+        run_all("numbers", [(f"of {number}", lambda number=number: check(number)) for number in range(4)])
+    assert [str(one) for one in caught.value.exceptions] == ["number 1", "number 3"]
+
+
+def test_a_case_depends_on_no_other():
+    drawn = []
+
+    def draw():
+        drawn.append((float(dynograd.rand(())), float(numpy.random.rand())))
+
+    run_all("draws", [("first", draw), ("second", draw)])
+    assert drawn[0] == drawn[1]

@@ -1,6 +1,6 @@
-"""Mutants are valid texts that differ in one place."""
+"""Mutants are valid texts that differ in one place; tests of files with like names run first."""
 
-from tools.mutants import mutants
+from tools.mutants import ROOT, mutants, related
 
 TEXT = '''
 LIMIT = 1
@@ -26,3 +26,11 @@ def test_each_mutant_differs_in_one_place():
     assert found["7: n - 1 -> (n + 1)"] == TEXT.replace("n - 1", "(n + 1)")
     for text in found.values():
         compile(text, "mutant", "exec")
+
+
+def test_files_of_like_names_come_first():
+    close, far = related(ROOT / "dynograd/kernels/index/scatters_numba.py", ["tests/ops", "tests/kernels"])
+    assert close == ["tests/ops/test_scatters.py", "tests/kernels/test_large_scatters.py"]
+    assert "tests/ops/test_scans.py" in far and not {*close} & {*far}
+    close, _ = related(ROOT / "dynograd/ops/loss/margin_losses.py", ["tests/ops"])
+    assert close[0] == "tests/ops/test_margin_losses.py" and "tests/ops/test_losses.py" in close
