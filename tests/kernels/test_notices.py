@@ -224,6 +224,30 @@ def test_nobody_reads(stream):
     assert desk.wait(1.0) is None
 
 
+class OnlyWrite:
+    def __init__(self):
+        self.text = ""
+
+    def write(self, text):
+        self.text += text
+
+
+def test_an_object_of_the_program_in_the_place_of_stderr():
+    desk = Desk(OnlyWrite())
+    desk.compile(3.0, tick_every=0.5)
+    desk.wait(1.5)
+    assert desk.stream.text == BEGINS + "dynograd: compiled 1 kernel in 3.0 s; the next start loads them\n"
+
+
+def test_what_other_programs_compile_is_not_told(monkeypatch):
+    import numba
+
+    from dynograd.kernels.build import compiling_numba
+
+    monkeypatch.setattr(compiling_numba, "notices", None)
+    assert numba.njit(lambda x: x + 1)(1) == 2
+
+
 def test_workers_leave_the_terminal_to_their_parent(monkeypatch):
     monkeypatch.setattr("multiprocessing.process.parent_process", lambda: "parent")
     monkeypatch.setattr(tqdm, "write", None)

@@ -187,7 +187,12 @@ def _kernels(count: int) -> str:
 
 def is_terminal(stream: Any) -> bool:
     """Whether a line can be drawn over and over; processes that work for another one leave the terminal to that one."""
-    return stream is not None and not stream.closed and stream.isatty() and not _is_worker()
+    return _is_open(stream) and hasattr(stream, "isatty") and stream.isatty() and not _is_worker()
+
+
+def _is_open(stream: Any) -> bool:
+    """Programs put objects of their own in the place of `sys.stderr`, which may have no more than `write`."""
+    return stream is not None and not getattr(stream, "closed", False)
 
 
 def _is_worker() -> bool:
@@ -199,14 +204,15 @@ def write(stream: Any, line: str) -> None:
     """A plain line; bars of tqdm step aside for it."""
     # A worker may have been forked while a thread held tqdm's lock.
     tqdm = None if _is_worker() else sys.modules.get("tqdm")
-    if stream is None or stream.closed:
+    if not _is_open(stream):
         return
     with contextlib.suppress(OSError):  # nobody reads it any more
         if tqdm is not None:
             tqdm.tqdm.write(line, file=stream)
         else:
             stream.write(f"{line}\n")
-        stream.flush()
+        if hasattr(stream, "flush"):
+            stream.flush()
 
 
 def bar(stream: Any, **options: Any) -> Any:
