@@ -20,7 +20,14 @@ __all__ = ["Notices", "is_quiet", "notices", "set_quiet"]
 
 PATIENCE = 1.0  # seconds: what somebody waits without asking why, and the pause after which a run of compilations counts as ended
 _REFRESH = 0.5  # seconds
-_quiet = os.environ.get("DYNOGRAD_QUIET", "").lower() not in ("", "0", "off", "false", "no")
+
+
+def _is_yes(text: str) -> bool:
+    """What the value of an environment variable says."""
+    return text.lower() not in ("", "0", "off", "false", "no")
+
+
+_quiet = _is_yes(os.environ.get("DYNOGRAD_QUIET", ""))
 
 
 def set_quiet(quiet: bool = True) -> None:
