@@ -341,7 +341,7 @@ def shortcut(
         if owner is not function:  # copied from what it wraps
             general, others = function, ()
         cuts = (cut, *others)
-        names = (general.__name__, *[cut.op.name for cut in cuts if cut.op is not None])
+        names = (general.__name__, *[shortcut.op.name for shortcut in cuts if shortcut.op is not None])
         result = standing(general, lambda: _write_shortcut[0](general, cuts), names=names)
         result.shortcuts = result, general, cuts
         return result

@@ -197,13 +197,17 @@ def test_quiet_from_the_midst_of_it():
 @pytest.mark.parametrize(
     ("value", "quiet"), [("1", True), ("yes", True), ("0", False), ("false", False), ("", False), ("OFF", False)]
 )
-def test_the_environment_turns_it_off(value, quiet):
+def test_what_the_environment_says(value, quiet):
+    assert module._is_yes(value) == quiet
+
+
+def test_the_environment_turns_it_off():
     line = "import dynograd; print(dynograd.is_quiet())"
     done = subprocess.run(
-        [sys.executable, "-c", line], env={**os.environ, "DYNOGRAD_QUIET": value, "PYTHONPATH": str(ROOT)},
+        [sys.executable, "-c", line], env={**os.environ, "DYNOGRAD_QUIET": "1", "PYTHONPATH": str(ROOT)},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stdout.strip() == str(quiet)
+    assert done.stdout.strip() == "True"
 
 
 class Gone(Terminal):
@@ -222,6 +226,30 @@ def test_nobody_reads(stream):
     desk = Desk(stream)
     desk.compile(3.0, tick_every=0.5)
     assert desk.wait(1.0) is None
+
+
+class OnlyWrite:
+    def __init__(self):
+        self.text = ""
+
+    def write(self, text):
+        self.text += text
+
+
+def test_an_object_of_the_program_in_the_place_of_stderr():
+    desk = Desk(OnlyWrite())
+    desk.compile(3.0, tick_every=0.5)
+    desk.wait(1.5)
+    assert desk.stream.text == BEGINS + "dynograd: compiled 1 kernel in 3.0 s; the next start loads them\n"
+
+
+def test_what_other_programs_compile_is_not_told(monkeypatch):
+    import numba
+
+    from dynograd.kernels.build import compiling_numba
+
+    monkeypatch.setattr(compiling_numba, "notices", None)
+    assert numba.njit(lambda x: x + 1)(1) == 2
 
 
 def test_workers_leave_the_terminal_to_their_parent(monkeypatch):

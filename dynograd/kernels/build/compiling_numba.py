@@ -250,12 +250,16 @@ class _Compilations(event.Listener):
     """Hears of everything that Numba compiles, and says of our kernels when it begins and when it has ended."""
 
     def on_start(self, event: Any) -> None:
-        if hasattr(event.data["dispatcher"], "dynograd_key"):
+        if _is_ours(event):
             notices.begin(kernel_cache.keeps())
 
     def on_end(self, event: Any) -> None:
-        if hasattr(event.data["dispatcher"], "dynograd_key"):
+        if _is_ours(event):
             notices.end()
+
+
+def _is_ours(event: Any) -> bool:
+    return hasattr((event.data or {}).get("dispatcher"), "dynograd_key")
 
 
 event.register("numba:compile", _Compilations())

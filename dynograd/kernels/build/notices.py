@@ -20,7 +20,14 @@ __all__ = ["Notices", "is_quiet", "notices", "set_quiet"]
 
 PATIENCE = 1.0  # seconds: what somebody waits without asking why, and the pause after which a run of compilations counts as ended
 _REFRESH = 0.5  # seconds
-_quiet = os.environ.get("DYNOGRAD_QUIET", "").lower() not in ("", "0", "off", "false", "no")
+
+
+def _is_yes(text: str) -> bool:
+    """What the value of an environment variable says."""
+    return text.lower() not in ("", "0", "off", "false", "no")
+
+
+_quiet = _is_yes(os.environ.get("DYNOGRAD_QUIET", ""))
 
 
 def set_quiet(quiet: bool = True) -> None:
@@ -187,7 +194,12 @@ def _kernels(count: int) -> str:
 
 def is_terminal(stream: Any) -> bool:
     """Whether a line can be drawn over and over; processes that work for another one leave the terminal to that one."""
-    return stream is not None and not stream.closed and stream.isatty() and not _is_worker()
+    return _is_open(stream) and hasattr(stream, "isatty") and stream.isatty() and not _is_worker()
+
+
+def _is_open(stream: Any) -> bool:
+    """Programs put objects of their own in the place of `sys.stderr`, which may have no more than `write`."""
+    return stream is not None and not getattr(stream, "closed", False)
 
 
 def _is_worker() -> bool:
@@ -199,14 +211,15 @@ def write(stream: Any, line: str) -> None:
     """A plain line; bars of tqdm step aside for it."""
     # A worker may have been forked while a thread held tqdm's lock.
     tqdm = None if _is_worker() else sys.modules.get("tqdm")
-    if stream is None or stream.closed:
+    if not _is_open(stream):
         return
     with contextlib.suppress(OSError):  # nobody reads it any more
         if tqdm is not None:
             tqdm.tqdm.write(line, file=stream)
         else:
             stream.write(f"{line}\n")
-        stream.flush()
+        if hasattr(stream, "flush"):
+            stream.flush()
 
 
 def bar(stream: Any, **options: Any) -> Any:

@@ -652,7 +652,7 @@ def test_modules_that_are_cells(name, weights):
         else:
             loss = sum(one(x) for x in xs)
         loss.backward()
-        return [loss.detach().numpy(), *[one.grad.numpy() for one in net.parameters()]]
+        return [loss.detach().numpy(), *[parameter.grad.numpy() for parameter in net.parameters()]]
 
     for found, expected in zip(run(True), run(False)):
         numpy.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
