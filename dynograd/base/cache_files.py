@@ -98,7 +98,7 @@ def _usable(place: Path, warn: bool) -> Path | None:
         warnings.warn(
             f"dynograd: the folder for compiled kernels, {place}, {why}. Kernels are compiled anew in each process. "
             f"Name a folder of your own in DYNOGRAD_CACHE_DIR, or set DYNOGRAD_CACHE=0 to silence this.",
-            RuntimeWarning,
+            UserWarning,  # a `RuntimeWarning` of dynograd's is not shown
             stacklevel=3,
         )
     return None

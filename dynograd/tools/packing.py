@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 
 import numba
@@ -25,6 +26,7 @@ from dynograd.tools.pack_programs import PROGRAMS
 
 __all__ = ["make_pack"]
 
+_MODULE = "dynograd.tools.pack_programs"  # whose PROGRAMS a process runs
 _FORMS = 2  # threads of each program: a second one is what the launchers of large work need
 
 
@@ -126,13 +128,13 @@ def _start(level: str, name: str, folder: Path) -> subprocess.Popen[str]:
         "OMP_NUM_THREADS": str(_FORMS),
         "NUMBA_NUM_THREADS": str(_FORMS),
     }
-    command = [sys.executable, "-c", f"from dynograd.tools.packing import _tell; _tell({name!r})"]
+    command = [sys.executable, "-c", f"from dynograd.tools.packing import _tell; _tell({_MODULE!r}, {name!r})"]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def _tell(name: str) -> None:
+def _tell(module: str, name: str) -> None:
     """In a process of its own: runs a program and prints the entries that it has asked for."""
-    PROGRAMS[name]()
+    import_module(module).PROGRAMS[name]()
     print()
     print(*kernel_cache.used())
 

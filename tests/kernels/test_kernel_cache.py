@@ -61,7 +61,7 @@ def test_a_cut_entry_is_found(folder, length):
 def test_a_folder_that_others_can_write_is_not_used(folder, mode):
     folder.mkdir(parents=True)
     folder.chmod(mode)
-    with pytest.warns(RuntimeWarning, match=f"can be written by others \\(mode {mode:o}.*DYNOGRAD_CACHE_DIR"):
+    with pytest.warns(UserWarning, match=f"can be written by others \\(mode {mode:o}.*DYNOGRAD_CACHE_DIR"):
         kernel_cache.write("a" * 40, b"machine code")
     assert not list(folder.iterdir())
     with warnings.catch_warnings():
@@ -72,21 +72,21 @@ def test_a_folder_that_others_can_write_is_not_used(folder, mode):
 def test_a_foreign_folder_is_not_used(folder, monkeypatch):
     folder.mkdir(parents=True, mode=0o700)
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    with pytest.warns(RuntimeWarning, match=r"belongs to user \d+, not to you \(12345\)"):
+    with pytest.warns(UserWarning, match=r"belongs to user \d+, not to you \(12345\)"):
         assert kernel_cache.folder() is None
 
 
 def test_a_folder_that_cannot_be_made(folder, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("DYNOGRAD_CACHE_DIR", str(tmp_path / "file"))
-    with pytest.warns(RuntimeWarning, match="cannot be made"):
+    with pytest.warns(UserWarning, match="cannot be made"):
         assert kernel_cache.folder() is None
 
 
 def test_a_read_only_folder(folder, monkeypatch):
     folder.mkdir(parents=True, mode=0o700)
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.warns(RuntimeWarning, match="cannot be written"):
+    with pytest.warns(UserWarning, match="cannot be written"):
         assert kernel_cache.folder() is None
 
 
