@@ -130,8 +130,8 @@ def _place_of(kind: str) -> str:
 
 
 def _warn(text: str) -> None:
-    """Warns of the line of the program: what is said of lines of dynograd is not shown, for NumPy's sake."""
-    warnings.warn(f"dynograd: {text}", RuntimeWarning, stacklevel=user_level())
+    """Warns of the line of the program."""
+    warnings.warn(f"dynograd: {text}", UserWarning, stacklevel=user_level())
 
 
 def _unfitness(place: Path) -> str | None:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from dynograd import nn, optim
+from dynograd.tensor import Tensor
 
 __all__ = ["PROGRAMS"]
 
@@ -66,11 +67,11 @@ def _train(
                 dynograd.set_num_threads(before)
 
 
-def _classes(count: int, *shape: int) -> Any:
+def _classes(count: int, *shape: int) -> Tensor:
     return dynograd.randint(0, count, shape)
 
 
-def _class_loss(model: Any, x: Any, y: Any) -> Any:
+def _class_loss(model: Any, x: Any, y: Any) -> Tensor:
     return F.cross_entropy(model(x), y)
 
 
@@ -104,7 +105,6 @@ def _activations(dtype: Any) -> None:
         "Softplus",
         "ReLU6",
         "Hardswish",
-        "Mish",
         "Softmax",
     ):
         module = getattr(nn, name)(*([-1] if name == "Softmax" else []))
@@ -193,7 +193,7 @@ def _residual_network() -> None:
             self.norm_a, self.norm_b = nn.BatchNorm2d(following), nn.BatchNorm2d(following)
             self.short = nn.Conv2d(width, following, 1, stride, bias=False) if stride > 1 else nn.Identity()
 
-        def forward(self, x: Any) -> Any:
+        def forward(self, x: Any) -> Tensor:
             return F.relu(self.norm_b(self.b(F.relu(self.norm_a(self.a(x))))) + self.short(x))
 
     model = nn.Sequential(
@@ -233,7 +233,7 @@ class _Reader(nn.Module):
         self.words, self.layer, self.kind = nn.Embedding(1000, 64), layer, kind
         self.head = nn.Linear(width, 5)
 
-    def forward(self, words: Any) -> Any:
+    def forward(self, words: Any) -> Tensor:
         if self.kind == "padded":
             output, _ = self.layer(self.words(words))
             return self.head(output[:, -1])
@@ -277,7 +277,7 @@ def _cells() -> None:
     for cell_type in (nn.LSTMCell, nn.GRUCell):
         cell = cell_type(64, 128)
 
-        def read(cell: Any, x: Any, y: Any) -> Any:
+        def read(cell: Any, x: Any, y: Any) -> Tensor:
             state = None
             for step in x:
                 state = cell(step, state)
@@ -293,7 +293,7 @@ class _Block(nn.Module):
         self.projections, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.up, self.down, self.dropout = nn.Linear(width, 4 * width), nn.Linear(4 * width, width), nn.Dropout(0.1)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Any) -> Tensor:
         batch, time, width = x.shape
         parts = self.projections(self.norm_a(x)).chunk(3, -1)
         q, k, v = (part.reshape(batch, time, self.heads, width // self.heads).transpose(1, 2) for part in parts)
@@ -309,12 +309,12 @@ class _LanguageModel(nn.Module):
         self.blocks = nn.Sequential(*[_Block(128, 4) for _ in range(3)])
         self.norm, self.head = nn.LayerNorm(128), nn.Linear(128, 500, bias=False)
 
-    def forward(self, words: Any) -> Any:
+    def forward(self, words: Any) -> Tensor:
         x = self.words(words) + self.places(dynograd.arange(words.shape[1]))
         return self.head(self.norm(self.blocks(x)))
 
 
-def _next_word_loss(model: Any, words: Any) -> Any:
+def _next_word_loss(model: Any, words: Any) -> Tensor:
     return F.cross_entropy(model(words[:, :-1]).flatten(0, 1), words[:, 1:].flatten())
 
 
@@ -372,10 +372,12 @@ def _graphs() -> None:
         degree = dynograd.zeros(nodes).scatter_add(0, target, dynograd.ones(edges)).clamp(min=1).rsqrt()
         weight = (degree[source] * degree[target]).unsqueeze(1)
 
-        def spread(x: Any, nodes: int = nodes, source: Any = source, target: Any = target, weight: Any = weight) -> Any:
+        def spread(
+            x: Any, nodes: int = nodes, source: Any = source, target: Any = target, weight: Any = weight
+        ) -> Tensor:
             return dynograd.zeros(nodes, x.shape[1]).index_add(0, target, x[source] * weight)
 
-        def loss_of(model: Any, x: Any, y: Any, spread: Any = spread) -> Any:
+        def loss_of(model: Any, x: Any, y: Any, spread: Any = spread) -> Tensor:
             hidden = F.dropout(dynograd.relu(spread(model[0](x))), 0.5)
             return F.cross_entropy(spread(model[1](hidden)), y)
 
@@ -396,7 +398,7 @@ def _trees(with_cell: bool) -> None:
             self.gates, self.forget = nn.Linear(2 * width, 3 * width), nn.Linear(2 * width, 2 * width)
             self.cell = nn.LSTMCell(width, width)
 
-        def node(self, tree: Any) -> Any:
+        def node(self, tree: Any) -> tuple[Tensor, Tensor]:
             if isinstance(tree, int):
                 h = self.words(dynograd.tensor(tree))
                 return h, h
@@ -413,14 +415,14 @@ def _trees(with_cell: bool) -> None:
             )
             return dynograd.sigmoid(o) * dynograd.tanh(c), c
 
-        def forward(self, tree: Any) -> Any:
+        def forward(self, tree: Any) -> Tensor:
             return self.out(self.node(tree)[0])
 
-    def build(leaves: int, seed: int) -> Any:
+    def build(leaves: int, seed: int) -> int | tuple:
         left = 1 + seed * 7 % max(leaves - 1, 1)
         return seed % 100 if leaves == 1 else (build(left, seed + 1), build(leaves - left, seed + 2))
 
-    def loss_of(model: Any, trees: list[Any], y: Any) -> Any:
+    def loss_of(model: Any, trees: list[Any], y: Any) -> Tensor:
         with dynograd.autobatch():
             losses = [F.cross_entropy(model(tree).unsqueeze(0), y[i : i + 1]) for i, tree in enumerate(trees)]
             return sum(losses) / len(losses)

@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 
 import numba
@@ -25,6 +26,7 @@ from dynograd.tools.pack_programs import PROGRAMS
 
 __all__ = ["make_pack"]
 
+_MODULE = "dynograd.tools.pack_programs"  # whose PROGRAMS a process runs
 _FORMS = 2  # threads of each program: a second one is what the launchers of large work need
 
 
@@ -71,12 +73,17 @@ def make_pack(
     if target is None:
         raise RuntimeError("make_pack: the user's cache is off or cannot be used. Name a folder.")
     target.mkdir(parents=True, exist_ok=True)
-    tasks = [(level, name) for level in levels for name in chosen]
+    tasks = [
+        (f"{level}/{vector}" if vector else level, name)
+        for level in levels
+        for vector in processors.LEVELS[level].vectors or (0,)
+        for name in chosen
+    ]
     files = []
     with tempfile.TemporaryDirectory(prefix="dynograd-pack-") as work:
         names = _run_all(tasks, Path(work), processes or os.cpu_count() or 1, quiet)
         for level in levels:
-            used = sorted({entry for (of, _), entries in names.items() if of == level for entry in entries})
+            used = sorted({entry for (of, _), entries in names.items() if _level_of(of) == level for entry in entries})
             path = target / packs.file_name(level, numba.__version__)
             made_for = {"level": level, "numba": numba.__version__, "system": sys.platform}
             packs.write(path, made_for, _entries(Path(work) / level / "kernels", used))
@@ -94,15 +101,15 @@ def _run_all(tasks: list[tuple[str, str]], work: Path, processes: int, quiet: bo
         with lock:
             if stopped.is_set():
                 return []
-            child = _start(*task, work / task[0])
+            child = _start(*task, work / _level_of(task[0]))
             running.add(child)
         output, _ = child.communicate()
         with lock:
             running.discard(child)
             bar.update()
         if child.returncode and not stopped.is_set():
-            level, name = task
-            raise RuntimeError(f"make_pack: the program {name!r} failed for {level}:\n{output.strip()}")
+            processor, name = task
+            raise RuntimeError(f"make_pack: the program {name!r} failed for {processor}:\n{output.strip()}")
         return output.splitlines()[-1].split() if output else []
 
     with bar, ThreadPoolExecutor(min(processes, len(tasks)) or 1) as pool:
@@ -115,24 +122,29 @@ def _run_all(tasks: list[tuple[str, str]], work: Path, processes: int, quiet: bo
                     child.kill()
 
 
-def _start(level: str, name: str, folder: Path) -> subprocess.Popen[str]:
+def _level_of(processor: str) -> str:
+    """Without the width of vectors."""
+    return processor.partition("/")[0]
+
+
+def _start(processor: str, name: str, folder: Path) -> subprocess.Popen[str]:
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        "DYNOGRAD_PROCESSOR": level,
+        "DYNOGRAD_PROCESSOR": processor,
         "DYNOGRAD_CACHE": "1",
         "DYNOGRAD_CACHE_DIR": str(folder),
         "DYNOGRAD_PACK": "0",
         "OMP_NUM_THREADS": str(_FORMS),
         "NUMBA_NUM_THREADS": str(_FORMS),
     }
-    command = [sys.executable, "-c", f"from dynograd.tools.packing import _tell; _tell({name!r})"]
+    command = [sys.executable, "-c", f"from dynograd.tools.packing import _tell; _tell({_MODULE!r}, {name!r})"]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def _tell(name: str) -> None:
+def _tell(module: str, name: str) -> None:
     """In a process of its own: runs a program and prints the entries that it has asked for."""
-    PROGRAMS[name]()
+    import_module(module).PROGRAMS[name]()
     print()
     print(*kernel_cache.used())
 

@@ -94,7 +94,8 @@ def test_address_of_something_else_is_none():
 @pytest.mark.parametrize(
     ("target", "wanted"),
     [
-        (Processor("native", "znver4", "+avx,+avx512vl"), (32, 32)),
+        (Processor("native", "znver4", "+avx,+avx512vl", 32), (32, 32)),
+        (Processor("x86-64-v4", "x86-64-v4", "", 32), (32, 32)),
         (Processor("native", "znver5", "+avx,+avx512vl"), (64, 32)),
         (Processor("native", "haswell", "+avx,-avx512vl"), (32, 16)),
         (Processor("native", "apple-m1", "+neon"), (16, 16)),

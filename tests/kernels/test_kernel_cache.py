@@ -63,7 +63,7 @@ def test_a_cut_entry_is_found(folder, length):
 def test_a_folder_that_others_can_write_is_not_used(folder, mode):
     folder.mkdir(parents=True)
     folder.chmod(mode)
-    with pytest.warns(RuntimeWarning, match=f"can be written by others \\(mode {mode:o}.*DYNOGRAD_CACHE_DIR"):
+    with pytest.warns(UserWarning, match=f"can be written by others \\(mode {mode:o}.*DYNOGRAD_CACHE_DIR"):
         kernel_cache.write("a" * 40, b"machine code")
     assert not list(folder.iterdir())
     with warnings.catch_warnings():
@@ -74,21 +74,21 @@ def test_a_folder_that_others_can_write_is_not_used(folder, mode):
 def test_a_foreign_folder_is_not_used(folder, monkeypatch):
     folder.mkdir(parents=True, mode=0o700)
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    with pytest.warns(RuntimeWarning, match=r"belongs to user \d+, not to you \(12345\)"):
+    with pytest.warns(UserWarning, match=r"belongs to user \d+, not to you \(12345\)"):
         assert kernel_cache.folder() is None
 
 
 def test_a_folder_that_cannot_be_made(folder, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("DYNOGRAD_CACHE_DIR", str(tmp_path / "file"))
-    with pytest.warns(RuntimeWarning, match="cannot be made"):
+    with pytest.warns(UserWarning, match="cannot be made"):
         assert kernel_cache.folder() is None
 
 
 def test_a_read_only_folder(folder, monkeypatch):
     folder.mkdir(parents=True, mode=0o700)
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.warns(RuntimeWarning, match="cannot be written"):
+    with pytest.warns(UserWarning, match="cannot be written"):
         assert kernel_cache.folder() is None
 
 
@@ -101,7 +101,7 @@ def test_a_full_disk_costs_the_entry_only(folder, monkeypatch):
     monkeypatch.setattr(os, "replace", full)
     assert kernel_cache.keeps()
     with pytest.warns(
-        RuntimeWarning, match=r"nothing can be kept in .*kernels \(No space left on device\).*DYNOGRAD_CACHE_DIR"
+        UserWarning, match=r"nothing can be kept in .*kernels \(No space left on device\).*DYNOGRAD_CACHE_DIR"
     ):
         kernel_cache.write("a" * 40, b"machine code")
     assert not list(folder.iterdir()) and not kernel_cache.keeps()
@@ -148,7 +148,7 @@ def test_a_program_says_so_in_its_own_name(tmp_path, variables, why):
     assert done.stdout == "1.0\n"
     if why:
         assert (
-            done.stderr.startswith(f"{program}:3: RuntimeWarning: dynograd: the folder for compiled kernels")
+            done.stderr.startswith(f"{program}:3: UserWarning: dynograd: the folder for compiled kernels")
             and why in done.stderr
         )
     else:

@@ -50,6 +50,26 @@ def test_the_environment_names_a_level(machine, monkeypatch):
     assert processors.processor() == Processor("x86-64-v3", "x86-64-v3", LEVELS["x86-64-v3"].tuning)
 
 
+@pytest.mark.parametrize(
+    "chosen, name, vector",
+    [
+        ("", "znver4", 32),
+        ("", "sapphirerapids", 0),
+        ("x86-64-v4", "znver4", 32),
+        ("x86-64-v4/64", "znver4", 64),
+        ("x86-64-v4/32", "sapphirerapids", 32),
+        ("x86-64-v3", "znver4", 0),
+        ("native", "znver4", 32),
+        ("native", "znver5", 0),
+    ],
+)
+def test_the_width_of_register_tiles(machine, monkeypatch, chosen, name, vector):
+    machine("x86_64", LEVELS["x86-64-v4"].needs)
+    monkeypatch.setattr(processors.llvmlite.binding, "get_host_cpu_name", lambda: name)
+    monkeypatch.setenv("DYNOGRAD_PROCESSOR", chosen)
+    assert processors.processor().vector == vector
+
+
 @pytest.mark.parametrize("setting", [("CPU_NAME", "haswell"), ("CPU_FEATURES", ""), ("ENABLE_AVX", 0)])
 def test_numbas_own_settings_are_followed(machine, monkeypatch, setting):
     machine("x86_64", LEVELS["x86-64-v4"].needs)
@@ -61,6 +81,7 @@ def test_numbas_own_settings_are_followed(machine, monkeypatch, setting):
     "chosen, message",
     [
         ("x86-64-v9", "DYNOGRAD_PROCESSOR is 'x86-64-v9'. Expected native or a level: x86-64-v4, x86-64-v3, arm64."),
+        ("x86-64-v3/64", "DYNOGRAD_PROCESSOR is 'x86-64-v3/64'. Expected native or a level"),
         ("x86-64-v4", "cannot run: it lacks avx512bw, .* Unset it, or set it to x86-64-v3 or native"),
         ("arm64", "cannot run: it is another architecture"),
     ],

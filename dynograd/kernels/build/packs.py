@@ -74,18 +74,18 @@ class Pack:
             OSError: the file cannot be read any more.
             Unfit: the entry is damaged.
         """
-        wanted, low, high = bytes.fromhex(name), 0, len(self.index) // _ENTRY.size
+        sought, low, high = bytes.fromhex(name), 0, len(self.index) // _ENTRY.size
         while low < high:
             middle = (low + high) // 2
             key, place, size, digest = _ENTRY.unpack_from(self.index, middle * _ENTRY.size)
-            if key == wanted:
+            if key == sought:
                 with open(self.path, "rb") as file:
                     file.seek(self.start + place)
                     data = file.read(size)
                 if hashlib.sha256(data).digest() != digest:
                     raise Unfit(f"has a damaged entry ({name[:8]})")
                 return zlib.decompress(data)
-            low, high = (middle + 1, high) if key < wanted else (low, middle)
+            low, high = (middle + 1, high) if key < sought else (low, middle)
         return None
 
 
@@ -104,6 +104,7 @@ def write(path: str | Path, made_for: Mapping[str, str], entries: Mapping[str, b
     head = json.dumps(dict(sorted(made_for.items()))).encode() + b"\n" + index
     start = _MAGIC + hashlib.sha256(head).digest() + _LENGTH.pack(len(head))
     cache_files.replace(path, b"".join((start, head, *blobs)))
+    os.chmod(path, 0o644)  # root may install it for others
 
 
 def file_name(level: str, numba_version: str) -> str:
@@ -218,6 +219,6 @@ def _warn(path: str, reason: str) -> None:
     warnings.warn(
         f"dynograd: the pack of compiled kernels {path} {reason}. It is not used; kernels are compiled when they are "
         f"first called. DYNOGRAD_PACK=0 silences this.",
-        RuntimeWarning,
+        UserWarning,  # a `RuntimeWarning` of dynograd's is not shown
         stacklevel=2,
     )

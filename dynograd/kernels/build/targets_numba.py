@@ -16,6 +16,8 @@ from typing import Any
 
 import llvmlite.binding
 from numba.core import ccallback, codegen, decorators, funcdesc, registry, target_extension
+from numba.core.cpu import CPUContext
+from numba.core.typing.context import Context
 
 from dynograd.kernels.build.processors import Processor, processor
 
@@ -46,7 +48,7 @@ class KernelLibrary(codegen.JITCodeLibrary):
         return bytes(self._get_module_for_linking().as_bitcode())
 
     @classmethod
-    def _unserialize(cls, generator: Any, state: Any) -> Any:
+    def _unserialize(cls, generator: Any, state: Any) -> KernelLibrary:
         name, _, (code, symbols) = state
         library = generator.create_library(name)
         library.enable_object_caching()
@@ -55,7 +57,7 @@ class KernelLibrary(codegen.JITCodeLibrary):
         generator._engine._defined_symbols.update(symbols)
         return library
 
-    def _get_module_for_linking(self) -> Any:
+    def _get_module_for_linking(self) -> llvmlite.binding.ModuleRef:
         if self._shared_module is None and self.bitcode:
             self._shared_module = llvmlite.binding.parse_bitcode(self.bitcode)
         elif self._shared_module is None and self.compile_again is not None:
@@ -88,10 +90,10 @@ class _Descriptor(registry.CPUTarget):
 
     def __init__(self) -> None:
         super().__init__(NAME)
-        self._context: Any = None
+        self._context: CPUContext | None = None
 
     @property
-    def target_context(self) -> Any:
+    def target_context(self) -> CPUContext:
         if self._context is None:
             base = registry.cpu_target.target_context
             self._context = base.subtarget(
@@ -104,7 +106,7 @@ class _Descriptor(registry.CPUTarget):
         return self._context
 
     @property
-    def typing_context(self) -> Any:
+    def typing_context(self) -> Context:
         return self.target_context.typing_context
 
 
@@ -146,7 +148,7 @@ def compiles_for_another() -> bool:
 class _Dispatcher(registry.CPUDispatcher):
     targetdescr = _descriptor
 
-    def compile(self, sig: Any) -> Any:
+    def compile(self, sig: Any) -> Callable[..., Any]:
         with _compiling():
             return super().compile(sig)
 
@@ -161,7 +163,7 @@ class KernelFunction(ccallback.CFunc):
             super().compile()
 
 
-def _jit(*arguments: Any, **options: Any) -> Any:
+def _jit(*arguments: Any, **options: Any) -> Callable[..., Any]:
     return decorators.jit(*arguments, **{**options, "_target": NAME})
 
 

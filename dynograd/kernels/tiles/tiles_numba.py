@@ -22,18 +22,15 @@ _POINTER = ir.PointerType()
 
 
 def vector_bytes(target: Processor) -> tuple[int, int]:
-    """Bytes of a vector and the number of vector registers of a processor.
-
-    On Zen 4, whose units are 32 bytes wide, 64 are no faster, and images of 8, 24 or 56 places a line fill vectors of 32.
-    """
+    """Bytes of a vector and the number of vector registers of a processor."""
     if target.has("avx512vl"):
-        return (32 if target.cpu == "znver4" else 64), 32
+        return target.vector or 64, 32
     if target.has("avx"):
         return 32, 16
     return 16, 16
 
 
-BYTES, _REGISTERS = vector_bytes(processor())
+MACHINE = BYTES, _REGISTERS = vector_bytes(processor())
 
 # Rows of a tile -> its vectors: as many sums as fit beside the vectors that are multiplied. Each step of a product tile reads
 # one vector per column and one scalar per row, of a dot tile one vector for both.

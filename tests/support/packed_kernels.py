@@ -1,0 +1,21 @@
+"""Two kernels, one of them a part of the other, and programs that call them: what a small pack is made of."""
+
+import numpy as np
+
+from dynograd.kernels.build.compiling_numba import compiled
+
+
+@compiled
+def doubled(x):
+    return x * 2
+
+
+@compiled
+def doubled_sum(x):
+    total = 0.0
+    for i in range(x.size):
+        total += doubled(x[i])
+    return total
+
+
+PROGRAMS = {"sum": lambda: doubled_sum(np.ones(3)), "number": lambda: doubled(1.0)}
