@@ -232,10 +232,11 @@ class Optimizer(HookMethods):
         for group in self.param_groups:
             for p in group["params"]:
                 if (grad := p._grad) is not None:
-                    if grad.node is not None and view_of(grad) is not None:
-                        p._grad = grad = grad.detach()
-                    elif grad._requires_grad:
-                        grad.detach_()
+                    if grad.requires_grad:
+                        if grad.node is not None and view_of(grad) is not None:
+                            p._grad = grad = grad.detach()
+                        else:
+                            grad.detach_()
                     if grad.is_sparse:
                         grad.zero_()
                     else:

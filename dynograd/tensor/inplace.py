@@ -2,7 +2,7 @@
 
 An in-place op is its functional form followed by a write. The write stamps the memory (see `autograd/writes.py`), so backward can
 tell when something it needs was overwritten. A write into a view gives the whole base a new history in which the written region
-comes from the new value; every living view of the base is then recomputed from it, as in PyTorch.
+comes from the new value; every view of the base makes its own anew from that when it is next asked for it, as in PyTorch.
 """
 
 from __future__ import annotations

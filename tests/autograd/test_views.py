@@ -9,6 +9,7 @@ import numpy
 import pytest
 
 import dynograd as dg
+from dynograd.autograd.modes import unwatch, watch
 from dynograd.autograd.nodes import next_seq
 from dynograd.nn import Parameter
 from dynograd.utils.checkpoint import checkpoint
@@ -329,6 +330,23 @@ def test_a_write_while_another_thread_makes_views(way):
     for view in views:
         (gradient,) = dg.autograd.grad(view.sum(), base, retain_graph=True)
         assert numpy.array_equal(gradient.numpy(), expected)
+
+
+@pytest.mark.parametrize("way", [lambda t: t[1:], lambda t: t.split(1)[1], lambda t: t.view(2, 1).view(2)[1:]])
+def test_a_write_while_a_view_is_being_made(way):
+    """As another thread may do it: when the view's node is there already."""
+    w = dg.tensor([1.0, 2.0], requires_grad=True)
+    base = w * 1
+    kept = base.view(2)  # so that the base has views
+
+    def write(node):
+        unwatch(write)
+        base.mul_(3)
+
+    watch(write)
+    view = way(base)
+    (view.sum() + kept.sum()).backward()
+    assert w.grad.tolist() == [3.0, 6.0]
 
 
 def test_batch_norm_in_training_as_the_first_call_of_a_scope():

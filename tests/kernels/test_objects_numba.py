@@ -86,6 +86,17 @@ def test_lists_of_tensors_that_are_read():
         assert not run("joins.join", [other, x], fields, 0, 0, out)
 
 
+def test_lists_of_views_are_read_where_their_base_was_not_written():
+    fields, out = tensor_fields(), np.empty((4, 3), "f")
+    base, written, hooked = dynograd.ones(4, 3), dynograd.ones(4, 3), dynograd.ones(4, 3)[:2]
+    assert run("joins.join", [base[:2], base[:2].view(2, 3)], fields, 0, 0, out)
+    late = written[:2]
+    written.mul_(dynograd.ones(1, requires_grad=True))
+    hooked.meta()
+    for other in (late, hooked, dynograd.nn.Parameter(base, requires_grad=False)[:2]):
+        assert not run("joins.join", [base[:2], other], fields, 0, 0, out)
+
+
 REFUSED = [
     ("turned", lambda: np.zeros((6, 4), "f").T),
     ("cut", lambda: np.zeros((4, 9), "f")[:, :6]),

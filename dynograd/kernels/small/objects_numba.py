@@ -172,15 +172,12 @@ def array_in(listed, position, fields):
     if _word_at(item + _TYPE) != _word_at(fields) or _word_at(item + _word_at(fields + 16)) != _word_at(fields + 32):
         return 0
     meta = _word_at(item + _word_at(fields + 56))
-    if meta != _word_at(
-        fields + 64
-    ):  # a view's history may be out of date, where its base is not plain or has a `_meta`
-        if _word_at(meta + _TYPE) != _word_at(fields + 40):
+    none = _word_at(fields + 64)
+    if meta != none:  # a view's history may be out of date, where its base is not plain or has a `_meta`
+        if meta == 0 or _word_at(meta + _TYPE) != _word_at(fields + 40):
             return 0
         base = _word_at(meta + _word_at(fields + 48))
-        if _word_at(base + _TYPE) != _word_at(fields) or _word_at(base + _word_at(fields + 56)) != _word_at(
-            fields + 64
-        ):
+        if _word_at(base + _TYPE) != _word_at(fields) or _word_at(base + _word_at(fields + 56)) != none:
             return 0
     array = _word_at(item + _word_at(fields + 8))
     return array if array and _word_at(array + _TYPE) == _word_at(fields + 24) else 0
