@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from dynograd.kernels.formula.numbers_triton import bits_of, copysign, neg, scaled, signbit, sqrt, two_to
+from dynograd.kernels.formula.numbers_triton import bits_of, copysign, neg, polynomial, scaled, signbit, sqrt, two_to
 
 
 @triton.jit
@@ -40,11 +40,10 @@ def expm1(x):
         bounded = tl.where(x > 89.0, 89.0, tl.where(x < -20.0, -20.0, x))
         n = tl.floor(bounded * 1.4426950408889634 + 0.5)
         rest = (bounded - n * 0.693359375) + n * 2.12194440e-4
-        p = rest * 0.00019890980869750327 + 0.0013933641031986701
-        p = p * rest + 0.008333310934448869
-        p = p * rest + 0.04166646500604005
-        p = p * rest + 0.16666666681614256
-        p = p * rest + 0.5000000013457727
+        p = polynomial(rest, (
+            0.00019890980869750327, 0.0013933641031986701, 0.008333310934448869, 0.04166646500604005,
+            0.16666666681614256, 0.5000000013457727
+        ))  # fmt: skip
         p = rest + rest * rest * p
         half = two_to(n - 1.0, x)
         return tl.where(x == 0, x, 2.0 * (p * half + (half - 0.5)))
@@ -201,11 +200,10 @@ def _power_of(x, y):
     t_low = x - (t_high - near)
     s_low = v * ((u - s_high * t_high) - s_high * t_low)
     z = s * s
-    r = z * 2.06975017800338417784e-01 + 2.30660745775561754067e-01
-    r = z * r + 2.72728123808534006489e-01
-    r = z * r + 3.33333329818377432918e-01
-    r = z * r + 4.28571428578550184252e-01
-    r = z * r + 5.99999999999994648725e-01
+    r = polynomial(z, (
+        2.06975017800338417784e-01, 2.30660745775561754067e-01, 2.72728123808534006489e-01,
+        3.33333329818377432918e-01, 4.28571428578550184252e-01, 5.99999999999994648725e-01
+    ))  # fmt: skip
     r = z * z * r + s_low * (s_high + s)
     z = s_high * s_high
     t_high = _top(3.0 + z + r)
@@ -235,10 +233,10 @@ def _power_of(x, y):
     z = u + v
     w = v - (z - u)
     t = z * z
-    r = t * 4.13813679705723846039e-08 - 1.65339022054652515390e-06
-    r = t * r + 6.61375632143793436117e-05
-    r = t * r - 2.77777777770155933842e-03
-    r = t * r + 1.66666666666666019037e-01
+    r = polynomial(t, (
+        4.13813679705723846039e-08, -1.65339022054652515390e-06, 6.61375632143793436117e-05,
+        -2.77777777770155933842e-03, 1.66666666666666019037e-01
+    ))  # fmt: skip
     r = z - t * r
     r = (z * r) / (r - 2.0) - (w + z * w)
     value = scaled(1.0 - (r - z), n)

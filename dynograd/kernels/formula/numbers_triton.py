@@ -38,6 +38,15 @@ def high_part(x):
 
 
 @triton.jit
+def polynomial(x, COEFFICIENTS: tl.constexpr):
+    """By Horner's rule; the coefficient of the highest power comes first."""
+    value = x * COEFFICIENTS[0] + COEFFICIENTS[1]
+    for place in tl.static_range(2, len(COEFFICIENTS)):
+        value = value * x + COEFFICIENTS[place]
+    return value
+
+
+@triton.jit
 def isnan(x):
     return x != x
 

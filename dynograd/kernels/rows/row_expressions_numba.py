@@ -15,13 +15,10 @@ from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Tree
 from dynograd.kernels.formula.formulas_numba import to_numba
 from dynograd.kernels.rows.row_expressions import Expressions
+from dynograd.kernels.rows.row_programs import CHEAP, FUNCTION_WORK
 from dynograd.kernels.rows.row_programs_numba import compile_rows
 
 INDEXED, ROWS, VECTOR = "indexed", "rows", "vector"
-_PER_FUNCTION = 4  # an exponential takes as long as so many additions
-_CHEAP = frozenset(
-    {"+", "-", "*", "neg", "select", "max", "min", "abs", "<", "<=", ">", ">=", "==", "!=", "&&", "||", "!"}
-)
 
 
 class RowKernel:
@@ -43,9 +40,9 @@ class RowKernel:
         costly = [
             expression
             for expression in below
-            if table.varies[expression] and table.nodes[expression][0] not in (*_CHEAP, "load")
+            if table.varies[expression] and table.nodes[expression][0] not in (*CHEAP, "load")
         ]
-        self.work += _PER_FUNCTION * len(costly) * max([width for pieces, _ in outputs for _, width in pieces])
+        self.work += FUNCTION_WORK * len(costly) * max([width for pieces, _ in outputs for _, width in pieces])
         self.source = self._source(below)
         self.compiled: Any = None
         self.given_sizes = numpy.array([*self.sizes, 0], numpy.int64)

@@ -33,7 +33,8 @@ _REDUCTIONS = {"sum": 1, "max": 1, "column_sum": 1, "pick": 2}  # and how many a
 _RESERVED = frozenset(
     "columns rows size start stop r j c o begin end width block blocks block_rows item outer part kind zero keys key empty".split()
 )
-_CHEAP = frozenset(
+FUNCTION_WORK = 4  # an exponential takes as long as so many additions
+CHEAP = frozenset(
     {"abs", "max", "min", "minus", "neg", "select", "&&", "||", "!", "+", "-", "*", "<", "<=", ">", ">=", "==", "!="}
 )
 # Kinds of values. Together, an `each` and a vector make a row.
@@ -143,7 +144,7 @@ class RowProgram:
             raise self._error(f"{name}: less takes {taken}, a {self.kind_of(taken)}, expected a number of each row")
         kind = ROW if taken else self._kind(name, reduction, uses)
         known = max([self._known(used) for used in uses], default=0) + (reduction in ("sum", "max"))
-        costly = not formulas.functions_in(expression) <= _CHEAP
+        costly = not formulas.functions_in(expression) <= CHEAP
         self.steps[name] = Step(name, expression, reduction, kind, uses, known, costly, label, taken)
 
     def _without_inner_reductions(self, name: str, expression: Tree) -> Tree:

@@ -27,7 +27,7 @@ from dynograd.kernels.build.kernel_cache import digest_of
 from dynograd.kernels.formula import formulas, formulas_numba, logarithms_numba, math_numba, normal_numba, special_numba
 from dynograd.kernels.formula.formulas import Tree
 from dynograd.kernels.formula.formulas_numba import to_numba
-from dynograd.kernels.rows.row_programs import COLUMN_SUM, EACH, NUMBER, ROW, VECTOR, RowProgram, Step
+from dynograd.kernels.rows.row_programs import COLUMN_SUM, EACH, FUNCTION_WORK, NUMBER, ROW, VECTOR, RowProgram, Step
 
 SUM_BLOCK = 4096  # elements: see the top
 # Rows that a kernel over an inner dim handles side by side: their sums stay in the first cache.
@@ -35,7 +35,6 @@ WIDTH = 256
 # Rows whose column sums are added one after the other; more would lose digits, fewer would cost a tenth of the time.
 _MOST_BLOCK_ROWS = 512
 _LEAST_BLOCK_ELEMENTS = 1 << 14
-_FUNCTION_WORK = 4  # an exponential takes as long as so many additions
 
 
 def runner_of(program: RowProgram) -> Callable[..., Any]:
@@ -75,7 +74,7 @@ def _runner(
         *(f"    {line.format(first=first)}" for line in head),
         f"    _dtype = {first}.dtype",
         "    _kernel = _narrow if _dtype.itemsize == 4 else _wide()",
-        f"    _work = {size} * {program.passes + _FUNCTION_WORK * costly}",
+        f"    _work = {size} * {program.passes + FUNCTION_WORK * costly}",
         "    if _work < SMALL:",
         *(f"        {name} = _small({shapes[program.kind_of(name)]}, _dtype)" for name in program.outputs),
         f"        _kernel.serial({names}, 0, {count})",
