@@ -1,8 +1,9 @@
 """How kernels are compiled: `compiled` for functions on arrays, `chunked` for those that may run in parts on several threads.
 
 Both cache machine code on disk by source text (`kernel_cache`). Numba is used as a compiler through a few of its internals
-(the flag that promises LLVM that arrays do not overlap, and the interface of its cache); `tests/kernels/test_compiling.py` pins
-them. Where a Numba lacks them, kernels are compiled by plain `njit`: slower code, the same results. Importing this loads Numba.
+(the flag that promises LLVM that arrays do not overlap, the interface of its cache, and what `pipeline_numba` takes);
+`tests/kernels/test_compiling.py` and `test_pipeline.py` pin them. Where a Numba lacks them, kernels are compiled by plain `njit`:
+slower code, the same results. Importing this loads Numba.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from numba import njit
 from numba.core import dispatcher
 
 from dynograd.base.generated_sources import run_source
-from dynograd.kernels.build import blas, drivers_numba, kernel_cache, pipeline_numba, threads
+from dynograd.kernels.build import blas, drivers_numba, kernel_cache, threads
 
 # What LLVM may do beyond IEEE 754. Formulas of elementwise ops: nothing, so that large arrays have the bits of small ones. The
 # functions they call: round a product and a sum once. Sums and rows: add in another order, and take the reciprocal of what divides
@@ -32,9 +33,18 @@ IN_ORDER = frozenset({"contract"})
 REASSOCIATED = IN_ORDER | {"reassoc", "arcp"}
 _ESTIMATES = IN_ORDER | {"arcp", "afn"}
 
-# How `njit` and `overload` are told to compile by our pipeline.
-PIPELINE = {"pipeline_class": pipeline_numba.KernelCompiler}
-CHUNKED_PIPELINE = {"pipeline_class": pipeline_numba.ChunkedCompiler}
+# How `njit` and `overload` are told to compile by our pipeline; nothing where this Numba lacks an internal that it takes.
+PIPELINE: Any = {}
+_CHUNKED_PIPELINE: Any = {}
+PIPELINE_STAMP = ""
+try:
+    from dynograd.kernels.build import pipeline_numba
+except (ImportError, AttributeError):
+    pass
+else:
+    PIPELINE["pipeline_class"] = pipeline_numba.KernelCompiler
+    _CHUNKED_PIPELINE["pipeline_class"] = pipeline_numba.ChunkedCompiler
+    PIPELINE_STAMP = kernel_cache.digest_of(*map(inspect.getsource, (pipeline_numba, drivers_numba)))
 
 _TWO_GRAINS = 2 * threads.GRAIN
 _VERSIONS = f"{numba.__version__} {llvmlite.__version__} {numpy.__version__} {sys.implementation.cache_tag}"
@@ -91,12 +101,13 @@ def compiled(
     if parallel:
         options["parallel"] = True
     else:
-        options |= CHUNKED_PIPELINE if chunk else PIPELINE
+        options |= _CHUNKED_PIPELINE if chunk else PIPELINE
     kernel = njit(**options)(function)
     _attach(
         kernel,
         noalias,
-        f"{noalias} {'exact' if exact else sorted(flags)} {inline} {parallel} {chunk} {key}" + " gil" * (not nogil),
+        f"{noalias} {'exact' if exact else sorted(flags)} {inline} {parallel} {chunk} {key} {PIPELINE_STAMP}"
+        + " gil" * (not nogil),
     )
     return kernel
 
@@ -126,7 +137,7 @@ class Chunked:
     compiled function itself, for calls from other compiled code or with parts of one's own: `serial(x, y, 0, rows)`.
     """
 
-    __slots__ = ("_needs_blas", "name", "serial")
+    __slots__ = ("_needs_blas", "_splits", "name", "serial")
 
     def __init__(
         self,
@@ -139,6 +150,7 @@ class Chunked:
     ) -> None:
         self.name = function.__name__
         self.serial = compiled(function, noalias=noalias, exact=exact, chunk=True, key=key)
+        self._splits = _splits(self.serial)
         self._needs_blas = blas
 
     def __call__(self, *arguments: Any, count: int, work: int, parts: int = 0) -> None:
@@ -156,7 +168,7 @@ class Chunked:
             self._run(arguments, count, parts)
 
     def _run(self, arguments: tuple[Any, ...], count: int, parts: int) -> None:
-        num_threads = drivers_numba.pool_threads() if parts > 1 and PIPELINE else 0
+        num_threads = drivers_numba.pool_threads() if parts > 1 and self._splits else 0
         if num_threads <= 1:
             self.serial(*arguments, 0, count)
             return
@@ -232,7 +244,8 @@ def _attach(kernel: Any, noalias: bool, options: str) -> None:
     kernel.dynograd_key = options
     try:
         kernel._cache = _KernelCache(kernel.py_func, options)
-        pipeline_numba.adopt(kernel)
+        if PIPELINE:
+            pipeline_numba.adopt(kernel)
         if noalias:
             inner = kernel._compiler
             kernel._compiler = _NoAliasCompiler(
@@ -240,6 +253,12 @@ def _attach(kernel: Any, noalias: bool, options: str) -> None:
             )
     except (AttributeError, TypeError):
         pass
+
+
+def _splits(kernel: Any) -> bool:
+    """Whether Python may tell the kernel to run in parts; not where nothing is compiled, as in a debugger."""
+    chosen = getattr(getattr(kernel, "_compiler", None), "pipeline_class", None)
+    return bool(_CHUNKED_PIPELINE) and chosen is _CHUNKED_PIPELINE["pipeline_class"]
 
 
 class _NoAliasCompiler(getattr(dispatcher, "_FunctionCompiler", object)):  # type: ignore[misc]

@@ -42,7 +42,8 @@ class _Pending:
     __slots__ = ("_arguments", "_entry", "_kernel")
 
     def __init__(self, kernel: Any, arguments: tuple[Any, ...]) -> None:
-        self._kernel, self._arguments, self._entry = kernel, arguments, None
+        self._kernel, self._arguments = kernel, arguments
+        self._entry: Any = None
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         if self._entry is None:
@@ -333,9 +334,7 @@ def _has_array_expressions(state: Any) -> bool:
 def _only_borrows(state: Any) -> bool:
     """Whether all arrays are the caller's or views of them: their references need not be counted then."""
     models, typemap = state.targetctx.data_model_manager, state.typemap
-    counted = {
-        name for name, kind in typemap.items() if models.lookup(kind).contains_nrt_meminfo()
-    }
+    counted = {name for name, kind in typemap.items() if models.lookup(kind).contains_nrt_meminfo()}
     if models.lookup(state.return_type).contains_nrt_meminfo():
         return False
     if not all(isinstance(typemap[name], types.Array) for name in counted):
@@ -392,9 +391,7 @@ class _Lower(lowering.Lower):
         if place is None or place[2]:
             return super().lower_setitem(target_var, index_var, value_var, signature)
         context, kind = self.context, signature.args[0]
-        value = context.cast(
-            self.builder, self.loadvar(value_var.name), self.typeof(value_var.name), signature.args[2]
-        )
+        value = context.cast(self.builder, self.loadvar(value_var.name), self.typeof(value_var.name), signature.args[2])
         value = context.cast(self.builder, value, signature.args[2], kind.dtype)
         return arrayobj.store_item(context, self.builder, kind, value, place[0])
 
