@@ -58,7 +58,6 @@ def compiled(
     exact: bool = False,
     estimates: bool = False,
     inline: bool = False,
-    parallel: bool = False,
     nogil: bool = True,
     chunk: bool = False,
     key: str = "",
@@ -72,7 +71,6 @@ def compiled(
         exact: every operation is rounded as written, as NumPy does (no fused multiply-add either).
         estimates: reciprocals and roots may be refined estimates, which are NaN at the edges: for helpers whose callers see to these.
         inline: helpers that must become part of their callers' loops.
-        parallel: `prange` loops run in the pool. Prefer `chunked`.
         nogil: other Python threads may go on meanwhile.
         chunk: its last arguments are `start` and `stop`, and Python may have its parts run in the pool: for `chunked`.
         key: what else the machine code depends on, where `function` has values in its closure.
@@ -85,7 +83,6 @@ def compiled(
             exact=exact,
             estimates=estimates,
             inline=inline,
-            parallel=parallel,
             nogil=nogil,
             chunk=chunk,
             key=key,
@@ -98,15 +95,12 @@ def compiled(
     }
     if inline:
         options["forceinline"] = True
-    if parallel:
-        options["parallel"] = True
-    else:
-        options |= _CHUNKED_PIPELINE if chunk else PIPELINE
+    options |= _CHUNKED_PIPELINE if chunk else PIPELINE
     kernel = njit(**options)(function)
     _attach(
         kernel,
         noalias,
-        f"{noalias} {'exact' if exact else sorted(flags)} {inline} {parallel} {chunk} {key} {PIPELINE_STAMP}"
+        f"{noalias} {'exact' if exact else sorted(flags)} {inline} {chunk} {key} {PIPELINE_STAMP}"
         + " gil" * (not nogil),
     )
     return kernel

@@ -116,7 +116,6 @@ class KernelLibrary(codegen.JITCodeLibrary):
             _gather(self, linked)
             runtime = linked.pop(rtsys.library, self) is None
             for library in linked:
-                self._reload_init.update(library._reload_init)
                 self._final_module.link_in(_linkable(library), preserve=True)
             if runtime and any(f.is_declaration and f.name.startswith("NRT_") for f in self._final_module.functions):
                 self._final_module.link_in(_linkable(rtsys.library), preserve=True)
@@ -442,7 +441,6 @@ def _lower(state: Any, nested: bool, splits: bool) -> None:
     if state.library is None:
         state.library = KernelLibrary(context.codegen(), state.func_id.func_qualname)
     library = state.library
-    library._reload_init.update(state.reload_init)
     description = PythonFunctionDescriptor.from_specialized_function(
         state.func_ir,
         state.typemap,
@@ -465,7 +463,6 @@ def _lower(state: Any, nested: bool, splits: bool) -> None:
                 lower.create_cfunc_wrapper()
             entry = context.get_executable(library, description, lower.env)
     context.insert_user_function(entry, description, [library])
-    state.reload_init.extend(library._reload_init)
     state["cr"] = compiler._LowerResult(description, lower.call_helper, cfunc=entry, env=lower.env)
 
 
