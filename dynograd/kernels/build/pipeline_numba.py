@@ -24,8 +24,10 @@ from numba.core.datamodel.models import OpaqueModel
 from numba.core.environment import lookup_environment
 from numba.core.funcdesc import PythonFunctionDescriptor
 from numba.core.imputils import impl_ret_borrowed
+from numba.core.ir_utils import build_definitions
 from numba.core.runtime import rtsys
 from numba.core.runtime.context import NRTContext
+from numba.core.ssa import reconstruct_ssa
 from numba.core.targetconfig import ConfigStack
 from numba.core.typing.context import Context
 from numba.extending import register_model
@@ -266,10 +268,13 @@ class KernelCompiler(compiler.CompilerBase):
         nested = ConfigStack.top_or_none() is not None
         closures = any(inspect.iscode(constant) for constant in state.func_id.code.co_consts)
         with ConfigStack().enter(state.flags.copy()):
-            for step in _UNTYPED_WITH_CLOSURES if closures else _UNTYPED:
+            for step in (*_BYTECODE, *_CLOSURES, *_UNTYPED, *_FUNCTIONS) if closures else (*_BYTECODE, *_UNTYPED):
                 step.run_pass(state)
-            for step in _TYPED:
-                step.run_pass(state)
+            state.func_ir = _defined(reconstruct_ssa(state.func_ir))
+            _PRUNING.run_pass(state)
+            _INFERENCE.run_pass(state)
+            state.func_ir = _defined(_PHIS._strip_phi_nodes(state.func_ir))
+            _OVERLOADS.run_pass(state)
             if _has_array_expressions(state):
                 _REWRITES.run_pass(state)
             _LEGALIZATION.run_pass(state)
@@ -292,27 +297,18 @@ _untyped: Any = untyped_passes
 _typed: Any = typed_passes
 _PRUNING = _untyped.DeadBranchPrune()
 _PRUNING.analysis = {_untyped.DeadBranchPrune: True}
-_UNTYPED = (
-    _untyped.TranslateByteCode(),
-    _untyped.FixupArgs(),
-    _untyped.IRProcessing(),
-    _untyped.RewriteSemanticConstants(),
-    _PRUNING,
-    _untyped.GenericRewrites(),
-    _untyped.RewriteDynamicRaises(),
-    _untyped.ReconstructSSA(),
-    _PRUNING,
-)
-_UNTYPED_WITH_CLOSURES = (
-    *_UNTYPED[:3],
-    _untyped.InlineClosureLikes(),
-    *_UNTYPED[3:7],
-    _untyped.MakeFunctionToJitFunction(),
-    _untyped.IRProcessing(),
-    *_UNTYPED[7:],
-)
-_TYPED = (_typed.NopythonTypeInference(), _typed.PreLowerStripPhis(), _typed.InlineOverloads())
+_BYTECODE = (_untyped.TranslateByteCode(), _untyped.FixupArgs())
+_CLOSURES = (_untyped.IRProcessing(), _untyped.InlineClosureLikes())
+_FUNCTIONS = (_untyped.MakeFunctionToJitFunction(), _untyped.IRProcessing())
+_UNTYPED = (_untyped.RewriteSemanticConstants(), _PRUNING, _untyped.GenericRewrites(), _untyped.RewriteDynamicRaises())
+_INFERENCE, _PHIS, _OVERLOADS = _typed.NopythonTypeInference(), _typed.PreLowerStripPhis(), _typed.InlineOverloads()
 _REWRITES, _LEGALIZATION, _BACKEND = _typed.NopythonRewrites(), _typed.IRLegalization(), _typed.NoPythonBackend()
+
+
+def _defined(function: Any) -> Any:
+    """The function with its variables' definitions looked up anew. How long each lives is found when `_LEGALIZATION` asks for it."""
+    function._definitions = build_definitions(function.blocks)
+    return function
 
 
 def _has_array_expressions(state: Any) -> bool:
