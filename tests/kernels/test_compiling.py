@@ -44,7 +44,6 @@ def test_large_work_runs_in_the_pool_with_the_same_bits(two_threads):
     serial, parallel = np.empty_like(x), np.empty_like(x)
     scaled_rows(x, np.float32(2), serial, count=512, work=0)
     scaled_rows(x, np.float32(2), parallel, count=512, work=x.size)
-    assert scaled_rows._addresses
     assert np.array_equal(serial, parallel)
 
 
@@ -85,8 +84,14 @@ def test_without_the_internals_kernels_still_run(monkeypatch):
         __slots__ = ("dynograd_key", "py_func")
 
     monkeypatch.setattr(compiling_numba, "_NoAliasCompiler", None)
+    monkeypatch.setattr(compiling_numba, "PIPELINE", {})
+    monkeypatch.setattr(compiling_numba, "_CHUNKED_PIPELINE", {})
     made = compiled(lambda x: x + 1, noalias=True)
     assert made(1) == 2
+    plain = chunked(scaled_rows.serial.py_func)
+    x, y = np.random.rand(8, 5).astype(np.float32), np.empty((8, 5), np.float32)
+    plain(x, np.float32(2), y, count=8, work=0, parts=2)  # in one part
+    assert np.array_equal(y, expected(x))
     compiling_numba._attach(Closed(), True, "")
 
 

@@ -56,39 +56,34 @@ def test_parts_have_the_bits_of_the_whole(layout):
     np.testing.assert_array_equal(serial, parallel)
 
 
-def test_kernels_share_launchers():
-    """One compilation per list of types, not per kernel."""
-    first, second = (Chunked(doubled.serial.py_func, noalias=False, exact=False, blas=False, key=key) for key in "ab")
-    arguments = (np.ones(1, np.float32), 1, 1, np.arange(8))
-    first(*arguments, count=8, work=0, parts=2)
-    launch = drivers_numba._launchers[4]
-    compiled_before = len(launch.signatures)
-    second(*arguments, count=8, work=0, parts=2)
-    assert len(launch.signatures) == compiled_before
-    assert first._addresses.keys() == second._addresses.keys() and first._addresses != second._addresses
+def test_the_pool_runs_every_part_once(monkeypatch):
+    """Of more parts than threads; the count of items is not a multiple of either."""
+    tables, seen = np.arange(103), []
+    in_parts = drivers_numba.in_parts
+    monkeypatch.setattr(drivers_numba, "in_parts", lambda *numbers: seen.append(numbers) or in_parts(*numbers))
+    doubled(np.ones(1, np.float32), 0, 0, tables, count=102, work=0, parts=7)
+    np.testing.assert_array_equal(tables[:102], 2 * np.arange(102))
+    assert tables[102] == 102
+    assert seen == [(7, 2)]
 
 
-def test_numba_has_what_launching_needs():
-    """Without these every kernel runs in one part: right, but slow."""
-    kinds = tuple(numba.typeof(one) for one in (np.ones(1, np.float32), 1, 1, np.arange(3), 0, 3))
-    assert drivers_numba.address_of(doubled.serial, kinds) > 0
+def test_numba_has_what_parts_need():
+    """Without it every kernel runs in one part: right, but slow."""
     assert drivers_numba.pool_threads() == min(2, numba.config.NUMBA_NUM_THREADS)
+    assert doubled._splits
+    assert drivers_numba.in_parts(3, 2) < 0
 
 
-@pytest.mark.parametrize("missing", ["address", "pool"])
+@pytest.mark.parametrize("missing", ["pipeline", "pool"])
 def test_runs_in_one_part_without_the_internals(missing, monkeypatch):
     kernel = Chunked(doubled.serial.py_func, noalias=False, exact=False, blas=False, key="test")
-    if missing == "address":
-        monkeypatch.setattr(drivers_numba, "address_of", lambda *_: 0)
+    if missing == "pipeline":
+        monkeypatch.setattr(kernel, "_splits", False)
     else:
         monkeypatch.setattr(drivers_numba, "_most", -1)
     tables = np.arange(10)
     kernel(np.ones(1), 0, 0, tables, count=10, work=0, parts=2)
     np.testing.assert_array_equal(tables, 2 * np.arange(10))
-
-
-def test_address_of_something_else_is_none():
-    assert drivers_numba.address_of(len, ()) == 0
 
 
 @pytest.mark.parametrize(

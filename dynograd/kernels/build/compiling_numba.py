@@ -1,8 +1,9 @@
 """How kernels are compiled: `compiled` for functions on arrays, `chunked` for those that may run in parts on several threads.
 
 Both cache machine code on disk by source text (`kernel_cache`). Numba is used as a compiler through a few of its internals
-(the flag that promises LLVM that arrays do not overlap, and the interface of its cache); `tests/kernels/test_compiling.py` pins
-them. Where a Numba lacks them, kernels are compiled by plain `njit`: slower code, the same results. Importing this loads Numba.
+(the flag that promises LLVM that arrays do not overlap, the interface of its cache, and what `pipeline_numba` takes);
+`tests/kernels/test_compiling.py` and `test_pipeline.py` pin them. Where a Numba lacks them, kernels are compiled by plain `njit`:
+slower code, the same results. Importing this loads Numba.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from numba import _dynfunc, njit
 from numba.core import compiler, dispatcher, event, serialize, sigutils
 
 from dynograd.base.generated_sources import run_source
-from dynograd.kernels.build import blas, drivers_numba, kernel_cache, pipeline_numba, targets_numba, threads
+from dynograd.kernels.build import blas, drivers_numba, kernel_cache, targets_numba, threads
 from dynograd.kernels.build.notices import notices
 from dynograd.kernels.build.processors import processor
 
@@ -34,9 +35,18 @@ IN_ORDER = frozenset({"contract"})
 REASSOCIATED = IN_ORDER | {"reassoc", "arcp"}
 _ESTIMATES = IN_ORDER | {"arcp", "afn"}
 
-# How `njit` and `overload` are told to compile by our pipeline.
-PIPELINE = {"pipeline_class": pipeline_numba.KernelCompiler}
-CHUNKED_PIPELINE = {"pipeline_class": pipeline_numba.ChunkedCompiler}
+# How `njit` and `overload` are told to compile by our pipeline; nothing where this Numba lacks an internal that it takes.
+PIPELINE: Any = {}
+_CHUNKED_PIPELINE: Any = {}
+PIPELINE_STAMP = ""
+try:
+    from dynograd.kernels.build import pipeline_numba
+except (ImportError, AttributeError):
+    pass
+else:
+    PIPELINE["pipeline_class"] = pipeline_numba.KernelCompiler
+    _CHUNKED_PIPELINE["pipeline_class"] = pipeline_numba.ChunkedCompiler
+    PIPELINE_STAMP = kernel_cache.digest_of(*map(inspect.getsource, (pipeline_numba, drivers_numba)))
 
 _TWO_GRAINS = 2 * threads.GRAIN
 _ANNOTATION = 6  # its place in a reduced `CompileResult`
@@ -52,7 +62,6 @@ def compiled(
     exact: bool = False,
     estimates: bool = False,
     inline: bool = False,
-    parallel: bool = False,
     nogil: bool = True,
     chunk: bool = False,
     key: str = "",
@@ -66,7 +75,6 @@ def compiled(
         exact: every operation is rounded as written, as NumPy does (no fused multiply-add either).
         estimates: reciprocals and roots may be refined estimates, which are NaN at the edges: for helpers whose callers see to these.
         inline: helpers that must become part of their callers' loops.
-        parallel: `prange` loops run in the pool. Prefer `chunked`.
         nogil: other Python threads may go on meanwhile.
         chunk: its last arguments are `start` and `stop`, and Python may have its parts run in the pool: for `chunked`.
         key: what else the machine code depends on, where `function` has values in its closure.
@@ -79,7 +87,6 @@ def compiled(
             exact=exact,
             estimates=estimates,
             inline=inline,
-            parallel=parallel,
             nogil=nogil,
             chunk=chunk,
             key=key,
@@ -92,15 +99,13 @@ def compiled(
     }
     if inline:
         options["forceinline"] = True
-    if parallel:
-        options["parallel"] = True
-    else:
-        options |= CHUNKED_PIPELINE if chunk else PIPELINE
+    options |= _CHUNKED_PIPELINE if chunk else PIPELINE
     kernel = njit(**options, _target=targets_numba.NAME)(function)
     _attach(
         kernel,
         noalias,
-        f"{noalias} {'exact' if exact else sorted(flags)} {inline} {parallel} {chunk} {key}" + " gil" * (not nogil),
+        f"{noalias} {'exact' if exact else sorted(flags)} {inline} {chunk} {key} {PIPELINE_STAMP}"
+        + " gil" * (not nogil),
     )
     return kernel
 
@@ -130,7 +135,7 @@ class Chunked:
     compiled function itself, for calls from other compiled code or with parts of one's own: `serial(x, y, 0, rows)`.
     """
 
-    __slots__ = ("_needs_blas", "name", "serial")
+    __slots__ = ("_needs_blas", "_splits", "name", "serial")
 
     def __init__(
         self,
@@ -143,6 +148,7 @@ class Chunked:
     ) -> None:
         self.name = function.__name__
         self.serial = compiled(function, noalias=noalias, exact=exact, chunk=True, key=key)
+        self._splits = _splits(self.serial)
         self._needs_blas = blas
 
     def __call__(self, *arguments: Any, count: int, work: int, parts: int = 0) -> None:
@@ -160,7 +166,7 @@ class Chunked:
             self._run(arguments, count, parts)
 
     def _run(self, arguments: tuple[Any, ...], count: int, parts: int) -> None:
-        num_threads = drivers_numba.pool_threads() if parts > 1 and PIPELINE else 0
+        num_threads = drivers_numba.pool_threads() if parts > 1 and self._splits else 0
         if num_threads <= 1:
             self.serial(*arguments, 0, count)
             return
@@ -269,7 +275,8 @@ def _attach(kernel: Any, noalias: bool, options: str) -> None:
     """Gives a dispatcher our cache and flags; it stays a plain one where this Numba has no place for them."""
     kernel.dynograd_key = options
     try:
-        pipeline_numba.adopt(kernel)
+        if PIPELINE:
+            pipeline_numba.adopt(kernel)
         if noalias:
             inner = kernel._compiler
             kernel._compiler = _NoAliasCompiler(
@@ -278,6 +285,12 @@ def _attach(kernel: Any, noalias: bool, options: str) -> None:
         kernel._cache = _KernelCache(kernel.py_func, options, kernel._compiler.compile)
     except (AttributeError, TypeError):
         pass
+
+
+def _splits(kernel: Any) -> bool:
+    """Whether Python may tell the kernel to run in parts; not where nothing is compiled, as in a debugger."""
+    chosen = getattr(getattr(kernel, "_compiler", None), "pipeline_class", None)
+    return bool(_CHUNKED_PIPELINE) and chosen is _CHUNKED_PIPELINE["pipeline_class"]
 
 
 class _NoAliasCompiler(getattr(dispatcher, "_FunctionCompiler", object)):  # type: ignore[misc]

@@ -29,14 +29,15 @@ _BYTES = ir.IntType(8).as_pointer()
 
 def in_parts(parts: int, num_threads: int) -> int:
     """What a chunked kernel takes for `start` to handle the items 0 to `stop` in so many parts: less than 0."""
-    orders = _orders.get((parts, num_threads))
-    if orders is None:
+    order = _orders.get((parts, num_threads))
+    if order is None:
         pool = llvmlite.binding.address_of_symbol("numba_parallel_for")
-        orders = _orders[parts, num_threads] = numpy.array([pool, parts, num_threads], numpy.int64)
-    return -int(orders.ctypes.data)
+        numbers = numpy.array([pool, parts, num_threads], numpy.int64)
+        order = _orders[parts, num_threads] = -int(numbers.ctypes.data), numbers
+    return order[0]
 
 
-_orders: dict[tuple[int, int], Any] = {}
+_orders: dict[tuple[int, int], tuple[int, Any]] = {}  # with what lies at the address, which must stay
 
 
 def add_splitter(module: Any, kernel: Any) -> Any:

@@ -24,8 +24,10 @@ from numba.core.datamodel.models import OpaqueModel
 from numba.core.environment import lookup_environment
 from numba.core.funcdesc import PythonFunctionDescriptor
 from numba.core.imputils import impl_ret_borrowed
+from numba.core.ir_utils import build_definitions
 from numba.core.runtime import rtsys
 from numba.core.runtime.context import NRTContext
+from numba.core.ssa import reconstruct_ssa
 from numba.core.targetconfig import ConfigStack
 from numba.core.typing.context import Context
 from numba.extending import register_model
@@ -42,7 +44,8 @@ class _Pending:
     __slots__ = ("_arguments", "_entry", "_kernel")
 
     def __init__(self, kernel: Any, arguments: tuple[Any, ...]) -> None:
-        self._kernel, self._arguments, self._entry = kernel, arguments, None
+        self._kernel, self._arguments = kernel, arguments
+        self._entry: Any = None
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         if self._entry is None:
@@ -115,7 +118,6 @@ class KernelLibrary(targets_numba.KernelLibrary):
             _gather(self, linked)
             runtime = linked.pop(rtsys.library, self) is None
             for library in linked:
-                self._reload_init.update(library._reload_init)
                 self._final_module.link_in(_linkable(library), preserve=True)
             if runtime and any(f.is_declaration and f.name.startswith("NRT_") for f in self._final_module.functions):
                 self._final_module.link_in(_linkable(rtsys.library), preserve=True)
@@ -266,10 +268,13 @@ class KernelCompiler(compiler.CompilerBase):
         nested = ConfigStack.top_or_none() is not None
         closures = any(inspect.iscode(constant) for constant in state.func_id.code.co_consts)
         with ConfigStack().enter(state.flags.copy()):
-            for step in _UNTYPED_WITH_CLOSURES if closures else _UNTYPED:
+            for step in (*_BYTECODE, *_CLOSURES, *_UNTYPED, *_FUNCTIONS) if closures else (*_BYTECODE, *_UNTYPED):
                 step.run_pass(state)
-            for step in _TYPED:
-                step.run_pass(state)
+            state.func_ir = _defined(reconstruct_ssa(state.func_ir))
+            _PRUNING.run_pass(state)
+            _INFERENCE.run_pass(state)
+            state.func_ir = _defined(_PHIS._strip_phi_nodes(state.func_ir))
+            _OVERLOADS.run_pass(state)
             if _has_array_expressions(state):
                 _REWRITES.run_pass(state)
             _LEGALIZATION.run_pass(state)
@@ -292,27 +297,18 @@ _untyped: Any = untyped_passes
 _typed: Any = typed_passes
 _PRUNING = _untyped.DeadBranchPrune()
 _PRUNING.analysis = {_untyped.DeadBranchPrune: True}
-_UNTYPED = (
-    _untyped.TranslateByteCode(),
-    _untyped.FixupArgs(),
-    _untyped.IRProcessing(),
-    _untyped.RewriteSemanticConstants(),
-    _PRUNING,
-    _untyped.GenericRewrites(),
-    _untyped.RewriteDynamicRaises(),
-    _untyped.ReconstructSSA(),
-    _PRUNING,
-)
-_UNTYPED_WITH_CLOSURES = (
-    *_UNTYPED[:3],
-    _untyped.InlineClosureLikes(),
-    *_UNTYPED[3:7],
-    _untyped.MakeFunctionToJitFunction(),
-    _untyped.IRProcessing(),
-    *_UNTYPED[7:],
-)
-_TYPED = (_typed.NopythonTypeInference(), _typed.PreLowerStripPhis(), _typed.InlineOverloads())
+_BYTECODE = (_untyped.TranslateByteCode(), _untyped.FixupArgs())
+_CLOSURES = (_untyped.IRProcessing(), _untyped.InlineClosureLikes())
+_FUNCTIONS = (_untyped.MakeFunctionToJitFunction(), _untyped.IRProcessing())
+_UNTYPED = (_untyped.RewriteSemanticConstants(), _PRUNING, _untyped.GenericRewrites(), _untyped.RewriteDynamicRaises())
+_INFERENCE, _PHIS, _OVERLOADS = _typed.NopythonTypeInference(), _typed.PreLowerStripPhis(), _typed.InlineOverloads()
 _REWRITES, _LEGALIZATION, _BACKEND = _typed.NopythonRewrites(), _typed.IRLegalization(), _typed.NoPythonBackend()
+
+
+def _defined(function: Any) -> Any:
+    """The function with its variables' definitions looked up anew. How long each lives is found when `_LEGALIZATION` asks for it."""
+    function._definitions = build_definitions(function.blocks)
+    return function
 
 
 def _has_array_expressions(state: Any) -> bool:
@@ -333,9 +329,7 @@ def _has_array_expressions(state: Any) -> bool:
 def _only_borrows(state: Any) -> bool:
     """Whether all arrays are the caller's or views of them: their references need not be counted then."""
     models, typemap = state.targetctx.data_model_manager, state.typemap
-    counted = {
-        name for name, kind in typemap.items() if models.lookup(kind).contains_nrt_meminfo()
-    }
+    counted = {name for name, kind in typemap.items() if models.lookup(kind).contains_nrt_meminfo()}
     if models.lookup(state.return_type).contains_nrt_meminfo():
         return False
     if not all(isinstance(typemap[name], types.Array) for name in counted):
@@ -395,9 +389,7 @@ class _Lower(lowering.Lower):
         if place is None or place[2]:
             return super().lower_setitem(target_var, index_var, value_var, signature)
         context, kind = self.context, signature.args[0]
-        value = context.cast(
-            self.builder, self.loadvar(value_var.name), self.typeof(value_var.name), signature.args[2]
-        )
+        value = context.cast(self.builder, self.loadvar(value_var.name), self.typeof(value_var.name), signature.args[2])
         value = context.cast(self.builder, value, signature.args[2], kind.dtype)
         return arrayobj.store_item(context, self.builder, kind, value, place[0])
 
@@ -448,7 +440,6 @@ def _lower(state: Any, nested: bool, splits: bool) -> None:
     if state.library is None:
         state.library = KernelLibrary(context.codegen(), state.func_id.func_qualname)
     library = state.library
-    library._reload_init.update(state.reload_init)
     description = PythonFunctionDescriptor.from_specialized_function(
         state.func_ir,
         state.typemap,
@@ -471,7 +462,6 @@ def _lower(state: Any, nested: bool, splits: bool) -> None:
                 lower.create_cfunc_wrapper()
             entry = context.get_executable(library, description, lower.env)
     context.insert_user_function(entry, description, [library])
-    state.reload_init.extend(library._reload_init)
     state["cr"] = compiler._LowerResult(description, lower.call_helper, cfunc=entry, env=lower.env)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from numba import carray, types
 
 from dynograd.base.generated_sources import run_source
-from dynograd.kernels.build.compiling_numba import PIPELINE, _KernelCache, _stamp_of, compile_source
+from dynograd.kernels.build.compiling_numba import PIPELINE, PIPELINE_STAMP, _KernelCache, _stamp_of, compile_source
 from dynograd.kernels.build.targets_numba import KernelFunction
 from dynograd.kernels.formula import (
     formulas,
@@ -198,7 +198,7 @@ def _compiled_loop(source: str, name: str) -> Any:
         function.dynograd_source = source
         options = {"error_model": "numpy", "nopython": True}
         loop = KernelFunction(function, (_LOOP.args, _LOOP.return_type), locals={}, options=options, **PIPELINE)
-        loop._cache = _KernelCache(function, f"ufunc exact {_KEY}")
+        loop._cache = _KernelCache(function, f"ufunc exact {_KEY} {PIPELINE_STAMP}")
         loop.compile()
     except (AttributeError, TypeError):
         return None
