@@ -93,7 +93,7 @@ PLAIN = {  # of which nothing is differentiable
 
 @pytest.fixture(params=["first calls", "later calls"], autouse=True)
 def often(request, monkeypatch):
-    monkeypatch.setattr(few_cpu, "is_loaded", lambda: False)
+    monkeypatch.setattr(few_cpu, "_NUMBA", "not loaded")
     monkeypatch.setattr(few_cpu, "_calls", few_cpu.SMALL_CALLS if request.param == "later calls" else 0)
 
 

@@ -28,13 +28,9 @@ _empty, _multiply = numpy.empty, numpy.multiply
 
 SMALL_CALLS = 2048  # at 1 to 50 us instead of 0.3: loading Numba costs more, and most programs that load it do so in their first step
 
+_NUMBA = "dynograd.kernels.build.compiling_numba"  # loads Numba, whatever it is loaded for
 _calls = 0
 _left_to_numpy = False
-
-
-def is_loaded() -> bool:
-    """Whether Numba has been loaded, by whatever came first."""
-    return "dynograd.kernels.build.compiling_numba" in sys.modules
 
 
 def often_called() -> Mapping[str, Callable[..., Any]] | None:
@@ -43,7 +39,7 @@ def often_called() -> Mapping[str, Callable[..., Any]] | None:
     if _calls < SMALL_CALLS:
         if _left_to_numpy:
             return None
-        if not is_loaded():
+        if _NUMBA not in sys.modules:
             _calls += 1
             return None
         _calls = SMALL_CALLS  # at once: kernels are compiled in the first steps of a program, not in the middle
@@ -51,7 +47,7 @@ def often_called() -> Mapping[str, Callable[..., Any]] | None:
 
 
 def leave_few_to_numpy() -> None:
-    """From here on calls with few elements stay NumPy's, unless they are compiled already; a kernel that computes much may load Numba.
+    """From here on calls with few elements stay NumPy's, unless compiled kernels have come in already; a kernel that computes much may load Numba.
 
     For processes that pad and copy, which Numba would cost 0.5 s and 120 MB each.
     """
@@ -62,7 +58,7 @@ def leave_few_to_numpy() -> None:
 class _Entries(dict[str, Callable[..., bool]]):
     """`["writes.zero"]` is that `entry` of `writes_numba.py`. It is given arrays by `id`, and says whether it has done the work.
 
-    It never has before a program has made many such calls, nor where objects are not what `object_fields` expects.
+    It never has before Numba is loaded or a program has made many such calls, nor where objects are not what `object_fields` expects.
     """
 
     def __missing__(self, name: str) -> Callable[..., bool]:
