@@ -51,6 +51,7 @@ class PackHook(BuildHookInterface[Any]):
         ]
         done = subprocess.run(command, env=environment, cwd=self._folder.name, stdout=sys.stderr)
         if done.returncode:
+            self._folder.cleanup()
             if levels:
                 raise RuntimeError(f"the packs of compiled kernels for {levels} could not be made; see above.")
             self.app.display_error(
