@@ -203,6 +203,32 @@ def whole_arrays(x):
     return y.sum()
 
 
+def selects(x):
+    total = 0.0
+    for _ in range(3):
+        part = x[np.array([0, 2])]
+        total += part[1]
+    return total
+
+
+def selected_by(x, index):
+    part = x[index]
+    return part[0] + part[1]
+
+
+def overlaps(x):
+    x[1:] = x[:-1]
+    x[:] = 2.0 * x[0] ** 3
+    return x[2] ** 2 + x[1]
+
+
+def powers(x):
+    total = 0
+    for i in range(x.size):
+        total += i**3
+    return total
+
+
 def branches(x, other):
     if other is None:
         return x[0]
@@ -211,11 +237,20 @@ def branches(x, other):
 
 @pytest.mark.parametrize(
     ("function", "arguments"),
-    [(with_closure, ()), (whole_arrays, ()), (branches, (None,)), (branches, (np.ones(1),))],
+    [
+        (with_closure, ()),
+        (selects, ()),
+        (selected_by, (np.array([3, 1]),)),
+        (overlaps, ()),
+        (powers, ()),
+        (whole_arrays, ()),
+        (branches, (None,)),
+        (branches, (np.ones(1),)),
+    ],
 )
 def test_rarer_forms_of_python_compile_too(function, arguments):
     x = np.arange(1.0, 6.0)
-    assert compiled(function)(x, *arguments) == pytest.approx(function(x, *arguments))
+    assert compiled(function)(x.copy(), *arguments) == pytest.approx(function(x.copy(), *arguments))
 
 
 def raises(x):

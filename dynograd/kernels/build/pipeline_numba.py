@@ -280,7 +280,7 @@ class KernelCompiler(compiler.CompilerBase):
             _LEGALIZATION.run_pass(state)
             if _only_borrows(state):
                 state.targetctx.enable_nrt = False
-            state.targetctx.nrt = _References(state.targetctx, state.targetctx.enable_nrt)
+            state.targetctx.nrt = _References(state.targetctx, True)  # also for temporary memory of what borrows
             _lower(state, nested, self.splits)
             _BACKEND.run_pass(state)
         state.pipeline = None
@@ -337,12 +337,19 @@ def _only_borrows(state: Any) -> bool:
     for block in state.func_ir.blocks.values():
         for assignment in block.find_insts(ir.Assign):
             expression = assignment.value
-            if assignment.target.name in counted and isinstance(expression, ir.Expr) and expression.op not in _VIEWS:
-                return False
-        for write in block.find_insts((ir.SetItem, ir.StaticSetItem)):
-            if write.value.name in counted:  # an array into an array: Numba copies it first where the two overlap
-                return False
+            if assignment.target.name in counted and isinstance(expression, ir.Expr):
+                if expression.op not in _VIEWS:
+                    return False
+                if expression.op == "getitem" and _selects(typemap[expression.index.name]):
+                    return False
     return True
+
+
+def _selects(index: Any) -> bool:
+    """Whether what such an index reads is a new array."""
+    return any(
+        isinstance(part, types.Array) for part in (index.types if isinstance(index, types.BaseTuple) else (index,))
+    )
 
 
 _VIEWS = frozenset(("getitem", "static_getitem", "cast", "phi"))
@@ -468,6 +475,8 @@ def _lower(state: Any, nested: bool, splits: bool) -> None:
 def _write_wrapper(context: Any, library: Any, description: Any, lower: Any, splits: bool) -> None:
     """The function that Python calls: it unpacks the arguments."""
     module = context.create_module("wrapper")
+    if not context.data_model_manager[description.restype].contains_nrt_meminfo():
+        context = context.subtarget(enable_nrt=False)  # arguments are borrowed
     kind = context.call_conv.get_function_type(description.restype, description.argtypes)
     callee = llvmlite.ir.Function(module, kind, description.llvm_func_name)
     if splits:
