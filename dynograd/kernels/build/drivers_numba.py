@@ -40,7 +40,7 @@ def in_parts(parts: int, num_threads: int) -> int:
 _orders: dict[tuple[int, int], tuple[int, Any]] = {}  # with what lies at the address, which must stay
 
 
-def add_splitter(module: Any, kernel: Any) -> Any:
+def add_splitter(module: Any, kernel: Any) -> ir.Function:
     """Adds a function to the module that calls the kernel (..., start, stop), or has the pool call it where `start` is from `in_parts`."""
     splitter = ir.Function(module, kernel.function_type, name=module.get_unique_name("splitter"))
     splitter.linkage = "internal"
@@ -68,7 +68,7 @@ def add_splitter(module: Any, kernel: Any) -> Any:
     return splitter
 
 
-def _worker(module: Any, kernel: Any, block_type: Any) -> Any:
+def _worker(module: Any, kernel: Any, block_type: Any) -> ir.Function:
     """The function that the pool calls: args[0] counts up from 0 by steps[0] = 1, dims[0] parts are to be done."""
     kind = ir.FunctionType(ir.VoidType(), [_BYTES.as_pointer(), _WORD.as_pointer(), _WORD.as_pointer(), _BYTES])
     worker = ir.Function(module, kind, name=module.get_unique_name("worker"))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from typing import Any
+from typing import Any, NoReturn
 
 import llvmlite.ir
 import numpy
@@ -30,6 +30,7 @@ from numba.core.runtime.context import NRTContext
 from numba.core.ssa import reconstruct_ssa
 from numba.core.targetconfig import ConfigStack
 from numba.core.typing.context import Context
+from numba.core.typing.templates import Signature
 from numba.extending import register_model
 from numba.np import arrayobj
 
@@ -47,7 +48,7 @@ class _Pending:
         self._kernel, self._arguments = kernel, arguments
         self._entry: Any = None
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+    def __call__(self, *arguments: Any, **keywords: Any) -> object:
         if self._entry is None:
             kernel = self._kernel
             with global_compiler_lock:
@@ -110,7 +111,7 @@ class KernelLibrary(targets_numba.KernelLibrary):
             library._ensure_finalized()
         self._linking_libraries.append(library)
 
-    def _complete_module(self) -> Any:
+    def _complete_module(self) -> binding.ModuleRef:
         """The module with all that it calls, not optimised: what other kernels are made from is the same whoever came first."""
         if not self._complete:
             self._complete = True
@@ -123,12 +124,12 @@ class KernelLibrary(targets_numba.KernelLibrary):
                 self._final_module.link_in(_linkable(rtsys.library), preserve=True)
         return self._final_module
 
-    def _own_module(self) -> Any:
+    def _own_module(self) -> binding.ModuleRef:
         if self._shared is None:
             self._shared = _weakened(self._final_module)
         return self._shared
 
-    def _get_module_for_linking(self) -> Any:
+    def _get_module_for_linking(self) -> binding.ModuleRef:
         if self._shared_module is None:
             self._shared_module = _weakened(self._complete_module())
         return self._shared_module
@@ -154,11 +155,11 @@ def _gather(library: KernelLibrary, linked: dict[Any, None]) -> None:
                 _gather(inner, linked)
 
 
-def _linkable(library: Any) -> Any:
+def _linkable(library: Any) -> binding.ModuleRef:
     return library._own_module() if isinstance(library, KernelLibrary) else library._get_module_for_linking()
 
 
-def _weakened(module: Any) -> Any:
+def _weakened(module: Any) -> binding.ModuleRef:
     """A copy whose functions vanish where they are no longer called."""
     module = module.clone()
     for function in module.functions:
@@ -179,7 +180,7 @@ class _Function(types.Function):
         self._signatures: dict[Any, Any] = {}
         self._on_numbers = self.typing_key in _ON_NUMBERS
 
-    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Signature | None:
         if kws:
             return super().get_call_type(context, args, kws)
         key = tuple(args)
@@ -199,7 +200,7 @@ register_model(_Function)(OpaqueModel)
 class _Typing(Context):
     """A view of Numba's typing context that remembers what it looked up."""
 
-    def _lookup_global(self, gv: Any) -> Any:
+    def _lookup_global(self, gv: Any) -> types.Type | None:
         kind = super()._lookup_global(gv)
         if type(kind) is not types.Function:
             return kind
@@ -208,7 +209,7 @@ class _Typing(Context):
             function = _functions[id(kind)] = kind, _Function(kind.templates)
         return function[1]
 
-    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Signature | None:
         kind = func if isinstance(func, types.Type) else self._lookup_global(func)
         if isinstance(kind, _Function):
             signature = kind._signatures.get(tuple(args))
@@ -216,7 +217,7 @@ class _Typing(Context):
                 return signature
         return super().resolve_function_type(func, args, kws)
 
-    def resolve_getattr(self, typ: Any, attr: str) -> Any:
+    def resolve_getattr(self, typ: Any, attr: str) -> types.Type | None:
         if attr not in _ATTRIBUTES or not isinstance(typ, (types.Array, types.Function)):
             return super().resolve_getattr(typ, attr)
         try:
@@ -241,7 +242,7 @@ _ON_NUMBERS = frozenset(
 )
 
 
-def _view_of(context: Any) -> Any:
+def _view_of(context: Any) -> _Typing:
     """The typing context, remembering: another class on the same attributes."""
     view = _views.get(context)
     if view is None:
@@ -258,10 +259,10 @@ class KernelCompiler(compiler.CompilerBase):
 
     splits = False
 
-    def define_pipelines(self) -> Any:
+    def define_pipelines(self) -> NoReturn:
         raise NotImplementedError  # `_compile_core` runs the passes
 
-    def _compile_core(self) -> Any:
+    def _compile_core(self) -> compiler.CompileResult:
         state = self.state
         state.typingctx = _view_of(state.typingctx)
         state.targetctx.typing_context = state.typingctx
@@ -305,7 +306,7 @@ _INFERENCE, _PHIS, _OVERLOADS = _typed.NopythonTypeInference(), _typed.PreLowerS
 _REWRITES, _LEGALIZATION, _BACKEND = _typed.NopythonRewrites(), _typed.IRLegalization(), _typed.NoPythonBackend()
 
 
-def _defined(function: Any) -> Any:
+def _defined(function: Any) -> ir.FunctionIR:
     """The function with its variables' definitions looked up anew. How long each lives is found when `_LEGALIZATION` asks for it."""
     function._definitions = build_definitions(function.blocks)
     return function
@@ -358,7 +359,7 @@ _VIEWS = frozenset(("getitem", "static_getitem", "cast", "phi"))
 class _References(NRTContext):
     """Numba's counting of references, which finds an array's without taking its other fields out, too."""
 
-    def get_meminfos(self, builder: Any, ty: Any, val: Any) -> Any:
+    def get_meminfos(self, builder: Any, ty: Any, val: Any) -> list[tuple[Any, Any]]:
         if isinstance(ty, types.Array):
             return [(ty, builder.extract_value(val, _position(self._context, ty, "meminfo")))]
         if not self._context.data_model_manager[ty].contains_nrt_meminfo():
@@ -369,7 +370,7 @@ class _References(NRTContext):
 class _Lower(lowering.Lower):
     """Numba's writer of LLVM, which takes the fields of arrays from registers where they are indexed by integers."""
 
-    def lower_getitem(self, resty: Any, expr: Any, value: Any, index: Any, signature: Any) -> Any:
+    def lower_getitem(self, resty: Any, expr: Any, value: Any, index: Any, signature: Any) -> llvmlite.ir.Value:
         place = self._place(value, index, signature)
         if place is None:
             return super().lower_getitem(resty, expr, value, index, signature)
@@ -391,7 +392,7 @@ class _Lower(lowering.Lower):
             result = impl_ret_borrowed(context, builder, view, result)
         return context.cast(builder, result, signature.return_type, resty)
 
-    def lower_setitem(self, target_var: Any, index_var: Any, value_var: Any, signature: Any) -> Any:
+    def lower_setitem(self, target_var: Any, index_var: Any, value_var: Any, signature: Any) -> llvmlite.ir.Value:
         place = self._place(target_var, index_var, signature)
         if place is None or place[2]:
             return super().lower_setitem(target_var, index_var, value_var, signature)
@@ -400,7 +401,7 @@ class _Lower(lowering.Lower):
         value = context.cast(self.builder, value, signature.args[2], kind.dtype)
         return arrayobj.store_item(context, self.builder, kind, value, place[0])
 
-    def _place(self, array_var: Any, index_var: Any, signature: Any) -> Any:
+    def _place(self, array_var: Any, index_var: Any, signature: Any) -> tuple[Any, Any, list[Any], list[Any]] | None:
         """The address of what is indexed, the array, and the sizes and strides that are left; None where Numba is to do it."""
         context, builder = self.context, self.builder
         kind, index_kind = signature.args[:2]
