@@ -42,7 +42,7 @@ def make_pack(
     Takes several minutes of all processors.
 
     Args:
-        levels: names of processor levels ("x86-64-v3"); by default the highest of this machine.
+        levels: names of processor levels ("x86-64-v3"), with all their variants; by default the highest of this machine, and its variant.
         folder: where the packs are written; by default `packs` in the user's cache, where every process looks for them.
         processes: how many programs run at once; as many as there are processors by default.
         quiet: no bar.
@@ -57,6 +57,7 @@ def make_pack(
     ValueError: make_pack: this machine cannot make packs for 'x86-64-v9'. It can make them for: ...
     """
     possible = processors.level_names()
+    named = bool(levels)
     levels = list(dict.fromkeys(levels)) or list(possible[:1])
     for level in levels:
         if level not in possible:
@@ -74,9 +75,9 @@ def make_pack(
         raise RuntimeError("make_pack: the user's cache is off or cannot be used. Name a folder.")
     target.mkdir(parents=True, exist_ok=True)
     tasks = [
-        (f"{level}/{vector}" if vector else level, name)
+        (f"{level}/{variant}" if variant else level, name)
         for level in levels
-        for vector in processors.LEVELS[level].vectors or (0,)
+        for variant in (("", *processors.LEVELS[level].variants) if named else (processors.variant_of(level),))
         for name in chosen
     ]
     files = []
@@ -123,7 +124,7 @@ def _run_all(tasks: list[tuple[str, str]], work: Path, processes: int, quiet: bo
 
 
 def _level_of(processor: str) -> str:
-    """Without the width of vectors."""
+    """Without the variant."""
     return processor.partition("/")[0]
 
 
