@@ -50,6 +50,8 @@ def test_a_helper_has_no_machine_code_until_python_calls_it(tmp_path, monkeypatc
     (result,) = helper.overloads.values()
     assert result.library.finalized
     assert kernel_cache.statistics().items() >= {"compiled": 3, "loaded": 0, "damaged": 0}.items()
+    assert compile_source("def helper(x):\n    return x * 3.0\n", "helper")(5.0) == 15.0
+    assert kernel_cache.statistics().items() >= {"compiled": 3, "loaded": 1, "damaged": 0}.items()
 
 
 def test_code_does_not_depend_on_who_came_first(tmp_path, monkeypatch):

@@ -58,6 +58,9 @@ pointer8, pointer32, pointer64 = (make_pointer(scalar) for scalar in (types.uint
 def address_of(function, kinds):
     """Where the machine code of a compiled function without result lies, for arguments of these Numba types."""
     function.compile(kinds)
+    finish = getattr(function.overloads[kinds].entry_point, "finish", None)
+    if finish is not None:  # it was a part of another kernel until now
+        finish()
     overload = function.overloads[kinds]
     return overload.library.get_pointer_to_function(overload.fndesc.llvm_func_name)
 

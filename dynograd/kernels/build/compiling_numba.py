@@ -46,6 +46,7 @@ except (ImportError, AttributeError):
 else:
     PIPELINE["pipeline_class"] = pipeline_numba.KernelCompiler
     _CHUNKED_PIPELINE["pipeline_class"] = pipeline_numba.ChunkedCompiler
+    targets_numba.HELPER_OPTIONS.update(PIPELINE)
     PIPELINE_STAMP = kernel_cache.digest_of(*map(inspect.getsource, (pipeline_numba, drivers_numba)))
 
 _TWO_GRAINS = 2 * threads.GRAIN

@@ -49,14 +49,18 @@ class _Pending:
         self._entry: Any = None
 
     def __call__(self, *arguments: Any, **keywords: Any) -> object:
+        self.finish()
+        return self._entry(*arguments, **keywords)
+
+    def finish(self) -> None:
+        """Compiles it as a kernel of its own, which is kept."""
         if self._entry is None:
             kernel = self._kernel
             with global_compiler_lock:
                 result = kernel._compiler.compile(self._arguments, None)
                 kernel.add_overload(result)
-                kernel._cache.save_overload(result.signature, result)
+                kernel._cache.save_overload(self._arguments, result)
             self._entry = result.entry_point
-        return self._entry(*arguments, **keywords)
 
 
 def adopt(kernel: Any) -> None:

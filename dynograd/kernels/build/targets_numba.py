@@ -21,7 +21,7 @@ from numba.core.typing.context import Context
 
 from dynograd.kernels.build.processors import Processor, processor
 
-__all__ = ["NAME", "KernelFunction", "compiles_for_another"]
+__all__ = ["HELPER_OPTIONS", "NAME", "KernelFunction", "compiles_for_another"]
 
 NAME = "dynograd"
 
@@ -163,8 +163,12 @@ class KernelFunction(ccallback.CFunc):
             super().compile()
 
 
+# How functions of Numba's own that our kernels call are compiled for our target, besides.
+HELPER_OPTIONS: dict[str, Any] = {}
+
+
 def _jit(*arguments: Any, **options: Any) -> Callable[..., Any]:
-    return decorators.jit(*arguments, **{**options, "_target": NAME})
+    return decorators.jit(*arguments, **{**HELPER_OPTIONS, **options, "_target": NAME})
 
 
 target_extension.target_registry[NAME] = _Target
