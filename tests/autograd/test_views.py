@@ -55,9 +55,10 @@ def test_living_views_follow_a_write_into_their_base(name, frozen):
         factor = base.detach().clone()
         with_history = base * factor
         base.mul_(factor)
-        assert gc.get_freeze_count() <= count and (gc.get_freeze_count() > 0) is frozen  # some were freed
+        assert count - 1000 < gc.get_freeze_count() <= count  # some were freed
     finally:
-        gc.unfreeze()
+        if frozen:
+            gc.unfreeze()
     assert base.tolist() == with_history.tolist()
     for view, expected in zip(views, VIEWS[name](with_history)):
         assert view.tolist() == expected.tolist()
