@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 
 from dynograd import cuda
-from dynograd.kernels.build import blas, threads
+from dynograd.kernels.build import blas, packs, processors, threads
 from dynograd.tools import cache
 from dynograd.utils import programs
 
@@ -25,20 +25,13 @@ __all__ = ["SECTIONS", "information", "main"]
 _PACKAGES = "numpy numba llvmlite ml_dtypes safetensors tqdm triton numba-cuda cuda-bindings cuda-core greenlet".split()
 _VARIABLES = re.compile(r"(DYNOGRAD|NUMBA|OPENBLAS|OMP|MKL|TRITON|CUDA)_\w+")
 
-# What a processor must have to be of a level, in the words of /proc/cpuinfo; highest first.
-_LEVELS = {
-    "x86-64-v4": set("avx512f avx512bw avx512cd avx512dq avx512vl avx2 fma".split()),
-    "x86-64-v3": set("avx avx2 bmi1 bmi2 f16c fma movbe".split()),
-    "x86-64-v2": set("cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3".split()),
-}
-
 
 def information() -> dict[str, dict[str, str]]:
     """Sections of names and values.
 
     >>> from dynograd.tools.information import information
     >>> sorted(information())
-    ['blas', 'cache', 'environment', 'gpu', 'processor', 'versions']
+    ['blas', 'cache', 'environment', 'gpu', 'packs', 'processor', 'versions']
     """
     return {name: section() for name, section in SECTIONS.items()}
 
@@ -80,25 +73,14 @@ def _processor() -> dict[str, str]:
     cpuinfo = Path("/proc/cpuinfo")
     text = cpuinfo.read_text(encoding="utf-8", errors="replace") if cpuinfo.exists() else ""
     name = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)
-    flags = re.search(r"^flags\s*: (.*)$", text, re.MULTILINE)
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "name": name[1] if name else platform.processor() or "unknown",
-        "level": level_of(set(flags[1].split())) if flags else platform.machine(),
+        "kernels for": processors.processor().name,
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cores": f"{usable} usable of {os.cpu_count()}",
         "threads": str(threads.get_num_threads()),
     }
-
-
-def level_of(flags: set[str]) -> str:
-    """The highest level of x86-64 that a processor with these flags has.
-
-    >>> from dynograd.tools.information import level_of
-    >>> level_of({"sse4_2"})
-    'x86-64'
-    """
-    return next((level for level, needs in _LEVELS.items() if needs <= flags), "x86-64")
 
 
 def _blas() -> dict[str, str]:
@@ -107,6 +89,11 @@ def _blas() -> dict[str, str]:
         return {"library": "none whose functions can be called: dynograd's own loops compute matrix products"}
     number = library.get_threads() if library.get_threads is not None else "unknown"
     return {"library": os.path.basename(library.path), "threads": str(number)}
+
+
+def _packs() -> dict[str, str]:
+    chosen, version = processors.processor().name, metadata.version("numba")
+    return {path: f"{number} kernels" for path, number in packs.in_use(chosen, version)} or {"in use": "none"}
 
 
 def _gpu() -> dict[str, str]:
@@ -130,6 +117,7 @@ SECTIONS: dict[str, Callable[[], dict[str, str]]] = {
     "processor": _processor,
     "blas": _blas,
     "cache": cache.describe,
+    "packs": _packs,
     "gpu": _gpu,
     "environment": _environment,
 }

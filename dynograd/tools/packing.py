@@ -1,4 +1,4 @@
-"""Makes packs of compiled kernels: runs the programs of `pack_programs` and bundles what they have compiled.
+"""Makes packs of compiled kernels (`python -m dynograd pack`): runs the programs of `pack_programs` and bundles what they have compiled.
 
 Each program runs in a process of its own, told which level to compile for, with a cache folder that all of them share; so a machine makes
 the packs of every level that it can run. Which entries go into the pack the programs tell: those that they ask for. Functions that
@@ -7,6 +7,7 @@ are parts of other kernels, and bitcode, which is for compiling further kernels,
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -22,9 +23,11 @@ from tqdm import tqdm
 
 from dynograd.base import cache_files
 from dynograd.kernels.build import kernel_cache, packs, processors
+from dynograd.tools.cache import readable_size
 from dynograd.tools.pack_programs import PROGRAMS
+from dynograd.utils.programs import run, whole_number
 
-__all__ = ["make_pack"]
+__all__ = ["main", "make_pack"]
 
 _MODULE = "dynograd.tools.pack_programs"  # whose PROGRAMS a process runs
 _FORMS = 2  # threads of each program: a second one is what the launchers of large work need
@@ -90,6 +93,25 @@ def make_pack(
             packs.write(path, made_for, _entries(Path(work) / level / "kernels", used))
             files.append(path)
     return files
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; gives 0, or 2 where no pack can be made."""
+    parser = argparse.ArgumentParser(prog="python -m dynograd pack", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "levels", nargs="*", metavar="LEVEL", help="x86-64-v3, say; this machine's own when none is named"
+    )
+    parser.add_argument(
+        "--folder", help="where the packs are written (default: the user's cache, where every program looks)"
+    )
+    parser.add_argument("--processes", type=whole_number(1), help="programs at once (default: one for each processor)")
+    options = parser.parse_args(arguments)
+    return run(lambda: _say(make_pack(options.levels, options.folder, options.processes)), "pack")
+
+
+def _say(files: list[Path]) -> None:
+    for path in files:
+        print(f"{path}: {len(packs.Pack.open(path).names())} kernels, {readable_size(path.stat().st_size)}")
 
 
 def _run_all(tasks: list[tuple[str, str]], work: Path, processes: int, quiet: bool) -> dict[tuple[str, str], list[str]]:

@@ -5,7 +5,6 @@ import platform
 from types import SimpleNamespace
 
 import numpy
-import pytest
 
 import dynograd
 from dynograd import cuda
@@ -45,17 +44,12 @@ def test_as_text_and_as_json(capsys):
     assert json.loads(capsys.readouterr().out)["blas"] == information.information()["blas"]
 
 
-@pytest.mark.parametrize(
-    ("flags", "level"),
-    [
-        ("", "x86-64"),
-        ("cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3", "x86-64-v2"),
-        ("cx16 avx avx2 bmi1 bmi2 f16c fma movbe", "x86-64-v3"),
-        ("avx512f avx512bw avx512cd avx512dq avx512vl avx2 fma", "x86-64-v4"),
-    ],
-)
-def test_levels(flags, level):
-    assert information.level_of(set(flags.split())) == level
+def test_packs(monkeypatch):
+    monkeypatch.setattr(information.packs, "_packs_of", lambda level, version: [])
+    assert information.SECTIONS["packs"]() == {"in use": "none"}
+    pack = SimpleNamespace(path="/packs/a.pack", names=lambda: ["x", "y"])
+    monkeypatch.setattr(information.packs, "_packs_of", lambda level, version: [pack])
+    assert information.SECTIONS["packs"]() == {"/packs/a.pack": "2 kernels"}
 
 
 def test_a_card(monkeypatch):

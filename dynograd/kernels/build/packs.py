@@ -135,11 +135,9 @@ def reset() -> None:
 
 def read(name: str, level: str, numba_version: str) -> bytes | None:
     """The contents of the entry `name` of this process's packs, or None. What is wrong with a pack is said in a warning, once."""
-    if (level, numba_version) not in _opened:
-        _opened[level, numba_version] = _open_all(level, numba_version)
     if name in _refused:
         return None
-    for pack in list(_opened[level, numba_version]):
+    for pack in list(_packs_of(level, numba_version)):
         try:
             payload = pack.read(name)
         except (OSError, Unfit) as error:
@@ -151,12 +149,23 @@ def read(name: str, level: str, numba_version: str) -> bytes | None:
     return None
 
 
+def in_use(level: str, numba_version: str) -> list[tuple[str, int]]:
+    """The packs of this process, the first that is asked first: path, and number of kernels."""
+    return [(str(pack.path), len(pack.names())) for pack in _packs_of(level, numba_version)]
+
+
 def refuse(name: str) -> bool:
     """The entry turned out to be of no use; whether it came from here."""
     here = name not in _refused and any(name in pack.names() for packs in _opened.values() for pack in packs)
     if here:
         _refused.add(name)
     return here
+
+
+def _packs_of(level: str, numba_version: str) -> list[Pack]:
+    if (level, numba_version) not in _opened:
+        _opened[level, numba_version] = _open_all(level, numba_version)
+    return _opened[level, numba_version]
 
 
 def _open_all(level: str, numba_version: str) -> list[Pack]:
