@@ -5,7 +5,8 @@ A message says who, expected, got, and the way out: build it where the values ar
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from types import CodeType
+from typing import Any, TypeVar
 
 __all__ = [
     "CheckpointError",
@@ -30,9 +31,13 @@ __all__ = [
     "StateDictError",
     "WorkerDied",
     "WorkerMemoryError",
+    "hands_on",
     "refusal",
     "user_level",
 ]
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class DynogradError(Exception):
@@ -150,6 +155,15 @@ def refusal(check: Callable[..., Any], *arguments: Any) -> Exception | None:
     except Exception as error:
         return error.with_traceback(None)
     return None
+
+
+HANDING_ON: set[CodeType] = set()  # of the functions that only hand calls on
+
+
+def hands_on(function: _Function) -> _Function:
+    """Says that the function only hands calls on, so that tracebacks of a user's mistake do without it."""
+    HANDING_ON.add(function.__code__)
+    return function
 
 
 def user_level() -> int:

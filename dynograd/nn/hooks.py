@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.autograd.modes import MODES
-from dynograd.errors import user_level
+from dynograd.errors import hands_on, user_level
 from dynograd.nn.backward_hooks import BackwardWatch
-from dynograd.nn.places import hands_on
 from dynograd.ops.readers import CALLS
 from dynograd.tensor.tensor import RemovableHandle
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from dynograd.autograd.modes import MODES
 from dynograd.base import stubs
+from dynograd.errors import hands_on
 from dynograd.interpreter.recorded_methods import CELLS, NOT_QUICK, NOTED, READY, Ready
 from dynograd.nn import hooks, moves, state
 from dynograd.nn.attributes import AttributeMethods, not_begun
@@ -25,7 +26,7 @@ from dynograd.nn.hooks import (  # noqa: F401
     _global_parameter_registration_hooks,
 )
 from dynograd.nn.parameter import Buffer, Parameter
-from dynograd.nn.places import hands_on, note_place
+from dynograd.nn.places import note_place
 from dynograd.nn.state import _IncompatibleKeys  # noqa: F401
 from dynograd.ops.readers import CALLS
 from dynograd.tensor.tensor import Tensor

@@ -9,22 +9,15 @@ from __future__ import annotations
 
 import os
 import weakref
-from types import CodeType
 from typing import Any
 
 from dynograd.base.generated_sources import is_generated
+from dynograd.errors import HANDING_ON
 
-__all__ = ["hands_on", "note_place"]
+__all__ = ["note_place"]
 
 _SHOWN = 6
 _full_tracebacks = os.environ.get("DYNOGRAD_FULL_TRACEBACKS", "0") not in ("", "0")
-_handing_on: set[CodeType] = set()
-
-
-def hands_on(function: Any) -> Any:
-    """Says that the function only hands calls on, so that a user's traceback has no need of it."""
-    _handing_on.add(function.__code__)
-    return function
 
 
 class _Place(str):
@@ -56,7 +49,7 @@ def _shorten(error: BaseException) -> None:
     while entry is not None and entry.tb_next is not None:
         following = entry.tb_next
         code = following.tb_frame.f_code
-        if following.tb_next is not None and (code in _handing_on or is_generated(code)):
+        if following.tb_next is not None and (code in HANDING_ON or is_generated(code)):
             entry.tb_next = following.tb_next
         else:
             entry = following

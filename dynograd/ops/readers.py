@@ -21,6 +21,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from dynograd.base.generated_sources import run_source
+from dynograd.errors import hands_on
 
 __all__ = ["CALLS", "ORDER", "Entry", "Reader", "entry_of", "is_read", "join", "set_quick_ways_aside"]
 
@@ -66,6 +67,10 @@ class Reader:
 
     name: str
     sets_aside: Collection[str] = ()
+
+    def __init_subclass__(cls) -> None:
+        if "call" in cls.__dict__:
+            hands_on(cls.call)
 
     def __init__(self) -> None:
         self.times, self._looked = 0, 0

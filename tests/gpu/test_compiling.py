@@ -4,6 +4,7 @@ import inspect
 
 import pytest
 
+from dynograd.base import cache_files
 from dynograd.cuda import driver
 from dynograd.errors import KernelCompileError
 from dynograd.kernels.build import kernel_cache
@@ -151,11 +152,15 @@ def test_a_full_disk_costs_the_entry_only(kernels, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("os.replace", full)
+    monkeypatch.setattr(cache_files, "replace", full)
     types = dict(x="*fp32", y="*fp32", count="i32", factor="fp32")
-    for _ in range(2):
-        found = kernels.scaled.kernel.compiled(types, frozenset(), dict(BLOCK=64, num_warps=1, num_stages=3), (9, 0))
-        assert found.threads == 32
+    monkeypatch.setattr(cache_files, "_full", set())
+    with pytest.warns(UserWarning, match=r"nothing can be kept in .* \(No space left on device\)"):
+        for _ in range(2):
+            found = kernels.scaled.kernel.compiled(
+                types, frozenset(), dict(BLOCK=64, num_warps=1, num_stages=3), (9, 0)
+            )
+            assert found.threads == 32
     assert not list(kernel_cache.folder().glob("*"))
 
 

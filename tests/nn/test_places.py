@@ -78,6 +78,16 @@ def test_a_traceback_shows_each_forward_and_what_raised(again, hooked):
     ] == "forward"
 
 
+def test_a_traceback_without_the_readers_of_calls():
+    class Own(dynograd.Tensor):
+        pass
+
+    with dynograd.autocast("cpu"):
+        _, error = notes_of(lambda: nn.Sequential(nn.Linear(6, 2))(ones(3, 4).as_subclass(Own)))
+    assert {file for file, _, _ in frames_of(error)}.isdisjoint({"guards.py", "autocasting.py"})
+    assert frames_of(error)[-1][1] == "linear"
+
+
 def test_a_whole_traceback(monkeypatch):
     monkeypatch.setattr(places, "_full_tracebacks", True)
     _, error = notes_of(lambda: nn.Sequential(nn.Linear(6, 2))(ones(3, 4)))

@@ -74,7 +74,8 @@ class TestPack:
 
     def test_a_process_with_it_compiles_nothing(self, pack, tmp_path):
         expected = {"compiled": 0, "loaded": 0, "packed": 1, "damaged": 0}
-        assert run(pack.parent, tmp_path) == (expected, [])
+        statistics, warnings = run(pack.parent, tmp_path)
+        assert statistics.items() >= expected.items() and not warnings
         assert not list((tmp_path / "cache").rglob("*.kernel"))
 
     def test_without_the_cache_folder(self, pack, tmp_path):

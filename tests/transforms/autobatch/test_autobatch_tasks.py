@@ -497,6 +497,7 @@ def test_every_state_of_threads_is_carried_or_known():
     """A new `threading.local` of the package is either an example's own or named here with its reason."""
     not_carried = {
         "kernels/build/launch_arguments_cuda.py": "memory for launches, used within one",
+        "kernels/build/targets_numba.py": "whether the thread compiles, within one call",
         "kernels/build/faults_cuda.py": "what a thread has been warned of",
         "profiler/recording.py": "events of the thread that runs them",
         "cuda/copies.py": "memory for copies, used within one",
