@@ -8,9 +8,9 @@ those of AMD EPYC processors (Zen 4) with two threads.
 
 # --- NumPy's functions below, a compiled kernel from here on ----------------------------------------------------------------------
 
-# The same by a program that may have loaded no Numba yet: examples of a few rows stay NumPy's, whose softmax takes 5 us more at any size
-# below this, and whose loss 18 us.
-FEW_ROWS = 64
+# The same by a program that may have loaded no Numba yet: exercises of four numbers stay NumPy's, whose softmax takes 5 us more at any small
+# size, and whose loss 18 us: too much for a step with one example of ten classes.
+FEW_ROWS = 8
 # Rows (softmax, norms, losses) and sums into places, in which NumPy is slow from the start: 10 us and more for its several passes.
 COMPILED_ROWS = 256
 # Elementwise formulas of several passes or with branches, as a ufunc: it takes half of NumPy's time at 1000 elements.

@@ -6,7 +6,7 @@ import numpy as np
 
 from dynograd.arrays import buffers
 from dynograd.kernels.build.compiled_kernels import compiled
-from dynograd.kernels.build.sizes import FEW_ROWS
+from dynograd.kernels.build.sizes import COMPILED_ROWS
 from dynograd.kernels.random.random_cpu import threshold_of
 from dynograd.kernels.small.few_cpu import often_called
 
@@ -19,7 +19,7 @@ def in_one_pass(x):
     """Whether the kernels here take this array."""
     if x.dtype.char != "f" or not x.size or not x.flags.c_contiguous:
         return False
-    return x.size >= FEW_ROWS or often_called() is not None  # NumPy's ops give the same bits
+    return x.size >= COMPILED_ROWS or often_called() is not None  # NumPy's ops give the same bits
 
 
 def dropout_forward(seed, offset, x, p):
