@@ -76,7 +76,7 @@ HISTORY = """
     def results():
         out = dict()
         for name, text in expressions.items():
-            for shape in ((2, 5), (3, 7), (7, 9), (4, 33)):
+            for shape in ((2, 3), (2, 5), (3, 7), (4, 33)):
                 numbers = numpy.random.default_rng(sum(shape)).standard_normal(shape).astype("float32")
                 x = dynograd.tensor(numbers, requires_grad=True)
                 places = dynograd.tensor(numpy.arange(shape[0])[:, None] % 2)
