@@ -30,6 +30,7 @@ from dynograd.utils.programs import run, whole_number
 __all__ = ["main", "make_pack"]
 
 _MODULE = "dynograd.tools.pack_programs"  # whose PROGRAMS a process runs
+_ASKED_FOR = "dynograd entries:"  # begins the line in which a process tells them
 _FORMS = 2  # threads of each program: a second one is what the launchers of large work need
 
 
@@ -133,7 +134,8 @@ def _run_all(tasks: list[tuple[str, str]], work: Path, processes: int, quiet: bo
         if child.returncode and not stopped.is_set():
             processor, name = task
             raise RuntimeError(f"make_pack: the program {name!r} failed for {processor}:\n{output.strip()}")
-        return output.splitlines()[-1].split() if output else []
+        lines = [line for line in output.splitlines() if line.startswith(_ASKED_FOR)]
+        return lines[-1].removeprefix(_ASKED_FOR).split() if lines else []  # none: another program has failed
 
     with bar, ThreadPoolExecutor(min(processes, len(tasks)) or 1) as pool:
         try:
@@ -158,6 +160,7 @@ def _start(processor: str, name: str, folder: Path) -> subprocess.Popen[str]:
         "DYNOGRAD_CACHE": "1",
         "DYNOGRAD_CACHE_DIR": str(folder),
         "DYNOGRAD_PACK": "0",
+        "DYNOGRAD_QUIET": "1",
         "OMP_NUM_THREADS": str(_FORMS),
         "NUMBA_NUM_THREADS": str(_FORMS),
     }
@@ -168,8 +171,7 @@ def _start(processor: str, name: str, folder: Path) -> subprocess.Popen[str]:
 def _tell(module: str, name: str) -> None:
     """In a process of its own: runs a program and prints the entries that it has asked for."""
     import_module(module).PROGRAMS[name]()
-    print()
-    print(*kernel_cache.used())
+    print(f"\n{_ASKED_FOR}", *kernel_cache.used())
 
 
 def _entries(folder: Path, names: Iterable[str]) -> dict[str, bytes]:

@@ -1,5 +1,7 @@
 """Two kernels, one of them a part of the other, and programs that call them: what a small pack is made of."""
 
+import atexit
+
 import numpy as np
 
 from dynograd.kernels.build.compiling_numba import compiled
@@ -18,4 +20,9 @@ def doubled_sum(x):
     return total
 
 
-PROGRAMS = {"sum": lambda: doubled_sum(np.ones(3)), "number": lambda: doubled(1.0)}
+def number():
+    atexit.register(print, "what a program says last")
+    doubled(1.0)
+
+
+PROGRAMS = {"sum": lambda: doubled_sum(np.ones(3)), "number": number}
