@@ -2,6 +2,8 @@
 
 import inspect
 import operator
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -277,3 +279,20 @@ def test_errors_of_kernels_and_helpers_reach_python():
         kernel(np.ones(3))
     with pytest.raises(ValueError, match="got 2"):
         kernel(np.full(2, 3.0))
+
+
+PLAIN = """
+import sys, warnings
+sys.modules['dynograd.kernels.build.pipeline_numba'] = None
+import dynograd
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    assert abs(dynograd.ones(300, 300).softmax(1).sum().item() - 300) < 1e-3
+(told,) = [str(each.message) for each in told if "lacks what kernels are compiled by" in str(each.message)]
+assert "pipeline_numba" in told and "one thread" in told, told
+"""
+
+
+def test_a_numba_that_lacks_an_internal_is_told_and_computes():
+    done = subprocess.run([sys.executable, "-c", PLAIN], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

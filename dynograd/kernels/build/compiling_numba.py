@@ -12,6 +12,7 @@ import hashlib
 import inspect
 import pickle
 import sys
+import warnings
 from collections.abc import Callable
 from functools import partial
 from types import ModuleType
@@ -23,6 +24,7 @@ from numba import _dynfunc, njit
 from numba.core import compiler, dispatcher, event, serialize, sigutils
 
 from dynograd.base.generated_sources import run_source
+from dynograd.errors import user_level
 from dynograd.kernels.build import blas, drivers_numba, kernel_cache, targets_numba, threads
 from dynograd.kernels.build.notices import notices
 from dynograd.kernels.build.processors import processor
@@ -41,8 +43,13 @@ _CHUNKED_PIPELINE: Any = {}
 PIPELINE_STAMP = ""
 try:
     from dynograd.kernels.build import pipeline_numba
-except (ImportError, AttributeError):
-    pass
+except (ImportError, AttributeError) as error:
+    warnings.warn(
+        f"dynograd: Numba {numba.__version__} lacks what kernels are compiled by ({error}). Compiling takes twice as long, and kernels run in one "
+        f"thread. Install a Numba from 0.62 to 0.68.",
+        UserWarning,
+        stacklevel=user_level(),
+    )
 else:
     PIPELINE["pipeline_class"] = pipeline_numba.KernelCompiler
     _CHUNKED_PIPELINE["pipeline_class"] = pipeline_numba.ChunkedCompiler
