@@ -5,6 +5,7 @@ Sizes are those of real training; `small` ones let the emulated device run every
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -42,8 +43,10 @@ def row(name: str, compiles: bool = True):
 
 
 def tensor(torch, *shape, dtype="float32", grad=False):
-    """Normal numbers on the device; the same for every library."""
-    numbers = numpy.random.default_rng(len(shape)).standard_normal(shape, numpy.float32)
+    """Normal numbers on the device; the same for every library. A million of them, over and over."""
+    count = math.prod(shape)
+    drawn = numpy.random.default_rng(len(shape)).standard_normal(min(count, 1 << 20), numpy.float32)
+    numbers = numpy.resize(drawn, shape)
     made = torch.from_numpy(numbers).to("cuda").to(getattr(torch, dtype))
     return made.requires_grad_() if grad else made
 

@@ -659,9 +659,10 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         """A DLPack capsule of this tensor's memory, or, with `copy` or for the CPU as `dl_device` (1, 0), of a copy.
 
         Raises:
-            BufferError: the tensor requires grad (use `detach()`), or `dl_device` is another GPU or cannot be reached without a copy.
+            BufferError: the tensor requires grad while gradients are recorded (use `detach()`), or `dl_device` is another GPU or cannot
+                be reached without a copy.
         """
-        if self.requires_grad:
+        if self.requires_grad and MODES.grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         if MODES.recorder is not None:
             MODES.recorder.before_lending(self)

@@ -3,9 +3,11 @@
 In any other process only the files that need no device are collected. At the end it is said how many kernels were seen, and how.
 """
 
+import os
+
 import pytest
 
-from dynograd.cuda import driver
+from dynograd.cuda import driver, faults
 
 EMULATED = driver.is_emulated()
 WITHOUT_DEVICE = ("test_compiling.py", "test_launching.py")
@@ -27,6 +29,24 @@ def _has_device():
 def gpu_kernels_seen():
     """Sets of what was seen, by how; the summary counts them."""
     return _seen
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item):
+    """A kernel that fails on a card takes the context of its process along: every later test would fail too."""
+    result = yield
+    device = None if EMULATED else driver.known()
+    if device is None:
+        return result
+    try:
+        device.synchronize(0)
+    except faults.CudaError as error:
+        if not faults.is_sticky(error.code):
+            raise
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            os._exit(1)  # another worker takes over
+        pytest.exit(f"{item.nodeid}: {error}", returncode=1)
+    return result
 
 
 def _all_seen():
@@ -76,9 +96,11 @@ def pytest_terminal_summary(terminalreporter, config):
 
 @pytest.fixture(autouse=True)
 def precision_of_products():
-    """As before the test: rows of the GPU benchmarks change it."""
+    """float32 throughout (a card's convolutions and recurrent layers may round to TF32), and as before at the end."""
     from dynograd.kernels.build import precision
 
-    before = precision.get_float32_matmul_precision()
+    before, convolutions = precision.get_float32_matmul_precision(), precision.allows_tf32("cudnn")
+    precision.set_allow_tf32("cudnn", False)
     yield
     precision.set_float32_matmul_precision(before)
+    precision.set_allow_tf32("cudnn", convolutions)

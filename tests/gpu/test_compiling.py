@@ -71,7 +71,9 @@ def kernels(tmp_path, monkeypatch):
 _KERNELS = """
     import triton
     import triton.language as tl
-    from numba import cuda, float32
+    from numba import float32
+
+    from dynograd.kernels.build.simt_language import cuda
     from dynograd.kernels.build.launching_cuda import simt_kernel, triton_kernel
 
     @triton_kernel(variants=[])

@@ -15,13 +15,6 @@ from tests.gpu.values import close, numbers
 bfloat16 = numpy.dtype(ml_dtypes.bfloat16)
 
 
-@pytest.fixture(autouse=True)
-def _exactly():
-    precision.set_allow_tf32("cudnn", False)
-    yield
-    precision.set_allow_tf32("cudnn", True)
-
-
 def on_device(array, last):
     if not last:
         return from_numpy(array, 0)

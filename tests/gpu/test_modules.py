@@ -8,6 +8,7 @@ import pytest
 import dynograd as dg
 from dynograd import nn
 from dynograd.arrays import CudaArray
+from dynograd.kernels.build import precision
 
 F = nn.functional
 X = (3, 8)
@@ -84,6 +85,19 @@ def outcome(module, inputs):
 
 @pytest.mark.parametrize("make, inputs", [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
 def test_layer(make, inputs):
+    compare(make, inputs, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    "make, inputs", [row[1:] for row in ROWS if row[0] in ("conv2d", "conv_transpose2d", "lstm", "gru", "rnn")]
+)
+def test_layers_that_may_round_to_tf32(make, inputs):
+    """PyTorch's default for convolutions and recurrent layers: 10 bits of mantissa in the factors."""
+    precision.set_allow_tf32("cudnn", True)
+    compare(make, inputs, rtol=1e-2, atol=2e-2)
+
+
+def compare(make, inputs, rtol, atol):
     dg.manual_seed(0)
     module = make()
     given = inputs() if callable(inputs) else [dg.randn(*inputs)]
@@ -95,4 +109,4 @@ def test_layer(make, inputs):
             assert there[name] is None, name
             continue
         assert type(there[name].array) is CudaArray, name
-        numpy.testing.assert_allclose(there[name].cpu().numpy(), one.numpy(), rtol=2e-4, atol=2e-5, err_msg=name)
+        numpy.testing.assert_allclose(there[name].cpu().numpy(), one.numpy(), rtol, atol, err_msg=name)

@@ -7,19 +7,11 @@ import numpy
 import pytest
 
 from dynograd.arrays.cuda_arrays import CudaArray, from_numpy
-from dynograd.kernels.build import precision
 from dynograd.kernels.recurrent import recurrent_cpu, recurrent_cuda
 from tests.gpu.values import close, numbers
 
 bfloat16 = numpy.dtype(ml_dtypes.bfloat16)
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
-
-
-@pytest.fixture(autouse=True)
-def _exactly():
-    precision.set_allow_tf32("cudnn", False)
-    yield
-    precision.set_allow_tf32("cudnn", True)
 
 
 def compute(module, kind, arrays, lengths, reverse, nonlinearity):

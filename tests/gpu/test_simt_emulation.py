@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy
 import pytest
-from numba import cuda, float32, int32
+from numba import float32, int32
 
 from dynograd.arrays.cuda_arrays import from_numpy
 from dynograd.cuda import driver
 from dynograd.kernels.build.launching_cuda import simt_kernel
+from dynograd.kernels.build.simt_language import cuda
 
 EVERYONE = 0xFFFFFFFF
 emulated_only = pytest.mark.skipif(not driver.is_emulated(), reason="a GPU does not notice")
@@ -70,7 +71,7 @@ def warp_operations(x, y, count):
 
 @simt_kernel(variants=[])
 def counted_in_block(x, y, count):
-    y[cuda.threadIdx.x] = cuda.syncthreads_count(x[cuda.threadIdx.x] > 40)
+    y[cuda.threadIdx.x] = cuda.syncthreads_count(int32(x[cuda.threadIdx.x] > 40))
     memory, floats = cuda.shared.array(0, int32), cuda.shared.array(0, float32)  # the same memory
     memory[cuda.threadIdx.x] = 0
     floats[cuda.threadIdx.x] = 1

@@ -20,7 +20,11 @@ KINDS = [
 def values_with_ties(shape, kind):
     x = numpy.random.default_rng(0).integers(-5, 9, shape)
     if kind == "bool" or str(kind).startswith("u"):
-        return (x > 0) if kind == "bool" else numpy.where(x > 6, numpy.iinfo(kind).max, x + 5).astype(kind)
+        return (
+            (x > 0)
+            if kind == "bool"
+            else numpy.where(x > 6, numpy.array(numpy.iinfo(kind).max, kind), (x + 5).astype(kind))
+        )
     x = x.astype(kind)
     if x.dtype.kind not in "iu":
         flat = x.reshape(-1)

@@ -4,11 +4,15 @@ import numpy
 import pytest
 
 import dynograd
+from dynograd.cuda import driver
 from dynograd.ops.op import registry
 from tests.support.special_values import STATICS, differences, operands_of, told
 
 # What is 0 by underflow, or the larger of 0 and -0, has either sign.
 EITHER_ZERO = ("fmax", "fmin", "maximum", "minimum", "gelu", "gelu_backward")
+# A card adds a product without rounding it before (as PyTorch's kernels do): what is infinite in between on the CPU need not be.
+CONTRACTED = ("addcmul", "lerp")
+OF_ROUNDING = ("NaN there", "infinity here", "infinity there", "sign of zero")
 
 
 @pytest.mark.filterwarnings("ignore:.*has no kernel for GPUs")
@@ -46,5 +50,7 @@ def test_as_on_the_cpu(name, dtype):
                 ):
                     continue
                 if kind == "sign of zero" and name in EITHER_ZERO:
+                    continue
+                if name in CONTRACTED and not driver.is_emulated() and kind in OF_ROUNDING:
                     continue
                 pytest.fail(f"{name}, {what}: {kind}: {told(operands, found, expected, where)}")

@@ -4,10 +4,10 @@ import numpy
 import pytest
 import triton
 import triton.language as tl
-from numba import cuda as numba_cuda
 
 import dynograd
 from dynograd.errors import DeviceError
+from dynograd.kernels.build.simt_language import cuda as numba_cuda
 
 
 @triton.jit
@@ -75,14 +75,11 @@ def test_triton_kernel_on_tensors(dtype, close):
     assert abs(y.cpu().double().numpy() - wanted).max() < close * max(1, abs(wanted).max())
 
 
-def test_grids_of_functions_views_and_arrays():
+def test_grids_of_functions_and_views():
     x = dynograd.randn(101).to("cuda")
     y = dynograd.zeros(100, device="cuda")
     swish_kernel[lambda meta: (triton.cdiv(meta["count"], meta["BLOCK"]),)](x[1:], y, 100, BLOCK=32)
     assert abs(y.cpu().numpy() - swish(x.cpu().numpy()[1:])).max() < 1e-5
-    again = dynograd.zeros(100, device="cuda")
-    swish_kernel[(4,)](x.array[1:], again.array, 100, BLOCK=32)
-    assert (again == y).all()
 
 
 def test_triton_kernel_with_a_gradient():

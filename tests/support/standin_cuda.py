@@ -45,6 +45,8 @@ def environment(folder, **more):
         "NUMBA_ENABLE_CUDASIM",
         "CUDA_VISIBLE_DEVICES",
         "CUDA_LAUNCH_BLOCKING",
+        "DYNOGRAD_TUNE",
+        "DYNOGRAD_CUDA_SYNC",
     )
     kept = {name: value for name, value in os.environ.items() if name not in unset and not name.startswith("PYTEST")}
     paths = os.pathsep.join([str(folder), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])

@@ -220,7 +220,7 @@ def _quiet_triton(said: list[str]) -> Iterator[None]:
 
 
 def _through_numba(function: Any, types: tuple[str, ...], threads: int, capability: tuple[int, int]) -> Binary:
-    from numba import cuda
+    from dynograd.kernels.build.simt_language import cuda
 
     with _device_functions_for(capability):
         ptx, _ = cuda.compile(

@@ -130,7 +130,10 @@ def fmin(x, y):
 
 @triton.jit
 def floor(x):
-    if x.dtype.is_floating():
+    if x.dtype == tl.float32:  # a GPU takes subnormal numbers for 0 here
+        bits = bits_of(x)
+        return tl.where((bits > -2147483648) & (bits < -2139095040), -1.0, tl.floor(x))
+    elif x.dtype.is_floating():
         return tl.floor(x)
     else:
         return x
@@ -138,7 +141,10 @@ def floor(x):
 
 @triton.jit
 def ceil(x):
-    if x.dtype.is_floating():
+    if x.dtype == tl.float32:
+        bits = bits_of(x)
+        return tl.where((bits > 0) & (bits < 8388608), 1.0, tl.ceil(x))
+    elif x.dtype.is_floating():
         return tl.ceil(x)
     else:
         return x

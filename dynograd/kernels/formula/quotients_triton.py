@@ -80,7 +80,10 @@ def floor_divide(x, y):
     rest = fmod(x, y)
     other = (rest != 0) & ((rest < 0) != (y < 0))
     if x.dtype.is_floating():
-        quotient = (x - rest) / y
+        if x.dtype == tl.float32:
+            quotient = tl.div_rn(x - rest, y)
+        else:
+            quotient = (x - rest) / y
         quotient = tl.where(other, quotient - 1.0, quotient)
         whole = tl.floor(quotient)
         whole = tl.where(quotient - whole > 0.5, whole + 1.0, whole)

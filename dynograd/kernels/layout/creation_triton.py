@@ -34,7 +34,8 @@ def count_up(out, start, step, total, BLOCK: tl.constexpr):
     variants=[
         dict(out="*fp32", start="fp64", step="fp64", end="fp64", total="i64", ENDS=True, BLOCK=1024, num_warps=4),
         dict(out="*bf16", start="fp64", step="fp64", end="fp64", total="i64", ENDS=False, BLOCK=1024, num_warps=4),
-    ]
+    ],
+    exact=True,
 )
 def count_up_in_float64(out, start, step, end, total, ENDS: tl.constexpr, BLOCK: tl.constexpr):
     """start, start + step, ...; ENDS: the last one is `end`."""

@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from numba import cuda, float32, float64, int32, int64
+from numba import float32, float64, int32, int64
 
 from dynograd.kernels.build.launching_cuda import simt_kernel
+from dynograd.kernels.build.simt_language import cuda
 
 MOST = {4: 1024, 8: 512}  # threads of a block, by the size of a number: as many as its registers allow
 PERIOD = 8

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from numba import cuda, float32, float64, int64
+from numba import float32, float64, int64
 
 from dynograd.kernels.build.launching_cuda import simt_kernel
+from dynograd.kernels.build.simt_language import cuda
 
 _MOST = 256  # threads of a block
 

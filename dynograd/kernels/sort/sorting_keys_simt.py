@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import cuda, int8, int16, int32, int64, uint32, uint64
+from numba import int8, int16, int32, int64, uint32, uint64
+
+from dynograd.kernels.build.simt_language import cuda
 
 ALL_LANES = 0xFFFFFFFF  # the 32 threads of a warp as bits
 ELEMENTS = {1: int8, 2: int16, 4: int32, 8: int64}  # by size

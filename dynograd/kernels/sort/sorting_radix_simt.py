@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import cuda, int32, int64
+from numba import int32, int64
 
 from dynograd.kernels.build.launching_cuda import simt_kernel
+from dynograd.kernels.build.simt_language import cuda
 from dynograd.kernels.sort.sorting_keys_simt import ALL_LANES, ELEMENTS, key_of, lanes_alike, sums_of_digits
 
 ITEMS = {1: 16, 2: 16, 4: 16, 8: 8}  # of a thread, by the size of an element: more do not fit static shared memory

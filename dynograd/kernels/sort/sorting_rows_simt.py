@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import cuda, int32, int64, uint16, uint32, uint64
+from numba import int32, int64, uint16, uint32, uint64
 
 from dynograd.kernels.build.launching_cuda import simt_kernel
+from dynograd.kernels.build.simt_language import cuda
 from dynograd.kernels.sort.sorting_keys_simt import key_of
 
 ITEMS = 9  # of a thread: odd, so that the threads of a warp read from different banks

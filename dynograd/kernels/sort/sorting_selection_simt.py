@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import cuda, int32, int64, uint32
+from numba import int32, int64, uint32
 
 from dynograd.kernels.build.launching_cuda import simt_kernel
+from dynograd.kernels.build.simt_language import cuda
 from dynograd.kernels.sort.sorting_keys_simt import ALL_LANES, KEYS, key_of, lanes_alike, sums_of_digits
 
 THREADS = 512  # of a block

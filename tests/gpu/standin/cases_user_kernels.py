@@ -102,8 +102,6 @@ def test_no_c_compiler_is_needed(tmp_path):
         "x = dynograd.zeros(64).cuda()\n"
         "fill_f32[(64,)](x, 5.0, 64)\n"
         "assert (x.cpu() == 5).all()\n"
-        "import sys\n"
-        "assert 'torch' not in sys.modules\n"
     )
     environment = os.environ | {
         "CC": "/bin/false", "TRITON_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(standin_cuda.ROOT),

@@ -1,9 +1,9 @@
 """Kernels for the cases of the launcher. The stand-in runs `add_f32` and `fill_f32` itself, from the parameters it is given."""
 
 import triton.language as tl
-from numba import cuda
 
 from dynograd.kernels.build.launching_cuda import simt_kernel, triton_kernel
+from dynograd.kernels.build.simt_language import cuda
 
 
 @triton_kernel(variants=[])
