@@ -12,7 +12,7 @@ from numba.core import codegen, compiler, errors, lowering, typed_passes, untype
 from numba.core.registry import cpu_target
 
 from dynograd.base import cache_files
-from dynograd.kernels.build import compiling_numba, kernel_cache, pipeline_numba
+from dynograd.kernels.build import bits_numba, compiling_numba, kernel_cache, pipeline_numba
 from dynograd.kernels.build.compiling_numba import compile_source, compiled
 
 SCALARS = (types.int64, types.uint64, types.int32, types.uint8, types.float32, types.float64, types.boolean)
@@ -296,3 +296,53 @@ assert "pipeline_numba" in told and "one thread" in told, told
 def test_a_numba_that_lacks_an_internal_is_told_and_computes():
     done = subprocess.run([sys.executable, "-c", PLAIN], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+SLICES = """def slices(x, a, b, seen):
+    part = x[a:b]
+    seen[0], seen[1], seen[2], seen[3] = part.size, x[a:].size, x[:b].size, x[:].size
+    for i in range(part.size):
+        seen[4] += part[i]
+    x[a:b] = 7
+    rest = x[a:]
+    rest[:b] = True
+"""
+
+
+@pytest.mark.parametrize("kind", ["float32", "int16", "bool"])
+@pytest.mark.parametrize("size", [0, 1, 5])
+def test_slices_of_a_vector(size, kind):
+    kernel = compile_source(SLICES, "slices")
+    for a in range(-7, 8):
+        for b in range(-7, 8):
+            x, seen = np.arange(size).astype(kind), np.zeros(5)
+            wanted = x.copy()
+            kernel(x, a, b, seen)
+            part = wanted[a:b]
+            assert seen.tolist() == [part.size, wanted[a:].size, wanted[:b].size, size, part.sum()], (a, b)
+            wanted[a:b] = 7
+            wanted[a:][:b] = True
+            np.testing.assert_array_equal(x, wanted, err_msg=f"{a}:{b}")
+
+
+def test_slices_with_steps_of_rows_and_of_other_values_are_numbas():
+    text = """def mixed(x, y):
+        y[::2] = x[0, 1:3]
+        y[1:2] = x[1, :1]
+        x[:, 1] = 5
+        return x[1:, ::2].sum()
+    """
+    x, y = np.arange(8.0).reshape(2, 4), np.zeros(4)
+    assert compile_source(text, "mixed")(x, y) == 4 + 6
+    assert y.tolist() == [1, 4, 2, 0] and x[:, 1].tolist() == [5, 5]
+
+
+@pytest.mark.parametrize(
+    "to_bits, to_float, kind", [("int32_of", "float32_of", np.float32), ("int64_of", "float64_of", np.float64)]
+)
+def test_floats_and_the_integers_of_their_bits(to_bits, to_float, kind):
+    names = {"cast": getattr(bits_numba, to_bits), "back": getattr(bits_numba, to_float)}
+    kernel = compile_source("def both(x):\n    return cast(x), back(cast(x))\n", "both", names, key=to_bits)
+    for value in (0.0, -0.0, 1.5, -np.inf, np.finfo(kind).smallest_subnormal):
+        bits, same = kernel(kind(value))
+        assert bits == kind(value).view(f"i{kind().itemsize}") and kind(same).tobytes() == kind(value).tobytes()

@@ -125,6 +125,18 @@ def test_an_element_does_not_depend_on_the_size_of_its_draw(name):
     assert DRAWS[name](3, 5, 40)[:7].tobytes() == DRAWS[name](3, 5, 7).tobytes()
 
 
+@pytest.mark.parametrize("dtype", [numpy.float32, numpy.float64])
+@pytest.mark.parametrize("name, numbers", [("uniform", (-1.0, 3.0)), ("uniform", (2.0, 2.0)), ("normal", (2.0, 5.0))])
+def test_few_numbers_straight_into_an_array(name, numbers, dtype):
+    """By the entries of compiled code; the same bits as large draws have."""
+    random_cpu._compiled(1 << 20)  # loads them
+    ordered = numbers if name == "uniform" else numbers[::-1]  # `few` is given the deviation first
+    many = getattr(random_cpu, name)(3, 2**32 - 1, (40,), dtype, *ordered)
+    for count in range(14):
+        few = random_cpu.few(name, lambda blocks: (3, 2**32 - 1), numbers, (count,), numpy.dtype(dtype))
+        assert few.dtype == dtype and few.tobytes() == many[:count].tobytes()
+
+
 @pytest.mark.parametrize("name", DRAWS)
 def test_other_seeds_and_offsets_give_other_numbers(name):
     draws = {

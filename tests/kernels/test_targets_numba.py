@@ -1,5 +1,6 @@
 """The target of our kernels: code for a level of processors, while functions of the user stay as Numba has them."""
 
+import gc
 import os
 import re
 import subprocess
@@ -60,6 +61,45 @@ def test_numbas_settings_stay_as_they_are():
     """
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], env=environment, check=True)
+
+
+def test_a_process_that_loads_imports_nothing_to_compile_with(tmp_path):
+    program = """
+        import sys
+        import numpy as np
+        from dynograd.kernels.build.compiling_numba import compile_source
+        from dynograd.kernels.build import kernel_cache
+        text = "def ones(n):\\n    x = np.zeros(n)\\n    x[:] = 1\\n    return x[1:]\\n"
+        assert compile_source(text, "ones", {"np": np})(3).tolist() == [1.0, 1.0]
+        print(kernel_cache.statistics()["loaded"], "numba.np.linalg" in sys.modules, "scipy.linalg" in sys.modules)
+        double = compile_source("def double(n):\\n    return ones(n) * 2\\n", "double", {"ones": compile_source(text, "ones", {"np": np})})
+        assert double(3).tolist() == [2.0, 2.0]
+    """
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DYNOGRAD_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    first, second = (
+        subprocess.run(command, env=environment, check=True, capture_output=True, text=True) for _ in range(2)
+    )
+    assert first.stdout.split()[:2] == ["0", "True"]
+    assert second.stdout.split() == ["1", "False", "False"]
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_garbage_is_collected_as_before_once_a_kernel_is_there(on, folder):
+    frozen, seen = gc.get_freeze_count(), []
+    before = gc.isenabled()
+    (gc.enable if on else gc.disable)()
+    try:
+        with targets_numba._compiling():
+            seen.append(gc.isenabled())
+            with targets_numba._compiling():
+                seen.append(gc.isenabled())
+            seen.append(gc.isenabled())
+        assert seen == [False] * 3
+        assert gc.isenabled() == on
+        assert gc.get_freeze_count() == frozen
+    finally:
+        (gc.enable if before else gc.disable)()
 
 
 def test_names_of_machine_functions_differ_between_processes():

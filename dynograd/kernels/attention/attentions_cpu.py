@@ -295,12 +295,13 @@ def _rounded(array: Any, like: Any) -> Any:
 
 
 def _stream(p: float, place: tuple[int, int], kind: Any) -> tuple[Any, ...]:
-    """Seed and offset, below which word a weight is dropped, and the factor of the others."""
+    """What draws words, seed and offset, below which word a weight is dropped, and the factor of the others."""
     random = import_module("dynograd.kernels.random.random_cpu")
     unsigned = numpy.uint64
     if not p:
-        return unsigned(0), unsigned(0), unsigned(0), kind.type(1)
+        return 0, unsigned(0), unsigned(0), unsigned(0), kind.type(1)
     return (
+        _kernels().address_of_words(),
         unsigned(place[0]),
         unsigned(place[1]),
         unsigned(random.threshold_of(p)),

@@ -6,18 +6,30 @@ never kept. Arrays come by handle, with their strides in `sizes` (what `attentio
 whatever the number of threads and whatever else is in the batch; items of a kernel are parts of the tasks.
 """
 
+import functools
 import math
 
 import numpy as np
-from numba import carray
+from numba import carray, types
 
-from dynograd.kernels.build.addresses_numba import address, call, handle, pointer8, pointer32, pointer64
+from dynograd.kernels.build.addresses_numba import (
+    address,
+    address_of,
+    call,
+    handle,
+    make_pointer,
+    pointer8,
+    pointer32,
+    pointer64,
+    word_at,
+)
+from dynograd.kernels.build.bits_numba import float32_of, int32_of
 from dynograd.kernels.build.compiling_numba import chunked, compiled
 from dynograd.kernels.formula.math_numba import exp
 from dynograd.kernels.random.random_numba import words_of
-from dynograd.kernels.tiles.tile_products_numba import ROWS, products32, products64
+from dynograd.kernels.tiles.tile_products_numba import PACK_COLUMNS, PACK_ROWS, ROWS, TILES, products32, products64
 
-__all__ = ["backward", "forward", "functions", "handle"]
+__all__ = ["address_of_words", "backward", "forward", "functions", "handle"]
 
 # 96 queries by 512 keys: 192 KiB of scores. In short causal sequences 48: fewer scores beyond the diagonal are computed in vain.
 _KEYS, _QUERIES, _FEW_QUERIES, _SHORT = 512, 96, 48, 256
@@ -28,12 +40,12 @@ _NO_MASK, _BOOL = 0, 1
 @compiled(inline=True)
 def _top32(row):
     """The maximum, by way of integers that sort like the numbers: maxima of floats do not vectorise."""
-    bits = row.view(np.int32)
     best = np.int32(-0x7FFFFFFF)
-    for j in range(bits.size):
-        key = np.int32(bits[j] ^ ((bits[j] >> np.int32(31)) & np.int32(0x7FFFFFFF)))
+    for j in range(row.size):
+        bits = int32_of(row[j])
+        key = np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
         best = key if key > best else best
-    return np.int32(best ^ ((best >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
+    return float32_of(best ^ ((best >> np.int32(31)) & np.int32(0x7FFFFFFF)))
 
 
 @compiled(inline=True)
@@ -47,6 +59,20 @@ def _top64(row):
 @compiled
 def _aligned(memory):
     return (np.int64(memory.ctypes.data) + 63) // 64 * 64
+
+
+_pointer_to_words = make_pointer(types.uint32)
+
+
+@compiled(exact=True)
+def _write_words(seed, offset, first, count, words):
+    words_of(seed, offset, first, count, carray(_pointer_to_words(words), (count + 8,)))
+
+
+@functools.cache
+def address_of_words():
+    """Of what dropout calls, so that attention without it does not compile it."""
+    return address_of(_write_words, (types.uint64, types.uint64, types.int64, types.int64, types.int64))
 
 
 def _make(real, result, pointer, top_of):
@@ -84,15 +110,16 @@ def _make(real, result, pointer, top_of):
             row[j] = below_all
 
     @compiled(key=key)
-    def drop(row, first, seed, offset, threshold, factor, words):
+    def drop(row, first, words_at, seed, offset, threshold, factor, words):
         """Multiplies by what `random_cpu.dropout_mask` has for elements `first` and following."""
-        begin = words_of(seed, offset, first, row.size, words)
+        call(words_at, (seed, offset, first, row.size, np.int64(words.ctypes.data)))
+        begin = first & 3
         for j in range(row.size):
             row[j] = zero if np.uint64(words[begin + j]) < threshold else row[j] * factor
 
     @compiled(key=key)
     def pack_queries(functions, q, row, count, features, packed, factor):
-        call(functions[2], (q, False, row, count, features, packed))
+        call(word_at(functions + PACK_ROWS), (q, False, row, count, features, packed))
         if factor != element:
             numbers = carray(pointer(packed), (count * features,))
             for i in range(numbers.size):
@@ -102,7 +129,7 @@ def _make(real, result, pointer, top_of):
     def scores_of(functions, packed, count, panels, keys, features, zeros, scores, stride):
         """scores (count, keys) of packed rows and packed columns; some beyond `keys` are written too."""
         for left in range(0, keys, width):
-            call(functions[1], (
+            call(word_at(functions + TILES), (
                 False, packed, features * size, size, ROWS * size, features * size, size, count, panels + left * features * size,
                 width * size, zeros, 0, scores + left * size, stride * size, features,
             ))  # fmt: skip
@@ -120,6 +147,7 @@ def _make(real, result, pointer, top_of):
         out,
         logarithms,
         mask,
+        words_at,
         seed,
         offset,
         threshold,
@@ -165,7 +193,7 @@ def _make(real, result, pointer, top_of):
             block = queries_at_once(rows, keys, causal)
             seen = max(0, min(keys, rows + shift)) if causal else keys
             if seen > 0:
-                call(functions[3], (at_k, True, k_row, seen, features, panels))
+                call(word_at(functions + PACK_COLUMNS), (at_k, True, k_row, seen, features, panels))
             for first in range(split * block, rows, splits * block):
                 count = min(block, rows - first)
                 reach = max(0, min(seen, first + count + shift)) if causal else keys
@@ -223,10 +251,19 @@ def _make(real, result, pointer, top_of):
                         tops[i] = top
                         totals[i] += total
                         if threshold > 0:
-                            drop(row, weights + (first + i) * keys + left, seed, offset, threshold, factor, words)
+                            drop(
+                                row,
+                                weights + (first + i) * keys + left,
+                                words_at,
+                                seed,
+                                offset,
+                                threshold,
+                                factor,
+                                words,
+                            )
                     begin = target if left > begin_at else 0
-                    call(functions[0], (
-                        False, False, count, values, across, scores, stride, at_v + left * v_row * size, v_row,
+                    call(word_at(functions), (
+                        functions, False, False, count, values, across, scores, stride, at_v + left * v_row * size, v_row,
                         begin, out_row, target, out_row, scratch,
                     ))  # fmt: skip
                 for i in range(count):
@@ -251,6 +288,7 @@ def _make(real, result, pointer, top_of):
         out,
         logarithms,
         mask,
+        words_at,
         seed,
         offset,
         threshold,
@@ -324,8 +362,14 @@ def _make(real, result, pointer, top_of):
                     inner[i] = total
                 for left in range(0, keys, _KEYS):
                     tall = min(_KEYS, keys - left)
-                    call(functions[3], (at_k + left * k_row * size, True, k_row, tall, features, panels))
-                    call(functions[3], (at_v + left * v_row * size, True, v_row, tall, values, value_panels))
+                    call(
+                        word_at(functions + PACK_COLUMNS),
+                        (at_k + left * k_row * size, True, k_row, tall, features, panels),
+                    )
+                    call(
+                        word_at(functions + PACK_COLUMNS),
+                        (at_v + left * v_row * size, True, v_row, tall, values, value_panels),
+                    )
                     for first in range(0, rows, block):
                         count = min(block, rows - first)
                         across = min(tall, first + count + shift - left) if causal else tall
@@ -355,7 +399,9 @@ def _make(real, result, pointer, top_of):
                                 slope[:] = zero
                                 continue
                             if threshold > 0:
-                                begin = words_of(seed, offset, weights + (first + i) * keys + left, across, words)
+                                place = weights + (first + i) * keys + left
+                                call(words_at, (seed, offset, place, across, np.int64(words.ctypes.data)))
+                                begin = place & 3
                                 for j in range(across):
                                     weight = exp(row[j] - top)
                                     kept = zero if np.uint64(words[begin + j]) < threshold else factor
@@ -372,14 +418,14 @@ def _make(real, result, pointer, top_of):
                             at_gk + left * gk_row * size,
                             at_gq + first * gq_row * size,
                         )
-                        call(functions[0], (
-                            True, False, across, values, count, scores, stride, from_g, g_row, to_v, gv_row, to_v, gv_row, scratch
+                        call(word_at(functions), (
+                            functions, True, False, across, values, count, scores, stride, from_g, g_row, to_v, gv_row, to_v, gv_row, scratch
                         ))  # fmt: skip
-                        call(functions[0], (
-                            True, False, across, features, count, slopes, stride, from_q, q_row, to_k, gk_row, to_k, gk_row, scratch
+                        call(word_at(functions), (
+                            functions, True, False, across, features, count, slopes, stride, from_q, q_row, to_k, gk_row, to_k, gk_row, scratch
                         ))  # fmt: skip
-                        call(functions[0], (
-                            False, False, count, features, across, slopes, stride, at_k + left * k_row * size, k_row,
+                        call(word_at(functions), (
+                            functions, False, False, count, features, across, slopes, stride, at_k + left * k_row * size, k_row,
                             to_q, gq_row, to_q, gq_row, scratch,
                         ))  # fmt: skip
                 for i in range(rows):
@@ -399,6 +445,6 @@ _kinds = {
     np.dtype(np.float32): _make(np.float32, products32, pointer32, _top32),
     np.dtype(np.float64): _make(np.float64, products64, pointer64, _top64),
 }
-functions = {np.dtype(np.float32): products32.addresses, np.dtype(np.float64): products64.addresses}
+functions = {np.dtype(np.float32): products32.functions, np.dtype(np.float64): products64.functions}
 forward = {kind: pair[0] for kind, pair in _kinds.items()}
 backward = {kind: pair[1] for kind, pair in _kinds.items()}

@@ -39,6 +39,16 @@ def address(typing_context, handle):
     return types.int64(types.int64), generate
 
 
+@intrinsic
+def word_at(typing_context, address):
+    """The whole number at an address."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.load(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()))
+
+    return types.int64(types.int64), generate
+
+
 def make_pointer(scalar):
     """What makes pointers to elements of that type of addresses."""
 

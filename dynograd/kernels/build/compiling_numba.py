@@ -218,13 +218,13 @@ class _KernelCache:
         return str(kernel_cache.folder() or "")
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
-        target_context.refresh()
         name = self._name(signature, target_context.codegen())
         kernel_cache.note_used(name, targets_numba.compiles_for_another())
         for _ in range(2):  # in a pack, and in the folder
             payload = kernel_cache.read_packed(name, processor().name, numba.__version__)
             if payload is None:
                 break
+            targets_numba.prepare_to_load()
             try:
                 machine_code, bitcode = kernel_cache.parted(payload)
                 result = compiler.CompileResult._rebuild(target_context, *pickle.loads(machine_code))

@@ -256,6 +256,7 @@ def _view_of(context: Any) -> _Typing:
 
 
 _views: dict[Any, Any] = {}
+_SCALARS = types.Number, types.Boolean
 
 
 class KernelCompiler(compiler.CompilerBase):
@@ -375,7 +376,7 @@ class _Lower(lowering.Lower):
     """Numba's writer of LLVM, which takes the fields of arrays from registers where they are indexed by integers."""
 
     def lower_getitem(self, resty: Any, expr: Any, value: Any, index: Any, signature: Any) -> llvmlite.ir.Value:
-        place = self._place(value, index, signature)
+        place = self._place(value, index, signature) or self._run(value, index, signature)
         if place is None:
             return super().lower_getitem(resty, expr, value, index, signature)
         context, builder, kind = self.context, self.builder, signature.args[0]
@@ -398,12 +399,49 @@ class _Lower(lowering.Lower):
 
     def lower_setitem(self, target_var: Any, index_var: Any, value_var: Any, signature: Any) -> llvmlite.ir.Value:
         place = self._place(target_var, index_var, signature)
-        if place is None or place[2]:
+        filled = None
+        if place is None and isinstance(types.unliteral(self.typeof(value_var.name)), _SCALARS):
+            filled = self._run(target_var, index_var, signature)
+        if filled is None and (place is None or place[2]):
             return super().lower_setitem(target_var, index_var, value_var, signature)
-        context, kind = self.context, signature.args[0]
-        value = context.cast(self.builder, self.loadvar(value_var.name), self.typeof(value_var.name), signature.args[2])
-        value = context.cast(self.builder, value, signature.args[2], kind.dtype)
-        return arrayobj.store_item(context, self.builder, kind, value, place[0])
+        context, builder, kind = self.context, self.builder, signature.args[0]
+        value = context.cast(builder, self.loadvar(value_var.name), self.typeof(value_var.name), signature.args[2])
+        value = context.cast(builder, value, signature.args[2], kind.dtype)
+        if filled is None:
+            return arrayobj.store_item(context, builder, kind, value, place[0])
+        pointer, _, (count,), _ = filled
+        with cgutils.for_range(builder, count) as loop:
+            arrayobj.store_item(context, builder, kind, value, builder.gep(pointer, [loop.index]))
+        return None
+
+    def _run(self, array_var: Any, index_var: Any, signature: Any) -> tuple[Any, Any, list[Any], list[Any]] | None:
+        """What `_place` gives, of a slice without a step of a vector that lies in one piece."""
+        context, builder, (kind, index_kind) = self.context, self.builder, signature.args[:2]
+        if (
+            not isinstance(kind, types.Array)
+            or kind.ndim != 1
+            or kind.layout != "C"
+            or not isinstance(kind.dtype, _SCALARS)
+            or types.unliteral(index_kind) != types.slice2_type
+            or types.unliteral(self.typeof(array_var.name)) != types.unliteral(kind)
+        ):
+            return None
+        array = self.loadvar(array_var.name)
+        index = context.cast(builder, self.loadvar(index_var.name), self.typeof(index_var.name), types.slice2_type)
+        limits = context.make_helper(builder, types.slice2_type, index)
+        shape, strides = (builder.extract_value(array, _position(context, kind, name)) for name in ("shape", "strides"))
+        (size,), zero = cgutils.unpack_tuple(builder, shape, 1), context.get_constant(types.intp, 0)
+
+        def within(bound: Any) -> Any:
+            bound = builder.select(builder.icmp_signed("<", bound, zero), builder.add(bound, size), bound)
+            bound = builder.select(builder.icmp_signed("<", bound, zero), zero, bound)
+            return builder.select(builder.icmp_signed(">", bound, size), size, bound)
+
+        start, stop = within(limits.start), within(limits.stop)
+        count = builder.sub(stop, start)
+        count = builder.select(builder.icmp_signed("<", count, zero), zero, count)
+        pointer = builder.gep(builder.extract_value(array, _position(context, kind, "data")), [start])
+        return pointer, array, [count], cgutils.unpack_tuple(builder, strides, 1)
 
     def _place(self, array_var: Any, index_var: Any, signature: Any) -> tuple[Any, Any, list[Any], list[Any]] | None:
         """The address of what is indexed, the array, and the sizes and strides that are left; None where Numba is to do it."""
@@ -412,7 +450,7 @@ class _Lower(lowering.Lower):
         kinds = index_kind.types if isinstance(index_kind, types.BaseTuple) else (index_kind,)
         if (
             not isinstance(kind, types.Array)
-            or not isinstance(kind.dtype, (types.Number, types.Boolean))
+            or not isinstance(kind.dtype, _SCALARS)
             or kind.layout not in "CA"
             or len(kinds) > kind.ndim
             or not all(isinstance(part, types.Integer) for part in kinds)

@@ -7,21 +7,23 @@ Numba's settings, stay as they are. Importing this loads Numba.
 from __future__ import annotations
 
 import copy
+import gc
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
 import llvmlite.binding
 from numba.core import ccallback, codegen, decorators, funcdesc, registry, target_extension
 from numba.core.cpu import CPUContext
+from numba.core.runtime import _nrt_python
 from numba.core.typing.context import Context
 
 from dynograd.kernels.build.processors import Processor, processor
 
-__all__ = ["HELPER_OPTIONS", "NAME", "KernelFunction", "compiles_for_another"]
+__all__ = ["HELPER_OPTIONS", "NAME", "KernelFunction", "compiles_for_another", "prepare_to_load"]
 
 NAME = "dynograd"
 
@@ -134,10 +136,39 @@ def _compiling() -> Iterator[None]:
     """This thread compiles for our target: Numba asks for it while it chooses functions and while it writes their code."""
     _depth.value = getattr(_depth, "value", 0) + 1
     try:
-        with target_extension.target_override(NAME):
+        with target_extension.target_override(NAME), _no_garbage if _depth.value == 1 else nullcontext():
             yield
     finally:
         _depth.value -= 1
+
+
+class _NoGarbage:
+    """Python's collector of garbage rests meanwhile: it would look again and again at a million objects that compiling makes and keeps.
+
+    After it they count as old, as if it had looked at them.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._within, self._was_on = threading.Lock(), 0, False
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._within:
+                self._was_on = gc.isenabled()
+                gc.disable()
+            self._within += 1
+
+    def __exit__(self, *problem: object) -> None:
+        with self._lock:
+            self._within -= 1
+            if not self._within and self._was_on:
+                if not gc.get_freeze_count():
+                    gc.freeze()
+                    gc.unfreeze()
+                gc.enable()
+
+
+_no_garbage = _NoGarbage()
 
 
 def compiles_for_another() -> bool:
@@ -151,6 +182,16 @@ class _Dispatcher(registry.CPUDispatcher):
     def compile(self, sig: Any) -> Callable[..., Any]:
         with _compiling():
             return super().compile(sig)
+
+
+@cache
+def prepare_to_load() -> None:
+    """What kernels need that are loaded, not compiled: the functions of Numba's runtime, by name.
+
+    To compile, Numba also imports all that it knows of (SciPy, if there is one), which takes as long as all the rest of loading.
+    """
+    for name, address in _nrt_python.c_helpers.items():
+        llvmlite.binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
 
 
 class KernelFunction(ccallback.CFunc):

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from dynograd.kernels.build.bits_numba import float32_of, int32_of
 from dynograd.kernels.build.compiling_numba import compiled
 from dynograd.kernels.formula.math_numba import _exp_series, _power_and_rest, _two_to
 from dynograd.kernels.formula.scalars_numba import in_float32, polynomial
@@ -54,11 +55,9 @@ def _parts(x):
     """(exponent, m - 1) with x = m 2^exponent and m in [sqrt(1/2), sqrt(2)), for x above 0."""
     tiny = x < _SMALLEST_NORMAL
     scaled = x * _TWO_TO_23 if tiny else x
-    bits = np.int32(
-        np.float32(scaled).view(np.int32) - _ROOT_HALF_BITS
-    )  # int32 + int32 is int64 to Numba: half the lanes
+    bits = np.int32(int32_of(np.float32(scaled)) - _ROOT_HALF_BITS)  # int32 + int32 is int64 to Numba: half the lanes
     exponent = np.float32(np.int32(bits >> _MANTISSA_BITS))
-    fraction = np.int32(np.int32(bits & _FRACTION_MASK) + _ROOT_HALF_BITS).view(np.float32) - _ONE
+    fraction = float32_of(np.int32(np.int32(bits & _FRACTION_MASK) + _ROOT_HALF_BITS)) - _ONE
     return (exponent - np.float32(23.0) if tiny else exponent), fraction
 
 
@@ -106,12 +105,12 @@ def log10(x):
 
 def _log1p_float32(x):
     above = _ONE + x
-    bits = np.int32(np.float32(above).view(np.int32) - _ROOT_HALF_BITS)
+    bits = np.int32(int32_of(np.float32(above)) - _ROOT_HALF_BITS)
     power = np.int32(bits >> _MANTISSA_BITS)
     exponent = np.float32(power)
     # 2^-exponent (1 + x) - 1, both terms of which are exact
-    scale = np.int32(_ONE_BITS - np.int32(power << _MANTISSA_BITS)).view(np.float32)
-    large = np.int32(np.int32(bits & _FRACTION_MASK) + _ROOT_HALF_BITS).view(np.float32) - _ONE
+    scale = float32_of(np.int32(_ONE_BITS - np.int32(power << _MANTISSA_BITS)))
+    large = float32_of(np.int32(np.int32(bits & _FRACTION_MASK) + _ROOT_HALF_BITS)) - _ONE
     f = large if x > _TWO_TO_23 else x * scale + (scale - _ONE)
     value = (_bent(f) + exponent * _LN2_LOW) + f + exponent * _LN2_HIGH
     return x if abs(x) < np.float32(1e-8) else _ends(above, value)

@@ -14,6 +14,7 @@ import math
 
 import numpy as np
 
+from dynograd.kernels.build.bits_numba import float32_of
 from dynograd.kernels.build.compiling_numba import compiled
 from dynograd.kernels.formula.scalars_numba import in_float32, polynomial
 
@@ -128,7 +129,7 @@ def _exp_series(rest):
 
 @compiled(in_order=True, inline=True)
 def _two_to(power):
-    return np.int32((power + _EXPONENT_BIAS) << _MANTISSA_BITS).view(np.float32)
+    return float32_of(np.int32((power + _EXPONENT_BIAS) << _MANTISSA_BITS))
 
 
 def _exp_float32(x):

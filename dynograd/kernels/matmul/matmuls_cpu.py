@@ -192,7 +192,7 @@ def _of_matrices(x: Any, y: Any, begin: Any) -> Any:
     loops = _kernels()
     handle = loops.handle
     loops.products[out.dtype](
-        loops.add_products(out.dtype), m, n, k, block_m, block_n, 1,
+        loops.functions(out.dtype), m, n, k, block_m, block_n, 1,
         handle(x), 0, 0, transpose_x, row_x,
         handle(y), 0, 0, transpose_y, row_y,
         0 if begin is None else handle(begin), 0, 0, begin_row,
@@ -320,7 +320,7 @@ def _blocks(
     loops = _kernels()
     handle = loops.handle
     loops.products[out.dtype](
-        loops.add_products(out.dtype), m, n, k, block_m, block_n, inner,
+        loops.functions(out.dtype), m, n, k, block_m, block_n, inner,
         handle(x), xo, xi, transpose_x, row_x,
         handle(y), yo, yi, transpose_y, row_y,
         0 if begin is None else handle(begin), bo, bi, 0 if begin is None else begin.strides[-2] // out.itemsize,

@@ -3,11 +3,11 @@
 import numpy as np
 from numba import carray
 
-from dynograd.kernels.build.addresses_numba import address, call, handle, pointer32, pointer64
+from dynograd.kernels.build.addresses_numba import address, call, handle, pointer32, pointer64, word_at
 from dynograd.kernels.build.compiling_numba import chunked
 from dynograd.kernels.tiles.tile_products_numba import COLUMNS, ROWS, products32, products64
 
-__all__ = ["COLUMNS", "ROWS", "add_products", "handle", "products", "vector_columns", "vector_rows"]
+__all__ = ["COLUMNS", "ROWS", "functions", "handle", "products", "vector_columns", "vector_rows"]
 
 
 def _make_products(real, result):
@@ -16,7 +16,7 @@ def _make_products(real, result):
 
     @chunked(key=real.__name__)
     def products(
-        add_products, m, n, k, block_m, block_n, inner,
+        functions, m, n, k, block_m, block_n, inner,
         a, a_outer, a_inner, transpose_a, lda,
         b, b_outer, b_inner, transpose_b, ldb,
         begin, begin_outer, begin_inner, begin_row,
@@ -37,8 +37,8 @@ def _make_products(real, result):
             if begin != 0:
                 from_begin = at_begin + (first * begin_outer + second * begin_inner + top * begin_row + left) * size
             to = at_c + (first * c_outer + second * c_inner + top * ldc + left) * size
-            call(add_products, (
-                transpose_a, transpose_b, min(block_m, m - top), min(block_n, n - left), k,
+            call(word_at(functions), (
+                functions, transpose_a, transpose_b, min(block_m, m - top), min(block_n, n - left), k,
                 from_a, lda, from_b, ldb, from_begin, begin_row, to, ldc, np.int64(scratch.ctypes.data),
             ))  # fmt: skip
         scratch[0] = 0  # alive until here
@@ -117,6 +117,6 @@ vector_columns = {
 }
 
 
-def add_products(kind):
-    """The address that `products` of this dtype is given."""
-    return (products32 if kind.itemsize == 4 else products64).addresses()[0]
+def functions(kind):
+    """What `products` of this dtype is given first."""
+    return (products32 if kind.itemsize == 4 else products64).functions()

@@ -39,6 +39,9 @@ _KEY_STEPS = numpy.array([[[r * 0x9E3779B9], [r * 0xBB67AE85]] for r in range(10
 _PATTERNS = {size: numpy.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 _ALWAYS_64_BITS = ("integers", "multinomial", "permutation")
 _BY_DTYPE = ("exponential", "normal", "uniform")
+_DRAWS = {
+    (name, char): f"random.draw_{name}{bits}" for name in ("uniform", "normal") for char, bits in (("f", 32), ("d", 64))
+}
 
 
 def blocks_needed(kind: str, count: int, dtype: Any = None) -> int:
@@ -78,7 +81,7 @@ def fill_few(name: str, key: Any, out: numpy.ndarray, numbers: tuple[float, ...]
     per_block = 16 // out.itemsize
     blocks = -(-out.size // per_block)
     seed, offset = key(blocks)
-    if entries["random.draw"](id(out), name == "uniform", *numbers, seed, offset):
+    if entries[_DRAWS[name, out.dtype.char]](id(out), *numbers, seed, offset):
         return True
     loop, parameters = _small_loop(name, out.dtype.char, numbers)
     target = numpy.empty(blocks * per_block, out.dtype)

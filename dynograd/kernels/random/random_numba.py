@@ -14,16 +14,10 @@ import numpy
 from dynograd.kernels.build.compiling_numba import chunked, compiled
 from dynograd.kernels.random import random_formulas as formulas
 from dynograd.kernels.small.objects_numba import (
-    DOUBLE,
-    FLOAT,
-    MOST,
-    bytes_of,
     doubles,
     elements_of,
     entry,
     floats,
-    letter_of,
-    may_be_written,
     ndim_of,
 )
 
@@ -205,52 +199,60 @@ _uniform32, _uniform64 = fill_uniform32.serial, fill_uniform64.serial
 _normal32, _normal64 = fill_normal32.serial, fill_normal64.serial
 
 
-@_inline
-def _draw32(uniform, seed, offset, first, last, out, blocks):
-    if uniform:
-        _uniform32(
-            seed, offset, last - first, first, numpy.nextafter(last, first) if last > first else last, out, 0, blocks
-        )
-    else:
-        _normal32(seed, offset, first, last, out, 0, blocks)
-
-
-@_inline
-def _draw64(uniform, seed, offset, first, last, out, blocks):
-    if uniform:
-        _uniform64(
-            seed, offset, last - first, first, numpy.nextafter(last, first) if last > first else last, out, 0, blocks
-        )
-    else:
-        _normal64(seed, offset, first, last, out, 0, blocks)
+@entry
+def draw_uniform32(x, first: float, last: float, seed: uint64, offset: uint64):
+    """Fills a float32 `x` with uniform numbers of [first, last)."""
+    count, low, high = elements_of(x, 0, ndim_of(x)), float32(first + 0.0), float32(last + 0.0)
+    out, whole, span, most = floats(x, count), count >> 2, high - low, high
+    if high > low:
+        most = numpy.nextafter(high, low)
+    _uniform32(seed, offset, span, low, most, out, 0, whole)
+    if count & 3:
+        a, b, c, _ = block_of(seed, offset + uint64(whole))
+        out[4 * whole] = _within(_unit32(a), span, low, most)
+        if count & 3 > 1:
+            out[4 * whole + 1] = _within(_unit32(b), span, low, most)
+        if count & 3 > 2:
+            out[4 * whole + 2] = _within(_unit32(c), span, low, most)
+    return True
 
 
 @entry
-def blocks_of(x):
-    """How many blocks fill a small array of floats; 0 for other arrays."""
-    letter, count = letter_of(x), elements_of(x, 0, ndim_of(x))
-    if (letter != FLOAT and letter != DOUBLE) or bytes_of(x) > MOST or not may_be_written(x):
-        return 0
-    return (count + 3) >> 2 if letter == FLOAT else (count + 1) >> 1
+def draw_uniform64(x, first: float, last: float, seed: uint64, offset: uint64):
+    count, low, high = elements_of(x, 0, ndim_of(x)), first + 0.0, last + 0.0
+    out, whole, span, most = doubles(x, count), count >> 1, high - low, high
+    if high > low:
+        most = numpy.nextafter(high, low)
+    _uniform64(seed, offset, span, low, most, out, 0, whole)
+    if count & 1:
+        a, _ = _wide_block(seed, offset + uint64(whole))
+        out[count - 1] = _within(_unit64(a), span, low, most)
+    return True
 
 
 @entry
-def draw(x, uniform, first: float, last: float, seed: uint64, offset: uint64):
-    """Fills `x` with uniform numbers of [first, last), or with normal ones of the deviation `first` and the mean `last`."""
-    count = elements_of(x, 0, ndim_of(x))
-    if letter_of(x) == FLOAT:
-        low, other, out, whole = float32(first + 0.0), float32(last + 0.0), floats(x, count), count >> 2
-        _draw32(uniform, seed, offset, low, other, out, whole)
-        if count & 3:
-            tile = numpy.empty(4, float32)
-            _draw32(uniform, seed, offset + uint64(whole), low, other, tile, 1)
-            for i in range(count & 3):
-                out[4 * whole + i] = tile[i]
-    else:
-        wide, whole = doubles(x, count), count >> 1
-        _draw64(uniform, seed, offset, first + 0.0, last + 0.0, wide, whole)
-        if count & 1:
-            pair = numpy.empty(2, numpy.float64)
-            _draw64(uniform, seed, offset + uint64(whole), first + 0.0, last + 0.0, pair, 1)
-            wide[count - 1] = pair[0]
+def draw_normal32(x, first: float, last: float, seed: uint64, offset: uint64):
+    """Fills a float32 `x` with normal numbers of the deviation `first` and the mean `last`."""
+    count, std, mean = elements_of(x, 0, ndim_of(x)), float32(first + 0.0), float32(last + 0.0)
+    out, whole = floats(x, count), count >> 2
+    _normal32(seed, offset, std, mean, out, 0, whole)
+    if count & 3:
+        a, b, c, d = block_of(seed, offset + uint64(whole))
+        one, two = _normal_pair32(a, b)
+        out[4 * whole] = one * std + mean
+        if count & 3 > 1:
+            out[4 * whole + 1] = two * std + mean
+        if count & 3 > 2:
+            out[4 * whole + 2] = _normal_pair32(c, d)[0] * std + mean
+    return True
+
+
+@entry
+def draw_normal64(x, first: float, last: float, seed: uint64, offset: uint64):
+    count, std, mean = elements_of(x, 0, ndim_of(x)), first + 0.0, last + 0.0
+    out, whole = doubles(x, count), count >> 1
+    _normal64(seed, offset, std, mean, out, 0, whole)
+    if count & 1:
+        a, b = _wide_block(seed, offset + uint64(whole))
+        out[count - 1] = numpy.sqrt(2.0 * _negative_log64(a)) * _direction64(b)[0] * std + mean
     return True

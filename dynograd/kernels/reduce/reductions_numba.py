@@ -11,6 +11,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
+from dynograd.kernels.build.bits_numba import float32_of, float64_of
 from dynograd.kernels.build.compiling_numba import PIPELINE, chunked, compile_source, compiled
 from dynograd.kernels.formula.math_numba import exp
 
@@ -126,14 +127,14 @@ def _chosen_float32(x, high, low, widest, largest):
     if widest > _BELOW or high > _INFINITY:
         return _NAN
     best = (high if high >= 0 else low) if largest else (np.int32(widest) if low < 0 else low)
-    return np.int32(best).view(np.float32)
+    return float32_of(np.int32(best))
 
 
 def _chosen_float64(x, high, low, widest, largest):
     if widest > _WIDE_BELOW or high > _WIDE_INFINITY:
         return _WIDE_NAN
     best = (high if high >= 0 else low) if largest else (np.int64(widest) if low < 0 else low)
-    return np.int64(best).view(np.float64)
+    return float64_of(np.int64(best))
 
 
 @chunked

@@ -22,6 +22,7 @@ from dynograd.arrays import buffers
 from dynograd.arrays.buffers import in_shape
 from dynograd.base.generated_sources import run_source
 from dynograd.kernels.build import threads
+from dynograd.kernels.build.bits_numba import float32_of, float64_of, int32_of, int64_of
 from dynograd.kernels.build.compiling_numba import IN_ORDER, PIPELINE, compile_source, compiled
 from dynograd.kernels.build.kernel_cache import digest_of
 from dynograd.kernels.formula import formulas, formulas_numba, logarithms_numba, math_numba, normal_numba, special_numba
@@ -421,13 +422,13 @@ def _ordered(value):  # type: ignore[no-untyped-def]
     if value == types.float32:
 
         def narrow(value):  # type: ignore[no-untyped-def]
-            bits = numpy.float32(value).view(numpy.int32)
+            bits = int32_of(value)
             return numpy.int32(bits ^ ((bits >> _31) & _MASK32))
 
         return narrow
 
     def wide(value):  # type: ignore[no-untyped-def]
-        bits = numpy.float64(value).view(numpy.int64)
+        bits = int64_of(value)
         return numpy.int64(bits ^ ((bits >> _63) & _MASK64))
 
     return wide
@@ -438,12 +439,12 @@ def _unordered(key):  # type: ignore[no-untyped-def]
     if key == types.int32:
 
         def narrow(key):  # type: ignore[no-untyped-def]
-            return numpy.int32(key ^ ((key >> _31) & _MASK32)).view(numpy.float32)
+            return float32_of(key ^ ((key >> _31) & _MASK32))
 
         return narrow
 
     def wide(key):  # type: ignore[no-untyped-def]
-        return numpy.int64(key ^ ((key >> _63) & _MASK64)).view(numpy.float64)
+        return float64_of(key ^ ((key >> _63) & _MASK64))
 
     return wide
 

@@ -1,4 +1,4 @@
-"""Matrix products from register tiles of our own: `products32` and `products64` by address, and `gemm_invariant` on arrays.
+"""Matrix products from register tiles of our own: `products32` and `products64`, by address.
 
 Every element of a result is one chain of fused multiply-adds over k in ascending order, that begins with what is already there (0, a
 bias, the matrix added to), whatever tile it falls into. So its bits depend neither on how many rows and columns there are nor on how the
@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import ir
 from numba import carray, types
-from numba.core import errors as numba_errors
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 
-from dynograd.kernels.build.addresses_numba import address_of, pointer32, pointer64
-from dynograd.kernels.build.compiling_numba import PIPELINE, compiled
+from dynograd.kernels.build.addresses_numba import address_of, call, pointer32, pointer64, word_at
+from dynograd.kernels.build.compiling_numba import compiled
 from dynograd.kernels.build.processors import processor
 
 _INT, _INT32 = ir.IntType(64), ir.IntType(32)
@@ -31,33 +30,40 @@ _BLOCK = 1024  # columns of b that are packed at once: 1 MiB
 _STRIPE = 384  # 384 rows by 256 steps of a, 384 KiB, stay in the level-2 cache
 
 
+ADD_PRODUCTS, TILES, PACK_ROWS, PACK_COLUMNS = (
+    0,
+    8,
+    16,
+    24,
+)  # where each one's address stands in the table of `functions`
+
+
 class Products(NamedTuple):
     """The compiled functions of one floating type. Kernels call the large ones by address, so that none compiles them again."""
 
     add_products: Any
-    gemm: Any
     scratch_size: Any
     pack_rows: Any
     pack_columns: Any
     tiles: Any
     width: int
 
-    def addresses(self) -> Any:
-        """Of add_products, tiles, pack_rows and pack_columns, for `addresses_numba.call`; int64."""
+    def functions(self) -> int:
+        """The address of their addresses, which stay where they are: what `add_products` is given first, too."""
         key = id(self.add_products)
-        if key not in _addresses:
+        if key not in _tables:
             whole, flag = types.int64, types.boolean
             functions = (
-                (self.add_products, (flag, flag, *(whole,) * 12)),
+                (self.add_products, (whole, flag, flag, *(whole,) * 12)),
                 (self.tiles, (flag, *(whole,) * 14)),
                 (self.pack_rows, (whole, flag, *(whole,) * 4)),
                 (self.pack_columns, (whole, flag, *(whole,) * 4)),
             )
-            _addresses[key] = np.array([address_of(function, kinds) for function, kinds in functions], np.int64)
-        return _addresses[key]
+            _tables[key] = np.array([address_of(function, kinds) for function, kinds in functions], np.int64)
+        return int(_tables[key].ctypes.data)
 
 
-_addresses: dict[int, Any] = {}
+_tables: dict[int, Any] = {}
 
 
 class _Kind:
@@ -312,10 +318,11 @@ def _make_products(kind):
         return stripe * (steps + width) + steps * block + width + 4 * lanes
 
     @compiled(key=key)
-    def add_products(transpose_a, transpose_b, m, n, k, a, lda, b, ldb, begin, begin_row, c, ldc, scratch):
+    def add_products(functions, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, begin, begin_row, c, ldc, scratch):
         """c = begin + op(a) @ op(b) by addresses; strides in elements.
 
         Args:
+            functions: see `Products.functions`.
             begin: address of what is added to: c itself, another matrix, a row for all rows (`begin_row` 0), or 0 for zeros.
             scratch: address of memory for `scratch_size(m, n, k)` elements.
         """
@@ -338,10 +345,11 @@ def _make_products(kind):
                 direct_a = n <= (4 if transpose_a else 2) * width
                 if steps > 0:
                     if not direct:
-                        pack_columns(source, transpose_b, ldb, across, steps, panels)
+                        call(word_at(functions + PACK_COLUMNS), (source, transpose_b, ldb, across, steps, panels))
                     elif across % lanes:
                         done = across - across % width
-                        pack_columns(source + done * size, transpose_b, ldb, across - done, steps, panels)
+                        rest = source + done * size
+                        call(word_at(functions + PACK_COLUMNS), (rest, transpose_b, ldb, across - done, steps, panels))
                 for top in range(0, m, _STRIPE):
                     count = min(_STRIPE, m - top)
                     corner = a + (start * lda + top if transpose_a else top * lda + start) * size
@@ -350,7 +358,7 @@ def _make_products(kind):
                         row, step = (size, lda * size) if transpose_a else (lda * size, size)
                         advance, rest_row, rest_step = row, row, step
                     else:
-                        pack_rows(corner, transpose_a, lda, count, steps, packed)
+                        call(word_at(functions + PACK_ROWS), (corner, transpose_a, lda, count, steps, packed))
                         corner = packed
                     for left in range(0, across, width):
                         columns = min(width, across - left)
@@ -373,10 +381,10 @@ def _make_products(kind):
                                 for j in range(columns):
                                     edge_rows[p * width + j] = rows_there[p * first_row + j]
                             first, first_row, target, target_row = edge, width, edge, width
-                        tiles(
+                        call(word_at(functions + TILES), (
                             columns <= lanes, corner, advance, row, step, rest_row, rest_step, count, panel, b_step, first, first_row * size,
                             target, target_row * size, steps,
-                        )  # fmt: skip
+                        ))  # fmt: skip
                         if not whole:
                             result = carray(pointer(goal), ((count - 1) * ldc + columns,))
                             for p in range(count):
@@ -384,60 +392,8 @@ def _make_products(kind):
                                     result[p * ldc + j] = edge_rows[p * width + j]
                 start += _STEPS
 
-    @compiled(key=key)
-    def gemm(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
-        if m <= 0 or n <= 0:
-            return
-        scratch = np.empty(scratch_size(m, n, k), real)
-        if alpha == 1 and (beta == 0 or beta == 1):
-            add_products(
-                transpose_a, transpose_b, m, n, k, a, lda, b, ldb, c if beta == 1 else 0, ldc, c, ldc, np.int64(scratch.ctypes.data)
-            )  # fmt: skip
-        else:
-            apart = np.empty(m * n, real)
-            add_products(
-                transpose_a, transpose_b, m, n, k, a, lda, b, ldb, 0, 0, np.int64(apart.ctypes.data), n, np.int64(scratch.ctypes.data)
-            )  # fmt: skip
-            result = carray(pointer(c), ((m - 1) * ldc + n,))
-            for p in range(m):
-                for j in range(n):
-                    factor = apart[p * n + j] * alpha
-                    result[p * ldc + j] = factor if beta == 0 else factor + result[p * ldc + j] * beta
-        scratch[0] = zero  # keeps it alive until here
-
-    return Products(add_products, gemm, scratch_size, pack_rows, pack_columns, tiles, width)
+    return Products(add_products, scratch_size, pack_rows, pack_columns, tiles, width)
 
 
 products32 = _make_products(_Kind(types.float32, np.float32, ir.FloatType(), "f32"))
 products64 = _make_products(_Kind(types.float64, np.float64, ir.DoubleType(), "f64"))
-
-
-_gemm32, _gemm64 = products32.gemm, products64.gemm
-
-
-def gemm_invariant(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
-    """`blas_numba.gemm` whose bits in a row and column of c depend on nothing but that row of op(a) and that column of op(b)."""
-    raise NotImplementedError("gemm_invariant is for compiled kernels")
-
-
-@overload(gemm_invariant, jit_options={"error_model": "numpy", **PIPELINE})
-def _gemm_invariant_overload(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
-    if a.dtype == types.float32:
-
-        def invariant(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
-            _gemm32(
-                bool(transpose_a), bool(transpose_b), m, n, k, np.float32(alpha), np.int64(a.ctypes.data), lda,
-                np.int64(b.ctypes.data), ldb, np.float32(beta), np.int64(c.ctypes.data), ldc,
-            )  # fmt: skip
-
-    elif a.dtype == types.float64:
-
-        def invariant(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
-            _gemm64(
-                bool(transpose_a), bool(transpose_b), m, n, k, np.float64(alpha), np.int64(a.ctypes.data), lda,
-                np.int64(b.ctypes.data), ldb, np.float64(beta), np.int64(c.ctypes.data), ldc,
-            )  # fmt: skip
-
-    else:
-        raise numba_errors.TypingError(f"gemm_invariant: expected float32 or float64 arrays, got {a.dtype}")
-    return invariant
