@@ -313,15 +313,16 @@ _AUGMENTED = {
 }
 
 
-# With one call that draws: whether one is uniform, and its two numbers.
+# With one call that draws its two numbers' distribution. Of what `blocks_of` gives the lowest bit says whether elements are float64.
 _DRAWN = (
-    "not takers and (blocks := entries['random.blocks_of'](key)) and entries['random.draw'](key, {}, {}, {}, "
-    "*(default_generator if generator is None else generator).key(blocks))"
+    "not takers and (blocks := entries['random.blocks_of'](key)) and "
+    "entries['random.draw_{0}64' if blocks & 1 else 'random.draw_{0}32'](key, {1}, {2}, "
+    "*(default_generator if generator is None else generator).key(blocks >> 1))"
 )
 _REAL = "(type({0}) is float or type({0}) is int)"
 DRAWS = {
-    "normal_": f"{_REAL.format('std')} and {_REAL.format('mean')} and std >= 0 and {_DRAWN.format(0, 'std', 'mean')}",
-    "uniform_": f"{_REAL.format('a')} and {_REAL.format('b')} and a <= b and not bounds and {_DRAWN.format(1, 'a', 'b')}",
+    "normal_": f"{_REAL.format('std')} and {_REAL.format('mean')} and std >= 0 and {_DRAWN.format('normal', 'std', 'mean')}",
+    "uniform_": f"{_REAL.format('a')} and {_REAL.format('b')} and a <= b and not bounds and {_DRAWN.format('uniform', 'a', 'b')}",
 }
 
 

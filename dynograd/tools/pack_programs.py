@@ -159,6 +159,73 @@ def _reductions(dtype: Any) -> None:
         x.sort(1).values.mean().backward()
 
 
+@_rows(**_REALS)
+def _with_numbers(dtype: Any) -> None:
+    """Tensors with Python numbers, in place and not, and into others of the same shape."""
+    for shape in ((4, 32), (600, 256)):
+        x = dynograd.rand(*shape).to(dtype).requires_grad_()
+        for value in (x + 2, 2 + x, x - 2, 2 - x, x * 2, x / 2, 2 / x, x**2, x.clamp(min=0), x.clamp(max=1)):
+            value.sum().backward()
+        dynograd.where(x > 0, x, 0.0).sum().backward()
+        dynograd.where(x < 0, 0.0, x).sum().backward()
+        dynograd.addcmul(x, x, x, value=0.5).sum().backward()
+        dynograd.lerp(x, x * 2, 0.5).sum().backward()
+        F.leaky_relu(x, 0.2).sum().backward()
+        with dynograd.no_grad():
+            for y in (x.detach().clone(), x.detach()[:, 1:]):
+                y.add_(1).sub_(1).mul_(0.5).div_(0.5).add_(y, alpha=0.1).lerp_(y, 0.1).clamp_(-1, 1).zero_().fill_(1.0)
+                y.copy_(y.clone())
+                for compared in (y > 0.5, y < 0.5, y >= 0.5, y <= 0.5, y == 0.5, y != 0.5):
+                    compared.any(), compared.all(), compared.sum(), compared.float().mean(), (~compared & compared)
+
+
+@_rows(int64=dynograd.int64, int32=dynograd.int32, bool=dynograd.bool)
+def _whole_numbers(dtype: Any) -> None:
+    for shape in ((3, 5), (600, 256)):
+        x = dynograd.randint(0, 2, shape).to(dtype)
+        x.sum(), x.sum(1), x.any(), x.all(), (x == x).all(), x.float().mean(), x.nonzero(), x.tolist()
+        dynograd.equal(x, x.clone())
+        if dtype != dynograd.bool:
+            x.max(), x.min(), x.max(1), x.argmax(1), x.cumsum(0), x + 1, x * 2, x // 2, x % 2, x.clamp(0, 1), 1 - x
+            x.sort(1), x.argsort(1), x.flatten().unique(), x.flatten().bincount(), x.topk(2, 1), x.median()
+            dynograd.searchsorted(x.flatten().sort().values, x)
+
+
+@_program
+def _draws() -> None:
+    for count in (5, 300000):
+        dynograd.randperm(count), dynograd.rand(count), dynograd.randn(count), dynograd.randint(0, 9, (count,))
+        dynograd.rand(count, dtype=dynograd.float64), dynograd.randn(count, dtype=dynograd.float64)
+        dynograd.bernoulli(dynograd.full((count,), 0.5)), dynograd.empty(count).exponential_()
+        (
+            dynograd.empty(count).bernoulli_(0.5),
+            dynograd.empty(count).uniform_(-1, 1),
+            dynograd.empty(count).normal_(0, 2),
+        )
+        dynograd.multinomial(dynograd.ones(4, 50), 3)
+        nn.init.trunc_normal_(dynograd.empty(count))
+    dynograd.distributions.Categorical(logits=dynograd.randn(8, 5)).sample()
+
+
+@_program
+def _vectors() -> None:
+    """Products with vectors, and products of many matrices."""
+    for rows, width in ((3, 5), (64, 128), (600, 256)):
+        matrix = dynograd.randn(rows, width, requires_grad=True)
+        vector = dynograd.randn(width, requires_grad=True)
+        (matrix @ vector).sum().backward()
+        (vector @ matrix.T).sum().backward()
+        nn.Linear(width, 1)(matrix).sum().backward()
+        dynograd.einsum("ij,kj->ik", matrix, matrix).sum().backward()
+        dynograd.bmm(matrix.expand(4, -1, -1), matrix.T.expand(4, -1, -1)).sum().backward()
+        F.bilinear(matrix, matrix, dynograd.randn(3, width, width)).sum().backward()
+        with dynograd.no_grad():
+            (
+                F.cross_entropy(matrix, _classes(width, rows)),
+                F.cross_entropy(matrix, _classes(width, rows), reduction="none"),
+            )
+
+
 # --- images ------------------------------------------------------------------------------------------------------------------
 
 
@@ -361,6 +428,101 @@ def _indexing(index_type: Any) -> None:
         table.masked_fill(mask[:, None], 0.0).sum().backward()
     F.one_hot(index.long(), rows)
     index.unique()
+
+
+@_program
+def _picking() -> None:
+    for rows in (10, 5000):
+        x = dynograd.rand(rows, 64, requires_grad=True)
+        places = dynograd.randint(0, 64, (rows, 3))
+        x.gather(1, places).sum().backward()
+        dynograd.zeros(rows, 64).scatter(1, places, x[:, :3]).sum().backward()
+        dynograd.zeros(rows, 64).scatter_add(1, places, x[:, :3]).sum().backward()
+        x[dynograd.arange(rows), places[:, 0]].sum().backward()
+        x[:, places[0]].sum().backward()
+        order = x.argsort(0)
+        x.sort(0).values.sum().backward()
+        dynograd.flip(x, (1,))[order[:, 0]].sum().backward()
+        F.pad(x, (1, 1)).roll(1, 0).sum().backward()
+        with dynograd.no_grad():
+            y = x.detach().clone()
+            y[places[:, 0] % rows], y[0], y[:, 1:3], y[y > 0.5] = 1.0, 0.0, 2.0, 3.0
+            y[places[0] % rows] = x[:3]
+            y.index_copy_(0, dynograd.arange(3), x[:3].detach()), y.index_fill_(0, dynograd.arange(3), 1.0)
+        for layer in (
+            nn.EmbeddingBag(rows, 16),
+            nn.EmbeddingBag(rows, 16, mode="max"),
+            nn.EmbeddingBag(rows, 16, mode="sum"),
+        ):
+            layer(dynograd.randint(0, rows, (32,)), dynograd.arange(0, 32, 4)).sum().backward()
+
+
+@_program
+def _sparse_products() -> None:
+    for nodes in (20, 2000):
+        edges = dynograd.randint(0, nodes, (2, 5 * nodes))
+        adjacency = dynograd.sparse_coo_tensor(edges, dynograd.rand(5 * nodes), (nodes, nodes)).coalesce()
+        x = dynograd.randn(nodes, 32, requires_grad=True)
+        dynograd.sparse.mm(adjacency, x).sum().backward()
+
+
+@_program
+def _ragged() -> None:
+    for count in (3, 200):
+        rows = [dynograd.randn(1 + index * 7 % 30, 64) for index in range(count)]
+        x = dynograd.ragged_tensor(rows).requires_grad_()
+        for value in (
+            x.mean(1), x.sum(1), x.amax(1), x.amin(1), x.max(1).values, x.var(1), x.std(1), x.logsumexp(1), F.softmax(x, 1), x.cumsum(1), x.sort(1).values,
+            F.log_softmax(x, 1), F.layer_norm(x, (64,)), F.gelu(x), x * 2, x + x, x - x.mean(1, keepdim=True), dynograd.cat([x, x], 1), x.flip(1),
+            nn.Linear(64, 8)(x), x[:, :1], x.to_padded_tensor(0.0),
+        ):  # fmt: skip
+            value.sum().backward()
+        x.argmax(1), x.argsort(1), x.norm(dim=1), x.tolist()
+        attention = nn.MultiheadAttention(64, 4, batch_first=True)
+        attention(x, x, x, need_weights=False)[0].sum().backward()
+
+
+@_program
+def _alignments() -> None:
+    """CTC."""
+    for batch, time in ((2, 12), (16, 60)):
+        scores = dynograd.randn(time, batch, 20, requires_grad=True)
+        lengths = dynograd.full((batch,), time)
+        targets = dynograd.randint(1, 20, (batch, time // 4))
+        F.ctc_loss(F.log_softmax(scores, 2), targets, lengths, lengths // 4).backward()
+
+
+@_program
+def _layers_of_language_models() -> None:
+    for rows in (4, 2000):
+        x = dynograd.randn(rows, 64, requires_grad=True)
+        gate = dynograd.randn(rows, 64, requires_grad=True)
+        weight = dynograd.ones(64, requires_grad=True)
+        F.rms_norm(x, (64,), weight).sum().backward()
+        (F.silu(gate) * x).sum().backward()
+        F.glu(dynograd.cat([x, gate], 1)).sum().backward()
+        F.gelu(nn.Linear(64, 128)(x), approximate="tanh").sum().backward()
+        F.gelu(nn.Linear(64, 128)(x)).sum().backward()
+        F.batch_norm(x, None, None, weight, weight, training=True).sum().backward()
+
+
+@_rows(**{name: name for name in "Adadelta Adamax NAdam RAdam Rprop ASGD Adafactor SparseAdam AMSGrad".split()})
+def _other_optimizers(name: str) -> None:
+    if name == "SparseAdam":
+        table = nn.Embedding(100, 16, sparse=True)
+        stepper: Any = optim.SparseAdam(table.parameters())
+        table(dynograd.randint(0, 100, (30,))).sum().backward()
+    else:
+        model = nn.Sequential(nn.Linear(64, 128), nn.Linear(128, 3))
+        stepper = (
+            optim.AdamW(model.parameters(), amsgrad=True)
+            if name == "AMSGrad"
+            else getattr(optim, name)(model.parameters())
+        )
+        model(dynograd.randn(4, 64)).sum().backward()
+    for _ in range(2):
+        stepper.step()
+    stepper.zero_grad()
 
 
 @_program

@@ -10,17 +10,17 @@ import functools
 import math
 
 import numpy as np
-from numba import carray, types
+from numba import types
 
 from dynograd.kernels.build.addresses_numba import (
     address,
     address_of,
     call,
     handle,
-    make_pointer,
-    pointer8,
-    pointer32,
-    pointer64,
+    make_vector,
+    vector8,
+    vector32,
+    vector64,
     word_at,
 )
 from dynograd.kernels.build.bits_numba import float32_of, int32_of
@@ -61,12 +61,12 @@ def _aligned(memory):
     return (np.int64(memory.ctypes.data) + 63) // 64 * 64
 
 
-_pointer_to_words = make_pointer(types.uint32)
+_vector_of_words = make_vector(types.uint32)
 
 
 @compiled(exact=True)
 def _write_words(seed, offset, first, count, words):
-    words_of(seed, offset, first, count, carray(_pointer_to_words(words), (count + 8,)))
+    words_of(seed, offset, first, count, _vector_of_words(words, count + 8))
 
 
 @functools.cache
@@ -75,7 +75,7 @@ def address_of_words():
     return address_of(_write_words, (types.uint64, types.uint64, types.int64, types.int64, types.int64))
 
 
-def _make(real, result, pointer, top_of):
+def _make(real, result, vector, top_of):
     scratch_size, width = result.scratch_size, result.width
     size, key = real().itemsize, real.__name__
     zero, element, below_all = real(0), real(1), real(-np.inf)
@@ -96,12 +96,12 @@ def _make(real, result, pointer, top_of):
     def hide(row, begin, visible, kind, mask, step):
         """Adds a mask's numbers or makes -inf of what it hides, and of what stands before `begin` and from `visible` on."""
         if kind == _BOOL:
-            seen = carray(pointer8(mask), ((row.size - 1) * step + 1,))
+            seen = vector8(mask, (row.size - 1) * step + 1)
             for j in range(row.size):
                 row[j] = row[j] if seen[j * step] != 0 else below_all
         elif kind != _NO_MASK:
             step //= size
-            numbers = carray(pointer(mask), ((row.size - 1) * step + 1,))
+            numbers = vector(mask, (row.size - 1) * step + 1)
             for j in range(row.size):
                 row[j] = below_all if numbers[j * step] == below_all else row[j] + numbers[j * step]
         for j in range(min(begin, row.size)):
@@ -121,7 +121,7 @@ def _make(real, result, pointer, top_of):
     def pack_queries(functions, q, row, count, features, packed, factor):
         call(word_at(functions + PACK_ROWS), (q, False, row, count, features, packed))
         if factor != element:
-            numbers = carray(pointer(packed), (count * features,))
+            numbers = vector(packed, count * features)
             for i in range(numbers.size):
                 numbers[i] *= factor
 
@@ -172,7 +172,7 @@ def _make(real, result, pointer, top_of):
             + rounded(scratch_size(most, values, _KEYS)) + 2 * width, real
         )  # fmt: skip
         zeros = _aligned(memory)
-        carray(pointer(zeros), (width,))[:] = zero
+        vector(zeros, width)[:] = zero
         panels = zeros + width * size
         packed = panels + rounded((most_keys + width) * features) * size
         scores = packed + rounded((most + ROWS) * features) * size
@@ -189,7 +189,7 @@ def _make(real, result, pointer, top_of):
             at_out = address(out) + (batch * out_strides[0] + head * out_strides[1] + first_q * out_row) * size
             at_mask = (address(mask) if kind != _NO_MASK else 0) + batch * mask_strides[0] + head * mask_strides[1]
             at_mask += first_k * sizes[8]
-            sums = carray(pointer(address(logarithms) + sums_at * size), (rows,))
+            sums = vector(address(logarithms) + sums_at * size, rows)
             block = queries_at_once(rows, keys, causal)
             seen = max(0, min(keys, rows + shift)) if causal else keys
             if seen > 0:
@@ -204,7 +204,7 @@ def _make(real, result, pointer, top_of):
                 target = at_out + first * out_row * size
                 if begin_at >= reach:
                     for i in range(count):
-                        carray(pointer(target + i * out_row * size), (values,))[:] = zero
+                        vector(target + i * out_row * size, values)[:] = zero
                 for left in range(begin_at, reach, _KEYS):
                     across = min(_KEYS, reach - left)
                     scores_of(
@@ -219,7 +219,7 @@ def _make(real, result, pointer, top_of):
                         stride,
                     )
                     for i in range(count):
-                        row = carray(pointer(scores + i * stride * size), (across,))
+                        row = vector(scores + i * stride * size, across)
                         visible = first + i + 1 + shift - left if causal else across
                         hidden = first + i + shift - window - left if window >= 0 else 0
                         if kind != _NO_MASK or visible < across or hidden > 0:
@@ -245,7 +245,7 @@ def _make(real, result, pointer, top_of):
                         if left > begin_at:
                             shrink = exp(tops[i] - top)
                             totals[i] *= shrink
-                            result = carray(pointer(target + i * out_row * size), (values,))
+                            result = vector(target + i * out_row * size, values)
                             for j in range(values):
                                 result[j] *= shrink
                         tops[i] = top
@@ -267,7 +267,7 @@ def _make(real, result, pointer, top_of):
                         begin, out_row, target, out_row, scratch,
                     ))  # fmt: skip
                 for i in range(count):
-                    result = carray(pointer(target + i * out_row * size), (values,))
+                    result = vector(target + i * out_row * size, values)
                     share = zero if totals[i] == zero else element / totals[i]
                     for j in range(values):
                         result[j] *= share
@@ -320,7 +320,7 @@ def _make(real, result, pointer, top_of):
             + rounded((block + ROWS) * values) + 2 * rounded(block * stride) + rounded(room) + 2 * width, real
         )  # fmt: skip
         zeros = _aligned(memory)
-        carray(pointer(zeros), (width,))[:] = zero
+        vector(zeros, width)[:] = zero
         panels = zeros + width * size
         value_panels = panels + rounded((tall + width) * features) * size
         packed = value_panels + rounded((tall + width) * values) * size
@@ -337,8 +337,8 @@ def _make(real, result, pointer, top_of):
             at_gk = address(g_k) + (batch * gk_strides[0] + head_k * gk_strides[1] + first_k * gk_row) * size
             at_gv = address(g_v) + (batch * gv_strides[0] + head_k * gv_strides[1] + first_k * gv_row) * size
             for j in range(keys):
-                carray(pointer(at_gk + j * gk_row * size), (features,))[:] = zero
-                carray(pointer(at_gv + j * gv_row * size), (values,))[:] = zero
+                vector(at_gk + j * gk_row * size, features)[:] = zero
+                vector(at_gv + j * gv_row * size, values)[:] = zero
             if rows == 0:
                 continue
             block = queries_at_once(rows, keys, causal)
@@ -351,11 +351,11 @@ def _make(real, result, pointer, top_of):
                 at_gq = address(g_q) + (batch * gq_strides[0] + head * gq_strides[1] + first_q * gq_row) * size
                 at_mask = (address(mask) if kind != _NO_MASK else 0) + batch * mask_strides[0] + head * mask_strides[1]
                 at_mask += first_k * sizes[8]
-                sums = carray(pointer(address(logarithms) + (first_sum + member * rows) * size), (rows,))
+                sums = vector(address(logarithms) + (first_sum + member * rows) * size, rows)
                 for i in range(rows):
-                    carray(pointer(at_gq + i * gq_row * size), (features,))[:] = zero
-                    left_row = carray(pointer(at_g + i * g_row * size), (values,))
-                    right_row = carray(pointer(at_out + i * out_row * size), (values,))
+                    vector(at_gq + i * gq_row * size, features)[:] = zero
+                    left_row = vector(at_g + i * g_row * size, values)
+                    right_row = vector(at_out + i * out_row * size, values)
                     total = zero
                     for j in range(values):
                         total += left_row[j] * right_row[j]
@@ -380,8 +380,8 @@ def _make(real, result, pointer, top_of):
                         scores_of(functions, packed, count, panels, across, features, zeros, scores, stride)
                         scores_of(functions, packed_g, count, value_panels, across, values, zeros, slopes, stride)
                         for i in range(count):
-                            row = carray(pointer(scores + i * stride * size), (across,))
-                            slope = carray(pointer(slopes + i * stride * size), (across,))
+                            row = vector(scores + i * stride * size, across)
+                            slope = vector(slopes + i * stride * size, across)
                             visible = first + i + 1 + shift - left if causal else across
                             hidden = first + i + shift - window - left if window >= 0 else 0
                             if kind != _NO_MASK or visible < across or hidden > 0:
@@ -429,11 +429,11 @@ def _make(real, result, pointer, top_of):
                             to_q, gq_row, to_q, gq_row, scratch,
                         ))  # fmt: skip
                 for i in range(rows):
-                    result = carray(pointer(at_gq + i * gq_row * size), (features,))
+                    result = vector(at_gq + i * gq_row * size, features)
                     for j in range(features):
                         result[j] *= scale
             for i in range(keys):
-                result = carray(pointer(at_gk + i * gk_row * size), (features,))
+                result = vector(at_gk + i * gk_row * size, features)
                 for j in range(features):
                     result[j] *= scale
         memory[0] = zero  # alive until here
@@ -442,8 +442,8 @@ def _make(real, result, pointer, top_of):
 
 
 _kinds = {
-    np.dtype(np.float32): _make(np.float32, products32, pointer32, _top32),
-    np.dtype(np.float64): _make(np.float64, products64, pointer64, _top64),
+    np.dtype(np.float32): _make(np.float32, products32, vector32, _top32),
+    np.dtype(np.float64): _make(np.float64, products64, vector64, _top64),
 }
 functions = {np.dtype(np.float32): products32.functions, np.dtype(np.float64): products64.functions}
 forward = {kind: pair[0] for kind, pair in _kinds.items()}

@@ -1,8 +1,8 @@
 """Arrays by address in compiled kernels: one compiled body for arrays of any number of dims, order and flags.
 
 `handle(array)` is what Python passes (an int, at no cost), and `address(handle)` its data's address in the kernel. The caller keeps the
-array alive. `pointer8` (bytes), `pointer32` and `pointer64` make pointers of addresses, for `numba.carray`. `call(address_of(function,
-kinds), arguments)` calls compiled code without compiling it again as part of the caller.
+array alive. `vector8` (bytes), `vector32` and `vector64` (floats) make vectors of an address and a count. `call(address_of(function, kinds),
+arguments)` calls compiled code without compiling it again as part of the caller.
 """
 
 import ctypes
@@ -12,6 +12,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np import arrayobj
 
 # An array object begins with Python's own header, then the address of its data: ctypes.data takes a microsecond to say the same.
 _probe = np.zeros(3)
@@ -49,20 +50,32 @@ def word_at(typing_context, address):
     return types.int64(types.int64), generate
 
 
-def make_pointer(scalar):
-    """What makes pointers to elements of that type of addresses."""
+def make_vector(scalar):
+    """What makes vectors of elements of that type of an address and their count."""
+    kind = types.Array(scalar, 1, "C")
 
     @intrinsic
-    def pointer(typing_context, address):
+    def vector(typing_context, address, count):
         def generate(context, builder, signature, arguments):
-            return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+            result = context.make_array(kind)(context, builder)
+            element = context.get_data_type(scalar)
+            size = context.get_constant(types.intp, context.get_abi_sizeof(element))
+            arrayobj.populate_array(
+                result,
+                data=builder.inttoptr(arguments[0], element.as_pointer()),
+                shape=[arguments[1]],
+                strides=[size],
+                itemsize=size,
+                meminfo=None,
+            )
+            return result._getvalue()
 
-        return types.CPointer(scalar)(types.int64), generate
+        return kind(types.int64, types.int64), generate
 
-    return pointer
+    return vector
 
 
-pointer8, pointer32, pointer64 = (make_pointer(scalar) for scalar in (types.uint8, types.float32, types.float64))
+vector8, vector32, vector64 = (make_vector(scalar) for scalar in (types.uint8, types.float32, types.float64))
 
 
 def address_of(function, kinds):

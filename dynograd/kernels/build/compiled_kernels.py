@@ -22,7 +22,7 @@ class _Kernels(dict[str, Callable[..., Any]]):
     def __missing__(self, name: str) -> Callable[..., Any]:
         family, _, function = name.rpartition(".")
         if family:
-            self[name] = getattr(module_of(f"{family}_numba"), function)
+            self[name] = vars(module_of(f"{family}_numba"))[function]
         else:
             programs = import_module("dynograd.kernels.rows.row_formulas").PROGRAMS
             rows, layout = (name[: -len("_inner")], "_inner") if name.endswith("_inner") else (name, "")

@@ -399,18 +399,18 @@ class _Lower(lowering.Lower):
 
     def lower_setitem(self, target_var: Any, index_var: Any, value_var: Any, signature: Any) -> llvmlite.ir.Value:
         place = self._place(target_var, index_var, signature)
-        filled = None
-        if place is None and isinstance(types.unliteral(self.typeof(value_var.name)), _SCALARS):
-            filled = self._run(target_var, index_var, signature)
-        if filled is None and (place is None or place[2]):
+        is_filled = place is None and isinstance(types.unliteral(self.typeof(value_var.name)), _SCALARS)
+        if is_filled:
+            place = self._run(target_var, index_var, signature)
+        if place is None or (place[2] and not is_filled):
             return super().lower_setitem(target_var, index_var, value_var, signature)
         context, builder, kind = self.context, self.builder, signature.args[0]
         value = context.cast(builder, self.loadvar(value_var.name), self.typeof(value_var.name), signature.args[2])
         value = context.cast(builder, value, signature.args[2], kind.dtype)
-        if filled is None:
-            return arrayobj.store_item(context, builder, kind, value, place[0])
-        pointer, _, (count,), _ = filled
-        with cgutils.for_range(builder, count) as loop:
+        pointer, _, sizes, _ = place
+        if not is_filled:
+            return arrayobj.store_item(context, builder, kind, value, pointer)
+        with cgutils.for_range(builder, sizes[0]) as loop:
             arrayobj.store_item(context, builder, kind, value, builder.gep(pointer, [loop.index]))
         return None
 

@@ -1,9 +1,8 @@
 """The Numba half of `matmuls_cpu`: batches of matrix products in blocks, and products with vectors. Arrays come by handle."""
 
 import numpy as np
-from numba import carray
 
-from dynograd.kernels.build.addresses_numba import address, call, handle, pointer32, pointer64, word_at
+from dynograd.kernels.build.addresses_numba import address, call, handle, vector32, vector64, word_at
 from dynograd.kernels.build.compiling_numba import chunked
 from dynograd.kernels.tiles.tile_products_numba import COLUMNS, ROWS, products32, products64
 
@@ -46,7 +45,7 @@ def _make_products(real, result):
     return products
 
 
-def _make_vector_rows(real, pointer):
+def _make_vector_rows(real, vector):
     zero, size = real(0), real().itemsize
 
     @chunked(key=real.__name__)
@@ -54,48 +53,48 @@ def _make_vector_rows(real, pointer):
         """c[o, r] = a[o, r] . x[o]: rows that lie in one piece. Items are all rows of all o."""
         for item in range(start, stop):
             outer, row = item // rows, item % rows
-            element = carray(pointer(address(a) + (outer * a_outer + row * a_row) * size), (k,))
-            vector = carray(pointer(address(x) + outer * x_outer * size), (k,))
+            element = vector(address(a) + (outer * a_outer + row * a_row) * size, k)
+            factors = vector(address(x) + outer * x_outer * size, k)
             total = zero
             for i in range(k):
-                total += element[i] * vector[i]
-            carray(pointer(address(c) + item * size), (1,))[0] = total
+                total += element[i] * factors[i]
+            vector(address(c) + item * size, 1)[0] = total
 
     return vector_rows
 
 
-def _make_vector_columns(real, pointer):
+def _make_vector_columns(real, vector):
     zero, size = real(0), real().itemsize
 
     @chunked(noalias=True, key=real.__name__)
     def vector_columns(a, a_step, x, x_step, c, k, width, n, start, stop):
         """c = x @ a where rows of a (k, n) lie in one piece. Items are blocks of `width` columns."""
-        vector = carray(pointer(address(x)), ((k - 1) * x_step + 1,))
+        factors = vector(address(x), (k - 1) * x_step + 1)
         for item in range(start, stop):
             left = item * width
             count = min(width, n - left)
-            total = carray(pointer(address(c) + left * size), (count,))
+            total = vector(address(c) + left * size, count)
             total[:] = zero
             i = 0
             while i + 4 <= k:  # four rows at a time: the sums are read and written once for them
                 at = address(a) + (i * a_step + left) * size
-                first, second = carray(pointer(at), (count,)), carray(pointer(at + a_step * size), (count,))
+                first, second = vector(at, count), vector(at + a_step * size, count)
                 three, four = (
-                    carray(pointer(at + 2 * a_step * size), (count,)),
-                    carray(pointer(at + 3 * a_step * size), (count,)),
+                    vector(at + 2 * a_step * size, count),
+                    vector(at + 3 * a_step * size, count),
                 )
                 w1, w2, w3, w4 = (
-                    vector[i * x_step],
-                    vector[(i + 1) * x_step],
-                    vector[(i + 2) * x_step],
-                    vector[(i + 3) * x_step],
+                    factors[i * x_step],
+                    factors[(i + 1) * x_step],
+                    factors[(i + 2) * x_step],
+                    factors[(i + 3) * x_step],
                 )
                 for j in range(count):
                     total[j] += (first[j] * w1 + second[j] * w2) + (three[j] * w3 + four[j] * w4)
                 i += 4
             while i < k:
-                first = carray(pointer(address(a) + (i * a_step + left) * size), (count,))
-                w1 = vector[i * x_step]
+                first = vector(address(a) + (i * a_step + left) * size, count)
+                w1 = factors[i * x_step]
                 for j in range(count):
                     total[j] += first[j] * w1
                 i += 1
@@ -108,12 +107,12 @@ products = {
     np.dtype(np.float64): _make_products(np.float64, products64),
 }
 vector_rows = {
-    np.dtype(np.float32): _make_vector_rows(np.float32, pointer32),
-    np.dtype(np.float64): _make_vector_rows(np.float64, pointer64),
+    np.dtype(np.float32): _make_vector_rows(np.float32, vector32),
+    np.dtype(np.float64): _make_vector_rows(np.float64, vector64),
 }
 vector_columns = {
-    np.dtype(np.float32): _make_vector_columns(np.float32, pointer32),
-    np.dtype(np.float64): _make_vector_columns(np.float64, pointer64),
+    np.dtype(np.float32): _make_vector_columns(np.float32, vector32),
+    np.dtype(np.float64): _make_vector_columns(np.float64, vector64),
 }
 
 

@@ -14,10 +14,16 @@ import numpy
 from dynograd.kernels.build.compiling_numba import chunked, compiled
 from dynograd.kernels.random import random_formulas as formulas
 from dynograd.kernels.small.objects_numba import (
+    DOUBLE,
+    FLOAT,
+    MOST,
+    bytes_of,
     doubles,
     elements_of,
     entry,
     floats,
+    letter_of,
+    may_be_written,
     ndim_of,
 )
 
@@ -197,6 +203,15 @@ def fill_integers(seed, offset, low, width, out, start, stop):
 
 _uniform32, _uniform64 = fill_uniform32.serial, fill_uniform64.serial
 _normal32, _normal64 = fill_normal32.serial, fill_normal64.serial
+
+
+@entry
+def blocks_of(x):
+    """Twice how many blocks fill a small array of floats, and 1 more for float64; 0 for other arrays."""
+    letter, count = letter_of(x), elements_of(x, 0, ndim_of(x))
+    if (letter != FLOAT and letter != DOUBLE) or bytes_of(x) > MOST or not may_be_written(x) or count == 0:
+        return 0
+    return (count + 3) >> 2 << 1 if letter == FLOAT else (count + 1) >> 1 << 1 | 1
 
 
 @entry

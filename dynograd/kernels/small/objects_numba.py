@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from dynograd.kernels.build.addresses_numba import make_pointer
+from dynograd.kernels.build.addresses_numba import make_vector
 from dynograd.kernels.build.compiling_numba import compiled
 
 MOST = 1 << 15  # bytes: more than that other kernels do better
@@ -184,11 +184,11 @@ def array_in(listed, position, fields):
 
 
 def _elements_at(scalar: Any) -> Any:
-    pointer = make_pointer(scalar)
+    vector = make_vector(scalar)
 
     @compiled(inline=True, key=str(scalar))
     def elements(x, count):
-        return carray(pointer(data_of(x)), (count,))
+        return vector(data_of(x), count)
 
     return elements
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, types
+from numba import types
 from numba.extending import intrinsic
 
-from dynograd.kernels.build.addresses_numba import address_of, call, pointer32, pointer64, word_at
+from dynograd.kernels.build.addresses_numba import address_of, call, vector32, vector64, word_at
 from dynograd.kernels.build.compiling_numba import compiled
 from dynograd.kernels.build.processors import processor
 
@@ -205,7 +205,7 @@ def _make_products(kind):
     large, middle, small = (_make_tile(kind, count, _VECTORS) for count in (rows, some, 1))
     narrow_large, narrow_middle, narrow_small = (_make_tile(kind, count, 1) for count in (rows, some, 1))
     transpose, copy = _make_transpose(kind), _make_copy(kind)
-    pointer = pointer32 if size == 4 else pointer64
+    vector = vector32 if size == 4 else vector64
     zero = real(0)
     key = f"{kind.scalar} {ROWS} {_VECTORS}"
     groups = (rows + lanes - 1) // lanes
@@ -214,9 +214,9 @@ def _make_products(kind):
     def pack_rows(a, transposed, lda, count, steps, packed):
         """Rows of a in groups of `rows`, each step's elements side by side; those left over follow row by row."""
         whole = count - count % rows
-        target = carray(pointer(packed), ((count + rows) * steps,))
+        target = vector(packed, (count + rows) * steps)
         if transposed:
-            source = carray(pointer(a), ((steps - 1) * lda + count,))
+            source = vector(a, (steps - 1) * lda + count)
             for first in range(0, whole, rows):
                 if first + groups * lanes <= count:
                     for i in range(steps):
@@ -233,7 +233,7 @@ def _make_products(kind):
                 for i in range(steps):
                     target[p * steps + i] = source[i * lda + p]
             return
-        source = carray(pointer(a), ((count - 1) * lda + steps,))
+        source = vector(a, (count - 1) * lda + steps)
         regular = steps - steps % lanes
         for first in range(0, whole, rows):
             for start in range(0, regular, lanes):
@@ -255,9 +255,9 @@ def _make_products(kind):
     @compiled(key=key)
     def pack_columns(b, transposed, ldb, n, steps, packed):
         """Columns of b in panels of `width`, step by step; what stands beside the matrix in the last one is of no importance."""
-        target = carray(pointer(packed), ((n + width) * steps,))
+        target = vector(packed, (n + width) * steps)
         if transposed:
-            source = carray(pointer(b), ((n - 1) * ldb + steps,))
+            source = vector(b, (n - 1) * ldb + steps)
             regular = steps - steps % lanes
             for left in range(0, n, lanes):
                 place = left // width * steps * width + left % width
@@ -273,7 +273,7 @@ def _make_products(kind):
                     for j in range(min(lanes, n - left)):
                         target[place + i * width + j] = source[(left + j) * ldb + i]
             return
-        source = carray(pointer(b), ((steps - 1) * ldb + n,))
+        source = vector(b, (steps - 1) * ldb + n)
         whole = n - n % width
         for left in range(0, whole, width):
             for i in range(steps):
@@ -331,8 +331,8 @@ def _make_products(kind):
         edge = zeros + width * size
         panels = edge + stripe * width * size
         packed = panels + most * min(n + width, _BLOCK) * size
-        edge_rows = carray(pointer(edge), (stripe * width,))
-        nothing = carray(pointer(zeros), (width,))
+        edge_rows = vector(edge, stripe * width)
+        nothing = vector(zeros, width)
         for j in range(width):
             nothing[j] = zero
         for block in range(0, n, _BLOCK):
@@ -376,7 +376,7 @@ def _make_products(kind):
                                 first, first_row = zeros, 0
                         target, target_row = goal, goal_row
                         if not whole:
-                            rows_there = carray(pointer(first), ((count - 1) * first_row + columns,))
+                            rows_there = vector(first, (count - 1) * first_row + columns)
                             for p in range(count):
                                 for j in range(columns):
                                     edge_rows[p * width + j] = rows_there[p * first_row + j]
@@ -386,7 +386,7 @@ def _make_products(kind):
                             target, target_row * size, steps,
                         ))  # fmt: skip
                         if not whole:
-                            result = carray(pointer(goal), ((count - 1) * ldc + columns,))
+                            result = vector(goal, (count - 1) * ldc + columns)
                             for p in range(count):
                                 for j in range(columns):
                                     result[p * ldc + j] = edge_rows[p * width + j]
