@@ -252,7 +252,9 @@ def test_when_memory_files_run_out_arrays_go_through_the_pipe(monkeypatch):
     loader = DataLoader([np.full(20_000, index) for index in range(5)], 2, num_workers=2)
     with pytest.warns(UserWarning, match=r"no shared memory .*Too many open files.*ulimit -n") as caught:
         batches = [*loader, *loader]
-    assert len(caught) == 1
+    assert (
+        sum("no shared memory" in str(warning.message) for warning in caught) == 1
+    )  # Python 3.12 warns of forks besides
     assert [batch[:, -1].tolist() for batch in batches] == [[0, 1], [2, 3], [4]] * 2
 
 

@@ -159,9 +159,10 @@ def take_tensors() -> None:
     call.takes_tensors = True  # type: ignore[attr-defined]
     executor.__call__ = call
     try:
-        from numba.cuda.simulator import kernel
+        from dynograd.kernels.build.simt_language import simulator
     except ImportError:
         return
+    kernel = simulator.kernel
     simulate = kernel.FakeCUDAKernel.__call__
 
     def simulated(self: Any, *arguments: Any) -> Any:

@@ -35,8 +35,7 @@ def generated(function: Callable[..., Any]) -> tuple[Callable[..., Any], bool, d
 
     It is one where it, or a device function that it calls, waits: `cuda.syncthreads()` becomes `(yield place, "syncthreads")`.
     """
-    from numba.cuda import types
-    from numba.cuda.np import numpy_support
+    from dynograd.kernels.build.simt_language import numpy_support, types
 
     lines, first = inspect.getsourcelines(function)
     tree = ast.parse(textwrap.dedent("".join(lines)))
@@ -198,7 +197,9 @@ def _met(operation: str, threads: list[int], values: list[Any], other: list[Any]
 
 @functools.cache
 def _module_type() -> type:
-    from numba.cuda.simulator.kernelapi import Dim3, FakeCUDAModule
+    from dynograd.kernels.build.simt_language import simulator
+
+    Dim3, FakeCUDAModule = simulator.kernelapi.Dim3, simulator.kernelapi.FakeCUDAModule
 
     class Module(FakeCUDAModule):
         """What a kernel sees as `cuda`. One thread runs at a time, so that its indices are the module's."""
@@ -231,8 +232,7 @@ class _Shared:
         self.memory, self.found = numpy.full(size, _GARBAGE, numpy.uint8), {}  # type: tuple[Any, dict[str, Any]]
 
     def array(self, shape: Any, dtype: Any, alignment: Any = None, place: str = "") -> Any:
-        from numba.cuda import types
-        from numba.cuda.np import numpy_support
+        from dynograd.kernels.build.simt_language import numpy_support, types
 
         array = self.found.get(place)
         if array is None:

@@ -1,4 +1,4 @@
-"""numba-cuda's language, `cuda`. Its releases up to 0.30 do not know NumPy 2.5: they ask for `row_stack`, which it removed, and use what it
+"""numba-cuda's language, `cuda`, and what emulates it. Its releases up to 0.30 do not know NumPy 2.5: they ask for `row_stack`, which it removed, and use what it
 deprecates. Both are put right for the time of the import only."""
 
 import contextlib
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy
 
-__all__ = ["cuda"]
+__all__ = ["cuda", "numpy_support", "simulator", "types"]
 
 
 @contextlib.contextmanager
@@ -25,5 +25,6 @@ def _as_numpy_was() -> Iterator[None]:
 
 
 with _as_numpy_was():
-    import numba.cuda.np.arrayobj  # noqa: F401 - what a compilation imports
     from numba import cuda
+    from numba.cuda import simulator, types
+    from numba.cuda.np import numpy_support
