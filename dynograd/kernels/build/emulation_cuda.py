@@ -159,10 +159,9 @@ def take_tensors() -> None:
     call.takes_tensors = True  # type: ignore[attr-defined]
     executor.__call__ = call
     try:
-        from dynograd.kernels.build.simt_language import simulator
+        from dynograd.kernels.build.simt_language import simulated_kernel as kernel
     except ImportError:
         return
-    kernel = simulator.kernel
     simulate = kernel.FakeCUDAKernel.__call__
 
     def simulated(self: Any, *arguments: Any) -> Any:

@@ -197,11 +197,9 @@ def _met(operation: str, threads: list[int], values: list[Any], other: list[Any]
 
 @functools.cache
 def _module_type() -> type:
-    from dynograd.kernels.build.simt_language import simulator
+    from dynograd.kernels.build.simt_language import kernelapi
 
-    Dim3, FakeCUDAModule = simulator.kernelapi.Dim3, simulator.kernelapi.FakeCUDAModule
-
-    class Module(FakeCUDAModule):
+    class Module(kernelapi.FakeCUDAModule):  # type: ignore[misc]
         """What a kernel sees as `cuda`. One thread runs at a time, so that its indices are the module's."""
 
         threadIdx = blockIdx = None  # type: ignore[assignment]
@@ -209,10 +207,10 @@ def _module_type() -> type:
 
         def __init__(self, grid: tuple[int, ...], threads: int) -> None:
             super().__init__(grid, (threads, 1, 1), 0)
-            self.places = [Dim3(thread, 0, 0) for thread in range(threads)]
+            self.places = [kernelapi.Dim3(thread, 0, 0) for thread in range(threads)]
 
         def start(self, block: tuple[int, ...], shared: int) -> None:
-            self.blockIdx = Dim3(*block)
+            self.blockIdx = kernelapi.Dim3(*block)
             self._shared = _Shared(shared)  # type: ignore[assignment]
 
         def thread(self, number: int) -> None:
