@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -206,6 +207,24 @@ def test_the_second_process_compiles_nothing(tmp_path):
     third = run_program(tmp_path)
     assert third["compiled"] == first["compiled"] and third["damaged"] > 0
     assert run_program(tmp_path)["compiled"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["while it is compiled", "while it is written"])
+def test_a_process_that_is_killed_leaves_nothing_wrong(tmp_path, moment):
+    place = "pipeline_numba._lower" if moment == "while it is compiled" else "os.replace"
+    kill = f"""
+    import os, signal
+    from dynograd.kernels.build import pipeline_numba
+    def killed(*arguments):
+        os.kill(os.getpid(), signal.SIGKILL)
+    {place} = killed
+    """
+    environment = {**os.environ, "DYNOGRAD_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(kill) + textwrap.dedent(PROGRAM)], env=environment)
+    assert done.returncode == -signal.SIGKILL
+    assert run_program(tmp_path).items() >= {"loaded": 0, "damaged": 0}.items()
+    assert run_program(tmp_path).items() >= {"compiled": 0, "damaged": 0}.items()
 
 
 @pytest.mark.slow
