@@ -29,9 +29,13 @@ _PATIENCE = 5.0  # seconds to end for a worker that was told to
 
 
 def default_context() -> Any:
-    """What the program chose by `set_start_method`; else fork on Linux, as PyTorch does, and Python's choice elsewhere."""
+    """What the program chose by `set_start_method`; else fork on Linux, and Python's choice elsewhere.
+
+    Python 3.14 says "forkserver" whether it was chosen or a lock of tqdm's was made: then it is fork too. A loader that shall have it is
+    told by `multiprocessing_context="forkserver"`.
+    """
     chosen = multiprocessing.get_start_method(allow_none=True)
-    if chosen is None and sys.platform == "linux":
+    if sys.platform == "linux" and (chosen is None or (chosen == "forkserver" and sys.version_info >= (3, 14))):
         chosen = "fork"
     return multiprocessing.get_context(chosen)
 

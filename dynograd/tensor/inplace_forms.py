@@ -320,9 +320,10 @@ _DRAWN = (
     "*(default_generator if generator is None else generator).key(blocks >> 1))"
 )
 _REAL = "(type({0}) is float or type({0}) is int)"
+_NORMAL, _UNIFORM = _DRAWN.format("normal", "std", "mean"), _DRAWN.format("uniform", "a", "b")
 DRAWS = {
-    "normal_": f"{_REAL.format('std')} and {_REAL.format('mean')} and std >= 0 and {_DRAWN.format('normal', 'std', 'mean')}",
-    "uniform_": f"{_REAL.format('a')} and {_REAL.format('b')} and a <= b and not bounds and {_DRAWN.format('uniform', 'a', 'b')}",
+    "normal_": f"{_REAL.format('std')} and {_REAL.format('mean')} and std >= 0 and {_NORMAL}",
+    "uniform_": f"{_REAL.format('a')} and {_REAL.format('b')} and a <= b and not bounds and {_UNIFORM}",
 }
 
 

@@ -253,10 +253,10 @@ def draw_normal32(x, first: float, last: float, seed: uint64, offset: uint64):
     _normal32(seed, offset, std, mean, out, 0, whole)
     if count & 3:
         a, b, c, d = block_of(seed, offset + uint64(whole))
-        one, two = _normal_pair32(a, b)
-        out[4 * whole] = one * std + mean
+        first_of_pair, second_of_pair = _normal_pair32(a, b)
+        out[4 * whole] = first_of_pair * std + mean
         if count & 3 > 1:
-            out[4 * whole + 1] = two * std + mean
+            out[4 * whole + 1] = second_of_pair * std + mean
         if count & 3 > 2:
             out[4 * whole + 2] = _normal_pair32(c, d)[0] * std + mean
     return True
