@@ -173,7 +173,9 @@ def _with_numbers(dtype: Any) -> None:
         F.leaky_relu(x, 0.2).sum().backward()
         with dynograd.no_grad():
             for y in (x.detach().clone(), x.detach()[:, 1:]):
-                y.add_(1).sub_(1).mul_(0.5).div_(0.5).add_(y, alpha=0.1).lerp_(y, 0.1).clamp_(-1, 1).zero_().fill_(1.0)
+                y.add_(1).sub_(1).mul_(0.5).div_(0.5).add_(y, alpha=0.1).lerp_(x.detach()[:, : y.shape[1]], 0.1).lerp_(
+                    y.clone(), 0.1
+                ).clamp_(-1, 1).zero_().fill_(1.0)
                 y.copy_(y.clone())
                 for compared in (y > 0.5, y < 0.5, y >= 0.5, y <= 0.5, y == 0.5, y != 0.5):
                     compared.any(), compared.all(), compared.sum(), compared.float().mean(), (~compared & compared)
@@ -221,8 +223,8 @@ def _vectors() -> None:
         F.bilinear(matrix, matrix, dynograd.randn(3, width, width)).sum().backward()
         with dynograd.no_grad():
             (
-                F.cross_entropy(matrix, _classes(width, rows)),
-                F.cross_entropy(matrix, _classes(width, rows), reduction="none"),
+                F.cross_entropy(matrix.detach(), _classes(width, rows)),
+                F.cross_entropy(matrix.detach(), _classes(width, rows), reduction="none"),
             )
 
 
@@ -421,6 +423,9 @@ def _indexing(index_type: Any) -> None:
         F.embedding(index, table).sum().backward()
         dynograd.zeros(rows, 64).index_add(0, index, table[index]).sum().backward()
         table.index_select(0, index).sum().backward()
+        dynograd.zeros(rows, 64).index_add(0, index, dynograd.ones(1, 1).expand(2 * rows, 64))
+        dynograd.zeros(rows).index_add(0, index, dynograd.ones(1).expand(2 * rows))
+        dynograd.zeros(rows).index_add(0, index, table[index][:, 0]).sum().backward()
         mask = dynograd.rand(rows) > 0.5
         table[mask].sum().backward()
         dynograd.cat([table, table]).transpose(0, 1).contiguous().sum().backward()
@@ -490,6 +495,18 @@ def _alignments() -> None:
         lengths = dynograd.full((batch,), time)
         targets = dynograd.randint(1, 20, (batch, time // 4))
         F.ctc_loss(F.log_softmax(scores, 2), targets, lengths, lengths // 4).backward()
+
+
+@_program
+def _tags() -> None:
+    """Conditional random fields."""
+    for size in (2, 32):
+        scores = dynograd.randn(size, 20, 7, requires_grad=True)
+        lengths = dynograd.randint(1, 20, (size,))
+        field = nn.CRF(7, batch_first=True)
+        (-field(scores, _classes(7, size, 20), lengths=lengths)).backward()
+        with dynograd.no_grad():
+            field.decode(scores, lengths=lengths)
 
 
 @_program
