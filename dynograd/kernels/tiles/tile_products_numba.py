@@ -51,7 +51,7 @@ class Products(NamedTuple):
     def functions(self) -> int:
         """The address of their addresses, which stay where they are: what `add_products` is given first, too."""
         key = id(self.add_products)
-        if key not in _tables:
+        if key not in _places:
             whole, flag = types.int64, types.boolean
             functions = (
                 (self.add_products, (whole, flag, flag, *(whole,) * 12)),
@@ -60,10 +60,12 @@ class Products(NamedTuple):
                 (self.pack_columns, (whole, flag, *(whole,) * 4)),
             )
             _tables[key] = np.array([address_of(function, kinds) for function, kinds in functions], np.int64)
-        return int(_tables[key].ctypes.data)
+            _places[key] = int(_tables[key].ctypes.data)
+        return _places[key]
 
 
 _tables: dict[int, Any] = {}
+_places: dict[int, int] = {}
 
 
 class _Kind:
