@@ -8,6 +8,7 @@ last of them is gone (`arrays.buffers.Lent`), its number travels with the next t
 
 from __future__ import annotations
 
+import errno
 import functools
 import io
 import marshal
@@ -15,11 +16,11 @@ import mmap
 import os
 import pickle
 import select
+import socket
 import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable
-from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from threading import Lock
 from typing import Any
@@ -194,7 +195,7 @@ class BatchSender:
                     self._send((kind, header, b"", number, capacity, descriptor is not None, _told(places), extra))
                     self.slots.sent()
                     if descriptor is not None:
-                        reduction.send_handle(self.connection, descriptor, os.getppid())
+                        _send_descriptor(self.connection, descriptor)
                         os.close(descriptor)
                     return
             places = []
@@ -264,7 +265,7 @@ class BatchReceiver:
 
     def _slot(self, number: int, capacity: int, is_new: bool) -> buffers.Lent:
         if is_new:
-            descriptor = reduction.recv_handle(self.connection)
+            descriptor = _received_descriptor(self.connection)
             try:
                 slot = buffers.Lent(descriptor, capacity)
             finally:
@@ -306,6 +307,28 @@ class _Return:
         receiver = self._receiver()
         if receiver is not None:
             receiver.freed.append(self._number)
+
+
+def _send_descriptor(connection: Connection, descriptor: int) -> None:
+    """As multiprocessing does it, but without the answer it waits for: a thread of the worker reads what comes the other way."""
+    with _socket_of(connection) as pipe:
+        socket.send_fds(pipe, [b"."], [descriptor])
+
+
+def _received_descriptor(connection: Connection) -> int:
+    with _socket_of(connection) as pipe:
+        content, descriptors, *_ = socket.recv_fds(pipe, 1, 1)
+    if descriptors:
+        return descriptors[0]
+    if not content:
+        raise EOFError
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+def _socket_of(connection: Connection) -> socket.socket:
+    pipe = socket.socket(fileno=os.dup(connection.fileno()))
+    pipe.settimeout(None)
+    return pipe
 
 
 def wait_for(connection: Connection, *others: int) -> Callable[[float], bool]:
