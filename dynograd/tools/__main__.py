@@ -1,6 +1,6 @@
-"""`python -m dynograd COMMAND ...`: the commands, one a row. `dynograd COMMAND ...` is the same.
+"""`python -m dynograd COMMAND ...`: the commands, one a row, and programs for PyTorch: `python -m dynograd SCRIPT ...`.
 
-A command is the `main(arguments)` of a module of this folder, which is imported when the command is called.
+A command is the `main(arguments)` of a module of this folder, which is imported when the command is called. `dynograd ...` is the same.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from dynograd.tools import running
 from dynograd.utils import programs
 
 __all__ = ["COMMANDS", "Command", "main"]
@@ -30,12 +31,21 @@ COMMANDS = {
     "cache": Command("cache", "where compiled kernels lie and how large they are; delete them"),
     "port": Command("port", "which torch names a program uses, and which of them dynograd lacks"),
     "convert": Command("convert", "make safetensors files of checkpoints"),
+    "make-torch-shim": Command(
+        "torch_shim", "write a distribution `torch` that is dynograd, for tools that look at files"
+    ),
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; its status. Without one, the list of commands; 2 for one that does not exist."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if words and words[0] not in COMMANDS and running.is_program(words[0]):
+        try:
+            return running.main(words)
+        except programs.UsageError as error:
+            print(f"dynograd: error: {error}", file=sys.stderr)
+            return 2
     return programs.run(lambda: _run(words), "dynograd")
 
 
@@ -57,7 +67,9 @@ def _list() -> str:
     width = max(map(len, COMMANDS))
     rows = "\n".join(f"  {name:{width}}  {command.about}" for name, command in COMMANDS.items())
     return (
-        "usage: python -m dynograd COMMAND ...\n\n"
+        "usage: python -m dynograd COMMAND ...\n"
+        "       python -m dynograd [--report] SCRIPT ... | -m MODULE ... | -c TEXT ...\n\n"
+        "The second form runs a program for PyTorch with `torch` meaning dynograd.\n\n"
         f"commands:\n{rows}\n\n"
         "`python -m dynograd COMMAND --help` says more of one; `--version` prints the version."
     )

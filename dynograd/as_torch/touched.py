@@ -1,0 +1,144 @@
+"""What a program asked of `torch`: the names that it used, and those that it asked for in vain, with who asked first.
+
+A name that is missing is explained when it is asked for: refused, and why; or absent although PyTorch has it; or in neither.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import importlib.resources
+import os
+import sys
+from types import FrameType, ModuleType
+from typing import Any, NamedTuple, NoReturn
+
+from dynograd.tensor.absent import absence_of, absent_module
+from dynograd.version import __version__
+
+__all__ = ["Lacking", "Report", "lacking", "no_module", "report", "used", "watch"]
+
+_PYTORCH = __version__.partition("+")[0]
+_IMPORT_FROM = dis.opmap["IMPORT_FROM"]
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_used: dict[str, None] = {}
+_lacking: dict[str, Lacking] = {}
+
+
+class Lacking(NamedTuple):
+    """A name that was asked for in vain."""
+
+    name: str
+    why: str
+    asked_by: str
+    """The file and line that asked first."""
+
+
+class Report(NamedTuple):
+    """What a program asked of torch; its text is for people."""
+
+    used: tuple[str, ...]
+    lacking: tuple[Lacking, ...]
+
+    def __str__(self) -> str:
+        lines = [
+            f"{len(self.used)} names of torch's top level and modules were used, {len(self.lacking)} were asked for in vain."
+        ]
+        lines += [f"  {row.name}  asked by {row.asked_by}\n    {row.why}" for row in self.lacking]
+        return "\n".join(lines)
+
+
+def report() -> Report:
+    """What the program asked of torch until now.
+
+    Names asked for in vain are not always needed: packages ask `hasattr(torch, name)`, or try and do without.
+
+    >>> import torch
+    >>> hasattr(torch, "no_such_name")
+    False
+    >>> [row.name for row in dynograd.as_torch.report().lacking if row.name == "torch.no_such_name"]
+    ['torch.no_such_name']
+    """
+    return Report(tuple(_used), tuple(_lacking.values()))
+
+
+def used(name: str) -> None:
+    """Takes down a name that a program got."""
+    _used[name] = None
+
+
+def watch(module: ModuleType, name: str) -> None:
+    """Explains, from now on, the names that a module of dynograd has not."""
+    before = module.__dict__.get("__getattr__")
+    if getattr(before, "explains", False):
+        return
+
+    def attribute(asked: str) -> Any:
+        error: AttributeError | None = None
+        if before is not None:
+            try:
+                return before(asked)
+            except AttributeError as own:
+                error = own
+        return lacking(name, asked, error)
+
+    attribute.explains = True  # type: ignore[attr-defined]
+    module.__dict__["__getattr__"] = attribute
+
+
+def lacking(module: str, name: str, error: AttributeError | None = None) -> NoReturn:
+    """Raises the error for a name that is missing; for a `from ... import`, whose own error would say nothing, an ImportError.
+
+    Raises:
+        AttributeError, ImportError: always.
+    """
+    if name.startswith("__"):
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    fullname = f"{module}.{name}"
+    why = _why(fullname)
+    frame = _asking(sys._getframe(1))
+    _lacking.setdefault(fullname, Lacking(fullname, why, _place(frame)))
+    text = f"{fullname}: {why}"
+    if frame is not None and frame.f_code.co_code[frame.f_lasti] == _IMPORT_FROM and fullname not in sys.modules:
+        raise ImportError(f"cannot import name {name!r} from {module!r}: {why}", name=module) from None
+    raise AttributeError(text, name=name) from None
+
+
+def no_module(fullname: str, error: ModuleNotFoundError) -> ModuleNotFoundError:
+    """The error for a module that is missing."""
+    why = _why(fullname)
+    _lacking.setdefault(fullname, Lacking(fullname, why, _place(_asking(sys._getframe(1)))))
+    return ModuleNotFoundError(f"No module named {fullname!r}: {why}", name=fullname)
+
+
+def _why(fullname: str) -> str:
+    path = fullname.partition(".")[2]
+    reason = absent_module(path) or ("." not in path and absence_of(path)) or None
+    if reason is not None:
+        return f"dynograd, which is torch here, refuses it: {reason}"
+    if fullname in _gaps():
+        return f"PyTorch {_PYTORCH} has it; dynograd, which is torch here, has not yet. Please report what asks for it."
+    return f"dynograd is torch here, and neither it nor PyTorch {_PYTORCH} has a public name of that kind."
+
+
+@functools.cache
+def _gaps() -> frozenset[str]:
+    """The public names of PyTorch that are missing without a reason; a test writes the list."""
+    text = importlib.resources.files("dynograd.as_torch").joinpath("gaps.txt").read_text(encoding="utf-8")
+    return frozenset(text.split())
+
+
+def _asking(frame: FrameType | None) -> FrameType | None:
+    """The first frame that is neither dynograd's nor the import system's."""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith((_PACKAGE, "<frozen importlib")) and "importlib" not in os.path.basename(
+            os.path.dirname(file)
+        ):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def _place(frame: FrameType | None) -> str:
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "an unknown place"
