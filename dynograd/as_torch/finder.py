@@ -124,7 +124,7 @@ class _Root(importlib.abc.Loader):
             return value
 
         namespace["__getattr__"] = attribute
-        namespace["__dir__"] = lambda: sorted({*dir(real), *namespace})
+        namespace["__dir__"] = lambda: sorted({*dir(real), *getattr(real, "__all__", ()), *namespace})
 
 
 class _SecondName(importlib.abc.Loader):

@@ -98,4 +98,4 @@ def _of_the_program(traceback: TracebackType | None) -> TracebackType | None:
     place = traceback
     while place is not None and place.tb_frame.f_code.co_filename in (*_OWN, "<frozen runpy>"):
         place = place.tb_next
-    return place or traceback
+    return place
