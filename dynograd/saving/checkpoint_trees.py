@@ -1,7 +1,7 @@
 """The tree of a checkpoint: what is not a tensor, as JSON, with references to the tensors, which are stored beside it by name.
 
 A plain value stands for itself, a list for a list; everything else is {"kind": ..., ...}. Only the kinds of `Reader` are built,
-from numbers and strings, so that a file cannot name code.
+from numbers and strings. Objects of other classes are built of those alone that the program trusts (`objects`): a file cannot run code.
 """
 
 from __future__ import annotations
@@ -10,17 +10,21 @@ import json
 import operator
 import warnings
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
 from dynograd import arrays, cuda
 from dynograd.base import devices, dtypes
 from dynograd.base.shapes import Size
 from dynograd.errors import CheckpointError, DeviceError, user_level
+from dynograd.saving import objects
 from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = ["Reader", "Writer"]
 
 _PLAIN = (bool, int, str, type(None))
+_KEYS = (str, int, float, bool, type(None))
+_DICTS = (dict, OrderedDict)
 _DEEPEST = 100
 _MOST_BITS = 14_000  # Python reads integers of up to 4300 digits
 _TAKEN = ("__metadata__", "dynograd.tree")
@@ -32,6 +36,8 @@ class Writer:
     def __init__(self) -> None:
         self.entries: dict[str, Any] = {}
         self.seen: dict[Any, str] = {}
+        self.numbers: dict[int, tuple[int, Any]] = {}
+        """Of objects, by `id`: their number in the file, and the object itself, which must live meanwhile."""
         self.depth = 0
 
     def text(self, value: Any) -> str:
@@ -76,24 +82,53 @@ class Writer:
             return {"kind": "device", "value": str(value)}
         if isinstance(value, bytes):
             return {"kind": "bytes", "value": value.hex()}
-        if isinstance(value, dict) or type(value) in (list, tuple, set):
-            if self.depth == _DEEPEST:
-                raise TypeError(
-                    f"save: {path[:60]}... lies more than {_DEEPEST} lists and dicts deep, or in itself. Save it flat, as lists of numbers."
-                )
-            self.depth += 1
-            try:
-                return (
-                    self._describe_dict(value, path) if isinstance(value, dict) else self._describe_items(value, path)
-                )
-            finally:
-                self.depth -= 1
+        if self.depth == _DEEPEST:
+            raise TypeError(
+                f"save: {path[:60]}... lies more than {_DEEPEST} lists and dicts deep, or in itself. Save it flat, as lists of numbers."
+            )
+        self.depth += 1
+        try:
+            if type(value) in _DICTS:
+                return self._describe_dict(value, path)
+            if type(value) in (list, tuple, set):
+                return self._describe_items(value, path)
+            return self._describe_object(value, path)
+        finally:
+            self.depth -= 1
+
+    def _describe_object(self, value: Any, path: str) -> Any:
+        """A class or function by its name, any other object by the name of its class and its parts."""
+        name = objects.global_name(value)
+        if name is not None:
+            return {"kind": "global", "name": name}
+        if id(value) in self.numbers:
+            return {"kind": "again", "number": self.numbers[id(value)][0]}
+        try:
+            parts = objects.parts_of(value)
+        except Exception as error:
+            raise self._no_data(value, path, f" ({error})") from None
+        name = objects.global_name(parts.maker)
+        if name is None:
+            raise self._no_data(value, path)
+        arguments = [self.describe(entry, _join(path, str(place))) for place, entry in enumerate(parts.arguments)]
+        self.numbers[id(value)] = len(self.numbers), value  # what is below may refer to it
+        description: dict[str, Any] = {"kind": "object", "number": self.numbers[id(value)][0], "of": name}
+        description |= {"arguments": arguments} if arguments else {}
+        description |= {"keywords": self.describe(parts.keywords, path)} if parts.keywords else {}
+        description |= {"call": True} if not parts.is_new else {}
+        description |= {"state": self.describe(parts.state, path)} if parts.state is not None else {}
+        description |= {"items": self._describe_items(parts.items, path)} if parts.items else {}
+        description |= {"pairs": self._describe_dict(dict(parts.pairs), path)} if parts.pairs else {}
+        return description
+
+    def _no_data(self, value: Any, path: str, why: str = "") -> TypeError:
         hint = (
             "Save its state_dict() instead."
             if hasattr(value, "state_dict")
             else "Convert it to numbers, strings or tensors."
         )
-        raise TypeError(f"save: {path or 'the object'} is a {type(value).__name__}, which is not data. {hint}")
+        kind = type(value).__name__
+        return TypeError(f"save: {path or 'the object'} is a {kind}, which is not data{why}. {hint}")
 
     def _describe_rows(self, value: Any, path: str) -> Any:
         """A ragged tensor: its packed elements, and where rows begin (or their shapes, with several ragged dims)."""
@@ -113,13 +148,12 @@ class Writer:
 
     def _describe_dict(self, value: dict, path: str) -> Any:
         items = []
+        plain = all([type(key) in _KEYS for key in value])
         for key, entry in value.items():
-            if isinstance(key, tuple) or not isinstance(key, (str, int, float, bool, type(None))):
-                raise TypeError(
-                    f"save: a key of {path or 'the dict'} is {key!r}; keys must be strings, numbers or None."
-                )
-            items.append([key, self.describe(entry, _join(path, str(key)))])
+            items.append([key if plain else self.describe(key, path), self.describe(entry, _join(path, str(key)))])
         description: dict[str, Any] = {"kind": "dict", "items": items}
+        if not plain:
+            description["keys"] = "described"
         if isinstance(value, OrderedDict):
             description["ordered"] = True
             if hasattr(value, "_metadata"):
@@ -161,11 +195,16 @@ class Reader:
         name: the file's, for messages.
         entries: arrays by name.
         map_location: as in `load`.
+        trusted: classes and functions that the file may name.
     """
 
-    def __init__(self, name: str, entries: dict[str, Any], map_location: Any = None) -> None:
+    def __init__(
+        self, name: str, entries: dict[str, Any], map_location: Any = None, trusted: Sequence[Any] = ()
+    ) -> None:
         self.name, self.entries, self.map_location = name, entries, map_location
+        self.trusted = trusted
         self.made: dict[Any, Any] = {}
+        self.objects: dict[int, Any] = {}
         self.depth = 0
 
     def read(self, tree: Any) -> Any:
@@ -247,7 +286,8 @@ class Reader:
         return from_file(values, tree["dim"], offsets, sizes, tree.get("fixed"))
 
     def _dict(self, tree: dict) -> Any:
-        items = [(key, self.build(entry)) for key, entry in tree["items"]]
+        described = tree.get("keys") == "described"
+        items = [(self.build(key) if described else key, self.build(entry)) for key, entry in tree["items"]]
         if not tree.get("ordered"):
             return dict(items)
         built: Any = OrderedDict(items)
@@ -267,6 +307,59 @@ class Reader:
     def _set(self, tree: dict) -> Any:
         return {self.build(entry) for entry in tree["items"]}
 
+    def _global(self, tree: dict) -> Any:
+        from dynograd.saving.torch_plain_values import PLAIN_CONSTANTS
+
+        name = tree["name"]
+        if name in PLAIN_CONSTANTS:
+            return PLAIN_CONSTANTS[name]
+        return self._trusted(name)
+
+    def _trusted(self, name: str) -> Any:
+        layer = objects.own_layer(name)
+        if layer is not None:
+            return layer
+        names = objects.trusted_names(self.trusted)
+        if name not in names:
+            raise CheckpointError(
+                f"load: {self.name} holds an object of {name}, which is not data, and the program has not said that it trusts that class. If it "
+                f"does: dynograd.serialization.add_safe_globals([{name.rpartition('.')[2]}]), with the class itself in the list. Nothing is "
+                f"ever unpickled; weights_only=False changes nothing."
+            )
+        return names[name]
+
+    def _object(self, tree: dict) -> Any:
+        from dynograd.saving.torch_pickles import Machine
+        from dynograd.saving.torch_plain_values import PLAIN_BUILDS, PLAIN_CALLS
+
+        name = tree["of"]
+        plain = PLAIN_CALLS.get(name)
+        maker = self._trusted(name) if plain is None else None
+        arguments = [self.build(entry) for entry in tree.get("arguments", ())]
+        keywords = self.build(tree["keywords"]) if "keywords" in tree else {}
+        try:
+            if plain is not None:
+                value = plain(Machine(b"", self.name), *arguments, **keywords)
+            else:
+                value = objects.new(maker, arguments, keywords, "call" not in tree)
+            self.objects[tree["number"]] = value
+            if "items" in tree:
+                value.extend([self.build(entry) for entry in tree["items"]])
+            for key, entry in self.build(tree["pairs"]).items() if "pairs" in tree else ():
+                value[key] = entry
+            if "state" in tree and plain is not None:
+                PLAIN_BUILDS[type(value)](Machine(b"", self.name), value, self.build(tree["state"]))
+            elif "state" in tree:
+                objects.set_state(value, self.build(tree["state"]))
+        except CheckpointError:
+            raise
+        except Exception as error:
+            raise CheckpointError(
+                f"load: {self.name} holds an object of {name} that cannot be made again ({type(error).__name__}: {error}). The class may have "
+                f"changed since; save its state as a dict of numbers, strings and tensors."
+            ) from error
+        return value
+
     kinds = {
         "tensor": _tensor,
         "dict": _dict,
@@ -281,4 +374,7 @@ class Reader:
         "device": lambda self, tree: devices.device(tree["value"]),
         "bytes": lambda self, tree: bytes.fromhex(tree["value"]),
         "ragged": _rows,
+        "global": _global,
+        "object": _object,
+        "again": lambda self, tree: self.objects[tree["number"]],
     }

@@ -35,14 +35,15 @@ def save(
 
     Args:
         obj: tensors, numbers, strings, None, NumPy arrays, and lists, tuples and dicts of these: `state_dict()`s of models,
-            optimizers and schedulers, or a dict of several.
+            optimizers and schedulers, or a dict of several. Objects of other classes are written as their parts, and read by programs that
+            trust the class (`serialization.add_safe_globals`).
         f: path (written completely or not at all) or file object.
         pickle_module, pickle_protocol: of no effect, as nothing is pickled.
         max_shard_size: `f` is a folder, in which the tensors of a dict are spread over files of at most so many bytes ("5GB"), with
             the index that Hugging Face's libraries read too.
     Raises:
         CheckpointError: the file cannot be written; what was there before is untouched.
-        TypeError: something in `obj` is not data; the message names its place.
+        TypeError: something in `obj` has no parts to write (a lambda, an open file); the message names its place.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "checkpoint.safetensors")
@@ -73,7 +74,8 @@ def load(
     """Reads what `save` wrote, any safetensors file (then a dict of tensors), what PyTorch's `torch.save` wrote, or the shards of a folder.
 
     No code in the file is ever run, so `weights_only` is always true in effect: a file that holds other things than tensors, numbers,
-    strings, containers and NumPy arrays is refused, and the message names what it holds. Files of PyTorch are read by path at the
+    strings, containers and NumPy arrays is refused, and the message names what it holds, unless the program trusts it
+    (`add_safe_globals`). Files of PyTorch are read by path at the
     speed of a copy; tensors that shared memory share it again.
 
     Args:
@@ -111,7 +113,7 @@ def load(
 
 def _read_own_file(source: Source, name: str, map_location: Any) -> Any:
     entries, tree = checkpoint_files.read(source, name)
-    reader = Reader(name, entries, map_location)
+    reader = Reader(name, entries, map_location, _safe_globals)
     if tree is not checkpoint_files.FOREIGN:
         return reader.read(tree)
     place = reader.place("cpu")
@@ -129,7 +131,7 @@ def _is_torch_file(start: bytes) -> bool:
 def _read_torch_file(file: Any, name: str, map_location: Any, mapped: bool = False) -> Any:
     from dynograd.saving import torch_files
 
-    return torch_files.read(file, name, Reader(name, {}, map_location).place, mapped)
+    return torch_files.read(file, name, Reader(name, {}, map_location).place, mapped, _safe_globals)
 
 
 def _check_arguments(f: Any, pickle_module: Any, weights_only: Any, mmap: Any, others: dict[str, Any]) -> None:
@@ -153,13 +155,23 @@ def _check_arguments(f: Any, pickle_module: Any, weights_only: Any, mmap: Any, o
         )
 
 
-# --- PyTorch's list of classes that unpickling may make; nothing is unpickled here, so it is only remembered --------------------
+# --- classes that a file may name ---------------------------------------------------------------------------------------------
 
 _safe_globals: list[Any] = []
 
 
 def add_safe_globals(safe_globals: list[Any]) -> None:
-    """Remembers the classes; `load` makes none whatever is in the list."""
+    """Trusts classes and functions: from here on `load` makes objects of them again. A pair (class, "name in the file") is for a class that has moved.
+
+    >>> import collections, io
+    >>> Place = collections.namedtuple("Place", "street number")
+    >>> file = io.BytesIO()
+    >>> dynograd.save({"at": Place("Elm", 3)}, file)
+    >>> _ = file.seek(0)
+    >>> with dynograd.serialization.safe_globals([Place]):
+    ...     dynograd.load(file)
+    {'at': Place(street='Elm', number=3)}
+    """
     _safe_globals.extend(trusted for trusted in safe_globals if trusted not in _safe_globals)
 
 

@@ -13,7 +13,7 @@ import struct
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
@@ -22,6 +22,7 @@ from dynograd import arrays
 from dynograd.base import checksums, devices, dtypes
 from dynograd.base.files import Source
 from dynograd.errors import CheckpointError
+from dynograd.saving import objects
 from dynograd.saving.torch_names import BUILDS, CALLS, CONSTANTS, HASHABLE, LOCATION, OUTLINE, STORAGES
 from dynograd.saving.torch_pickles import Global, Machine, check_nesting
 from dynograd.tensor.storages import TypedStorage, UntypedStorage
@@ -39,7 +40,13 @@ def is_torch_file(start: bytes) -> bool:
     return start[:4] == b"PK\x03\x04" or _LEGACY_START.match(start) is not None
 
 
-def read(file: Any, who: str, place: Callable[[str], devices.device], mapped: bool = False) -> Any:
+def read(
+    file: Any,
+    who: str,
+    place: Callable[[str], devices.device],
+    mapped: bool = False,
+    trusted: Sequence[Any] = (),
+) -> Any:
     """What `torch.save` wrote.
 
     Args:
@@ -47,18 +54,19 @@ def read(file: Any, who: str, place: Callable[[str], devices.device], mapped: bo
         who: its name, for messages.
         place: the device for what was saved on the device of that name.
         mapped: lets the tensors' memory be the file's, copied page by page when it is written; checksums are not compared then.
+        trusted: classes and functions that the file may name.
     """
     source = Source(file)
     try:
         if bytes(source.view[:2]) == b"PK":
             pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if mapped else None
-            return _Zip(source, who, place, pages).load()
+            return _Zip(source, who, place, pages, trusted).load()
         if mapped:
             raise RuntimeError(
                 f"load: mmap=True can only be used with files that torch.save wrote as zip archives, and {who} has the format before "
                 f"them. Leave mmap out."
             )
-        return _Legacy(source, who, place).load()
+        return _Legacy(source, who, place, None, trusted).load()
     finally:
         source.close()
 
@@ -78,8 +86,16 @@ class _Loader:
 
     swapped = False
 
-    def __init__(self, source: Source, who: str, place: Callable[[str], devices.device], pages: Any = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        who: str,
+        place: Callable[[str], devices.device],
+        pages: Any = None,
+        trusted: Sequence[Any] = (),
+    ) -> None:
         self.source, self.who, self.place, self.pages = source, who, place, pages
+        self.trusted = objects.trusted_names(trusted)
         self.size = len(source.view)
         self.pieces: dict[str, tuple[int, int, int | None]] = {}  # offset, length, checksum by the storage's key
         self.reads: dict[str, _Read] = {}
@@ -91,6 +107,7 @@ class _Loader:
 
     def machine(self, data: Any, position: int = 0, persistent: Callable | None = None, calls: Any = None) -> Machine:
         machine = Machine(data, self.who, position, CONSTANTS, calls or CALLS, BUILDS, persistent)
+        machine.trusted = self.trusted
         machine.hashable = (*HASHABLE, dtypes.dtype, devices.device)
         machine.fill = lambda: self.fill(self.reads.values())
         return machine

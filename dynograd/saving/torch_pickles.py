@@ -1,7 +1,8 @@
 """The structure of a PyTorch checkpoint, read from its pickle without unpickling: an own machine for the opcodes that data needs.
 
 Nothing is looked up by name and called. A name in the file becomes a `Global`; what a call of it gives is decided by the table
-that the caller brings. Whatever the table does not have is an error that names it. What is made is paid from an allowance that
+that the caller brings. Whatever the table does not have is an error that names it, unless the program has said that it trusts
+it. What is made is paid from an allowance that
 grows with the length of the file, so a small file cannot ask for much memory, and nesting is limited.
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.errors import CheckpointError
+from dynograd.saving import objects
 
 __all__ = ["MOST_NESTED", "Global", "Machine", "check_nesting"]
 
@@ -60,6 +62,7 @@ class Machine:
         self.data, self.who, self.position = data, who, position
         self.constants, self.calls, self.builds = constants or {}, calls or {}, builds or {}
         self.persistent = persistent
+        self.trusted: dict[str, Any] = {}
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
         self.allowance = _FREE + 64 * len(data)
@@ -154,14 +157,19 @@ class Machine:
             self.stack.append(self.constants[full])
         elif full in self.calls:
             self.stack.append(Global(full))
+        elif full in self.trusted:
+            self.stack.append(self.trusted[full])
         else:
             raise self.error(
                 f"holds {full!r}, which is not data. dynograd never unpickles arbitrary objects (weights_only=False changes nothing): "
                 f"where PyTorch is installed, save a state_dict(), or "
-                f"safetensors.torch.save_file(model.state_dict(), 'weights.safetensors')."
+                f"safetensors.torch.save_file(model.state_dict(), 'weights.safetensors'); or, if the program trusts that class, "
+                f"dynograd.serialization.add_safe_globals([{full.rpartition('.')[2]}])."
             )
 
-    def call(self, function: Any, arguments: Any) -> Any:
+    def call(self, function: Any, arguments: Any, is_new: bool = False) -> Any:
+        if type(arguments) is tuple and self._is_trusted(function):
+            return self._of_trusted(function, arguments, is_new)
         if type(function) is not Global or type(arguments) is not tuple:
             raise self.error(f"is damaged: its pickle calls a {type(function).__name__}.")
         self.pay(256)
@@ -171,9 +179,30 @@ class Machine:
         arguments = self.pop()
         self.stack.append(self.call(self.pop(), arguments))
 
+    def make_new(self) -> None:
+        arguments = self.pop()
+        self.stack.append(self.call(self.pop(), arguments, is_new=True))
+
+    def _is_trusted(self, value: Any) -> bool:
+        return any([value is trusted for trusted in self.trusted.values()])
+
+    def _of_trusted(self, maker: Any, arguments: tuple, is_new: bool) -> Any:
+        if is_new and not isinstance(maker, type):
+            raise self.error(f"is damaged: its pickle makes an object of a {type(maker).__name__}.")
+        try:
+            return objects.new(maker, arguments, {}, is_new)
+        except Exception as error:
+            raise self.error(
+                f"holds an object of {maker.__qualname__} that cannot be made again ({type(error).__name__}: {error}). The class may have "
+                f"changed since; save its state as a dict of numbers, strings and tensors."
+            ) from error
+
     def build(self) -> None:
         state = self.pop()
         value = self.top()
+        if self._is_trusted(type(value)):
+            objects.set_state(value, state)
+            return
         change = next((self.builds[kind] for kind in type(value).__mro__ if kind in self.builds), None)
         if change is None:
             raise self.error(f"is damaged: its pickle sets the state of a {type(value).__name__}.")
@@ -204,14 +233,14 @@ class Machine:
 
     def set_items(self, items: list[Any]) -> None:
         target = self.top()
-        if not isinstance(target, dict) or len(items) % 2:
+        if not (isinstance(target, dict) or self._is_trusted(type(target))) or len(items) % 2:
             raise self.error(f"is damaged: its pickle sets items of a {type(target).__name__}.")
         for place in range(0, len(items), 2):
             target[self.key(items[place])] = items[place + 1]
 
     def append(self, items: list[Any]) -> None:
         target = self.top()
-        if type(target) is not list and type(target) is not deque:
+        if type(target) is not list and type(target) is not deque and not self._is_trusted(type(target)):
             raise self.error(f"is damaged: its pickle appends to a {type(target).__name__}.")
         target.extend(items)
 
@@ -361,7 +390,7 @@ _STEPS: dict[int, Callable[[Machine], Any]] = {
     ord("c"): lambda machine: machine.name(machine.line(), machine.line()),
     0x93: Machine.stack_global,
     ord("R"): Machine.reduce,
-    0x81: Machine.reduce,  # NEWOBJ
+    0x81: Machine.make_new,  # NEWOBJ
     ord("b"): Machine.build,
     ord("Q"): Machine.persistent_id,
     ord("q"): _put("<B", 1),

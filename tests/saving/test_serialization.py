@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
+import datetime
+import enum
+import fractions
 import io
 import os
+import pathlib
 import pickle
+import threading
 import zipfile
 from collections import OrderedDict
 
@@ -199,12 +206,163 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch, step):
 
 def test_what_is_not_data_is_refused_with_its_place(tmp_path):
     with pytest.raises(TypeError, match=r"a\.1 is a function.*not data"):
-        dg.save({"a": [1, die]}, tmp_path / "x")
-    with pytest.raises(TypeError, match=r"model is a Linear.*state_dict\(\)"):
-        dg.save({"model": nn.Linear(1, 1)}, tmp_path / "x")
-    with pytest.raises(TypeError, match=r"key of the dict is \(1, 2\)"):
-        dg.save({(1, 2): 3}, tmp_path / "x")
+        dg.save({"a": [1, lambda: 1]}, tmp_path / "x")
+    with pytest.raises(TypeError, match=r"lock is a lock, which is not data.*cannot pickle"):
+        dg.save({"lock": threading.Lock()}, tmp_path / "x")
     assert os.listdir(tmp_path) == []
+
+
+# --- objects --------------------------------------------------------------------------------------------------------------------
+
+Place = collections.namedtuple("Place", "street number")
+
+
+class Options:
+    def __init__(self, **values):
+        self.__dict__.update(values)
+
+    def __eq__(self, other):
+        return type(other) is type(self) and vars(other) == vars(self)
+
+
+class Slots:
+    __slots__ = ("x",)
+
+    def __init__(self, x):
+        self.x = x
+
+    def __eq__(self, other):
+        return self.x == other.x
+
+
+class Stateful(Options):
+    def __getstate__(self):
+        return {"packed": list(vars(self).items())}
+
+    def __setstate__(self, state):
+        self.__dict__.update(dict(state["packed"]))
+
+    __eq__ = Options.__eq__
+
+
+class Words(list):
+    pass
+
+
+class Names(dict):
+    pass
+
+
+class Colour(enum.Enum):
+    RED = "r"
+
+
+@dataclasses.dataclass
+class Config:
+    size: int
+    parts: tuple = ()
+
+
+OBJECTS = {
+    "a namedtuple": Place("Elm", 3),
+    "attributes": Options(rate=0.1, inner=Options(x=None), deep={"a": [Options(y=(1, 2))]}),
+    "slots": Slots([1, 2]),
+    "a state of its own": Stateful(a=1),
+    "a list's class": Words([1, Place(1, 2)]),
+    "a dict's class": Names(a=Place(1, 2)),
+    "an enum": Colour.RED,
+    "a dataclass": Config(3, (Config(1),)),
+    "a function": die,
+    "a class": Options,
+    "keys": {(1, 2): 3, Colour.RED: 4, None: 5},
+}
+PLAIN_OBJECTS = {
+    "a deque": collections.deque([1, 2], 3),
+    "a counter": collections.Counter("aab"),
+    "a defaultdict": collections.defaultdict(list, {"a": [1]}),
+    "a date": datetime.datetime(2026, 1, 2, 3),
+    "a path": pathlib.PurePosixPath("a/b"),
+    "a frozen set": frozenset({1, 2}),
+    "a range": range(1, 9, 2),
+    "a fraction": fractions.Fraction(1, 3),
+    "a type": float,
+}
+TRUSTED = [Place, Options, Slots, Stateful, Words, Names, Colour, Config, die]
+
+
+def through_a_file(value, trusted=()):
+    file = io.BytesIO()
+    dg.save({"value": value}, file)
+    file.seek(0)
+    with dg.serialization.safe_globals(list(trusted)):
+        return dg.load(file)["value"]
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_objects_of_trusted_classes_come_back(name):
+    value = through_a_file(OBJECTS[name], TRUSTED)
+    assert value == OBJECTS[name] and type(value) is type(OBJECTS[name])
+
+
+@pytest.mark.parametrize("name", PLAIN_OBJECTS)
+def test_pythons_own_objects_come_back(name):
+    value = through_a_file(PLAIN_OBJECTS[name])
+    assert value == PLAIN_OBJECTS[name] and type(value) is type(PLAIN_OBJECTS[name])
+
+
+@pytest.mark.parametrize("name", set(OBJECTS) - {"a state of its own"})
+def test_objects_of_other_classes_are_refused(name):
+    with pytest.raises(
+        CheckpointError, match=r"holds an object of .*\.\w+, which is not data.*add_safe_globals\(\[\w+\]\)"
+    ):
+        through_a_file(OBJECTS[name])
+
+
+def test_a_file_calls_nothing_that_is_not_trusted():
+    with pytest.raises(CheckpointError, match=r"holds an object of .*die"):
+        through_a_file(Trap())
+    with pytest.raises(CheckpointError, match=r"cannot be made again \(AssertionError: a checkpoint ran code\)"):
+        through_a_file(Trap(), [die])  # the program has said so
+
+
+def test_objects_keep_their_identity():
+    shared = Options(x=dg.ones(2))
+    shared.itself = shared
+    first, second = through_a_file([shared, shared], TRUSTED)
+    assert first is second and first.itself is first and first.x.tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", set(OBJECTS) - {"keys", "a class", "a function"})
+def test_objects_in_pytorchs_files(name):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps({"value": OBJECTS[name]}, protocol=2))
+        archive.writestr("archive/version", "3")
+    with pytest.raises(CheckpointError, match=r"not data.*add_safe_globals\(\[\w+\]\)"):
+        dg.load(io.BytesIO(file.getvalue()))
+    with dg.serialization.safe_globals(TRUSTED):
+        assert dg.load(io.BytesIO(file.getvalue()))["value"] == OBJECTS[name]
+
+
+def test_a_class_that_has_moved():
+    value = Place(1, 2)
+    file = io.BytesIO()
+    dg.save(value, file)
+    file.seek(0)
+    with dg.serialization.safe_globals([(tuple, f"{Place.__module__}.Place")]), pytest.raises(CheckpointError):
+        dg.load(file)
+    file.seek(0)
+    Moved = collections.namedtuple("Moved", "street number")
+    with dg.serialization.safe_globals([(Moved, f"{Place.__module__}.Place")]):
+        assert dg.load(file) == Moved(1, 2)
+
+
+def test_models_of_dynograds_layers_come_back():
+    model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.ReLU(), nn.LSTM(3, 2))
+    again = through_a_file(model)
+    assert repr(again) == repr(model) and again[0].weight.requires_grad
+    x = dg.randn(4, 2)
+    assert dg.equal(again.eval()(x)[0], model.eval()(x)[0])
 
 
 def test_loading_to_a_device_that_is_not_there(tmp_path):
