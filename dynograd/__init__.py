@@ -201,7 +201,7 @@ _LAZY = (
     "overrides",
     "runs",
     "serialization",
-    *"_C _dynamo _inductor _utils accelerator compiler cpu distributed distributions functional futures hub library".split(),
+    *"_C __config__ _dynamo _inductor _utils accelerator compiler cpu distributed distributions functional futures hub library".split(),
     *"multiprocessing random testing types version xpu".split(),
 )
 _LAZY_NAMES = {
@@ -233,6 +233,13 @@ _INNER = dict.fromkeys(
     """_batch_norm_with_update _chunk_cat _log_softmax _log_softmax_backward_data _native_batch_norm_legit _safe_softmax _scaled_mm _softmax
     _softmax_backward_data _unsafe_index _unsafe_masked_index _unsafe_masked_index_put_accumulate""".split(),
     "compat.operators.aten_forms",
+)
+_ASSERTIONS = "SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum".split()
+_LAZY_NAMES |= dict.fromkeys(_ASSERTIONS, "tensor.assertions")
+_INNER |= dict.fromkeys(
+    """_assert _check _check_index _check_is_size _check_not_implemented _check_tensor_all _check_tensor_all_with _check_type _check_value
+    _check_with""".split(),
+    "tensor.assertions",
 )
 _LAZY_NAMES |= {"native_dropout": "compat.operators.aten_forms"}
 __all__ = sorted(

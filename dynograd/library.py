@@ -468,12 +468,12 @@ def _no_cpp(place: str, path: Any) -> str:
 
 
 def load_library(path: Any) -> None:
-    """`torch.ops.load_library`: refuses.
+    """`torch.ops.load_library`: refuses, as PyTorch does where the library cannot be loaded; packages that can go on without it do.
 
     Raises:
-        NotImplementedError: always.
+        OSError: always.
     """
-    raise NotImplementedError(_no_cpp("ops", path))
+    raise OSError(_no_cpp("ops", path))
 
 
 classes = _Classes()

@@ -140,7 +140,9 @@ def main(
         )
     model = CharacterModel(len(alphabet), length, size, layers=layers).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.1, betas=(0.9, 0.98))
-    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, total_steps=steps, pct_start=0.1)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, learning_rate, total_steps=steps, pct_start=max(0.1, min(0.9, 2 / steps))
+    )
     best = {"bits": float("inf"), "step": 0, "weights": None}
     started = time.perf_counter()
     bar = tqdm(range(1, steps + 1), unit="step", file=sys.stdout, mininterval=0.5)

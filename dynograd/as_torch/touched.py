@@ -5,8 +5,10 @@ A name that is missing is explained when it is asked for: refused, and why; or a
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import functools
+import importlib
 import importlib.resources
 import os
 import sys
@@ -80,6 +82,9 @@ def watch(module: ModuleType, name: str) -> None:
                 return before(asked)
             except AttributeError as own:
                 error = own
+        if not asked.startswith("__"):
+            with contextlib.suppress(ModuleNotFoundError):  # PyTorch has imported more of its modules by now
+                return importlib.import_module(f"{module.__name__}.{asked}")
         return lacking(name, asked, error)
 
     attribute.explains = True  # type: ignore[attr-defined]

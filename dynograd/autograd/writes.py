@@ -139,8 +139,9 @@ def _note(entry: Stamp, region: Any, write: tuple[int, Any, Any]) -> None:
 def _new_entry(owner: Any) -> Stamp:
     key = id(owner)
     entry = stamps[key] = Stamp()
+    forget = stamps.pop  # the name `stamps` is gone when Python ends
     try:
-        entry.owner = weakref.ref(owner, lambda _: stamps.pop(key, None))
+        entry.owner = weakref.ref(owner, lambda _: forget(key, None))
     except TypeError:
         entry.owner = owner
     return entry

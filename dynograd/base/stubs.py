@@ -20,8 +20,8 @@ __all__ = ["MODULES", "OPTIONS", "TABLE", "Settings", "function", "names", "sett
 
 MODULES = {
     "_dynamo": "`torch._dynamo` for programs that set its options: nothing is traced, so they change nothing.",
+    "_dynamo._trace_wrapped_higher_order_op": "The name of it that packages import.",
     "_inductor": "`torch._inductor` for programs that set its options: they change nothing.",
-    "hub": "`torch.hub` refuses: it would download programs and run them.",
     "xpu": "`torch.xpu`: there is no support for these devices, and programs that ask are told so.",
 }
 
@@ -55,8 +55,6 @@ _TF32 = "allow_tf32 acts; the others are remembered, and change nothing: leave t
 _NO_XPU = "there are no XPU devices here."
 _ASK_XPU = "Ask xpu.is_available(), which is False, before; use device='cuda' or 'cpu'."
 _CODE = "Clone the repository, look at it and import it; load its weights with load(path) from a safetensors file."
-_FILE = "Download the file yourself and load(path) it; .pt files are converted to safetensors where PyTorch is installed."
-_NO_FOLDER = "There is no folder of downloads."
 _NO_SCRIPT = "there is no TorchScript here, scripted modules are the Python objects themselves."
 _NO_ARCHIVE = (
     "Where PyTorch is installed, save the weights (safetensors.torch.save_file(module.state_dict(), path)), then load(path) here and "
@@ -84,7 +82,14 @@ TABLE: dict[str, tuple[Any, Callable[..., Any] | None, str]] = {
 
     "_dynamo.config": (SETTINGS, None, _UNUSED),
     "_dynamo.disable": (MARKER, lambda fn=None, recursive=True, *, reason=None, wrapping=True: (lambda fn: fn) if fn is None else fn, _EAGER),
+    "_dynamo.allow_in_graph": (MARKER, lambda fn: fn, _EAGER),
+    "_dynamo.assume_constant_result": (MARKER, lambda fn: fn, _EAGER),
+    "_dynamo.disallow_in_graph": (MARKER, lambda fn: fn, _EAGER),
+    "_dynamo.forbid_in_graph": (MARKER, lambda fn: fn, _EAGER),
+    "_dynamo.graph_break": (CONSTANT, lambda msg="": None, _EAGER),
     "_dynamo.is_compiling": (CONSTANT, lambda: False, _EAGER),
+    "_dynamo._trace_wrapped_higher_order_op.TransformGetItemToIndex": (CONSTANT, lambda: _Nothing(), "indices that vmap batches need no help."),
+    "_dynamo.mark_static_address": (CONSTANT, lambda t, guard=True: None, "no address is remembered."),
     "_dynamo.mark_dynamic": (CONSTANT, lambda t, index, **options: None, _ANY_SIZE),
     "_dynamo.mark_static": (CONSTANT, lambda t, index=None: None, _ANY_SIZE),
     "_dynamo.maybe_mark_dynamic": (CONSTANT, lambda t, index: None, _ANY_SIZE),
@@ -99,6 +104,10 @@ TABLE: dict[str, tuple[Any, Callable[..., Any] | None, str]] = {
     "jit.freeze": (WARNS, lambda mod, preserved_attrs=None, optimize_numerics=True: mod, _UNTRANSLATED),
     "jit.optimize_for_inference": (WARNS, lambda mod, other_methods=None: mod, _UNTRANSLATED),
     "jit.annotate": (MARKER, lambda the_type, the_value: the_value, _EAGER),
+    "jit._overload": (MARKER, lambda func: func, _EAGER),
+    "jit._overload_method": (MARKER, lambda func: func, _EAGER),
+    "jit._script_if_tracing": (MARKER, lambda fn: fn, _EAGER),
+    "jit._drop": (MARKER, lambda fn: fn, _EAGER),
     "jit.export": (MARKER, lambda fn: fn, _EAGER),
     "jit.ignore": (MARKER, lambda drop=False, **kwargs: drop if callable(drop) else lambda fn: fn, _EAGER),
     "jit.interface": (MARKER, lambda obj: obj, _EAGER),
@@ -114,10 +123,7 @@ TABLE: dict[str, tuple[Any, Callable[..., Any] | None, str]] = {
     "hub.load": (NotImplementedError, lambda repo_or_dir, *args, **kwargs: _downloads(repo_or_dir), _CODE),
     "hub.list": (NotImplementedError, lambda github, *args, **kwargs: _downloads(github), _CODE),
     "hub.help": (NotImplementedError, lambda github, *args, **kwargs: _downloads(github), _CODE),
-    "hub.load_state_dict_from_url": (NotImplementedError, lambda url, *args, **kwargs: _downloads(url), _FILE),
     "hub.download_url_to_file": (NotImplementedError, lambda url, *args, **kwargs: _downloads(url), "Download the file yourself."),
-    "hub.get_dir": (NotImplementedError, lambda: "nothing is downloaded.", _NO_FOLDER),
-    "hub.set_dir": (NotImplementedError, lambda d: _downloads(d), _NO_FOLDER),
 
     "xpu.is_available": (CONSTANT, lambda: False, _NO_XPU),
     "xpu.is_initialized": (CONSTANT, lambda: False, _NO_XPU),

@@ -13,7 +13,23 @@ __all__ = [
     "DisableTorchFunctionSubclass",
     "_AutoDispatchBelowAutograd",
     "_disabled_torch_function_impl",
+    "_get_tracing_state",
+    "_is_tracing",
+    "_log_api_usage_once",
 ]
+
+
+def _get_tracing_state() -> None:
+    """None: nothing is traced."""
+
+
+def _is_tracing() -> bool:
+    """False."""
+    return False
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Nothing is counted."""
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,7 @@ from dynograd.base import stubs
 
 globals().update(stubs.names("compiler"))
 
-__all__ = ["compile", *stubs.names("compiler")]
+__all__ = ["OptimizedModule", "compile", *stubs.names("compiler")]
 
 
 def compile(
@@ -54,3 +54,12 @@ def compile(
     if not disable:
         stubs.warn_once("compile")
     return model
+
+
+class OptimizedModule:
+    """What PyTorch's `compile` makes of a module. None is made here; `isinstance` says False."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(
+            "compiler.OptimizedModule: nothing is translated here; compile gives back the module itself."
+        )

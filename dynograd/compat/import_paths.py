@@ -17,6 +17,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from dynograd.base import stubs
+from dynograd.compat import faces, refused
 from dynograd.tensor.absent import absent_module
 
 __all__ = ["ALIASES", "PATHS", "install"]
@@ -33,11 +34,12 @@ PATHS = {
     "dynograd.autograd.variable": "dynograd.tensor.legacy",
 }
 _ROOMS = {
-    "compat": "_C _utils accelerator array_api backends compiler cpu functional futures jit multiprocessing operators types",
+    "compat": "_C __config__ _utils accelerator array_api backends compiler cpu functional futures hub jit multiprocessing operators types",
     "saving": "serialization",
     "tools": "__main__ convert port warming",
     "transforms": "gradcheck",
 }
+_ABOVE_FACES = {"distributed.algorithms"}
 ALIASES = {f"dynograd.{name}": f"dynograd.{room}.{name}" for room, names in _ROOMS.items() for name in names.split()}
 
 
@@ -61,6 +63,19 @@ class _Faces(importlib.abc.Loader):
         module.__dict__["__all__"] = list(real.__all__)
 
 
+class _OfNames(importlib.abc.Loader):
+    """Makes the modules of `faces` and of `refused`, and packages above them that nothing else is."""
+
+    def create_module(self, spec: Any) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__name__ in faces.FACES:
+            faces.make(module)
+        else:
+            refused.fill(module)
+
+
 class _OfStubs(importlib.abc.Loader):
     """Makes modules of the table of `stubs`."""
 
@@ -71,6 +86,14 @@ class _OfStubs(importlib.abc.Loader):
         name = module.__name__.partition(".")[2]
         values = stubs.names(name)
         module.__dict__.update(values, __doc__=stubs.MODULES[name], __all__=sorted(values))
+
+        def attribute(below: str) -> Any:
+            path = f"{module.__name__}.{below}"
+            if path in faces.FACES or f"{name}.{below}" in stubs.MODULES:
+                return importlib.import_module(path)
+            raise AttributeError(f"module {module.__name__!r} has no attribute {below!r}")
+
+        module.__dict__["__getattr__"] = attribute
 
 
 class _SecondName(importlib.abc.InspectLoader):
@@ -116,8 +139,15 @@ class _Finder(importlib.abc.MetaPathFinder):
         if fullname in ALIASES:
             return importlib.machinery.ModuleSpec(fullname, _SecondName(ALIASES[fullname]))
         package, _, name = fullname.partition(".")
+        if package != "dynograd":
+            return None
+        if fullname in faces.FACES:
+            return importlib.machinery.ModuleSpec(fullname, _OfNames())
+        if name in _ABOVE_FACES or name in refused.modules() or name in refused.above():
+            return importlib.machinery.ModuleSpec(fullname, _OfNames(), is_package=True)
         if package == "dynograd" and name in stubs.MODULES:
-            return importlib.machinery.ModuleSpec(fullname, _OfStubs())
+            has_more = any([other.startswith(f"{fullname}.") for other in faces.FACES])
+            return importlib.machinery.ModuleSpec(fullname, _OfStubs(), is_package=has_more)
         why = absent_module(name) if package == "dynograd" else None
         if why is not None:
             raise ModuleNotFoundError(f"No module named {fullname!r}: {why}", name=fullname)

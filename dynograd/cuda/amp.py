@@ -7,6 +7,7 @@ from typing import Any
 
 from dynograd.base import dtypes
 
+__path__: list[str] = []  # PyTorch has modules below it (`compat.faces`)
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
 

@@ -28,6 +28,7 @@ from dynograd.distributed.collectives import (
     scatter_object_list,
 )
 from dynograd.distributed.groups import (
+    Backend,
     GroupMember,
     ProcessGroup,
     ReduceOp,
@@ -46,10 +47,13 @@ from dynograd.distributed.groups import (
     is_mpi_available,
     is_nccl_available,
     is_torchelastic_launched,
+    is_ucc_available,
+    is_xccl_available,
     new_group,
 )
 
 __all__ = [
+    "Backend",
     "GroupMember",
     "ProcessGroup",
     "ReduceOp",
@@ -80,6 +84,8 @@ __all__ = [
     "is_mpi_available",
     "is_nccl_available",
     "is_torchelastic_launched",
+    "is_ucc_available",
+    "is_xccl_available",
     "monitored_barrier",
     "new_group",
     "reduce",

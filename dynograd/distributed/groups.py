@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import enum
 import os
-from typing import Any
+from typing import Any, ClassVar
 
 __all__ = [
+    "Backend",
     "GroupMember",
     "ProcessGroup",
     "ReduceOp",
@@ -26,8 +28,13 @@ __all__ = [
     "is_mpi_available",
     "is_nccl_available",
     "is_torchelastic_launched",
+    "is_ucc_available",
+    "is_xccl_available",
     "new_group",
 ]
+
+default_pg_timeout = datetime.timedelta(minutes=30)
+"""How long PyTorch's processes wait for each other; a group of one never waits."""
 
 _BACKENDS = ("gloo", "nccl", "mpi", "ucc", "cpu:gloo,cuda:nccl", "cpu:gloo")
 
@@ -43,6 +50,26 @@ class ReduceOp(enum.Enum):
     BAND = "band"
     BOR = "bor"
     BXOR = "bxor"
+
+
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
+
+
+class Backend(str):
+    """The name of a way to communicate, in small letters; there is none in a group of one.
+
+    >>> dynograd.distributed.Backend("GLOO")
+    'gloo'
+    """
+
+    UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl"
+    backend_list: ClassVar = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI]
+    default_device_backend_map: ClassVar = {"cpu": GLOO, "cuda": NCCL, "xpu": XCCL, "mps": GLOO}
+
+    def __new__(cls, name: str) -> Backend:
+        if not isinstance(name, str):
+            raise ValueError(f"Backend constructor parameter must be string-ish, got {name!r}.")
+        return super().__new__(cls, name.lower())
 
 
 class ProcessGroup:
@@ -106,6 +133,16 @@ def is_gloo_available() -> bool:
 
 
 def is_mpi_available() -> bool:
+    """False."""
+    return False
+
+
+def is_ucc_available() -> bool:
+    """False."""
+    return False
+
+
+def is_xccl_available() -> bool:
     """False."""
     return False
 

@@ -11,7 +11,7 @@ from dynograd.distributions.categorical import Categorical, OneHotCategorical, O
 from dynograd.distributions.constraint_registry import biject_to, transform_to
 from dynograd.distributions.counts import Multinomial, NegativeBinomial
 from dynograd.distributions.dirichlet import Beta, Dirichlet
-from dynograd.distributions.distribution import Distribution
+from dynograd.distributions.distribution import Distribution, ExponentialFamily
 from dynograd.distributions.exponential import Exponential
 from dynograd.distributions.gamma import Chi2, Gamma
 from dynograd.distributions.gumbel import Gumbel
@@ -37,8 +37,6 @@ from dynograd.distributions.transformed_families import HalfNormal, InverseGamma
 from dynograd.distributions.transforms import *
 from dynograd.distributions.transforms import __all__ as _transforms
 from dynograd.distributions.uniform import Uniform
-from dynograd.distributions.vector_transforms import *
-from dynograd.distributions.vector_transforms import __all__ as _vector_transforms
 from dynograd.distributions.von_mises import VonMises
 
 __all__ = [
@@ -52,6 +50,7 @@ __all__ = [
     "Dirichlet",
     "Distribution",
     "Exponential",
+    "ExponentialFamily",
     "FisherSnedecor",
     "Gamma",
     "GeneralizedPareto",
@@ -89,4 +88,4 @@ __all__ = [
     "register_kl",
     "transform_to",
 ]
-__all__ += _transforms + _vector_transforms
+__all__ += _transforms

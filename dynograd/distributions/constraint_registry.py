@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.distributions import constraints
-from dynograd.distributions.transforms import (
+from dynograd.distributions.scalar_transforms import (
     AffineTransform,
     ComposeTransform,
     ExpTransform,
@@ -21,7 +21,7 @@ from dynograd.distributions.transforms import (
     Transform,
     identity_transform,
 )
-from dynograd.distributions.vector_transforms import (
+from dynograd.distributions.transforms import (
     CatTransform,
     CorrCholeskyTransform,
     LowerCholeskyTransform,

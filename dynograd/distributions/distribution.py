@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays
-from dynograd.autograd import no_grad
+from dynograd.autograd import enable_grad, no_grad
 from dynograd.base.shapes import Size
 from dynograd.distributions import constraints
 from dynograd.distributions.utils import broadcast_all, lazy_property
+from dynograd.interpreter.differentiation import grad
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Distribution"]
+__all__ = ["Distribution", "ExponentialFamily"]
 
 
 class Distribution:
@@ -199,3 +200,35 @@ class LocationScale(Distribution):
     @property
     def mode(self) -> Any:
         return self.loc
+
+
+class ExponentialFamily(Distribution):
+    """Distributions with density exp(t(x) · theta - F(theta) + k(x)); a program's own get their entropy from theta and F.
+
+    A subclass gives `_natural_params` (a tuple of tensors), `_log_normalizer(*natural_params)` and `_mean_carrier_measure`.
+
+    Source: Nielsen and Nock, Entropies and cross-entropies of exponential families, 2010.
+    """
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        raise NotImplementedError(f"{type(self).__name__}: _natural_params must be given for the entropy.")
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__}: _log_normalizer must be given for the entropy.")
+
+    @property
+    def _mean_carrier_measure(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__}: _mean_carrier_measure must be given for the entropy.")
+
+    def entropy(self) -> Tensor:
+        """F(theta) - theta · grad F(theta) - E[k(x)], by the gradient of the log normalizer."""
+        with enable_grad():
+            parameters = [parameter.detach().requires_grad_() for parameter in self._natural_params]
+            normalizer = self._log_normalizer(*parameters)
+            gradients = grad(normalizer.sum(), parameters, create_graph=True)
+        result = normalizer - self._mean_carrier_measure
+        for parameter, gradient in zip(parameters, gradients):
+            product = parameter * gradient
+            result = result - product.reshape(self.batch_shape + (-1,)).sum(-1)
+        return result

@@ -10,8 +10,8 @@ from dynograd.distributions import constraints
 from dynograd.distributions.distribution import Distribution, LocationScale
 from dynograd.distributions.exponential import Exponential
 from dynograd.distributions.gamma import Chi2, Gamma
+from dynograd.distributions.scalar_transforms import AbsTransform, AffineTransform, ExpTransform
 from dynograd.distributions.transformed_distribution import TransformedDistribution
-from dynograd.distributions.transforms import AbsTransform, AffineTransform, ExpTransform
 from dynograd.distributions.utils import broadcast_all
 from dynograd.ops.elementwise.choices import where
 from dynograd.ops.elementwise.special_functions import digamma, lgamma

@@ -12,8 +12,8 @@ from typing import Any
 from dynograd.distributions import constraints
 from dynograd.distributions.categorical import Categorical
 from dynograd.distributions.distribution import Distribution
+from dynograd.distributions.scalar_transforms import ExpTransform, SigmoidTransform
 from dynograd.distributions.transformed_distribution import TransformedDistribution
-from dynograd.distributions.transforms import ExpTransform, SigmoidTransform
 from dynograd.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs, probs_to_logits
 from dynograd.ops.elementwise.activations import logsigmoid
 from dynograd.ops.elementwise.choices import where

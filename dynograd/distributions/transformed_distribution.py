@@ -9,7 +9,7 @@ from dynograd.distributions import constraints
 from dynograd.distributions.distribution import Distribution
 from dynograd.distributions.independent import Independent, sum_rightmost
 from dynograd.distributions.normal import Normal
-from dynograd.distributions.transforms import ComposeTransform, ExpTransform, Transform
+from dynograd.distributions.scalar_transforms import ComposeTransform, ExpTransform, Transform
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["LogNormal", "TransformedDistribution"]

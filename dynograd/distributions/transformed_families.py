@@ -10,11 +10,11 @@ from dynograd.distributions.exponential import Exponential
 from dynograd.distributions.gamma import Gamma
 from dynograd.distributions.heavy_tailed import where_or
 from dynograd.distributions.normal import Normal
+from dynograd.distributions.scalar_transforms import AbsTransform, AffineTransform, PowerTransform
 from dynograd.distributions.transformed_distribution import TransformedDistribution
-from dynograd.distributions.transforms import AbsTransform, AffineTransform, PowerTransform
+from dynograd.distributions.transforms import StickBreakingTransform
 from dynograd.distributions.uniform import Uniform
 from dynograd.distributions.utils import broadcast_all
-from dynograd.distributions.vector_transforms import StickBreakingTransform
 from dynograd.ops.elementwise.special_functions import digamma, lgamma
 from dynograd.tensor.creation import ones_like
 from dynograd.tensor.tensor import Tensor

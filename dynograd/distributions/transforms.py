@@ -1,4 +1,5 @@
-"""Invertible maps with their log |dy/dx|, for TransformedDistribution."""
+"""All transforms: those of each number by itself (`scalar_transforms`), and here those of vectors and matrices: stick breaking, triangular and
+correlation matrices, joined and stacked maps, and distribution functions."""
 
 from __future__ import annotations
 
@@ -6,389 +7,309 @@ import math
 from typing import Any
 
 from dynograd.base.shapes import Size
-from dynograd.distributions import constraints
+from dynograd.distributions import constraints, scalar_transforms
 from dynograd.distributions.independent import sum_rightmost
-from dynograd.ops.elementwise.activations import sigmoid, softplus
-from dynograd.ops.norm.softmaxes import softmax
+from dynograd.distributions.scalar_transforms import *  # noqa: F403
+from dynograd.distributions.scalar_transforms import Transform, _InverseTransform
+from dynograd.distributions.utils import clamp_probs, tril_matrix_to_vec, vec_to_tril_matrix
+from dynograd.ops.elementwise.activations import logsigmoid, sigmoid, softplus
+from dynograd.ops.layout.joins import cat, stack
+from dynograd.ops.layout.paddings import pad
+from dynograd.tensor.creation import arange
 from dynograd.tensor.tensor import Tensor
 
 __all__ = [
-    "AbsTransform",
-    "AffineTransform",
-    "ComposeTransform",
-    "ExpTransform",
-    "IndependentTransform",
-    "PowerTransform",
-    "SigmoidTransform",
-    "SoftmaxTransform",
-    "SoftplusTransform",
-    "TanhTransform",
-    "Transform",
-    "identity_transform",
+    "CatTransform",
+    "CorrCholeskyTransform",
+    "CumulativeDistributionTransform",
+    "LowerCholeskyTransform",
+    "PositiveDefiniteTransform",
+    "ReshapeTransform",
+    "StackTransform",
+    "StickBreakingTransform",
+    *scalar_transforms.__all__,
 ]
 
+assert _InverseTransform is not None
 
-class Transform:
-    """A map with `inv` and `log_abs_det_jacobian`; a subclass writes `_call`, `_inverse` and that.
 
-    >>> from dynograd.distributions import transforms
-    >>> t = transforms.ExpTransform()
-    >>> t(tensor(0.0)), t.inv(tensor(1.0))
-    (tensor(1.), tensor(0.))
+class StickBreakingTransform(Transform):
+    """From K real numbers to K + 1 shares: each takes a part, by the sigmoid, of what those before left.
+
+    >>> dynograd.distributions.StickBreakingTransform()(dynograd.zeros(2))
+    tensor([0.3333, 0.3333, 0.3333])
     """
 
-    bijective = False
-    domain: Any = constraints.real
-    codomain: Any = constraints.real
+    bijective = True
+    domain = constraints.real_vector
+    codomain = constraints.simplex
 
-    def __init__(self, cache_size: int = 0) -> None:
-        if cache_size not in (0, 1):
-            raise ValueError("cache_size must be 0 or 1")
-        self._cache_size = cache_size
-        self._cached: tuple[Any, Any] = (None, None)
-
-    @property
-    def event_dim(self) -> int:
-        """How many dims of the values are one value."""
-        return max(self.domain.event_dim, self.codomain.event_dim)
-
-    @property
-    def sign(self) -> Any:
-        """+1 where the map rises, -1 where it falls."""
-        raise NotImplementedError(f"{type(self).__name__}: sign is not defined, the map is not monotone in one dim.")
-
-    @property
-    def inv(self) -> Transform:
-        """The inverse map."""
-        return _Inverse(self)
-
-    def with_cache(self, cache_size: int = 1) -> Transform:
-        """The same map with the last result kept or not."""
-        import copy
-
-        transform = copy.copy(self)
-        Transform.__init__(transform, cache_size)
-        return transform
-
-    def __call__(self, x: Tensor) -> Tensor:
-        if self._cache_size and self._cached[0] is x:
-            return self._cached[1]
-        y = self._call(x)
-        if self._cache_size:
-            self._cached = (x, y)
-        return y
-
-    def _inv_call(self, y: Tensor) -> Tensor:
-        if self._cache_size and self._cached[1] is y:
-            return self._cached[0]
-        x = self._inverse(y)
-        if self._cache_size:
-            self._cached = (x, y)
-        return x
+    def _offsets(self, size: int, like: Tensor) -> Tensor:
+        return (size - arange(size, dtype=like.dtype, device=like.device)).log()
 
     def _call(self, x: Tensor) -> Tensor:
-        raise NotImplementedError(f"{type(self).__name__}: _call is not defined.")
+        z = clamp_probs(sigmoid(x - self._offsets(x.shape[-1], x)))
+        left = (1 - z).cumprod(-1)
+        return pad(z, [0, 1], value=1) * pad(left, [1, 0], value=1)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        raise NotImplementedError(f"{type(self).__name__}: _inverse is not defined.")
+        head = y[..., :-1]
+        left = (1 - head.cumsum(-1)).clamp(min=1e-30)
+        return head.log() - left.log() + self._offsets(head.shape[-1], y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """log |dy/dx| at x, of which y is the image."""
-        raise NotImplementedError(f"{type(self).__name__}: log_abs_det_jacobian is not defined.")
+        x = x - self._offsets(x.shape[-1], x)
+        return (-x + logsigmoid(x) + y[..., :-1].log()).sum(-1)
 
     def forward_shape(self, shape: Any) -> Size:
-        """The shape of the image of values of `shape`."""
-        return shape
+        return Size((*shape[:-1], shape[-1] + 1))
 
     def inverse_shape(self, shape: Any) -> Size:
-        """The shape that has an image of `shape`."""
-        return shape
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (type(self) is type(other) and not self._state() and not other._state())
-
-    __hash__ = object.__hash__
-
-    def _state(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_cache_size", "_cached")}
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
+        return Size((*shape[:-1], shape[-1] - 1))
 
 
-class _Inverse(Transform):
-    def __init__(self, transform: Transform) -> None:
-        super().__init__(transform._cache_size)
-        self._forward = transform
-        self.bijective = transform.bijective
-        self.domain, self.codomain = transform.codomain, transform.domain
+class LowerCholeskyTransform(Transform):
+    """From square matrices to lower triangular ones with a positive diagonal, by exp of the diagonal."""
 
-    @property
-    def sign(self) -> Any:
-        return self._forward.sign
+    domain = constraints.independent(constraints.real, 2)
+    codomain = constraints.lower_cholesky
 
-    @property
-    def inv(self) -> Transform:
-        return self._forward
+    def _call(self, x: Tensor) -> Tensor:
+        return x.tril(-1) + x.diagonal(dim1=-2, dim2=-1).exp().diag_embed()
 
-    def __call__(self, x: Tensor) -> Tensor:
-        return self._forward._inv_call(x)
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.tril(-1) + y.diagonal(dim1=-2, dim2=-1).log().diag_embed()
 
-    def _inv_call(self, y: Tensor) -> Tensor:
-        return self._forward(y)
+
+class PositiveDefiniteTransform(Transform):
+    """From square matrices to positive definite ones: L L^T of their `LowerCholeskyTransform`."""
+
+    domain = constraints.independent(constraints.real, 2)
+    codomain = constraints.positive_definite
+
+    def _call(self, x: Tensor) -> Tensor:
+        root = LowerCholeskyTransform()(x)
+        return root @ root.mT
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        from dynograd.ops.linalg.linear_systems import linalg_cholesky
+
+        return LowerCholeskyTransform().inv(linalg_cholesky(y))
+
+
+class CorrCholeskyTransform(Transform):
+    """From D (D - 1) / 2 real numbers to the lower root of a (D, D) correlation matrix, by tanh and stick breaking of each row."""
+
+    bijective = True
+    domain = constraints.real_vector
+    codomain = constraints.corr_cholesky
+
+    def _call(self, x: Tensor) -> Tensor:
+        r = self._clamped(x.tanh())
+        r = vec_to_tril_matrix(r, diag=-1)
+        left = (1 - r**2).sqrt().cumprod(-1)
+        r = r + (r.detach() * 0)[..., 0].add(1).diag_embed()
+        return r * pad(left[..., :-1], [1, 0], value=1)
+
+    @staticmethod
+    def _clamped(r: Tensor) -> Tensor:
+        from dynograd.base import dtypes
+
+        epsilon = float(dtypes.finfo(r.dtype).eps)
+        return r.clamp(min=-1 + epsilon, max=1 - epsilon)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        left = 1 - (y * y).cumsum(-1)
+        left = pad(left[..., :-1], [1, 0], value=1)
+        t = tril_matrix_to_vec(y, diag=-1) / tril_matrix_to_vec(left, diag=-1).sqrt()
+        return (t.log1p() - (-t).log1p()) / 2
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return -self._forward.log_abs_det_jacobian(y, x)
+        left = 1 - (y * y).cumsum(-1)
+        shares = tril_matrix_to_vec(left, diag=-2)
+        return 0.5 * shares.log().sum(-1) - 2 * (x + softplus(-2 * x) - math.log(2.0)).sum(-1)
 
-    def forward_shape(self, shape: Any) -> Any:
-        return self._forward.inverse_shape(shape)
+    def forward_shape(self, shape: Any) -> Size:
+        count = shape[-1]
+        size = round((0.25 + 2 * count) ** 0.5 + 0.5)
+        if size * (size - 1) // 2 != count:
+            raise ValueError(
+                f"CorrCholeskyTransform: input size {count} is not a flattened lower-diagonal number D(D-1)/2."
+            )
+        return Size((*shape[:-1], size, size))
 
-    def inverse_shape(self, shape: Any) -> Any:
-        return self._forward.forward_shape(shape)
+    def inverse_shape(self, shape: Any) -> Size:
+        if len(shape) < 2 or shape[-1] != shape[-2]:
+            raise ValueError(f"CorrCholeskyTransform: expected square matrices, got shape {tuple(shape)}.")
+        return Size((*shape[:-2], shape[-1] * (shape[-1] - 1) // 2))
 
-    def __repr__(self) -> str:
-        return f"_InverseTransform({self._forward!r})"
 
+class ReshapeTransform(Transform):
+    """The same numbers in another shape: values of `in_shape` become values of `out_shape`."""
 
-class ComposeTransform(Transform):
-    """Several maps, the first one first."""
+    bijective = True
 
-    def __init__(self, parts: list[Transform], cache_size: int = 0) -> None:
+    def __init__(self, in_shape: Any, out_shape: Any, cache_size: int = 0) -> None:
         super().__init__(cache_size)
-        self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else list(parts)
-        self.bijective = all([part.bijective for part in parts])
-        self.domain = self.parts[0].domain if self.parts else constraints.real
-        self.codomain = self.parts[-1].codomain if self.parts else constraints.real
-        self._events = max([part.event_dim for part in self.parts], default=0)
+        self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
+        if math.prod(self.in_shape) != math.prod(self.out_shape):
+            raise ValueError(
+                f"in_shape, out_shape have different numbers of elements: {tuple(in_shape)}, {tuple(out_shape)}."
+            )
+        self.domain = constraints.independent(constraints.real, len(self.in_shape))
+        self.codomain = constraints.independent(constraints.real, len(self.out_shape))
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.reshape(*self.forward_shape(x.shape))
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.reshape(*self.inverse_shape(y.shape))
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return x.new_zeros(tuple(x.shape[: x.ndim - len(self.in_shape)]))
+
+    def forward_shape(self, shape: Any) -> Size:
+        return self._changed(shape, self.in_shape, self.out_shape)
+
+    def inverse_shape(self, shape: Any) -> Size:
+        return self._changed(shape, self.out_shape, self.in_shape)
+
+    @staticmethod
+    def _changed(shape: Any, old: Any, new: Any) -> Size:
+        cut = len(shape) - len(old)
+        if cut < 0 or tuple(shape[cut:]) != tuple(old):
+            raise ValueError(
+                f"ReshapeTransform: shape mismatch: expected the last dims to be {tuple(old)}, got {tuple(shape)}."
+            )
+        return Size((*shape[:cut], *new))
+
+
+class _Several(Transform):
+    """Maps of parts along `dim`."""
+
+    def __init__(self, tseq: Any, dim: int, cache_size: int) -> None:
+        if not all([isinstance(transform, Transform) for transform in tseq]):
+            raise TypeError(f"{type(self).__name__}: expected a list of Transforms, got {list(tseq)}.")
+        super().__init__(cache_size)
+        self.transforms = [transform.with_cache(cache_size) for transform in tseq] if cache_size else list(tseq)
+        self.dim = dim
+        self.bijective = all([transform.bijective for transform in self.transforms])
+
+    def _parts(self, x: Tensor) -> list[Tensor]:
+        raise NotImplementedError
+
+    def _join(self, parts: list[Tensor]) -> Tensor:
+        raise NotImplementedError
+
+    def _call(self, x: Tensor) -> Tensor:
+        return self._join([transform(part) for transform, part in zip(self.transforms, self._parts(x), strict=True)])
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return self._join(
+            [transform._inv_call(part) for transform, part in zip(self.transforms, self._parts(y), strict=True)]
+        )
+
+
+class CatTransform(_Several):
+    """Several maps, each of its `lengths` places along `dim`.
+
+    >>> from dynograd.distributions import CatTransform, ExpTransform, identity_transform
+    >>> CatTransform([identity_transform, ExpTransform()], lengths=[2, 1])(dynograd.zeros(3))
+    tensor([0., 0., 1.])
+    """
+
+    def __init__(self, tseq: Any, dim: int = 0, lengths: Any = None, cache_size: int = 0) -> None:
+        super().__init__(tseq, dim, cache_size)
+        self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
+        if len(self.lengths) != len(self.transforms):
+            raise ValueError(f"CatTransform: got {len(self.transforms)} transforms but {len(self.lengths)} lengths.")
+        self.domain = constraints.cat([transform.domain for transform in self.transforms], dim, self.lengths)
+        self.codomain = constraints.cat([transform.codomain for transform in self.transforms], dim, self.lengths)
+        self._events = max([transform.event_dim for transform in self.transforms], default=0)
 
     @property
     def event_dim(self) -> int:
         return self._events
 
     @property
-    def sign(self) -> Any:
-        product: Any = 1
-        for part in self.parts:
-            product = product * part.sign
-        return product
+    def length(self) -> int:
+        """Places along `dim`."""
+        return sum(self.lengths)
 
-    @property
-    def inv(self) -> Transform:
-        return ComposeTransform([part.inv for part in reversed(self.parts)])
+    def _parts(self, x: Tensor) -> list[Tensor]:
+        if not -x.ndim <= self.dim < x.ndim or x.shape[self.dim] != self.length:
+            raise ValueError(
+                f"CatTransform: expected {self.length} places along dim {self.dim}, got shape {tuple(x.shape)}."
+            )
+        return list(x.split(self.lengths, self.dim))
 
-    def __call__(self, x: Tensor) -> Tensor:
-        for part in self.parts:
-            x = part(x)
-        return x
-
-    def _inv_call(self, y: Tensor) -> Tensor:
-        for part in reversed(self.parts):
-            y = part._inv_call(y)
-        return y
+    def _join(self, parts: list[Tensor]) -> Tensor:
+        return cat(parts, self.dim)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        if not self.parts:
-            return x * 0
+        logs = []
+        for transform, before, after in zip(self.transforms, self._parts(x), self._parts(y), strict=True):
+            logs.append(
+                sum_rightmost(transform.log_abs_det_jacobian(before, after), self.event_dim - transform.event_dim)
+            )
+        dim = self.dim - x.ndim if self.dim >= 0 else self.dim
+        if dim + self.event_dim < 0:
+            return cat(logs, dim + self.event_dim)
         total: Any = 0
-        for place, part in enumerate(self.parts):
-            image = y if place == len(self.parts) - 1 else part(x)
-            total = total + sum_rightmost(part.log_abs_det_jacobian(x, image), self.event_dim - part.event_dim)
-            x = image
+        for each in logs:
+            total = total + each
         return total
 
-    def forward_shape(self, shape: Any) -> Size:
-        for part in self.parts:
-            shape = part.forward_shape(shape)
-        return shape
 
-    def inverse_shape(self, shape: Any) -> Any:
-        for part in reversed(self.parts):
-            shape = part.inverse_shape(shape)
-        return shape
+class StackTransform(_Several):
+    """Several maps, one for each place along `dim`.
 
-    def __repr__(self) -> str:
-        return f"ComposeTransform({self.parts})"
+    >>> from dynograd.distributions import ExpTransform, StackTransform, identity_transform
+    >>> StackTransform([identity_transform, ExpTransform()], dim=1)(dynograd.zeros(2, 2))
+    tensor([[0., 1.],
+            [0., 1.]])
+    """
 
+    def __init__(self, tseq: Any, dim: int = 0, cache_size: int = 0) -> None:
+        super().__init__(tseq, dim, cache_size)
+        self.domain = constraints.stack([transform.domain for transform in self.transforms], dim)
+        self.codomain = constraints.stack([transform.codomain for transform in self.transforms], dim)
 
-class IndependentTransform(Transform):
-    """A map whose log |dy/dx| is summed over some more dims."""
+    def _parts(self, x: Tensor) -> list[Tensor]:
+        if not -x.ndim <= self.dim < x.ndim or x.shape[self.dim] != len(self.transforms):
+            raise ValueError(
+                f"StackTransform: expected {len(self.transforms)} places along dim {self.dim}, got shape {tuple(x.shape)}."
+            )
+        return list(x.unbind(self.dim))
 
-    def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
-        super().__init__(cache_size)
-        self.base_transform, self.reinterpreted_batch_ndims = base_transform, reinterpreted_batch_ndims
-        self.bijective = base_transform.bijective
-        self.domain = constraints.independent(base_transform.domain, reinterpreted_batch_ndims)
-        self.codomain = constraints.independent(base_transform.codomain, reinterpreted_batch_ndims)
-
-    @property
-    def sign(self) -> Any:
-        return self.base_transform.sign
-
-    def _call(self, x: Tensor) -> Tensor:
-        return self.base_transform(x)
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        return self.base_transform._inv_call(y)
+    def _join(self, parts: list[Tensor]) -> Tensor:
+        return stack(parts, self.dim)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
-
-    def __repr__(self) -> str:
-        return f"IndependentTransform({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
+        both = zip(self.transforms, self._parts(x), self._parts(y), strict=True)
+        return stack([transform.log_abs_det_jacobian(before, after) for transform, before, after in both], self.dim)
 
 
-class ExpTransform(Transform):
-    """y = exp(x)."""
-
-    bijective = True
-    codomain = constraints.positive
-    sign = +1
-
-    def _call(self, x: Tensor) -> Tensor:
-        return x.exp()
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        return y.log()
-
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return x
-
-
-class PowerTransform(Transform):
-    """y = x ** exponent, for positive x."""
-
-    bijective = True
-    domain = codomain = constraints.positive
-
-    def __init__(self, exponent: Any, cache_size: int = 0) -> None:
-        super().__init__(cache_size)
-        self.exponent = exponent
-
-    @property
-    def sign(self) -> Any:
-        return self.exponent.sign() if isinstance(self.exponent, Tensor) else (1 if self.exponent > 0 else -1)
-
-    def _call(self, x: Tensor) -> Tensor:
-        return x**self.exponent
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        return y ** (1 / self.exponent)
-
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return (self.exponent * y / x).abs().log()
-
-
-class SigmoidTransform(Transform):
-    """y = 1 / (1 + exp(-x))."""
+class CumulativeDistributionTransform(Transform):
+    """The distribution function of a distribution of numbers: its values become uniform."""
 
     bijective = True
     codomain = constraints.unit_interval
     sign = +1
 
-    def _call(self, x: Tensor) -> Tensor:
-        return sigmoid(x)
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        from dynograd.distributions.utils import clamp_probs
-
-        y = clamp_probs(y)
-        return y.log() - (-y).log1p()
-
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return -softplus(-x) - softplus(x)
-
-
-class SoftplusTransform(Transform):
-    """y = log(1 + exp(x))."""
-
-    bijective = True
-    codomain = constraints.positive
-    sign = +1
-
-    def _call(self, x: Tensor) -> Tensor:
-        return softplus(x)
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        return (-(-y).expm1()).log() + y
-
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return -softplus(-x)
-
-
-class TanhTransform(Transform):
-    """y = tanh(x)."""
-
-    bijective = True
-    codomain = constraints.interval(-1.0, 1.0)
-    sign = +1
-
-    def _call(self, x: Tensor) -> Tensor:
-        return x.tanh()
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        return y.atanh()
-
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return 2.0 * (math.log(2.0) - x - softplus(-2.0 * x))
-
-
-class AbsTransform(Transform):
-    """y = |x|; the inverse takes the positive half."""
-
-    codomain = constraints.positive
-
-    def _call(self, x: Tensor) -> Tensor:
-        return x.abs()
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        return y
-
-
-class AffineTransform(Transform):
-    """y = loc + scale * x; the last `event_dim` dims are one value."""
-
-    bijective = True
-
-    def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
+    def __init__(self, distribution: Any, cache_size: int = 0) -> None:
         super().__init__(cache_size)
-        self.loc, self.scale, self._event_dim = loc, scale, event_dim
-        self.domain = self.codomain = (
-            constraints.independent(constraints.real, event_dim) if event_dim else constraints.real
-        )
+        self.distribution = distribution
 
     @property
-    def event_dim(self) -> int:
-        return self._event_dim
-
-    @property
-    def sign(self) -> Any:
-        return self.scale.sign() if isinstance(self.scale, Tensor) else (self.scale > 0) - (self.scale < 0)
+    def domain(self) -> Any:
+        return self.distribution.support
 
     def _call(self, x: Tensor) -> Tensor:
-        return self.loc + self.scale * x
+        return self.distribution.cdf(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        return (y - self.loc) / self.scale
+        return self.distribution.icdf(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        if isinstance(self.scale, Tensor):
-            each = self.scale.abs().log().expand_as(x) if x.ndim >= self.scale.ndim else self.scale.abs().log()
-        else:
-            each = x.detach() * 0 + math.log(abs(self.scale))
-        return sum_rightmost(each, self.event_dim)
-
-
-class SoftmaxTransform(Transform):
-    """From real vectors to the simplex by exp and norming; not invertible, `inv` takes the logarithm."""
-
-    domain = constraints.real_vector
-    codomain = constraints.simplex
-
-    def _call(self, x: Tensor) -> Tensor:
-        return softmax(x, dim=-1)
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        return y.log()
-
-
-identity_transform = ComposeTransform([])
+        return self.distribution.log_prob(x)

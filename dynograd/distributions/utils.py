@@ -12,6 +12,7 @@ from dynograd.ops.layout.broadcasting import broadcast_tensors
 from dynograd.ops.linalg.triangles import tril_indices
 from dynograd.ops.norm.softmaxes import softmax
 from dynograd.tensor.creation import tensor
+from dynograd.tensor.randomness import randn
 from dynograd.tensor.tensor import Tensor
 
 __all__ = [
@@ -23,6 +24,16 @@ __all__ = [
     "tril_matrix_to_vec",
     "vec_to_tril_matrix",
 ]
+
+
+def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
+    """Standard normal numbers of a shape."""
+    return randn(shape, dtype=dtype, device=device)
+
+
+def _sum_rightmost(value: Tensor, dim: int) -> Tensor:
+    """The sum over the last `dim` dims."""
+    return value.reshape(*value.shape[: value.ndim - dim], -1).sum(-1) if dim else value
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:

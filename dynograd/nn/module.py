@@ -34,6 +34,9 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["Module"]
 
 
+_EXTRA_STATE_KEY_SUFFIX = state._EXTRA
+
+
 class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.MoveMethods):
     """Base of all models: assign layers, parameters and buffers as attributes, and write `forward`.
 

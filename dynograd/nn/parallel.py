@@ -13,6 +13,7 @@ from dynograd.distributed import ProcessGroup
 from dynograd.distributed.groups import group_of
 from dynograd.nn.module import Module
 
+__path__: list[str] = []  # PyTorch has modules below it (`compat.faces`)
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 
 

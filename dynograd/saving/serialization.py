@@ -18,6 +18,9 @@ from dynograd.saving import checkpoint_files, sharding
 from dynograd.saving.checkpoint_trees import Reader, Writer
 from dynograd.tensor.tensor import wrap
 
+MAP_LOCATION = Any  # for annotations
+DEFAULT_PROTOCOL = 2
+
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
 

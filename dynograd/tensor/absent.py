@@ -16,7 +16,6 @@ _QUANTIZED = (
 _NAMED = "named tensors are not supported (in PyTorch they stayed a prototype). Number the dims: x.sum(dim=1), x.permute(0, 2, 1)."
 _MKLDNN = "there is no oneDNN layout here. Ops choose their own; use memory_format=channels_last for images."
 _COMPLEX_HALF = "complex numbers of 16-bit parts are not supported. Use complex64."
-_SYMBOLIC = "sizes are plain ints here, never symbols. Use int."
 _REMOVED = "PyTorch removed it too. Use dynograd.linalg.{}."
 _SPARSE = "the tensor is dense, and this asks for a sparse one. x.to_sparse() makes one of layout COO, x.to_sparse_csr() one of CSR."
 _SMALL = "dtypes of fewer than 8 bits are not supported. Use int8 or uint8."
@@ -27,7 +26,6 @@ _ABSENT = {
     "fake_quantize_per_channel_affine quantized_lstm quantized_gru",
     _NAMED: "align_tensors",
     _COMPLEX_HALF: "complex32 chalf",
-    _SYMBOLIC: "SymInt SymFloat SymBool",
     _SMALL: "uint1 uint2 uint3 uint4 uint5 uint6 uint7 int1 int2 int3 int4 int5 int6 int7 bits8 bits16 bits1x8 bits2x4 bits4x2 "
     "float4_e2m1fn_x2",
     _MASKED: "masked_tensor as_masked_tensor MaskedTensor",
@@ -58,7 +56,8 @@ _MODULES = {
     "distributed.checkpoint": _ONE_PROCESS,
     "distributed.rpc": _ONE_PROCESS,
     "distributed.pipelining": _ONE_PROCESS,
-    "distributed.algorithms": _ONE_PROCESS,
+    "distributed.algorithms.ddp_comm_hooks": _ONE_PROCESS,
+    "distributed.algorithms.model_averaging": _ONE_PROCESS,
     "distributed.nn": _ONE_PROCESS,
     "quantization": _QUANTIZATION,
     "ao": _QUANTIZATION,

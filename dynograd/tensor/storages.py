@@ -8,8 +8,12 @@ gave before, stay on the old memory.
 from __future__ import annotations
 
 import gc
+import mmap
+import os
 import weakref
 from typing import Any
+
+import numpy
 
 from dynograd import arrays
 from dynograd.arrays import Array, storages
@@ -230,6 +234,33 @@ class UntypedStorage:
         result._memory = memory
         result._of = None if tensor is None else weakref.ref(tensor)
         return result
+
+    @staticmethod
+    def from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """The bytes of a file, read when they are used; what is written goes into the file with `shared=True`, else nowhere.
+
+        Args:
+            nbytes: how many of them; with `shared=True` the file is made, and as long, if it is shorter.
+        Raises:
+            RuntimeError: the file is shorter.
+
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "bytes")
+        >>> dynograd.UntypedStorage.from_file(path, shared=True, nbytes=2).fill_(7).tolist()
+        [7, 7]
+        >>> dynograd.UntypedStorage.from_file(path, nbytes=1).tolist()
+        [7]
+        """
+        with open(filename, "a+b" if shared else "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if shared and size < nbytes:
+                file.truncate(nbytes)
+            elif size < nbytes:
+                raise RuntimeError(f"UntypedStorage.from_file: {filename} has {size} bytes, {nbytes} were asked for.")
+            if not nbytes:
+                return UntypedStorage(0)
+            pages = mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
+        return UntypedStorage._over(numpy.frombuffer(pages, numpy.uint8))
 
     def __deepcopy__(self, memo: dict) -> UntypedStorage:
         if id(self) not in memo:

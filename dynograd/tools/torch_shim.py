@@ -1,6 +1,6 @@
 """`python -m dynograd make-torch-shim`: a distribution `torch` of a few hundred bytes whose `import torch` is dynograd.
 
-For tools that look at what is installed: `pip install timm` wants a torch, and this is one. It needs dynograd beside it.
+For tools that look at what is installed: `pip install accelerate` wants a torch, and this is one. It needs dynograd beside it.
 """
 
 from __future__ import annotations

@@ -1,49 +1,225 @@
-"""`torch.utils._pytree`: nested lists, tuples, named tuples and dicts as a list of leaves and a structure."""
+"""`torch.utils._pytree`: nested lists, tuples, named tuples, dicts, deques and registered classes as a list of leaves and a structure."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict, deque, namedtuple
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 __all__ = [
+    "SUPPORTED_NODES",
+    "Context",
+    "GetAttrKey",
+    "KeyEntry",
+    "LeafSpec",
+    "MappingKey",
+    "NodeDef",
+    "PyTree",
+    "SequenceKey",
     "TreeSpec",
+    "key_get",
+    "keystr",
     "register_pytree_node",
     "tree_all",
+    "tree_all_only",
     "tree_any",
+    "tree_any_only",
     "tree_flatten",
+    "tree_flatten_with_path",
+    "tree_iter",
     "tree_leaves",
+    "tree_leaves_with_path",
     "tree_map",
+    "tree_map_",
     "tree_map_only",
+    "tree_map_only_",
+    "tree_map_with_path",
+    "tree_structure",
     "tree_unflatten",
 ]
 
+PyTree = Any
+Context = Any
+KeyEntry = Any
 
-class TreeSpec(NamedTuple):
-    """What stands around the leaves: a type, its keys and the structures inside; a leaf has the type None."""
 
-    type: Any
-    context: Any
-    children_specs: tuple[Any, ...]
+class SequenceKey(NamedTuple):
+    """The place in a list or tuple, on the way to a leaf."""
 
-    @property
-    def num_leaves(self) -> int:
-        """How many leaves there are."""
-        return 1 if self.type is None else sum(child.num_leaves for child in self.children_specs)
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx}]"
+
+    def get(self, sequence: Any) -> Any:
+        """What lies there."""
+        return sequence[self.idx]
+
+
+class MappingKey(NamedTuple):
+    """The key in a dict, on the way to a leaf."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+    def get(self, mapping: Any) -> Any:
+        """What lies there."""
+        return mapping[self.key]
+
+
+class GetAttrKey(NamedTuple):
+    """The name of an attribute, on the way to a leaf."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+    def get(self, obj: Any) -> Any:
+        """What lies there."""
+        return getattr(obj, self.name)
+
+
+class TreeSpec:
+    """What stands around the leaves: a type, its context (keys), and the structures inside; a leaf has the type None."""
+
+    __slots__ = ("children_specs", "context", "num_children", "num_leaves", "num_nodes", "type")
+
+    def __init__(self, type: Any, context: Any = None, children_specs: Iterable[TreeSpec] = ()) -> None:
+        self.type, self.context, self.children_specs = type, context, list(children_specs)
+        self.num_children = len(self.children_specs)
+        self.num_leaves: int = 1 if type is None else sum([child.num_leaves for child in self.children_specs])
+        self.num_nodes: int = 1 + sum([child.num_nodes for child in self.children_specs])
 
     def is_leaf(self) -> bool:
         """Whether this is a leaf itself."""
         return self.type is None
 
+    def children(self) -> list[TreeSpec]:
+        """The structures inside."""
+        return list(self.children_specs)
 
-_LEAF = TreeSpec(None, None, ())
-_registered: dict[type, tuple[Any, Any]] = {}
+    def child(self, index: int) -> TreeSpec:
+        """One of them."""
+        return self.children_specs[index]
+
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        """The structure with these leaves."""
+        return tree_unflatten(leaves, self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TreeSpec):
+            return NotImplemented
+        return (self.type, self.context, self.children_specs) == (other.type, other.context, other.children_specs)
+
+    def __hash__(self) -> int:
+        return hash((self.type, repr(self.context), tuple(self.children_specs)))
+
+    def __repr__(self) -> str:
+        if self.type is None:
+            return "*"
+        return f"TreeSpec({self.type.__name__}, {self.context!r}, {self.children_specs!r})"
 
 
-def register_pytree_node(cls: type, flatten_fn: Any, unflatten_fn: Any, **options: Any) -> None:
+_LEAF = TreeSpec(None)
+
+
+def LeafSpec() -> TreeSpec:
+    """The structure of a leaf."""
+    return _LEAF
+
+
+# --- the classes that are taken apart -------------------------------------------------------------------------------------------
+
+
+class NodeDef(NamedTuple):
+    """How objects of a class are taken apart and put together."""
+
+    type: type
+    flatten_fn: Callable[[Any], tuple[list[Any], Any]]
+    unflatten_fn: Callable[[Any, Any], Any]
+    flatten_with_keys_fn: Callable[[Any], tuple[list[tuple[Any, Any]], Any]] | None
+
+
+def _dict_flatten(tree: Any) -> tuple[list[Any], Any]:
+    return list(tree.values()), list(tree)
+
+
+def _dict_unflatten(values: Any, keys: Any) -> Any:
+    return dict(zip(keys, values))
+
+
+def _dict_flatten_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    values, keys = _dict_flatten(tree)
+    return [(MappingKey(key), value) for key, value in zip(keys, values)], keys
+
+
+def _list_flatten(tree: Any) -> tuple[list[Any], Any]:
+    return list(tree), None
+
+
+def _list_flatten_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    return [(SequenceKey(place), value) for place, value in enumerate(tree)], None
+
+
+def _defaultdict_flatten_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    pairs, keys = _dict_flatten_with_keys(tree)
+    return pairs, [tree.default_factory, keys]
+
+
+def _deque_flatten_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    return _list_flatten_with_keys(tree)[0], tree.maxlen
+
+
+def _namedtuple_flatten_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    return [(GetAttrKey(name), value) for name, value in zip(tree._fields, tree)], type(tree)
+
+
+SUPPORTED_NODES: dict[type, NodeDef] = {}
+for _node in (
+    NodeDef(dict, _dict_flatten, _dict_unflatten, _dict_flatten_with_keys),
+    NodeDef(OrderedDict, _dict_flatten, lambda values, keys: OrderedDict(zip(keys, values)), _dict_flatten_with_keys),
+    NodeDef(
+        defaultdict,
+        lambda tree: (list(tree.values()), [tree.default_factory, list(tree)]),
+        lambda values, context: defaultdict(context[0], zip(context[1], values)),
+        _defaultdict_flatten_with_keys,
+    ),
+    NodeDef(list, _list_flatten, lambda values, context: list(values), _list_flatten_with_keys),
+    NodeDef(tuple, _list_flatten, lambda values, context: tuple(values), _list_flatten_with_keys),
+    NodeDef(
+        deque,
+        lambda tree: (list(tree), tree.maxlen),
+        lambda values, most: deque(values, most),
+        _deque_flatten_with_keys,
+    ),
+    NodeDef(
+        namedtuple,  # type: ignore[arg-type]  # stands for all of them, as in PyTorch
+        lambda tree: (list(tree), type(tree)),
+        lambda values, kind: kind(*values),
+        _namedtuple_flatten_with_keys,
+    ),
+):
+    SUPPORTED_NODES[_node.type] = _node
+
+
+def register_pytree_node(
+    cls: type,
+    flatten_fn: Callable[[Any], tuple[Any, Any]],
+    unflatten_fn: Callable[[Any, Any], Any],
+    *,
+    serialized_type_name: str | None = None,
+    to_dumpable_context: Any = None,
+    from_dumpable_context: Any = None,
+    flatten_with_keys_fn: Any = None,
+) -> None:
     """Has objects of a class taken apart: `flatten_fn(object)` gives (children, context), `unflatten_fn(children, context)` the object.
 
     Args:
-        options: names for serialization and tracing, accepted for PyTorch's sake.
+        serialized_type_name, to_dumpable_context, from_dumpable_context: accepted for PyTorch's sake.
+        flatten_with_keys_fn: gives ((key, child) pairs, context), for the functions with paths.
     Raises:
         ValueError: the class is registered, or known.
 
@@ -55,9 +231,28 @@ def register_pytree_node(cls: type, flatten_fn: Any, unflatten_fn: Any, **option
     >>> tree_map(lambda x: x + 1, Pair(1, 2)).two
     3
     """
-    if cls in _registered or cls in (dict, OrderedDict, list, tuple):
+    if cls in SUPPORTED_NODES:
         raise ValueError(f"register_pytree_node: {cls.__name__} is already registered as pytree node.")
-    _registered[cls] = (flatten_fn, unflatten_fn)
+    SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
+
+
+_register_pytree_node = register_pytree_node
+
+
+def _get_node_type(tree: Any) -> Any:
+    """The class under which a tree is in `SUPPORTED_NODES`, its own if it is in none."""
+    kind = type(tree)
+    if kind not in SUPPORTED_NODES and isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return namedtuple
+    return kind
+
+
+def _is_leaf(tree: Any, is_leaf: Any = None) -> bool:
+    """Whether a tree is not taken apart."""
+    return (is_leaf is not None and bool(is_leaf(tree))) or _get_node_type(tree) not in SUPPORTED_NODES
+
+
+# --- apart and together ---------------------------------------------------------------------------------------------------------
 
 
 def tree_flatten(tree: Any, is_leaf: Any = None) -> tuple[list[Any], TreeSpec]:
@@ -72,21 +267,49 @@ def tree_flatten(tree: Any, is_leaf: Any = None) -> tuple[list[Any], TreeSpec]:
     return leaves, _take(tree, leaves, is_leaf)
 
 
-def tree_unflatten(leaves: Any, treespec: TreeSpec) -> Any:
+def _take(tree: Any, leaves: list[Any], is_leaf: Any) -> TreeSpec:
+    if _is_leaf(tree, is_leaf):
+        leaves.append(tree)
+        return _LEAF
+    kind = _get_node_type(tree)
+    children, context = SUPPORTED_NODES[kind].flatten_fn(tree)
+    return TreeSpec(kind, context, [_take(child, leaves, is_leaf) for child in children])
+
+
+def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
     """The structure with these leaves.
 
     Raises:
         ValueError: too many or too few leaves.
+        TypeError: it is no structure.
     """
+    if not isinstance(treespec, TreeSpec):
+        raise TypeError(f"tree_unflatten: expected treespec to be a TreeSpec, got {type(treespec).__name__}.")
     listed = list(leaves)
     if len(listed) != treespec.num_leaves:
         raise ValueError(f"tree_unflatten: expected {treespec.num_leaves} leaves, got {len(listed)}.")
     return _put(treespec, iter(listed))
 
 
+def _put(spec: TreeSpec, leaves: Iterator[Any]) -> Any:
+    if spec.type is None:
+        return next(leaves)
+    return SUPPORTED_NODES[spec.type].unflatten_fn([_put(child, leaves) for child in spec.children_specs], spec.context)
+
+
+def tree_iter(tree: Any, is_leaf: Any = None) -> Iterator[Any]:
+    """The leaves, one after the other."""
+    return iter(tree_leaves(tree, is_leaf))
+
+
 def tree_leaves(tree: Any, is_leaf: Any = None) -> list[Any]:
     """The leaves in order."""
     return tree_flatten(tree, is_leaf)[0]
+
+
+def tree_structure(tree: Any, is_leaf: Any = None) -> TreeSpec:
+    """The structure alone."""
+    return tree_flatten(tree, is_leaf)[1]
 
 
 def tree_map(func: Any, tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
@@ -96,9 +319,26 @@ def tree_map(func: Any, tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
     return tree_unflatten([func(*each) for each in zip(leaves, *others, strict=True)], spec)
 
 
+def tree_map_(func: Any, tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
+    """Calls `func` for each leaf, and gives the tree back."""
+    tree_map(func, tree, *rests, is_leaf=is_leaf)
+    return tree
+
+
+def _only(kind: Any, func: Any) -> Callable[[Any], Any]:
+    """`func` for values of a type (or types, or for which a function says so); the others stay."""
+    chosen = kind if callable(kind) and not isinstance(kind, type) else lambda leaf: isinstance(leaf, kind)
+    return lambda leaf: func(leaf) if chosen(leaf) else leaf
+
+
 def tree_map_only(kind: Any, func: Any, tree: Any, is_leaf: Any = None) -> Any:
     """As `tree_map`, for the leaves of a type; the others stay."""
-    return tree_map(lambda leaf: func(leaf) if isinstance(leaf, kind) else leaf, tree, is_leaf=is_leaf)
+    return tree_map(_only(kind, func), tree, is_leaf=is_leaf)
+
+
+def tree_map_only_(kind: Any, func: Any, tree: Any, is_leaf: Any = None) -> Any:
+    """Calls `func` for each leaf of a type, and gives the tree back."""
+    return tree_map_(_only(kind, func), tree, is_leaf=is_leaf)
 
 
 def tree_any(pred: Any, tree: Any, is_leaf: Any = None) -> bool:
@@ -111,26 +351,62 @@ def tree_all(pred: Any, tree: Any, is_leaf: Any = None) -> bool:
     return all(map(pred, tree_leaves(tree, is_leaf)))
 
 
-def _take(tree: Any, leaves: list[Any], is_leaf: Any) -> TreeSpec:
-    kind = type(tree)
-    if is_leaf is None or not is_leaf(tree):
-        if kind in _registered:
-            children, context = _registered[kind][0](tree)
-            return TreeSpec(kind, context, tuple(_take(child, leaves, is_leaf) for child in children))
-        if kind in (dict, OrderedDict):
-            return TreeSpec(kind, list(tree), tuple(_take(child, leaves, is_leaf) for child in tree.values()))
-        if kind in (list, tuple) or (isinstance(tree, tuple) and hasattr(tree, "_fields")):
-            return TreeSpec(kind, None, tuple(_take(child, leaves, is_leaf) for child in tree))
-    leaves.append(tree)
-    return _LEAF
+def tree_any_only(kind: Any, pred: Any, tree: Any, is_leaf: Any = None) -> bool:
+    """Whether a leaf of a type satisfies `pred`."""
+    return any([pred(leaf) for leaf in tree_leaves(tree, is_leaf) if isinstance(leaf, kind)])
 
 
-def _put(spec: TreeSpec, leaves: Any) -> Any:
-    if spec.type is None:
-        return next(leaves)
-    parts = [_put(child, leaves) for child in spec.children_specs]
-    if spec.type in _registered:
-        return _registered[spec.type][1](parts, spec.context)
-    if spec.context is not None:
-        return spec.type(zip(spec.context, parts))
-    return spec.type(*parts) if hasattr(spec.type, "_fields") else spec.type(parts)
+def tree_all_only(kind: Any, pred: Any, tree: Any, is_leaf: Any = None) -> bool:
+    """Whether all leaves of a type satisfy `pred`."""
+    return all([pred(leaf) for leaf in tree_leaves(tree, is_leaf) if isinstance(leaf, kind)])
+
+
+# --- with the way to each leaf --------------------------------------------------------------------------------------------------
+
+
+def tree_flatten_with_path(tree: Any, is_leaf: Any = None) -> tuple[list[tuple[tuple[Any, ...], Any]], TreeSpec]:
+    """(path, leaf) of each leaf, and the structure.
+
+    >>> from dynograd.utils._pytree import keystr, tree_flatten_with_path
+    >>> [(keystr(path), leaf) for path, leaf in tree_flatten_with_path({"a": [1, 2]})[0]]
+    [("['a'][0]", 1), ("['a'][1]", 2)]
+    """
+    return list(_with_path((), tree, is_leaf)), tree_structure(tree, is_leaf)
+
+
+def _with_path(path: tuple[Any, ...], tree: Any, is_leaf: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    if _is_leaf(tree, is_leaf):
+        yield path, tree
+        return
+    node = SUPPORTED_NODES[_get_node_type(tree)]
+    if node.flatten_with_keys_fn is None:
+        raise ValueError(
+            f"tree_flatten_with_path: {node.type.__name__} was registered without flatten_with_keys_fn, so paths through it have no keys. "
+            f"Register it with one."
+        )
+    for key, child in node.flatten_with_keys_fn(tree)[0]:
+        yield from _with_path((*path, key), child, is_leaf)
+
+
+def tree_leaves_with_path(tree: Any, is_leaf: Any = None) -> list[tuple[tuple[Any, ...], Any]]:
+    """(path, leaf) of each leaf."""
+    return list(_with_path((), tree, is_leaf))
+
+
+def tree_map_with_path(func: Any, tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
+    """The structure with `func(path, leaf, ...)` of each leaf."""
+    pairs, spec = tree_flatten_with_path(tree, is_leaf)
+    others = [tree_leaves(rest, is_leaf) for rest in rests]
+    return tree_unflatten([func(*pair, *more) for pair, *more in zip(pairs, *others, strict=True)], spec)
+
+
+def keystr(kp: Iterable[Any]) -> str:
+    """A path as text."""
+    return "".join([str(key) for key in kp])
+
+
+def key_get(obj: Any, kp: Iterable[Any]) -> Any:
+    """What lies at a path."""
+    for key in kp:
+        obj = key.get(obj)
+    return obj

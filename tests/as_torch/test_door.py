@@ -55,6 +55,7 @@ TRUE = {
     "from import": "exec('from torch.utils.data import DataLoader as D', space := {}) or space['D'] is dynograd.data.DataLoader",
     "pickles that name torch": "pickle.loads(b'ctorch.nn.modules.linear\\nLinear\\n.') is dynograd.nn.Linear",
     "pickles of tensors": "torch.equal(pickle.loads(pickle.dumps(torch.ones(2))), torch.ones(2))",
+    "a module that nobody has imported": "torch.distributed.device_mesh.DeviceMesh.__name__ == 'DeviceMesh'",
     "hasattr": "hasattr(torch, 'relu') and not hasattr(torch, 'rleu') and not hasattr(torch.nn, 'Lineal')",
     "a second time": "dynograd.as_torch.install() is None and sys.path.count(sys.path[1]) == 1",
     "importing it again": "importlib.reload(sys.modules['dynograd.as_torch']).module('torch') is torch",

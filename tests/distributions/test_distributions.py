@@ -344,7 +344,7 @@ t = dynograd.tensor
             NotImplementedError,
             "p type Gamma and q type Bernoulli",
         ),
-        (lambda: D.register_kl(int, D.Normal), TypeError, "type_p to be a Distribution"),
+        (lambda: D.register_kl(3, D.Normal), TypeError, "type_p to be a Distribution"),
         (lambda: D.TransformedDistribution(D.Normal(0.0, 1.0), [1]), ValueError, "list of Transforms"),
         (lambda: D.ExpTransform(cache_size=2), ValueError, "cache_size must be 0 or 1"),
         (lambda: D.Distribution.set_default_validate_args(3), ValueError, "expected True or False, got 3"),

@@ -6,6 +6,7 @@ from typing import Any
 
 from dynograd import amp
 
+__path__: list[str] = []  # PyTorch has modules below it (`compat.faces`)
 __all__ = ["autocast"]
 
 

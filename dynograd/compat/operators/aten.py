@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from typing import Any
+from typing import Any, NoReturn
 
 from dynograd.compat.operators.aten_forms import FORMS
 from dynograd.compat.operators.registry import OpOverloadPacket
@@ -74,9 +74,23 @@ class AtenOverload:
 
 
 def find(library: Any, name: str) -> AtenPacket | None:
-    """The operator of a name, None if there is nothing of that name."""
+    """The operator of a name, None if there is nothing of that name.
+
+    PyTorch's inner operators (`aten._pin_memory`) are there as keys of tables, and refuse to be called.
+    """
     function = _function(library, name)
+    if function is None and name.startswith("_") and not name.startswith("__"):
+        function = _absent(name)
     return None if function is None else AtenPacket(name, function)
+
+
+def _absent(name: str) -> Any:
+    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError(
+            f"aten.{name}: this inner operator is not here. Call the public function that it serves."
+        )
+
+    return refuse
 
 
 def near(library: Any, name: str) -> list[str]:

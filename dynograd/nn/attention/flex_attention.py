@@ -33,7 +33,7 @@ __all__ = [
 
 _ops = public_functions()
 Mask = Callable[[Any, Any, Any, Any], Tensor]
-_BLOCK = 128
+_DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 
 def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Tensor:
@@ -134,7 +134,7 @@ def create_block_mask(
     Q_LEN: int,
     KV_LEN: int,
     device: Any = None,
-    BLOCK_SIZE: int | tuple[int, int] = _BLOCK,
+    BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
     _compile: bool = False,
     separate_full_blocks: bool = True,
     compute_dq_write_order: bool = False,
@@ -151,7 +151,7 @@ def create_nested_block_mask(
     H: int | None,
     q_nt: Any,
     kv_nt: Any = None,
-    BLOCK_SIZE: int | tuple[int, int] = _BLOCK,
+    BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
     _compile: bool = False,
 ) -> BlockMask:
     """A mask for ragged queries (B, H, j, E) and keys, those of the queries unless given: as large as the longest row needs."""

@@ -1,0 +1,86 @@
+"""Modules of PyTorch that are not here, with their names: programs that only import them run, and who calls one is told why it refuses.
+
+Packages name sharded tensors, exporters and quantizers at their top, whether or not a program ever uses them. The list is `refused.txt`;
+whatever stands in it can be imported, asked `isinstance(x, DTensor)` (False) and derived from, and refuses to be made or called; placements,
+which only describe, are real.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+from dynograd.tensor.absent import absent_module
+
+__all__ = ["above", "fill", "modules"]
+
+_REASONS = {
+    "SHARDED": "distributed.tensor",
+    "EXPORT": "export",
+    "PACKAGE": "package",
+    "QUANTIZED": "ao",
+    "CPP": "utils.cpp_extension",
+}
+
+
+@functools.cache
+def modules() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """The path of each module (without `dynograd.`), with the reason and its names."""
+    text = Path(__file__).with_name("refused.txt").read_text(encoding="utf-8")
+    table: dict[str, tuple[str, tuple[str, ...]]] = {}
+    why = path = ""
+    for line in text.splitlines()[1:]:
+        if not line.startswith(" "):
+            why = absent_module(_REASONS[line]) or ""
+            continue
+        words = line.split()
+        if words[0].endswith(":"):
+            path, words = words[0][:-1], words[1:]
+            table[path] = (why, ())
+        table[path] = (why, table[path][1] + tuple(words))
+    return table
+
+
+@functools.cache
+def above() -> frozenset[str]:
+    """Packages that hold such modules and nothing else."""
+    paths = {path.rsplit(".", count)[0] for path in modules() for count in range(1, path.count(".") + 1)}
+    return frozenset(paths - set(modules()) - {"distributed", "utils", "nn"})
+
+
+def fill(module: ModuleType) -> None:
+    """Puts the names into a module of the list."""
+    from dynograd.distributed import placements
+
+    path = module.__name__.partition(".")[2]
+    why, names = modules().get(path, ("", ()))
+    module.__doc__ = f"Refused: {why}"
+    for name in names:
+        plain = name.removesuffix("()")
+        module.__dict__[plain] = getattr(placements, plain, None) or _refused(path, plain, why, name != plain)
+    module.__dict__["__all__"] = [name.removesuffix("()") for name in names]
+
+
+class _Refused(type):
+    def __getattr__(cls, name: str) -> NoReturn:
+        raise AttributeError(f"{cls.__qualname__}.{name}: {cls._why}")  # type: ignore[attr-defined]
+
+
+_shared: dict[tuple[str, str], Any] = {}
+
+
+def _refused(path: str, name: str, why: str, is_function: bool) -> Any:
+    """A class or function of that name; a class is the same in all modules that have it."""
+    if (name, why) not in _shared:
+        message = f"{path}.{name}: {why}"
+
+        def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+            raise NotImplementedError(message)
+
+        refuse.__name__ = refuse.__qualname__ = name
+        refuse.__doc__ = f"Raises NotImplementedError: {why}"
+        contents = {"__init__": refuse, "__doc__": refuse.__doc__, "__module__": f"dynograd.{path}", "_why": why}
+        _shared[name, why] = refuse if is_function else _Refused(name, (), contents)
+    return _shared[name, why]

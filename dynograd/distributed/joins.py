@@ -1,0 +1,66 @@
+"""`torch.distributed.algorithms.join` for a group of one process, which has nobody to wait for."""
+
+from __future__ import annotations
+
+import abc
+from types import TracebackType
+from typing import Any
+
+__all__ = ["Join", "JoinHook", "Joinable"]
+
+
+class JoinHook:
+    """What a process that has run out of input does while others go on."""
+
+    def main_hook(self) -> None:
+        """Called in each step of the others; there are none."""
+
+    def post_hook(self, is_last_joiner: bool) -> None:
+        """Called when all processes have run out of input."""
+
+
+class Joinable(abc.ABC):
+    """What `Join` asks: a hook, a device and a group."""
+
+    @abc.abstractmethod
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        """The hook."""
+
+    @property
+    @abc.abstractmethod
+    def join_device(self) -> Any:
+        """Where its collectives run."""
+
+    @property
+    @abc.abstractmethod
+    def join_process_group(self) -> Any:
+        """The group."""
+
+
+class Join:
+    """Lets processes with different numbers of inputs train together; in a group of one, the block runs, and the hooks after it.
+
+    >>> from dynograd.distributed.joins import Join
+    >>> with Join([]):
+    ...     print("training")
+    training
+    """
+
+    def __init__(
+        self, joinables: list[Joinable], enable: bool = True, throw_on_early_termination: bool = False, **kwargs: Any
+    ) -> None:
+        self._hooks = [joinable.join_hook(**kwargs) for joinable in joinables] if enable else []
+
+    def __enter__(self) -> Join:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            for hook in self._hooks:
+                hook.post_hook(True)
+
+    @staticmethod
+    def notify_join_context(joinable: Joinable) -> None:
+        """Tells the others that this process goes on; there are none."""

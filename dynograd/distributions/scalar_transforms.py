@@ -1,0 +1,397 @@
+"""Invertible maps with their log |dy/dx|, for TransformedDistribution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dynograd.base.shapes import Size
+from dynograd.distributions import constraints
+from dynograd.distributions.independent import sum_rightmost
+from dynograd.ops.elementwise.activations import sigmoid, softplus
+from dynograd.ops.norm.softmaxes import softmax
+from dynograd.tensor.tensor import Tensor
+
+__all__ = [
+    "AbsTransform",
+    "AffineTransform",
+    "ComposeTransform",
+    "ExpTransform",
+    "IndependentTransform",
+    "PowerTransform",
+    "SigmoidTransform",
+    "SoftmaxTransform",
+    "SoftplusTransform",
+    "TanhTransform",
+    "Transform",
+    "identity_transform",
+]
+
+
+class Transform:
+    """A map with `inv` and `log_abs_det_jacobian`; a subclass writes `_call`, `_inverse` and that.
+
+    >>> from dynograd.distributions import transforms
+    >>> t = transforms.ExpTransform()
+    >>> t(tensor(0.0)), t.inv(tensor(1.0))
+    (tensor(1.), tensor(0.))
+    """
+
+    bijective = False
+    domain: Any = constraints.real
+    codomain: Any = constraints.real
+
+    def __init__(self, cache_size: int = 0) -> None:
+        if cache_size not in (0, 1):
+            raise ValueError("cache_size must be 0 or 1")
+        self._cache_size = cache_size
+        self._cached: tuple[Any, Any] = (None, None)
+
+    @property
+    def event_dim(self) -> int:
+        """How many dims of the values are one value."""
+        return max(self.domain.event_dim, self.codomain.event_dim)
+
+    @property
+    def sign(self) -> Any:
+        """+1 where the map rises, -1 where it falls."""
+        raise NotImplementedError(f"{type(self).__name__}: sign is not defined, the map is not monotone in one dim.")
+
+    @property
+    def inv(self) -> Transform:
+        """The inverse map."""
+        return _Inverse(self)
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        """The same map with the last result kept or not."""
+        import copy
+
+        transform = copy.copy(self)
+        Transform.__init__(transform, cache_size)
+        return transform
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if self._cache_size and self._cached[0] is x:
+            return self._cached[1]
+        y = self._call(x)
+        if self._cache_size:
+            self._cached = (x, y)
+        return y
+
+    def _inv_call(self, y: Tensor) -> Tensor:
+        if self._cache_size and self._cached[1] is y:
+            return self._cached[0]
+        x = self._inverse(y)
+        if self._cache_size:
+            self._cached = (x, y)
+        return x
+
+    def _call(self, x: Tensor) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__}: _call is not defined.")
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__}: _inverse is not defined.")
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """log |dy/dx| at x, of which y is the image."""
+        raise NotImplementedError(f"{type(self).__name__}: log_abs_det_jacobian is not defined.")
+
+    def forward_shape(self, shape: Any) -> Size:
+        """The shape of the image of values of `shape`."""
+        return shape
+
+    def inverse_shape(self, shape: Any) -> Size:
+        """The shape that has an image of `shape`."""
+        return shape
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (type(self) is type(other) and not self._state() and not other._state())
+
+    __hash__ = object.__hash__
+
+    def _state(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_cache_size", "_cached")}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class _Inverse(Transform):
+    def __init__(self, transform: Transform) -> None:
+        super().__init__(transform._cache_size)
+        self._forward = transform
+        self.bijective = transform.bijective
+        self.domain, self.codomain = transform.codomain, transform.domain
+
+    @property
+    def sign(self) -> Any:
+        return self._forward.sign
+
+    @property
+    def inv(self) -> Transform:
+        return self._forward
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self._forward._inv_call(x)
+
+    def _inv_call(self, y: Tensor) -> Tensor:
+        return self._forward(y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return -self._forward.log_abs_det_jacobian(y, x)
+
+    def forward_shape(self, shape: Any) -> Any:
+        return self._forward.inverse_shape(shape)
+
+    def inverse_shape(self, shape: Any) -> Any:
+        return self._forward.forward_shape(shape)
+
+    def __repr__(self) -> str:
+        return f"_InverseTransform({self._forward!r})"
+
+
+class ComposeTransform(Transform):
+    """Several maps, the first one first."""
+
+    def __init__(self, parts: list[Transform], cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else list(parts)
+        self.bijective = all([part.bijective for part in parts])
+        self.domain = self.parts[0].domain if self.parts else constraints.real
+        self.codomain = self.parts[-1].codomain if self.parts else constraints.real
+        self._events = max([part.event_dim for part in self.parts], default=0)
+
+    @property
+    def event_dim(self) -> int:
+        return self._events
+
+    @property
+    def sign(self) -> Any:
+        product: Any = 1
+        for part in self.parts:
+            product = product * part.sign
+        return product
+
+    @property
+    def inv(self) -> Transform:
+        return ComposeTransform([part.inv for part in reversed(self.parts)])
+
+    def __call__(self, x: Tensor) -> Tensor:
+        for part in self.parts:
+            x = part(x)
+        return x
+
+    def _inv_call(self, y: Tensor) -> Tensor:
+        for part in reversed(self.parts):
+            y = part._inv_call(y)
+        return y
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        if not self.parts:
+            return x * 0
+        total: Any = 0
+        for place, part in enumerate(self.parts):
+            image = y if place == len(self.parts) - 1 else part(x)
+            total = total + sum_rightmost(part.log_abs_det_jacobian(x, image), self.event_dim - part.event_dim)
+            x = image
+        return total
+
+    def forward_shape(self, shape: Any) -> Size:
+        for part in self.parts:
+            shape = part.forward_shape(shape)
+        return shape
+
+    def inverse_shape(self, shape: Any) -> Any:
+        for part in reversed(self.parts):
+            shape = part.inverse_shape(shape)
+        return shape
+
+    def __repr__(self) -> str:
+        return f"ComposeTransform({self.parts})"
+
+
+class IndependentTransform(Transform):
+    """A map whose log |dy/dx| is summed over some more dims."""
+
+    def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.base_transform, self.reinterpreted_batch_ndims = base_transform, reinterpreted_batch_ndims
+        self.bijective = base_transform.bijective
+        self.domain = constraints.independent(base_transform.domain, reinterpreted_batch_ndims)
+        self.codomain = constraints.independent(base_transform.codomain, reinterpreted_batch_ndims)
+
+    @property
+    def sign(self) -> Any:
+        return self.base_transform.sign
+
+    def _call(self, x: Tensor) -> Tensor:
+        return self.base_transform(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return self.base_transform._inv_call(y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
+
+    def __repr__(self) -> str:
+        return f"IndependentTransform({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
+
+
+class ExpTransform(Transform):
+    """y = exp(x)."""
+
+    bijective = True
+    codomain = constraints.positive
+    sign = +1
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.exp()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.log()
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return x
+
+
+class PowerTransform(Transform):
+    """y = x ** exponent, for positive x."""
+
+    bijective = True
+    domain = codomain = constraints.positive
+
+    def __init__(self, exponent: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.exponent = exponent
+
+    @property
+    def sign(self) -> Any:
+        return self.exponent.sign() if isinstance(self.exponent, Tensor) else (1 if self.exponent > 0 else -1)
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x**self.exponent
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y ** (1 / self.exponent)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return (self.exponent * y / x).abs().log()
+
+
+class SigmoidTransform(Transform):
+    """y = 1 / (1 + exp(-x))."""
+
+    bijective = True
+    codomain = constraints.unit_interval
+    sign = +1
+
+    def _call(self, x: Tensor) -> Tensor:
+        return sigmoid(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        from dynograd.distributions.utils import clamp_probs
+
+        y = clamp_probs(y)
+        return y.log() - (-y).log1p()
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return -softplus(-x) - softplus(x)
+
+
+class SoftplusTransform(Transform):
+    """y = log(1 + exp(x))."""
+
+    bijective = True
+    codomain = constraints.positive
+    sign = +1
+
+    def _call(self, x: Tensor) -> Tensor:
+        return softplus(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return (-(-y).expm1()).log() + y
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return -softplus(-x)
+
+
+class TanhTransform(Transform):
+    """y = tanh(x)."""
+
+    bijective = True
+    codomain = constraints.interval(-1.0, 1.0)
+    sign = +1
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.tanh()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.atanh()
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return 2.0 * (math.log(2.0) - x - softplus(-2.0 * x))
+
+
+class AbsTransform(Transform):
+    """y = |x|; the inverse takes the positive half."""
+
+    codomain = constraints.positive
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.abs()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y
+
+
+class AffineTransform(Transform):
+    """y = loc + scale * x; the last `event_dim` dims are one value."""
+
+    bijective = True
+
+    def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.loc, self.scale, self._event_dim = loc, scale, event_dim
+        self.domain = self.codomain = (
+            constraints.independent(constraints.real, event_dim) if event_dim else constraints.real
+        )
+
+    @property
+    def event_dim(self) -> int:
+        return self._event_dim
+
+    @property
+    def sign(self) -> Any:
+        return self.scale.sign() if isinstance(self.scale, Tensor) else (self.scale > 0) - (self.scale < 0)
+
+    def _call(self, x: Tensor) -> Tensor:
+        return self.loc + self.scale * x
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return (y - self.loc) / self.scale
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        if isinstance(self.scale, Tensor):
+            each = self.scale.abs().log().expand_as(x) if x.ndim >= self.scale.ndim else self.scale.abs().log()
+        else:
+            each = x.detach() * 0 + math.log(abs(self.scale))
+        return sum_rightmost(each, self.event_dim)
+
+
+class SoftmaxTransform(Transform):
+    """From real vectors to the simplex by exp and norming; not invertible, `inv` takes the logarithm."""
+
+    domain = constraints.real_vector
+    codomain = constraints.simplex
+
+    def _call(self, x: Tensor) -> Tensor:
+        return softmax(x, dim=-1)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.log()
+
+
+identity_transform = ComposeTransform([])
+
+
+_InverseTransform = _Inverse

@@ -1,0 +1,183 @@
+"""Names that PyTorch's packages import or call: what they give, and what those answer that refuse."""
+
+import importlib
+import math
+import os
+
+import numpy
+import pytest
+
+import dynograd as torch
+from dynograd.compat import faces, refused
+from dynograd.utils import _pytree
+
+
+@pytest.mark.parametrize("path", faces.FACES)
+def test_a_path_has_the_names_of_another(path):
+    module = importlib.import_module(path)
+    source = importlib.import_module(faces.FACES[path][0])
+    assert module.__all__ and all(getattr(module, name) is getattr(source, name) for name in module.__all__)
+
+
+@pytest.mark.parametrize("path", refused.modules())
+def test_what_is_refused_can_be_imported_and_says_why_when_called(path):
+    why, names = refused.modules()[path]
+    module = importlib.import_module(f"dynograd.{path}")
+    assert why and names and len(module.__all__) == len(names)
+    for name in module.__all__:
+        value = getattr(module, name)
+        if value.__module__ == "dynograd.distributed.placements":
+            continue
+        with pytest.raises(NotImplementedError) as error:
+            value()
+        assert name in str(error.value) and why in str(error.value)
+        assert not isinstance(value, type) or not isinstance(3, value)
+
+
+def test_a_refused_class_is_one_under_all_its_paths():
+    tensor, old = (importlib.import_module(f"dynograd.distributed.{name}") for name in ("tensor", "_tensor"))
+    assert tensor.DTensor is old.DTensor and tensor.Shard(0) == old.Shard(0) != tensor.Replicate()
+    with pytest.raises(AttributeError, match="StateDictType.FULL: a group has one process"):
+        importlib.import_module("dynograd.distributed.fsdp").StateDictType.FULL  # noqa: B018
+
+
+def test_placements():
+    tensor = importlib.import_module("dynograd.distributed.tensor")
+    assert tensor.Shard(1).is_shard(1) and not tensor.Shard(1).is_shard(0)
+    assert tensor.Replicate().is_replicate() and tensor.Partial().is_partial("sum")
+
+
+CHECKS = [
+    (torch._check, RuntimeError),
+    (torch._check_index, IndexError),
+    (torch._check_value, ValueError),
+    (torch._check_type, TypeError),
+    (torch._check_not_implemented, NotImplementedError),
+]
+
+
+@pytest.mark.parametrize(("check", "error"), CHECKS)
+def test_checks(check, error):
+    assert check(True, lambda: 1 / 0) is None
+    with pytest.raises(error, match="the words 3"):
+        check(False, lambda: f"the words {3}")
+    with pytest.raises(error, match="Expected cond to be True, but got False"):
+        check(False)
+    with pytest.raises(TypeError, match="message must be a callable"):
+        check(False, "words")
+    with pytest.raises(TypeError, match="cond must be a bool"):
+        check(3)
+
+
+def test_more_checks():
+    torch._check_is_size(3, max=3)
+    for size, options in ((-1, {}), (4, {"max": 3})):
+        with pytest.raises(RuntimeError):
+            torch._check_is_size(size, **options)
+    torch._check_tensor_all(torch.tensor([True, True]))
+    with pytest.raises(RuntimeError, match="some are not"):
+        torch._check_tensor_all(torch.tensor([True, False]), lambda: "some are not")
+    with pytest.raises(TypeError, match="dtype bool"):
+        torch._check_tensor_all(torch.ones(2))
+    with pytest.raises(AssertionError, match="words"):
+        torch._assert(False, "words")
+
+
+def test_numbers_that_are_symbols_elsewhere():
+    assert not isinstance(3, torch.SymInt) and not isinstance(3.0, torch.SymFloat)
+    with pytest.raises(TypeError, match="SymInt: sizes are plain numbers"):
+        torch.SymInt(3)
+    assert (torch.sym_int(2.5), torch.sym_float(2), torch.sym_not(False)) == (2, 2.0, True)
+    assert (torch.sym_max(2, 3), torch.sym_min(2, 3.0), torch.sym_sum([1, 2, 3])) == (3, 2.0, 6)
+    assert type(torch.sym_max(2, 1.0)) is float and torch.sym_ite(True, 1, 2) == 1 and torch.sym_sqrt(4) == 2.0
+
+
+def test_hub_reads_what_is_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    assert torch.hub.get_dir() == os.path.join(tmp_path, "hub")
+    with pytest.raises(FileNotFoundError, match=r"nothing is downloaded, and there is no .*w\.pth\. Download http"):
+        torch.hub.load_state_dict_from_url("https://example.org/w.pth")
+    (tmp_path / "hub" / "checkpoints").mkdir(parents=True)
+    torch.save({"w": torch.ones(2)}, tmp_path / "hub" / "checkpoints" / "w.pth")
+    assert torch.hub.load_state_dict_from_url("https://example.org/w.pth")["w"].tolist() == [1.0, 1.0]
+    torch.hub.set_dir(tmp_path / "other")
+    assert torch.hub.get_dir() == str(tmp_path / "other")
+    monkeypatch.setattr("dynograd.compat.hub._folder", None)
+
+
+def test_inner_operators_refuse():
+    with pytest.raises(NotImplementedError, match="aten._pin_memory: this inner operator is not here"):
+        torch.ops.aten._pin_memory.default(torch.ones(1))
+
+
+def test_nothing_is_traced():
+    assert (
+        torch._C._get_tracing_state() is None
+        and not torch._C._is_tracing()
+        and torch._C._log_api_usage_once("x") is None
+    )
+
+
+def test_storages_of_files(tmp_path):
+    path = tmp_path / "bytes"
+    path.write_bytes(numpy.arange(4, dtype=numpy.float32).tobytes())
+    storage = torch.UntypedStorage.from_file(path, nbytes=16)
+    tensor = torch.asarray(storage, dtype=torch.uint8).view(torch.float32)
+    tensor += 1  # a copy of the page
+    assert tensor.tolist() == [1.0, 2.0, 3.0, 4.0] and path.read_bytes()[:4] == bytes(4)
+    with pytest.raises(RuntimeError, match="has 16 bytes, 17 were asked for"):
+        torch.UntypedStorage.from_file(path, nbytes=17)
+
+
+class Natural(torch.distributions.ExponentialFamily):
+    _mean_carrier_measure = 0.0
+
+    def __init__(self, loc):
+        self.loc = loc
+        super().__init__(loc.shape, validate_args=False)
+
+    @property
+    def _natural_params(self):
+        return (self.loc, torch.full_like(self.loc, -0.5))
+
+    def _log_normalizer(self, x, y):
+        return -0.25 * x.pow(2) / y + 0.5 * torch.log(-math.pi / y)
+
+
+def test_the_entropy_of_an_exponential_family():
+    normal = torch.distributions.Normal(torch.tensor([0.0, 3.0], dtype=torch.float64), 1.0)
+    entropy = Natural(normal.loc).entropy()  # a Normal of scale 1 by its natural parameters
+    assert numpy.allclose(entropy.detach().numpy(), normal.entropy().numpy())
+
+
+# --- trees ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_paths_through_trees():
+    tree = {"a": [1, (2, 3)], "b": {"c": 4}}
+    pairs, spec = _pytree.tree_flatten_with_path(tree)
+    assert {_pytree.keystr(path): leaf for path, leaf in pairs} == {
+        "['a'][0]": 1,
+        "['a'][1][0]": 2,
+        "['a'][1][1]": 3,
+        "['b']['c']": 4,
+    }
+    assert all(_pytree.key_get(tree, path) == leaf for path, leaf in pairs)
+    assert spec == _pytree.tree_structure(tree) and hash(spec) == hash(_pytree.tree_structure(tree))
+    doubled = _pytree.tree_map_with_path(lambda path, leaf: (len(path), leaf), tree)
+    assert doubled == {"a": [(2, 1), ((3, 2), (3, 3))], "b": {"c": (2, 4)}}
+
+
+def test_nodes_are_a_table():
+    assert {dict, list, tuple} <= set(_pytree.SUPPORTED_NODES) and _pytree._get_node_type([1]) is list
+    leaves, context = _pytree.SUPPORTED_NODES[dict].flatten_fn({"a": 1})
+    assert (leaves, context) == ([1], ["a"]) and _pytree.LeafSpec().is_leaf()
+    with pytest.raises(TypeError, match="expected treespec to be a TreeSpec, got int"):
+        _pytree.tree_unflatten([1], 3)
+    with pytest.raises(ValueError, match="registered without flatten_with_keys_fn"):
+        _pytree.register_pytree_node(Box, lambda box: ([box.x], None), lambda children, context: Box())
+        _pytree.tree_flatten_with_path(Box())
+
+
+class Box:
+    x = 1
