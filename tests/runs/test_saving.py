@@ -201,7 +201,7 @@ def test_a_newer_version(tmp_path, monkeypatch):
     [
         (dict(model=3), TypeError, r"model is a int, which has no state_dict\(\).*as extra="),
         (dict(optimizer=[print]), TypeError, r"optimizer\.0 is a builtin_function_or_method"),
-        (dict(extra=print), TypeError, "not data"),
+        (dict(extra=lambda: 1), TypeError, "not data"),
         (dict(step=-1), ValueError, "expected step >= 0 or None, got -1"),
         (dict(score=float("nan")), ValueError, "expected a finite number as score, got nan"),
         (dict(keep_last=0), ValueError, "expected keep_last >= 1 or None, got 0"),
