@@ -2,7 +2,7 @@
 
 Parameters are read from torch's stubs (`_VariableFunctions.pyi`, `__init__.pyi`), so nothing is listed by hand. From the top folder:
 
-    python -m tests.parity.test_names_and_parameters       writes the two files anew
+    python -m tests.parity.test_names_and_parameters       writes the two files anew, and the gaps that `dynograd.as_torch` tells of
 """
 
 import ast
@@ -18,6 +18,7 @@ import torch
 
 import dynograd
 from dynograd.base import stubs
+from dynograd.tensor.absent import absence_of
 
 HERE = Path(__file__).parent
 PLACES = """. Tensor nn nn.functional nn.init nn.utils nn.utils.rnn linalg fft special func autograd autograd.functional autograd.forward_ad
@@ -145,10 +146,24 @@ def reasons(file):
     return {line: mark + reason for line, mark, reason in parts}
 
 
+GAPS = Path(dynograd.__file__).parent / "as_torch" / "gaps.txt"
+
+
+def gaps(names):
+    """Of the missing names, those that no reason is given for, under their full names."""
+    full = [f"torch{'' if path == '.' else '.' + path}.{name}" for path in names for name in names[path]]
+    return "".join(f"{name}\n" for name in sorted(full) if absence_of(name.removeprefix("torch.")) is None)
+
+
+def test_the_gaps_are_those_of_the_list():
+    assert GAPS.read_text() == gaps({path: sorted(known("names_known.txt").get(path, ())) for path in PLACES})
+
+
 def main():
     why = reasons("parameters_known.txt")
     names = {path: missing_names(path) for path in PLACES}
     (HERE / "names_known.txt").write_text("".join(f"{path}: {' '.join(one)}\n" for path, one in names.items() if one))
+    GAPS.write_text(gaps(names))
     (HERE / "parameters_known.txt").write_text(
         "".join(
             f"{line}{why.get(line, '')}\n"
