@@ -201,7 +201,7 @@ _LAZY = (
     "overrides",
     "runs",
     "serialization",
-    *"_C __config__ _dynamo _inductor _utils accelerator compiler cpu distributed distributions functional futures hub library".split(),
+    *"_C __config__ _dynamo _inductor _utils accelerator compiler cpu distributed distributions functional futures fx hub library".split(),
     *"multiprocessing random testing types version xpu".split(),
 )
 _LAZY_NAMES = {

@@ -35,6 +35,7 @@ PATHS = {
 }
 _ROOMS = {
     "compat": "_C __config__ _utils accelerator array_api backends compiler cpu functional futures hub jit multiprocessing operators types",
+    "overrides": "fx",
     "saving": "serialization",
     "tools": "__main__ convert port warming",
     "transforms": "gradcheck",
@@ -106,8 +107,8 @@ class _SecondName(importlib.abc.InspectLoader):
         module = importlib.import_module(self.real)
         self.spec = module.__spec__
         # What lies below has the second name too, else its files would be loaded again.
-        for file in pkgutil.iter_modules(getattr(module, "__path__", ())):
-            importlib.import_module(f"{self.real}.{file.name}")
+        for file in pkgutil.walk_packages(getattr(module, "__path__", ()), f"{self.real}."):
+            importlib.import_module(file.name)
         for name, below in list(sys.modules.items()):
             if name.startswith(self.real + "."):
                 sys.modules[spec.name + name.removeprefix(self.real)] = below

@@ -6,9 +6,12 @@ that has been read once is noted in the class: from then on it is found there, a
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["AttributeMethods", "Registered"]
+__all__ = ["AttributeMethods", "Registered", "reading_through"]
 
 _GROUPS = ("_parameters", "_modules", "_buffers")
 _CLOSED = "_notes_no_reads"  # in a class that gets no further notes
@@ -104,3 +107,23 @@ def _withdraw(kind: type) -> None:
             if not usual or [value for value in others if type(value) is not Registered]:
                 type.__delattr__(base, name)
                 type.__setattr__(base, _CLOSED, True)
+
+
+@contextmanager
+def reading_through(change: Callable[[str, Any], Any]) -> Iterator[None]:
+    """A context in which what is read from modules, in this thread, is what `change(name, value)` makes of it: a trace sees parameters."""
+    find, get, thread = AttributeMethods.__getattr__, Registered.__get__, threading.get_ident()
+
+    def find_and_change(self: AttributeMethods, name: str) -> Any:
+        value = find(self, name)
+        return change(name, value) if threading.get_ident() == thread else value
+
+    def get_and_change(self: Registered, module: Any, kind: Any = None) -> Any:
+        value = get(self, module, kind)
+        return change(self.name, value) if threading.get_ident() == thread else value
+
+    AttributeMethods.__getattr__, Registered.__get__ = find_and_change, get_and_change  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        AttributeMethods.__getattr__, Registered.__get__ = find, get  # type: ignore[method-assign]

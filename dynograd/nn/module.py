@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from dynograd.autograd.modes import MODES
@@ -31,7 +33,7 @@ from dynograd.nn.state import _IncompatibleKeys  # noqa: F401
 from dynograd.ops.readers import CALLS
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Module"]
+__all__ = ["Module", "calling_through"]
 
 
 _EXTRA_STATE_KEY_SUFFIX = state._EXTRA
@@ -473,3 +475,20 @@ _ON_REGISTRATION: dict[str, dict[int, Any]] = {
     "_buffers": _global_buffer_registration_hooks,
     "_modules": _global_module_registration_hooks,
 }
+
+
+@contextmanager
+def calling_through(take: Callable[[Module, Callable[..., Any], tuple, dict[str, Any]], Any]) -> Iterator[None]:
+    """A context in which a call of a module, in this thread, is `take(module, what the call does, args, kwargs)`: a trace sees calls."""
+    call, thread = Module.__call__, threading.get_ident()
+
+    def take_call(self: Module, *args: Any, **kwargs: Any) -> Any:
+        if threading.get_ident() != thread:
+            return call(self, *args, **kwargs)
+        return take(self, lambda *args, **kwargs: call(self, *args, **kwargs), args, kwargs)
+
+    Module.__call__ = take_call  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Module.__call__ = call  # type: ignore[method-assign]

@@ -15,7 +15,7 @@ from dynograd.ops.readers import Entry, Reader, join
 from dynograd.overrides.tables import SPACES, functions_of, methods, properties, public_function_of
 from dynograd.tensor.methods import OPERATORS
 
-__all__ = ["begin", "modes"]
+__all__ = ["begin", "modes", "types_reader", "watch_types"]
 
 _LISTS = (list, tuple)
 
@@ -62,13 +62,18 @@ class _Modes(_Asking):
 
 
 modes = _Modes("modes")
-_types = _Asking("overrides")
+types_reader = _Asking("overrides")
 
 
 def begin() -> None:
     """The first type that takes functions over was met: public functions look for such types from now on."""
-    _types.report(_public_functions())
-    _types.turn_on()
+    watch_types()
+
+
+def watch_types() -> None:
+    """Has public functions look for types that take them over; `types_reader.turn_off` ends it."""
+    types_reader.report(_public_functions())
+    types_reader.turn_on()
 
 
 def _public_functions() -> Iterable[tuple[Any, Any]]:

@@ -67,7 +67,6 @@ _MODULES = {
     "utils.cpp_extension": _NO_CPP,
     "utils.mobile_optimizer": "there is no TorchScript, which it works on.",
     "utils.model_zoo": "nothing is downloaded. Fetch the file yourself and load(path) it.",
-    "fx": "programs are not traced into graphs. Forward hooks (nn.Module.register_forward_hook) see what layers compute.",
 }
 _METHODS = {
     _QUANTIZED: "int_repr q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points q_per_channel_axis qscheme",
