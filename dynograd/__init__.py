@@ -201,8 +201,8 @@ _LAZY = (
     "overrides",
     "runs",
     "serialization",
-    *"_C __config__ _dynamo _inductor _utils accelerator compiler cpu distributed distributions functional futures fx hub library".split(),
-    *"multiprocessing random testing types version xpu".split(),
+    *"_C __config__ _dynamo _inductor _jit_internal _prims_common _utils accelerator compiler cpu distributed distributions functional futures fx hub library".split(),
+    *"mps mtia multiprocessing onnx random return_types testing types version xpu".split(),
 )
 _LAZY_NAMES = {
     "save": "saving.serialization",
@@ -241,6 +241,12 @@ _INNER |= dict.fromkeys(
     _check_with""".split(),
     "tensor.assertions",
 )
+_INNER |= dict.fromkeys(
+    """_assert_async _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo _grouped_mm _sample_dirichlet _segment_reduce
+    _shape_as_tensor get_device_module""".split(),
+    "compat.inner.top_level",
+)
+_INNER |= {"ScriptModule": "compat.jit", "PyTorchFileReader": "compat.inner.rebuilding"}
 _LAZY_NAMES |= {"native_dropout": "compat.operators.aten_forms"}
 __all__ = sorted(
     {

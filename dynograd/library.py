@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from dynograd.compat.operators import aten, registry
@@ -467,13 +469,23 @@ def _no_cpp(place: str, path: Any) -> str:
     )
 
 
+_OWN = {"torchvision/_C": "detection"}
+"""Libraries of packages whose operators are here: end of the path without its suffix -> the file of `compat.operators` that has them."""
+
+
 def load_library(path: Any) -> None:
-    """`torch.ops.load_library`: refuses, as PyTorch does where the library cannot be loaded; packages that can go on without it do.
+    """`torch.ops.load_library`: makes those operators of torchvision that are here (`nms`, `roi_align` and their like), and refuses others.
+
+    Packages that can go on without their library do, as with PyTorch where it cannot be loaded.
 
     Raises:
-        OSError: always.
+        OSError: for all other libraries.
     """
-    raise OSError(_no_cpp("ops", path))
+    place = Path(path)
+    own = _OWN.get(f"{place.parent.name}/{place.name.partition('.')[0]}")
+    if own is None:
+        raise OSError(_no_cpp("ops", path))
+    importlib.import_module(f"dynograd.compat.operators.{own}").register()
 
 
 classes = _Classes()

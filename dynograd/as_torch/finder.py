@@ -123,6 +123,8 @@ class _Root(importlib.abc.Loader):
             namespace[name] = value
             return value
 
+        if module.__name__ == "torch":
+            namespace["torch"] = module  # PyTorch's files import it
         namespace["__getattr__"] = attribute
         namespace["__dir__"] = lambda: sorted({*dir(real), *getattr(real, "__all__", ()), *namespace})
 
@@ -143,6 +145,9 @@ class _SecondName(importlib.abc.Loader):
         module.__spec__ = self.own  # the import has put its own there
         touched.used(name)
         touched.watch(module, name)
+        for below, value in list(vars(module).items()):
+            if isinstance(value, ModuleType) and value.__name__ == f"{module.__name__}.{below}":
+                touched.watch(value, f"{name}.{below}")
 
 
 def _real(path: str, fullname: str) -> ModuleType:

@@ -6,7 +6,7 @@ from typing import Any
 
 from dynograd.errors import ShapeError
 
-__all__ = ["channels_last", "channels_last_3d", "contiguous_format", "memory_format", "preserve_format", "wanted"]
+__all__ = ["channels_last", "channels_last_3d", "contiguous_format", "legacy_contiguous_format", "memory_format", "preserve_format", "wanted"]
 
 
 class memory_format:
@@ -26,6 +26,7 @@ class memory_format:
 
 contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
+legacy_contiguous_format = contiguous_format
 channels_last = memory_format("channels_last", 4)
 channels_last_3d = memory_format("channels_last_3d", 5)
 

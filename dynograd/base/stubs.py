@@ -19,9 +19,16 @@ from dynograd.errors import DeviceError, NoEffectWarning, user_level
 __all__ = ["MODULES", "OPTIONS", "TABLE", "Settings", "function", "names", "settings", "warn_once"]
 
 MODULES = {
-    "_dynamo": "`torch._dynamo` for programs that set its options: nothing is traced, so they change nothing.",
     "_dynamo._trace_wrapped_higher_order_op": "The name of it that packages import.",
+    "_dynamo.utils": "The name of it that packages import.",
     "_inductor": "`torch._inductor` for programs that set its options: they change nothing.",
+    "_jit_internal": "`torch._jit_internal`: marks of scripted programs, which change nothing.",
+    "_prims_common": "The name of it that packages import.",
+    "_subclasses": "The package of `fake_tensor`.",
+    "_subclasses.fake_tensor": "The names of it that packages import.",
+    "backends.cpu": "`torch.backends.cpu`: what the processor can do is found out by the compiler of kernels.",
+    "mps": "`torch.mps`: there is no support for these devices, and programs that ask are told so.",
+    "mtia": "`torch.mtia`: there is no support for these devices, and programs that ask are told so.",
     "xpu": "`torch.xpu`: there is no support for these devices, and programs that ask are told so.",
 }
 
@@ -53,6 +60,9 @@ _ANY_SIZE = "every size may change from call to call."
 _UNUSED = "Options of PyTorch 2.13 are known, and change nothing here: leave the line out."
 _TF32 = "allow_tf32 acts; the others are remembered, and change nothing: leave the line out."
 _NO_XPU = "there are no XPU devices here."
+_NO_MPS = "there are no MPS devices here."
+_ASK_MPS = "Ask mps.is_available(), which is False, before; use device='cpu'."
+_NO_MTIA = "there are no MTIA devices here."
 _ASK_XPU = "Ask xpu.is_available(), which is False, before; use device='cuda' or 'cpu'."
 _CODE = "Clone the repository, look at it and import it; load its weights with load(path) from a safetensors file."
 _NO_SCRIPT = "there is no TorchScript here, scripted modules are the Python objects themselves."
@@ -93,6 +103,7 @@ TABLE: dict[str, tuple[Any, Callable[..., Any] | None, str]] = {
     "_dynamo.mark_dynamic": (CONSTANT, lambda t, index, **options: None, _ANY_SIZE),
     "_dynamo.mark_static": (CONSTANT, lambda t, index=None: None, _ANY_SIZE),
     "_dynamo.maybe_mark_dynamic": (CONSTANT, lambda t, index: None, _ANY_SIZE),
+    "_dynamo.utils.is_compile_supported": (CONSTANT, lambda device_type: False, _EAGER),
     "_dynamo.optimize": (WARNS, lambda *args, **kwargs: lambda fn: fn, _UNCOMPILED),
     "_dynamo.reset": (CONSTANT, lambda: None, "there is nothing compiled to forget."),
     "_inductor.config": (SETTINGS, None, _UNUSED),
@@ -141,6 +152,58 @@ TABLE: dict[str, tuple[Any, Callable[..., Any] | None, str]] = {
     "xpu.get_device_capability": (DeviceError, lambda device=None: _NO_XPU, _ASK_XPU),
     "xpu.get_device_properties": (DeviceError, lambda device=None: _NO_XPU, _ASK_XPU),
 
+    "mps.is_available": (CONSTANT, lambda: False, _NO_MPS),
+    "mps.device_count": (CONSTANT, lambda: 0, _NO_MPS),
+    "mps.current_allocated_memory": (CONSTANT, lambda: 0, _NO_MPS),
+    "mps.driver_allocated_memory": (CONSTANT, lambda: 0, _NO_MPS),
+    "mps.recommended_max_memory": (CONSTANT, lambda: 0, _NO_MPS),
+    "mps.empty_cache": (CONSTANT, lambda: None, _NO_MPS),
+    "mps.synchronize": (CONSTANT, lambda: None, _NO_MPS),
+    "mps.manual_seed": (CONSTANT, lambda seed: None, _NO_MPS),
+    "mps.seed": (CONSTANT, lambda: None, _NO_MPS),
+    "mps.get_rng_state": (DeviceError, lambda: _NO_MPS, _ASK_MPS),
+    "mps.set_rng_state": (DeviceError, lambda new_state: _NO_MPS, _ASK_MPS),
+    "mtia.is_available": (CONSTANT, lambda: False, _NO_MTIA),
+    "mtia.device_count": (CONSTANT, lambda: 0, _NO_MTIA),
+    "mtia.empty_cache": (CONSTANT, lambda: None, _NO_MTIA),
+    "mtia.synchronize": (CONSTANT, lambda device=None: None, _NO_MTIA),
+    "mtia.manual_seed": (CONSTANT, lambda seed: None, _NO_MTIA),
+    "mtia.current_device": (DeviceError, lambda: _NO_MTIA, "Ask mtia.is_available(), which is False, before."),
+    "xpu.get_rng_state": (DeviceError, lambda device=None: _NO_XPU, _ASK_XPU),
+    "xpu.set_rng_state": (DeviceError, lambda new_state, device=None: _NO_XPU, _ASK_XPU),
+    "xpu.get_rng_state_all": (CONSTANT, lambda: [], _NO_XPU),
+    "xpu.set_rng_state_all": (CONSTANT, lambda new_states: None, _NO_XPU),
+    "xpu.mem_get_info": (DeviceError, lambda device=None: _NO_XPU, _ASK_XPU),
+    "xpu.memory_reserved": (CONSTANT, lambda device=None: 0, _NO_XPU),
+    "xpu.reset_peak_memory_stats": (CONSTANT, lambda device=None: None, _NO_XPU),
+    "xpu.is_current_stream_capturing": (CONSTANT, lambda: False, _NO_XPU),
+    "onnx.is_in_onnx_export": (CONSTANT, lambda: False, "nothing is exported."),
+    "onnx.register_custom_op_symbolic": (CONSTANT, lambda symbolic_name, symbolic_fn, opset_version: None, "nothing is exported by it."),
+    "onnx.symbolic_helper.parse_args": (MARKER, lambda *arg_descriptors: lambda fn: fn, _EAGER),
+    "onnx.symbolic_helper.quantized_args": (MARKER, lambda *arg_q_descriptors, **options: lambda fn: fn, _EAGER),
+    "_C._jit_set_profiling_mode": (CONSTANT, lambda mode: False, _EAGER),
+    "_C._jit_set_profiling_executor": (CONSTANT, lambda mode: False, _EAGER),
+    "_C._jit_override_can_fuse_on_cpu": (CONSTANT, lambda override: None, _EAGER),
+    "_C._jit_override_can_fuse_on_gpu": (CONSTANT, lambda override: None, _EAGER),
+    "_C._jit_set_texpr_fuser_enabled": (CONSTANT, lambda enabled: None, _EAGER),
+    "_C._jit_set_nvfuser_enabled": (CONSTANT, lambda enabled: None, _EAGER),
+    "_C._jit_set_nvfuser_guard_mode": (CONSTANT, lambda mode: None, _EAGER),
+    "_C._jit_can_fuse_on_cpu": (CONSTANT, lambda: False, _EAGER),
+    "_C._jit_can_fuse_on_gpu": (CONSTANT, lambda: False, _EAGER),
+    "_jit_internal._copy_to_script_wrapper": (MARKER, lambda fn: fn, _EAGER),
+    "_jit_internal.is_scripting": (CONSTANT, lambda: False, _EAGER),
+    "_jit_internal.unused": (MARKER, lambda fn: fn, _EAGER),
+    "_jit_internal.ignore": (MARKER, lambda drop=False, **kwargs: drop if callable(drop) else lambda fn: fn, _EAGER),
+    "_jit_internal.export": (MARKER, lambda fn: fn, _EAGER),
+    "_jit_internal._overload": (MARKER, lambda func: func, _EAGER),
+    "_jit_internal._overload_method": (MARKER, lambda func: func, _EAGER),
+    "_jit_internal.boolean_dispatch": (MARKER, lambda arg_name, arg_index, default, if_true, if_false, module_name, func_name: if_false, _EAGER),
+    "_prims_common.is_contiguous_or_false": (CONSTANT, lambda a, memory_format=None: a.is_contiguous(), "sizes are numbers here."),
+    "_subclasses.fake_tensor.is_fake": (CONSTANT, lambda x: False, "tensors without memory are those of device meta."),
+    "_inductor.cudagraph_mark_step_begin": (CONSTANT, lambda: None, "no graph is captured unasked."),
+    "_inductor.list_mode_options": (CONSTANT, lambda mode=None, dynamic=None: {}, _UNCOMPILED),
+    "backends.cpu.get_cpu_capability": (CONSTANT, lambda: "DEFAULT", "kernels are compiled for the processor that runs them."),
+
     "cpu.is_available": (CONSTANT, lambda: True, "programs run on it."),
     "cpu.device_count": (CONSTANT, lambda: 1, "all processors are one device."),
     "cpu.current_device": (CONSTANT, lambda: "cpu", "there is one, without a number."),
@@ -152,6 +215,8 @@ TABLE: dict[str, tuple[Any, Callable[..., Any] | None, str]] = {
     "backends.mkldnn": (SETTINGS, None, "There is no oneDNN here, its options change nothing: leave the line out."),
     "backends.mkl": (SETTINGS, None, "It has no options: leave the line out."),
     "backends.mps": (SETTINGS, None, "It has no options: leave the line out."),
+    "backends.opt_einsum": (SETTINGS, None, "einsum finds its order itself: leave the line out."),
+    "backends.quantized": (SETTINGS, None, "There are no quantized tensors: leave the line out."),
     "backends.openmp": (SETTINGS, None, "It has no options: leave the line out."),
 
     "autograd.grad_mode.set_multithreading_enabled": (MARKER, lambda mode: _Nothing(), "backward runs on the calling thread, its kernels on all processors."),
@@ -294,6 +359,8 @@ allow_bf16_reduced_precision_reduction_split_k False: allow_fp16_accumulation
     "backends.mkldnn": "True: enabled False: deterministic None: allow_tf32 'none': fp32_precision",
     "backends.mps": "",
     "backends.openmp": "",
+    "backends.opt_einsum": "True: enabled 'auto': strategy",
+    "backends.quantized": "'none': engine []: supported_engines",
     "_dynamo.config": """
 False: verbose verify_correctness leaf_function_validate_outputs leaf_function_check_escaped_gradients generate_pycode fail_on_recompile_limit_hit
 fail_on_cache_limit_hit specialize_int specialize_float automatic_dynamic_exclusion_guard log_graph_in_out_metadata allow_ignore_mark_dynamic prepare_freezing

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import enum
+from collections.abc import Iterable
+from types import ModuleType
 from typing import Any
 
+import dynograd
+from dynograd.amp import autocast
+from dynograd.base import stubs
 from dynograd.compat.operators.registry import below_autograd as _AutoDispatchBelowAutograd
 from dynograd.interpreter.override_protocol import DisableTorchFunction, DisableTorchFunctionSubclass
 from dynograd.interpreter.override_protocol import disabled_torch_function as _disabled_torch_function_impl
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "DisableTorchFunction",
     "DisableTorchFunctionSubclass",
+    "DispatchKey",
+    "DispatchKeySet",
+    "_ExcludeDispatchKeyGuard",
     "_AutoDispatchBelowAutograd",
     "_disabled_torch_function_impl",
     "_get_tracing_state",
@@ -19,8 +30,120 @@ __all__ = [
 ]
 
 
+class DispatchKey(enum.Enum):
+    """Keys under which kernels of operators are registered."""
+
+    CPU, CUDA, Meta, XPU, MPS = "CPU", "CUDA", "Meta", "XPU", "MPS"
+    Autograd, AutogradCPU, AutogradCUDA = "Autograd", "AutogradCPU", "AutogradCUDA"
+    AutocastCPU, AutocastCUDA, AutocastXPU = "AutocastCPU", "AutocastCUDA", "AutocastXPU"
+    CompositeExplicitAutograd, CompositeImplicitAutograd = "CompositeExplicitAutograd", "CompositeImplicitAutograd"
+    BackendSelect, Python, PythonTLSSnapshot, Functionalize = "BackendSelect", "Python", "PythonTLSSnapshot", "Functionalize"
+    ADInplaceOrView, FuncTorchBatched = "ADInplaceOrView", "FuncTorchBatched"
+
+
+class DispatchKeySet:
+    """A set of keys.
+
+    >>> from dynograd._C import DispatchKey, DispatchKeySet
+    >>> (DispatchKeySet(DispatchKey.CPU) | DispatchKeySet(DispatchKey.CUDA)).has(DispatchKey.CUDA)
+    True
+    """
+
+    def __init__(self, key: DispatchKey, *more: DispatchKey) -> None:
+        self.keys = frozenset((key, *more))
+
+    def has(self, key: DispatchKey) -> bool:
+        return key in self.keys
+
+    def __or__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return DispatchKeySet(*(self.keys | other.keys))
+
+    def add(self, key: DispatchKey) -> DispatchKeySet:
+        return DispatchKeySet(*self.keys, key)
+
+
+class _ExcludeDispatchKeyGuard(contextlib.ExitStack):
+    """A context in which operators pass over their kernels of these keys: those of autocast and of autograd.
+
+    >>> from dynograd._C import DispatchKey, DispatchKeySet, _ExcludeDispatchKeyGuard
+    >>> with dynograd.autocast("cpu"), _ExcludeDispatchKeyGuard(DispatchKeySet(DispatchKey.AutocastCPU)):
+    ...     dynograd.is_autocast_enabled("cpu")
+    False
+    """
+
+    def __init__(self, keys: DispatchKeySet) -> None:
+        super().__init__()
+        self.excluded = [key.name for key in keys.keys]
+
+    def __enter__(self) -> Any:
+        entered = super().__enter__()
+        for context in _without(self.excluded):
+            self.enter_context(context)
+        return entered
+
+
+def _without(keys: Iterable[str]) -> Iterable[Any]:
+    for key in keys:
+        if key in ("AutocastCPU", "AutocastCUDA"):
+            yield autocast(key.removeprefix("Autocast").lower(), enabled=False)
+        elif key.startswith("Autograd"):
+            yield _AutoDispatchBelowAutograd()
+
+
+globals().update(stubs.names("_C"))
+
+
 def _get_tracing_state() -> None:
     """None: nothing is traced."""
+
+
+def _get_default_device() -> str:
+    return str(dynograd.get_default_device())
+
+
+def _get_accelerator() -> Any:
+    """The kind of device that computes: CUDA where there is a GPU."""
+    return dynograd.device("cuda" if dynograd.cuda.is_available() else "cpu")
+
+
+def _get_privateuse1_backend_name() -> str:
+    return "privateuseone"
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Whether `vmap`, `grad` and their like are on."""
+    return False
+
+
+def _set_math_sdp_allow_fp16_bf16_reduction(enabled: bool) -> None:
+    """Nothing: attention adds up in float32."""
+
+
+class _Nn(ModuleType):
+    """`torch._C._nn`: the part that modules parse `to(...)` with."""
+
+    @staticmethod
+    def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
+        """(device, dtype, non_blocking, memory_format) of the arguments of `to`.
+
+        >>> dynograd._C._nn._parse_to("cpu", dynograd.float64)
+        (device(type='cpu'), dynograd.float64, False, None)
+        """
+        device, dtype = kwargs.get("device"), kwargs.get("dtype")
+        for value in args:
+            if isinstance(value, Tensor):
+                device, dtype = value.device, value.dtype
+            elif isinstance(value, dynograd.dtype):
+                dtype = value
+            elif value is not None and not isinstance(value, bool):
+                device = value
+        flags = [value for value in args if isinstance(value, bool)]
+        non_blocking = kwargs.get("non_blocking", flags[0] if flags else False)
+        return None if device is None else dynograd.device(device), dtype, non_blocking, kwargs.get("memory_format")
+
+
+_nn = _Nn("dynograd._C._nn")
+_TensorMeta = type(Tensor)
 
 
 def _is_tracing() -> bool:

@@ -1,4 +1,4 @@
-"""What programs take from `torch._utils`: several tensors as one flat one, and back."""
+"""What programs take from `torch._utils`: several tensors as one flat one and back, and tensors from their parts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynograd.errors import ShapeError
+from dynograd.compat.inner.rebuilding import *  # noqa: F403
+from dynograd.compat.inner.rebuilding import __all__ as _rebuilding
 from dynograd.ops.layout.joins import cat
 
-__all__ = ["_flatten_dense_tensors", "_unflatten_dense_tensors"]
+__all__ = ["_flatten_dense_tensors", "_unflatten_dense_tensors", *_rebuilding]
 
 
 def _flatten_dense_tensors(tensors: Sequence[Any]) -> Any:

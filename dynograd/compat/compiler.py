@@ -63,3 +63,7 @@ class OptimizedModule:
         raise NotImplementedError(
             "compiler.OptimizedModule: nothing is translated here; compile gives back the module itself."
         )
+
+
+class TensorifyScalarRestartAnalysis(Exception):
+    """What PyTorch raises inside its tracer; never raised here."""

@@ -12,6 +12,7 @@ __all__ = ["FACES", "make"]
 
 _TABLE = """
 _dynamo.eval_frame                compiler           OptimizedModule
+_custom_ops                       library            custom_op get_ctx impl impl_abstract
 amp.autocast_mode                 amp                autocast custom_fwd custom_bwd is_autocast_available
 cpu.amp.autocast_mode             cpu.amp            autocast
 cuda.amp.autocast_mode            cuda.amp           autocast custom_fwd custom_bwd
@@ -47,6 +48,19 @@ distributions.studentT            distributions      StudentT
 distributions.weibull             distributions      Weibull
 distributions.wishart             distributions      Wishart
 nn.parallel.distributed           nn.parallel        DistributedDataParallel
+_tensor                           compat.inner.rebuilding Tensor _rebuild_from_type_v2
+_tensor_str                       compat.inner.tensor_str PRINT_OPTS get_printoptions printoptions set_printoptions _tensor_str _add_suffixes _str_intern _str
+_dynamo.exc                       compat.compiler    TensorifyScalarRestartAnalysis
+autograd.profiler_legacy          profiler.legacy    profile
+cuda.amp.common                   cuda.amp           amp_definitely_not_available
+cuda.profiler                     cuda.nvtx          profile start stop
+jit.annotations                   compat.jit         BroadcastingList1 BroadcastingList2 BroadcastingList3 List Dict Tuple Optional Union
+nn.parallel.scatter_gather        compat.inner.scattering gather is_namedtuple scatter scatter_kwargs
+onnx.operators                    compat.inner.top_level shape_as_tensor
+profiler.profiler                 profiler           profile schedule ProfilerAction ProfilerActivity tensorboard_trace_handler _default_schedule_fn
+return_types                      compat.inner.return_types *
+utils.model_zoo                   compat.hub         load_url tqdm
+utils._foreach_utils              optim.helpers _group_tensors_by_device_and_dtype _get_foreach_kernels_supported_devices _get_fused_kernels_supported_devices
 storage                           tensor.storages    TypedStorage UntypedStorage
 torch_version                     version            TorchVersion
 """

@@ -7,6 +7,8 @@ import re
 from typing import Any
 from urllib.parse import urlparse
 
+from tqdm import tqdm  # noqa: F401
+
 from dynograd.base import stubs
 from dynograd.saving.serialization import load as _read
 
@@ -61,3 +63,6 @@ def load_state_dict_from_url(
             f"hub.load_state_dict_from_url: nothing is downloaded, and there is no {path}. Download {url} yourself and put it there."
         )
     return _read(path, map_location)
+
+
+load_url = load_state_dict_from_url

@@ -5,7 +5,7 @@ A scripted function runs as the Python that it is. What needs a translated progr
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Dict, Final, List, Optional, Tuple, Union  # noqa: UP035
 
 from dynograd.base import stubs
 from dynograd.compat.futures import Future
@@ -44,6 +44,26 @@ class ScriptFunction:
         )
 
 
+class Error(RuntimeError):
+    """What PyTorch raises of scripted programs; never raised here."""
+
+
+class TracerWarning(Warning):
+    """What PyTorch warns of in traces; never given here."""
+
+    @staticmethod
+    def ignore_lib_warnings() -> None: ...
+
+
+class Attribute:
+    """A value of a module with its type, which scripted programs need: `value` is read."""
+
+    def __init__(self, value: Any, type: Any) -> None:
+        self.value, self.type = value, type
+
+
+BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = List
+"""Annotations of scripted programs: a number or a list of numbers."""
 _MODULES = ("ScriptModule", "RecursiveScriptModule", "TracedModule", "TopLevelTracedModule")
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+from dynograd.base import stubs
 from dynograd.tensor.absent import absent_module
 
 __all__ = ["above", "fill", "modules"]
@@ -22,6 +23,8 @@ _REASONS = {
     "PACKAGE": "package",
     "QUANTIZED": "ao",
     "CPP": "utils.cpp_extension",
+    "FLOPS": "utils.flop_counter",
+    "ONNX": "onnx",
 }
 
 
@@ -60,7 +63,8 @@ def fill(module: ModuleType) -> None:
     for name in names:
         plain = name.removesuffix("()")
         module.__dict__[plain] = getattr(placements, plain, None) or _refused(path, plain, why, name != plain)
-    module.__dict__["__all__"] = [name.removesuffix("()") for name in names]
+    module.__dict__.update(stubs.names(path))  # what has an answer all the same
+    module.__dict__["__all__"] = [name.removesuffix("()") for name in names] + list(stubs.names(path))
 
 
 class _Refused(type):

@@ -25,6 +25,11 @@ def GradScaler(*args: Any, **kwargs: Any) -> Any:
     return _amp().GradScaler("cuda", *args, **kwargs)
 
 
+def amp_definitely_not_available() -> bool:
+    """Whether there is no GPU."""
+    return not sys.modules["dynograd"].cuda.is_available()
+
+
 def custom_fwd(fwd: Any = None, *, cast_inputs: Any = None) -> Any:
     """`amp.custom_fwd(device_type="cuda", ...)`."""
     return _amp().custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)

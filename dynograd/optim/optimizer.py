@@ -18,6 +18,7 @@ from dynograd.errors import user_level
 from dynograd.interpreter.tensor_parts import view_of
 from dynograd.kernels import kernel
 from dynograd.optim import states
+from dynograd.optim.helpers import *  # noqa: F403
 from dynograd.optim.hooks import (
     HookMethods,
     register_optimizer_step_post_hook,

@@ -56,6 +56,11 @@ def kineto_available() -> bool:
     return False
 
 
+def _default_schedule_fn(_: int) -> ProfilerAction:
+    """Records every step."""
+    return ProfilerAction.RECORD
+
+
 def supported_activities() -> set[ProfilerActivity]:
     """What a profile can look at here.
 

@@ -65,8 +65,8 @@ _MODULES = {
     "nn.qat": _QUANTIZATION,
     "nn.intrinsic": _QUANTIZATION,
     "utils.cpp_extension": _NO_CPP,
+    "utils.flop_counter": "floating-point operations are not counted. dynograd.profiler.profile tells the time that each op takes.",
     "utils.mobile_optimizer": "there is no TorchScript, which it works on.",
-    "utils.model_zoo": "nothing is downloaded. Fetch the file yourself and load(path) it.",
 }
 _METHODS = {
     _QUANTIZED: "int_repr q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points q_per_channel_axis qscheme",

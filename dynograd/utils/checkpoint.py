@@ -1,4 +1,31 @@
 """`torch.utils.checkpoint`: see `dynograd.transforms.checkpoint`."""
 
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import cuda
+from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.checkpoint import *  # noqa: F403
-from dynograd.transforms.checkpoint import __all__  # noqa: F401
+from dynograd.transforms.checkpoint import __all__ as _all
+from dynograd.utils import _pytree
+
+__all__ = [*_all, "get_device_states", "set_device_states"]
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """The GPUs on which the arguments' tensors lie, and the states of their generators.
+
+    >>> from dynograd.utils.checkpoint import get_device_states
+    >>> get_device_states(dynograd.ones(2))
+    ([], [])
+    """
+    tensors = [value for value in _pytree.tree_leaves(list(args)) if isinstance(value, Tensor)]
+    places = sorted({value.device.index or 0 for value in tensors if value.device.type == "cuda"})
+    return places, [cuda.get_rng_state(place) for place in places]
+
+
+def set_device_states(devices: list[int], states: list[Tensor], *, device_type: str | None = None) -> None:
+    """Sets the generators of GPUs to what `get_device_states` gave."""
+    for place, state in zip(devices, states):
+        cuda.set_rng_state(state, place)

@@ -11,7 +11,7 @@ from typing import Any
 from dynograd.base import stubs
 from dynograd.kernels.build import precision
 
-__all__ = ["cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp"]
+__all__ = ["cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum", "quantized"]
 
 
 class _Backend(stubs.Settings):
@@ -86,4 +86,7 @@ stubs.settings("backends.cuda.matmul", _WithTF32)
 cudnn, cuda = stubs.settings("backends.cudnn", _WithTF32), stubs.settings("backends.cuda", _Cuda)
 for _what in _ATTENTIONS:
     cuda.__dict__.update(_switch(_what))
-mkl, mkldnn, mps, openmp = (stubs.settings(f"backends.{_name}", _Backend) for _name in "mkl mkldnn mps openmp".split())
+mkl, mkldnn, mps, openmp, opt_einsum, quantized = (
+    stubs.settings(f"backends.{_name}", _Backend) for _name in "mkl mkldnn mps openmp opt_einsum quantized".split()
+)
+mps.__dict__["is_macos_or_newer"] = lambda major, minor: False

@@ -37,6 +37,7 @@ __all__ = [
 KEYS = {"CPU": "cpu", "CUDA": "cuda", "Meta": "meta", "MPS": "mps", "XPU": "xpu", "": "all"}
 KEYS |= {"CompositeExplicitAutograd": "any", "CompositeImplicitAutograd": "all"}
 KEYS |= {"Autograd": "autograd", "AutogradCPU": "autograd", "AutogradCUDA": "autograd"}
+KEYS |= {"AutocastCPU": "autocast cpu", "AutocastCUDA": "autocast cuda", "AutocastXPU": "autocast xpu"}
 resolvers: dict[
     str, Callable[[str], Any]
 ] = {}  # namespace -> gives the function of an operator that is not registered, or None
@@ -112,6 +113,8 @@ class OpOverload:
         if kind in self.casts and is_autocast_enabled(kind):
             with autocast(kind, enabled=False):
                 return self(*[_cast(argument, self.casts[kind]) for argument in positional], **named)
+        if f"autocast {kind}" in kernels and is_autocast_enabled(kind):
+            return kernels[f"autocast {kind}"](*positional, **named)
         kernel: Any = self.kernel_for(kind)
         if "all" in kernels and kernel is kernels["all"]:
             return kernel(*positional, **named)
@@ -139,7 +142,7 @@ class OpOverload:
                 f"There was no fake impl registered for {self._name}, which says shape and dtype of the result on the device meta. "
                 f"Use library.register_fake({self._name!r}) to add one."
             )
-        have = ", ".join(sorted(key for key in self.kernels if key != "autograd")) or "none"
+        have = ", ".join(sorted(key for key in self.kernels if not key.startswith("auto"))) or "none"
         raise NotImplementedError(
             f"Could not run '{self._name}' with arguments from the '{kind}' device: kernels are registered for {have}. "
             f"Use library.register_kernel({self._name!r}, {kind!r})."

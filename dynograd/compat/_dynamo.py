@@ -1,0 +1,11 @@
+"""`torch._dynamo` for programs that set its options: nothing is traced, so they change nothing."""
+
+from __future__ import annotations
+
+from dynograd.base import stubs
+from dynograd.compat.compiler import OptimizedModule
+
+globals().update(stubs.names("_dynamo"))
+
+__path__: list[str] = []  # there are modules below it (`compat.faces`)
+__all__ = ["OptimizedModule", *stubs.names("_dynamo")]

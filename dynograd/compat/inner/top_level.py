@@ -1,0 +1,130 @@
+"""Functions that PyTorch's top level has under names with a `_`, and a few of its own that only packages ask for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import dynograd
+from dynograd.base.devices import as_device
+from dynograd.tensor.tensor import Tensor
+
+__all__ = [
+    "_assert_async",
+    "_convert_indices_from_coo_to_csr",
+    "_convert_indices_from_csr_to_coo",
+    "_grouped_mm",
+    "_sample_dirichlet",
+    "_segment_reduce",
+    "_shape_as_tensor",
+    "get_device_module",
+]
+
+
+def _shape_as_tensor(self: Tensor) -> Tensor:
+    """The shape as int64 numbers.
+
+    >>> dynograd._shape_as_tensor(dynograd.zeros(2, 3))
+    tensor([2, 3])
+    """
+    return dynograd.tensor(list(self.shape), dtype=dynograd.int64)
+
+
+shape_as_tensor = _shape_as_tensor
+
+
+def _assert_async(input: Tensor, assert_msg: str = "") -> None:
+    """Raises where the one element is 0.
+
+    Raises:
+        RuntimeError: it is.
+    """
+    if input.numel() != 1:
+        raise RuntimeError(f"_assert_async: expected one element, got shape {tuple(input.shape)}.")
+    if not bool(input):
+        raise RuntimeError(assert_msg or "Expected Tensor with single nonzero value, but got zero")
+
+
+def _sample_dirichlet(self: Tensor, generator: Any = None) -> Tensor:
+    """A draw of the Dirichlet distribution with these concentrations in its last dim."""
+    gamma = dynograd._standard_gamma(self, generator=generator)
+    return gamma / gamma.sum(-1, keepdim=True)
+
+
+def _convert_indices_from_coo_to_csr(input: Tensor, size: int, *, out_int32: bool = False) -> Tensor:
+    """Where each of `size` rows begins, from sorted numbers of rows.
+
+    >>> dynograd._convert_indices_from_coo_to_csr(tensor([0, 0, 2]), 3)
+    tensor([0, 2, 2, 3])
+    """
+    dtype = dynograd.int32 if out_int32 else input.dtype
+    rows = dynograd.arange(size + 1, dtype=input.dtype, device=input.device)
+    return dynograd.searchsorted(input.contiguous(), rows).to(dtype)
+
+
+def _convert_indices_from_csr_to_coo(
+    crow_indices: Tensor, col_indices: Tensor, *, out_int32: bool = False, transpose: bool = False
+) -> Tensor:
+    """(2, N): rows and columns, or with `transpose` columns and rows.
+
+    >>> dynograd._convert_indices_from_csr_to_coo(tensor([0, 2, 2, 3]), tensor([1, 0, 2]))
+    tensor([[0, 0, 2],
+            [1, 0, 2]])
+    """
+    counts = crow_indices[1:] - crow_indices[:-1]
+    rows = dynograd.arange(len(counts), dtype=crow_indices.dtype, device=crow_indices.device).repeat_interleave(counts)
+    pair = [col_indices, rows] if transpose else [rows, col_indices]
+    result = dynograd.stack(pair)
+    return result.to(dynograd.int32) if out_int32 else result
+
+
+def _segment_reduce(data: Tensor, reduce: str, **options: Any) -> Tensor:
+    """`segment_reduce` under its other name."""
+    return dynograd.segment_reduce(data, reduce, **options)
+
+
+def _grouped_mm(
+    self: Tensor, mat2: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: Any = None
+) -> Tensor:
+    """Products of groups: rows `offs[g - 1] ... offs[g]` of (T, K) with the g-th of (G, K, N) -> (T, N).
+
+    With both 2-dim, the groups lie along the shared dim: (M, T), (T, N) -> (G, M, N). With (G, M, K) and (K, T), they are columns of the
+    second; with both 3-dim, it is a batched product.
+
+    >>> offsets = tensor([1, 3], dtype=dynograd.int32)
+    >>> dynograd._grouped_mm(dynograd.ones(3, 2), dynograd.ones(2, 2, 1), offsets).flatten()
+    tensor([2., 2., 2.])
+    """
+    if self.ndim == 3 and mat2.ndim == 3:
+        result = self @ mat2
+    else:
+        if offs is None:
+            raise ValueError("grouped_mm: offs says where groups end, and is needed with 2-dim factors.")
+        ends = [0, *offs.tolist()]
+        spans = [slice(start, end) for start, end in zip(ends, ends[1:])]
+        if self.ndim == 2 and mat2.ndim == 3:
+            parts = [self[span] @ mat2[number] for number, span in enumerate(spans)]
+            rest = self.new_zeros(self.shape[0] - ends[-1], mat2.shape[2])
+            result = dynograd.cat([*parts, rest])
+        elif self.ndim == 3:
+            result = dynograd.cat([self[number] @ mat2[:, span] for number, span in enumerate(spans)], 1)
+        else:
+            result = dynograd.stack([self[:, span] @ mat2[span] for span in spans])
+    if bias is not None:
+        result = result + bias
+    return result if out_dtype is None else result.to(out_dtype)
+
+
+def get_device_module(device: Any = None) -> Any:
+    """The module of a kind of devices: `dynograd.cuda` for "cuda:0".
+
+    Raises:
+        RuntimeError: there is none.
+
+    >>> dynograd.get_device_module("cpu").__name__
+    'dynograd.cpu'
+    """
+    kind = "cuda" if device is None and dynograd.cuda.is_available() else "cpu" if device is None else as_device(device).type
+    if kind not in ("cpu", "cuda", "xpu", "mps"):
+        raise RuntimeError(f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'.")
+    return importlib.import_module(f"dynograd.{kind}")
