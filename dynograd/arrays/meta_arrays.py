@@ -16,10 +16,11 @@ import numpy
 from dynograd.base.devices import device
 from dynograd.errors import DeviceError
 
-__all__ = ["MetaArray", "NoValuesError", "elementwise", "empty", "like", "no_values"]
+__all__ = ["MetaArray", "NoValuesError", "elementwise", "empty", "like", "no_values", "outlined"]
 
 meta = device("meta")
 _SMALL = 1 << 20  # bytes that are simply allocated
+_MOST = 1 << 28  # elements of an operand that are computed with for the sake of the shape: 1 GB of float32
 
 
 class NoValuesError(DeviceError, NotImplementedError):
@@ -55,7 +56,14 @@ class MetaArray(numpy.ndarray):
         raise no_values("bool")
 
     def __array_ufunc__(self, ufunc: Any, method: Any, *inputs: Any, **kwargs: Any) -> Any:
-        raise no_values(ufunc.__name__)
+        if method != "__call__" or "where" in kwargs or ufunc.signature is not None:
+            return outlined(getattr(ufunc, method))(*inputs, **kwargs)
+        target = kwargs.pop("out", None)
+        shape = numpy.broadcast_shapes(*[numpy.shape(value) for value in inputs])
+        result = ufunc(*[_one(value) for value in inputs], **kwargs)
+        if target is not None:
+            return target[0] if len(target) == 1 else target
+        return tuple([empty(shape, part.dtype) for part in result]) if ufunc.nout > 1 else empty(shape, result.dtype)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _rebuilt, (self.shape, self.strides, self.dtype)
@@ -63,7 +71,7 @@ class MetaArray(numpy.ndarray):
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function is numpy.copyto and type(args[0]) is MetaArray:
             return None
-        raise no_values(function.__name__)
+        return outlined(function)(*args, **kwargs)
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> MetaArray:
@@ -91,10 +99,51 @@ def like(array: Any) -> MetaArray:
     return empty(tuple(array.shape[dim] for dim in order), array.dtype).transpose(back)
 
 
+def outlined(function: Any) -> Any:
+    """What a function of arrays does to shape and dtype: it runs on zeros, whose results are thrown away.
+
+    Raises:
+        NoValuesError: there would be too many of them.
+    """
+
+    def outline(*args: Any, **kwargs: Any) -> Any:
+        return _outlines(function(*_zeros(args, function), **_zeros(kwargs, function)))
+
+    return outline
+
+
+def _zeros(value: Any, function: Any) -> Any:
+    if type(value) is MetaArray:
+        if value.size > _MOST:
+            raise no_values(getattr(function, "__name__", repr(function)))
+        order = sorted(range(value.ndim), key=lambda dim: -abs(value.strides[dim]))
+        zeros = numpy.zeros([value.shape[dim] for dim in order], value.dtype)
+        return zeros.transpose([order.index(dim) for dim in range(value.ndim)])
+    if isinstance(value, (list, tuple)):
+        items = [_zeros(item, function) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return {key: _zeros(item, function) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _outlines(value: Any) -> Any:
+    if isinstance(value, numpy.ndarray):
+        return like(value.view(numpy.ndarray))
+    if isinstance(value, numpy.generic):
+        return empty((), value.dtype)
+    if isinstance(value, (list, tuple)):
+        items = [_outlines(item) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
+
+
+def _one(value: Any) -> Any:
+    return numpy.ones((1,) * value.ndim, value.dtype) if isinstance(value, numpy.ndarray) else value
+
+
 def elementwise(kernel: Any) -> Any:
     """What an elementwise kernel of the CPU does to shape and dtype."""
 
-    def outlined(*args: Any) -> Any:
+    def outline(*args: Any) -> Any:
         operands = [argument for argument in args if isinstance(argument, numpy.ndarray)]
         result = kernel(
             *[
@@ -104,7 +153,7 @@ def elementwise(kernel: Any) -> Any:
         )
         return empty(numpy.broadcast_shapes(*[operand.shape for operand in operands]), result.dtype)
 
-    return outlined
+    return outline
 
 
 def _rebuilt(shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any) -> MetaArray:

@@ -25,6 +25,7 @@ _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _used: dict[str, None] = {}
 _lacking: dict[str, Lacking] = {}
+_looking: set[tuple[str, str]] = set()
 
 
 class Lacking(NamedTuple):
@@ -82,9 +83,11 @@ def watch(module: ModuleType, name: str) -> None:
                 return before(asked)
             except AttributeError as own:
                 error = own
-        if not asked.startswith("__"):
-            with contextlib.suppress(ModuleNotFoundError):  # PyTorch has imported more of its modules by now
-                return importlib.import_module(f"{module.__name__}.{asked}")
+        if not asked.startswith("__") and (name, asked) not in _looking:
+            _looking.add((name, asked))  # the import asks this module for the name, too
+            with contextlib.ExitStack() as stack, contextlib.suppress(ModuleNotFoundError):  # PyTorch has imported more of its modules by now
+                stack.callback(_looking.discard, (name, asked))
+                return importlib.import_module(f"{name}.{asked}")
         return lacking(name, asked, error)
 
     attribute.explains = True  # type: ignore[attr-defined]

@@ -13,6 +13,12 @@ __all__ = ["FACES", "make"]
 _TABLE = """
 _dynamo.eval_frame                compiler           OptimizedModule
 _custom_ops                       library            custom_op get_ctx impl impl_abstract
+_higher_order_ops                 compat.inner.higher_order *
+_higher_order_ops.associative_scan compat.inner.higher_order associative_scan
+_higher_order_ops.cond            compat.inner.higher_order cond
+_higher_order_ops.map             compat.inner.higher_order map
+_higher_order_ops.scan            compat.inner.higher_order scan
+_higher_order_ops.while_loop      compat.inner.higher_order while_loop
 amp.autocast_mode                 amp                autocast custom_fwd custom_bwd is_autocast_available
 cpu.amp.autocast_mode             cpu.amp            autocast
 cuda.amp.autocast_mode            cuda.amp           autocast custom_fwd custom_bwd

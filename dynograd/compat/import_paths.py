@@ -143,7 +143,8 @@ class _Finder(importlib.abc.MetaPathFinder):
         if package != "dynograd":
             return None
         if fullname in faces.FACES:
-            return importlib.machinery.ModuleSpec(fullname, _OfNames())
+            has_more = any([other.startswith(f"{fullname}.") for other in faces.FACES])
+            return importlib.machinery.ModuleSpec(fullname, _OfNames(), is_package=has_more)
         if name in _ABOVE_FACES or name in refused.modules() or name in refused.above():
             return importlib.machinery.ModuleSpec(fullname, _OfNames(), is_package=True)
         if package == "dynograd" and name in stubs.MODULES:

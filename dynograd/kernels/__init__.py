@@ -99,9 +99,8 @@ def _load(family: str, name: str, array_type: type, backend: str) -> Callable[..
     if backend == "meta":
         if name == "copied":
             return copy
-        if family != "elementwise":
-            raise meta_arrays.no_values(name)
-        function = _found[family, name, array_type] = meta_arrays.elementwise(kernel(family, name, 0))
+        outline = meta_arrays.elementwise if family == "elementwise" else meta_arrays.outlined
+        function = _found[family, name, array_type] = outline(kernel(family, name, 0))
         return function
     if backend == "cuda":
         from dynograd.kernels.build.through_host_cuda import FAMILIES, through_host
