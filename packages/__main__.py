@@ -44,6 +44,7 @@ def one(file: str, name: str) -> None:
     if "dynograd" not in torch.__version__:
         _without_extension(torch)
     torch.manual_seed(0)
+    torch.set_num_threads(int(os.environ.get("PACKAGES_THREADS", "1")))
     from packages.values import PROGRAMS, summary
 
     begin = time.perf_counter()

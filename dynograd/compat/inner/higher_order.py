@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import dynograd
-from dynograd.tensor.tensor import Tensor
+from dynograd.tensor.top_level import cond, while_loop
 from dynograd.utils import _pytree
 
 __all__ = ["associative_scan", "cond", "map", "scan", "while_loop"]
@@ -56,29 +56,6 @@ def scan(
     if reverse:
         outputs.reverse()
     return init, _pytree.tree_unflatten([dynograd.stack(column) for column in zip(*outputs)], form)
-
-
-def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any, additional_inputs: tuple = ()) -> Any:
-    """Runs `body_fn` on what it gave, while `cond_fn` of it holds.
-
-    >>> from dynograd._higher_order_ops.while_loop import while_loop
-    >>> while_loop(lambda i: i < 5, lambda i: (i + 2,), (tensor(0),))
-    (tensor(6),)
-    """
-    while cond_fn(*carried_inputs, *additional_inputs):
-        carried_inputs = body_fn(*carried_inputs, *additional_inputs)
-        if isinstance(carried_inputs, Tensor):
-            carried_inputs = (carried_inputs,)
-    return carried_inputs
-
-
-def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()) -> Any:
-    """What one of two functions gives, by the truth of `pred`.
-
-    >>> dynograd.cond(tensor(True), lambda x: x + 1, lambda x: x, (tensor(1),))
-    tensor(2)
-    """
-    return true_fn(*operands) if bool(pred) else false_fn(*operands)
 
 
 def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
