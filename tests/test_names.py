@@ -294,7 +294,6 @@ def test_absent_modules_say_why(module, words):
     ("name", "words"),
     [
         ("onnx", "export to ONNX"),
-        ("complex32", "complex64"),
         ("symeig", "linalg.eigh"),
         ("uint4", "int8"),
         ("lobpcg", "eigh"),

@@ -17,6 +17,7 @@ from dynograd.amp.policies import BANNED, POLICIES
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.writes import version
 from dynograd.base import dtypes
+from dynograd.base.devices import ELSEWHERE
 from dynograd.cuda import driver
 from dynograd.errors import user_level
 from dynograd.ops.readers import Entry, Reader
@@ -152,6 +153,8 @@ def _checked(who: str, device_type: str) -> str:
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
     """Whether ops on that device type are autocast on this thread."""
+    if device_type in ELSEWHERE:
+        return False
     return STATE.enabled[_checked("is_autocast_enabled", device_type)]
 
 

@@ -127,6 +127,7 @@ def check_device(who: str, device: Any) -> devices.device:
         return devices.cpu
     if chosen.type == "meta":
         return meta_arrays.meta
+    devices.refuse_elsewhere(who, chosen)
     index = driver.check_index(who, streams.current_device() if chosen.index is None else chosen.index)
     return chosen if chosen.index is not None else devices.device("cuda", index)
 

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from dynograd.as_torch import touched
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["SITE", "install", "module"]
 
@@ -43,6 +44,7 @@ def install() -> None:
     paths = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SITE), *([paths] if paths else [])])
     sys.modules["torch"] = module("torch")
+    Tensor.__module__ = "torch"  # packages choose their backend by it
 
 
 def module(name: str) -> ModuleType:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from dynograd.errors import DeviceError
+
 __all__ = ["device", "get_default_device", "set_default_device"]
 
 _KINDS = ("cpu", "cuda", "meta")
+ELSEWHERE = ("mps", "xpu", "hpu", "mtia", "xla", "ipu", "vulkan", "privateuseone")  # names that programs compare with
 
 
 class device:
@@ -34,7 +37,7 @@ class device:
                     f"device: expected a name such as 'cuda:0', got '{type}:{number}' with index={index}."
                 )
             index = int(number)
-        if type not in _KINDS:
+        if type not in _KINDS and type not in ELSEWHERE:
             raise RuntimeError(f"device: expected one of {', '.join(_KINDS)} with an optional index, got {type!r}.")
         self.type: str = type
         self.index: int | None = index
@@ -65,6 +68,16 @@ class device:
 
 
 cpu = device("cpu")
+
+
+def refuse_elsewhere(who: str, place: device) -> None:
+    """Raises where there is no support for a kind of device.
+
+    Raises:
+        DeviceError: there is none.
+    """
+    if place.type in ELSEWHERE:
+        raise DeviceError(f"{who}: there is no support for devices of type {place.type!r}. Use 'cpu', 'cuda' or 'meta'.")
 
 
 class _Local(threading.local):

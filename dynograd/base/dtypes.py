@@ -19,7 +19,9 @@ __all__ = [
     "can_cast",
     "cdouble",
     "cfloat",
+    "chalf",
     "complex128",
+    "complex32",
     "complex64",
     "double",
     "dtype",
@@ -99,6 +101,23 @@ class dtype:
         return self
 
 
+class _Named(dtype):
+    """A dtype that programs compare with, and of which there are no tensors."""
+
+    __slots__ = ("way_out",)
+
+    def __init__(self, name: str, itemsize: _python_int, category: _python_int, way_out: str) -> None:
+        self.name, self.itemsize, self.category, self.num, self.way_out = name, itemsize, category, -1, way_out
+
+    @property
+    def numpy(self) -> Any:  # type: ignore[override]
+        raise DtypeError(f"there are no tensors of dtype {self.name}: {self.way_out}")
+
+    @property
+    def is_signed(self) -> _python_bool:
+        return True
+
+
 float32 = float = dtype("float32", numpy.float32, FLOATING)
 float64 = double = dtype("float64", numpy.float64, FLOATING)
 float16 = half = dtype("float16", numpy.float16, FLOATING)
@@ -115,6 +134,7 @@ bool = dtype("bool", numpy.bool_, BOOL)
 complex64 = cfloat = dtype("complex64", numpy.complex64, COMPLEX)
 complex128 = cdouble = dtype("complex128", numpy.complex128, COMPLEX)
 
+complex32 = chalf = _Named("complex32", 4, COMPLEX, "complex numbers of 16-bit parts are not supported. Use complex64.")
 _FLOATS = (float32, float64, float16, bfloat16)
 _INTEGERS = (uint8, int8, int16, int32, int64, uint16, uint32, uint64)
 ALL = (*_FLOATS, *_INTEGERS, bool, complex64, complex128)
@@ -125,7 +145,7 @@ FLOAT8 = (float8_e4m3fn, float8_e5m2)
 BY_NUM: dict[_python_int, dtype] = {kind.num: kind for kind in (*ALL, *FLOAT8)}
 BY_NUM[numpy.dtype(numpy.longlong).num] = int64
 BY_NUM[numpy.dtype(numpy.ulonglong).num] = uint64
-_NAMES = {kind.name: kind for kind in (*ALL, *FLOAT8)}
+_NAMES = {kind.name: kind for kind in (*ALL, *FLOAT8, complex32)}
 _FIRST_OF_OTHERS = 256  # numbers of dtypes that NumPy does not bring
 _default = [float32]
 

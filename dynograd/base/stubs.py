@@ -152,6 +152,7 @@ TABLE: dict[str, tuple[Any, Callable[..., Any] | None, str]] = {
     "xpu.get_device_capability": (DeviceError, lambda device=None: _NO_XPU, _ASK_XPU),
     "xpu.get_device_properties": (DeviceError, lambda device=None: _NO_XPU, _ASK_XPU),
 
+    "distributed.rpc.api._require_initialized": (MARKER, lambda func: func, "what it marks refuses when it is called."),
     "mps.is_available": (CONSTANT, lambda: False, _NO_MPS),
     "mps.device_count": (CONSTANT, lambda: 0, _NO_MPS),
     "mps.current_allocated_memory": (CONSTANT, lambda: 0, _NO_MPS),

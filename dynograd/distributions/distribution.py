@@ -36,6 +36,20 @@ class Distribution:
             self._validate_args = validate_args
         if self._validate_args:
             self._check_parameters()
+        super().__init__()
+
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """The instance that `expand` of `cls` fills: `_instance`, or an empty one of this type.
+
+        Raises:
+            NotImplementedError: a derived class has an `__init__` of its own and must write `expand`, too.
+        """
+        if _instance is None and type(self).__init__ != cls.__init__:  # type: ignore[misc]
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also define a custom "
+                f".expand() method."
+            )
+        return type(self).__new__(type(self)) if _instance is None else _instance
 
     def _check_parameters(self) -> None:
         for name, constraint in self.arg_constraints.items():

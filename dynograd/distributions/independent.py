@@ -40,11 +40,11 @@ class Independent(Distribution):
         super().__init__(shape[: len(shape) - events], shape[len(shape) - events :], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        expanded = self._expanded(batch_shape, _instance)
+        expanded = _instance if _instance is not None else object.__new__(type(self))
         inner = self.event_shape[: self.reinterpreted_batch_ndims]
         expanded.base_dist = self.base_dist.expand((*batch_shape, *inner))
         expanded.reinterpreted_batch_ndims = self.reinterpreted_batch_ndims
-        return expanded
+        return self._expanded(batch_shape, expanded)  # a derived class may pass on what it sets
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]

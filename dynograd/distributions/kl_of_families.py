@@ -75,7 +75,8 @@ def _normal_low_rank(p: Any, q: Any) -> Tensor:
     _same_size(p, q)
     distance = _low_rank_distance(q._factor, q._diag, q.loc - p.loc, q._root)
     a = linalg_solve_triangular(q._root, q._factor.mT / q._diag.unsqueeze(-2), upper=False)
-    spread = (p._root**2 / q._diag.unsqueeze(-1)).sum((-2, -1)) - ((a @ p._root) ** 2).sum((-2, -1))
+    root = p._unbroadcasted_scale_tril
+    spread = (root**2 / q._diag.unsqueeze(-1)).sum((-2, -1)) - ((a @ root) ** 2).sum((-2, -1))
     return 0.5 * (q._log_det() - 2 * p._half_log_det() + spread + distance - p.event_shape[0])
 
 

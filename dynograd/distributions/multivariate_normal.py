@@ -61,17 +61,17 @@ class MultivariateNormal(Distribution):
         self.loc = loc.expand(*batch, size)
         super().__init__(batch, (size,), validate_args=validate_args)
         if name == "scale_tril":
-            self._root = matrix
+            self._unbroadcasted_scale_tril = matrix
         elif name == "covariance_matrix":
-            self._root = linalg_cholesky(matrix)
+            self._unbroadcasted_scale_tril = linalg_cholesky(matrix)
         else:
-            self._root = _root_of_inverse(matrix)
+            self._unbroadcasted_scale_tril = _root_of_inverse(matrix)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         size = self._event_shape[0]
         expanded = self._expanded(batch_shape, _instance)
         expanded.loc = self.loc.expand(*batch_shape, size)
-        expanded._root = self._root
+        expanded._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril
         for name in ("covariance_matrix", "scale_tril", "precision_matrix"):
             if name in self.__dict__:
                 setattr(expanded, name, getattr(self, name).expand(*batch_shape, size, size))
@@ -84,17 +84,17 @@ class MultivariateNormal(Distribution):
     @lazy_property
     def scale_tril(self) -> Tensor:
         """The lower triangular root of the covariance."""
-        return self._batched(self._root)
+        return self._batched(self._unbroadcasted_scale_tril)
 
     @lazy_property
     def covariance_matrix(self) -> Tensor:
         """The covariance."""
-        return self._batched(self._root @ self._root.mT)
+        return self._batched(self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT)
 
     @lazy_property
     def precision_matrix(self) -> Tensor:
         """The inverse of the covariance."""
-        return self._batched(cholesky_inverse(self._root))
+        return self._batched(cholesky_inverse(self._unbroadcasted_scale_tril))
 
     @property
     def mean(self) -> Tensor:
@@ -106,18 +106,18 @@ class MultivariateNormal(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        return (self._root**2).sum(-1).expand(*self._batch_shape, *self._event_shape)
+        return (self._unbroadcasted_scale_tril**2).sum(-1).expand(*self._batch_shape, *self._event_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         noise = randn(shape, dtype=self.loc.dtype, device=self.loc.device)
-        return self.loc + (self._root @ noise.unsqueeze(-1)).squeeze(-1)
+        return self.loc + (self._unbroadcasted_scale_tril @ noise.unsqueeze(-1)).squeeze(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         away = (value - self.loc).unsqueeze(-1)
-        distance = (linalg_solve_triangular(self._root, away, upper=False) ** 2).sum((-2, -1))
+        distance = (linalg_solve_triangular(self._unbroadcasted_scale_tril, away, upper=False) ** 2).sum((-2, -1))
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + distance) - self._half_log_det()
 
     def entropy(self) -> Tensor:
@@ -125,7 +125,7 @@ class MultivariateNormal(Distribution):
         return entropy.expand(tuple(self._batch_shape))
 
     def _half_log_det(self) -> Tensor:
-        return self._root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
 def _root_of_inverse(precision: Tensor) -> Tensor:

@@ -45,7 +45,8 @@ class Transform:
         if cache_size not in (0, 1):
             raise ValueError("cache_size must be 0 or 1")
         self._cache_size = cache_size
-        self._cached: tuple[Any, Any] = (None, None)
+        self._cached_x_y: tuple[Any, Any] = (None, None)
+        super().__init__()  # a module, say: classes derive from both
 
     @property
     def event_dim(self) -> int:
@@ -67,23 +68,23 @@ class Transform:
         import copy
 
         transform = copy.copy(self)
-        Transform.__init__(transform, cache_size)
+        transform._cache_size, transform._cached_x_y = cache_size, (None, None)
         return transform
 
     def __call__(self, x: Tensor) -> Tensor:
-        if self._cache_size and self._cached[0] is x:
-            return self._cached[1]
+        if self._cache_size and self._cached_x_y[0] is x:
+            return self._cached_x_y[1]
         y = self._call(x)
         if self._cache_size:
-            self._cached = (x, y)
+            self._cached_x_y = (x, y)
         return y
 
     def _inv_call(self, y: Tensor) -> Tensor:
-        if self._cache_size and self._cached[1] is y:
-            return self._cached[0]
+        if self._cache_size and self._cached_x_y[1] is y:
+            return self._cached_x_y[0]
         x = self._inverse(y)
         if self._cache_size:
-            self._cached = (x, y)
+            self._cached_x_y = (x, y)
         return x
 
     def _call(self, x: Tensor) -> Tensor:
@@ -110,7 +111,7 @@ class Transform:
     __hash__ = object.__hash__
 
     def _state(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_cache_size", "_cached")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_cache_size", "_cached_x_y")}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

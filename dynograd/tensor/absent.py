@@ -25,7 +25,6 @@ _ABSENT = {
     "per_tensor_affine per_channel_affine per_tensor_symmetric per_channel_symmetric fake_quantize_per_tensor_affine qscheme "
     "fake_quantize_per_channel_affine quantized_lstm quantized_gru",
     _NAMED: "align_tensors",
-    _COMPLEX_HALF: "complex32 chalf",
     _SMALL: "uint1 uint2 uint3 uint4 uint5 uint6 uint7 int1 int2 int3 int4 int5 int6 int7 bits8 bits16 bits1x8 bits2x4 bits4x2 "
     "float4_e2m1fn_x2",
     _MASKED: "masked_tensor as_masked_tensor MaskedTensor",

@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from dynograd.interpreter.override_protocol import OVERRIDING, dispatch
+
 __all__ = [
     "SymBool",
     "SymFloat",
@@ -83,7 +85,9 @@ def _check_is_size(i: int, message: Callable[[], object] | None = None, *, max: 
 
 def _assert(condition: Any, message: str) -> None:
     """`assert condition, message`, also when Python leaves assertions out."""
-    if not condition:
+    if type(condition) in OVERRIDING:
+        dispatch(_assert, [condition], (condition, message), {})
+    elif not condition:
         raise AssertionError(message)
 
 

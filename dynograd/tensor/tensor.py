@@ -113,8 +113,8 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             array = arrays.zeros(tuple(size.__index__() for size in data), kind, place)
         return _init(result, array)
 
-    def __init__(self, *data: Any, device: Any = None, dtype: Any = None) -> None:
-        pass
+    def __init__(self, *data: Any, **options: Any) -> None:
+        """Nothing; derived classes may take more in `__new__`."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -625,6 +625,10 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         return iter(registry["unbind"].function(self, 0))
 
     def __contains__(self, element: Any) -> bool:
+        if not isinstance(element, (Tensor, int, float, complex)):
+            raise RuntimeError(
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+            )
         return bool((self == element).any().item())
 
     __hash__ = object.__hash__

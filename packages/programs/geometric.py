@@ -106,7 +106,7 @@ def models_and_pooling() -> dict[str, Any]:
     results = {name: filled(getattr(gnn, name)(6, 8, 2, 3)).eval()(graph.x, graph.edge_index) for name in ("GCN", "GraphSAGE", "GIN", "GAT", "EdgeCNN")}
     pooled = filled(gnn.TopKPooling(6, ratio=0.5))(graph.x, graph.edge_index)
     return results | {
-        "topk": pooled[0], "edges": pooled[1], "node2vec": filled(gnn.Node2Vec(graph.edge_index, 8, 4, 3, num_nodes=12))(torch.arange(5)),
+        "topk": pooled[0], "edges": pooled[1], "dense_gin": filled(gnn.DenseGINConv(torch.nn.Linear(6, 4)))(graph.x, pyg.utils.to_dense_adj(graph.edge_index, max_num_nodes=12)),
         "knn": gnn.DenseGCNConv(6, 4).in_channels, "norm": gnn.GraphNorm(6)(graph.x), "dense": pyg.utils.to_dense_adj(graph.edge_index, max_num_nodes=12),
         "softmax": pyg.utils.softmax(graph.edge_attr, graph.edge_index[0]), "degree": pyg.utils.degree(graph.edge_index[0], 12),
         "laplacian": pyg.utils.get_laplacian(graph.edge_index, normalization="sym", num_nodes=12)[1], "undirected": pyg.utils.to_undirected(graph.edge_index),

@@ -16,6 +16,7 @@ output output
 """
 
 from dynograd.overrides.fx import (
+    _compatibility,
     _pytree,
     _symbolic_trace,
     config,

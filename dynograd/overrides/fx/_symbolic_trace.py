@@ -16,6 +16,7 @@ from dynograd.errors import user_level
 from dynograd.nn.attributes import reading_through
 from dynograd.nn.module import Module, calling_through
 from dynograd.nn.parameter import Parameter
+from dynograd.overrides.fx._compatibility import compatibility  # noqa: F401
 from dynograd.overrides.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from dynograd.overrides.fx.graph_module import GraphModule
 from dynograd.overrides.fx.node import Node
@@ -113,47 +114,66 @@ def _recorded_method(kind: type, name: str) -> Callable:
     return call
 
 
-class _Patches:
-    """Names of modules that mean something else while a program is traced."""
+class _Patcher:
+    """A context in which names of modules and methods of classes mean something else."""
 
     def __init__(self) -> None:
-        self.before: list[tuple[dict, str, Any]] = []
-        self.methods: list[tuple[type, str, Any]] = []
+        self.before: list[Callable[[], None]] = []
         self.visited: set[int] = set()
 
-    def put(self, names: dict[str, Any], name: str, value: Any) -> None:
-        self.before.append((names, name, names.get(name, self)))
-        names[name] = value
+    def __enter__(self) -> _Patcher:
+        return self
 
-    def put_wrapped(self) -> None:
-        for (_, name), names in _wrapped_functions.items():
-            function = names.get(name, getattr(builtins, name, None))
-            if function is not None:
-                self.put(names, name, _recorded(function))
-        for kind, name in _wrapped_methods:
-            self.methods.append((kind, name, vars(kind).get(name, self)))
-            setattr(kind, name, _recorded_method(kind, name))
+    def __exit__(self, *error: object) -> None:
+        for take_back in reversed(self.before):
+            take_back()
 
-    def put_autowrapped(self, names: dict[str, Any], functions: set[int]) -> None:
-        """In one module's globals, the functions that are always recorded as calls."""
-        if id(names) in self.visited:
-            return
-        self.visited.add(id(names))
-        for name, value in list(names.items()):
-            if not name.startswith("_") and callable(value) and id(value) in functions:
-                self.put(names, name, _recorded(value))
+    def patch(self, frame_dict: dict[str, Any], name: str, new_fn: Callable, deduplicate: bool = True) -> None:
+        """A name of a module's."""
+        if name in frame_dict:
+            own = frame_dict[name]
+            self.before.append(lambda: frame_dict.__setitem__(name, own))
+        else:
+            self.before.append(lambda: frame_dict.__delitem__(name))
+        frame_dict[name] = new_fn
 
-    def take_back(self) -> None:
-        for names, name, value in reversed(self.before):
-            if value is self:
-                del names[name]
-            else:
-                names[name] = value
-        for kind, name, value in reversed(self.methods):
-            if value is self:
-                delattr(kind, name)
-            else:
-                setattr(kind, name, value)
+    def patch_method(self, cls: type, name: str, new_fn: Callable, deduplicate: bool = True) -> None:
+        """A method of a class."""
+        if name in vars(cls):
+            own = vars(cls)[name]
+            self.before.append(lambda: setattr(cls, name, own))
+        else:
+            self.before.append(lambda: delattr(cls, name))
+        setattr(cls, name, new_fn)
+
+
+def _patch_wrapped_functions(patcher: _Patcher) -> None:
+    """What `wrap` has named is recorded as calls."""
+    for (_, name), names in list(_wrapped_functions.items()):
+        function = names.get(name, getattr(builtins, name, None))
+        if function is not None:
+            patcher.patch(names, name, _recorded(function))
+    for kind, name in _wrapped_methods:
+        patcher.patch_method(kind, name, _recorded_method(kind, name))
+
+
+def _autowrap_check(patcher: _Patcher, frame_dict: dict[str, Any], function_ids: set[int]) -> None:
+    """In one module's globals, the functions that are always recorded as calls."""
+    if id(frame_dict) in patcher.visited:
+        return
+    patcher.visited.add(id(frame_dict))
+    for name, value in list(frame_dict.items()):
+        if not name.startswith("_") and callable(value) and id(value) in function_ids:
+            patcher.patch(frame_dict, name, _recorded(value))
+
+
+class ScriptObject:
+    """What PyTorch holds of C++ objects; there are none."""
+
+
+_orig_module_call: Callable = Module.__call__
+_orig_module_getattr: Callable = Module.__getattr__
+FunctionType = types.FunctionType
 
 
 class ProxyableClassMeta(type):
@@ -316,11 +336,9 @@ class Tracer(TracerBase):
         return f"{prefix}{number}"
 
     def _attribute_of_constant(self, value: Any, prefix: str = "_tensor_constant") -> str:
-        for name, held in self.tensor_attrs:
-            if held is value:
-                return name
-        name = self.get_fresh_qualname(prefix)
-        self.tensor_attrs.append((name, value))
+        if value in self.tensor_attrs:
+            return self.tensor_attrs[value]
+        name = self.tensor_attrs[value] = self.get_fresh_qualname(prefix)
         setattr(self.root, name, value)
         return name
 
@@ -348,18 +366,18 @@ class Tracer(TracerBase):
             self.root = Module()
             function = root
         self.graph = Graph(tracer_cls=type(self))
-        self.tensor_attrs: list[tuple[str, Any]] = []
+        self.tensor_attrs: dict[Any, str] = {}
         if is_module:
             for prefix, module in root.named_modules():  # type: ignore[union-attr]
                 for name, value in vars(module).items():
                     if isinstance(value, Tensor):
-                        self.tensor_attrs.append((f"{prefix}.{name}" if prefix else name, value))
+                        self.tensor_attrs[value] = f"{prefix}.{name}" if prefix else name
         assert isinstance(function, (types.FunctionType, types.MethodType, functools.partial)) or callable(function)
-        patches = _Patches()
+        patcher = _Patcher()
         parameters: dict[str, Proxy] = {}
 
         def call(module: Module, forward: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
-            patches.put_autowrapped(getattr(type(module).forward, "__globals__", {}), self._autowrap_function_ids)
+            _autowrap_check(patcher, getattr(type(module).forward, "__globals__", {}), self._autowrap_function_ids)
             return self.call_module(module, forward, args, kwargs)
 
         def read(name: str, value: Any) -> Any:
@@ -369,11 +387,11 @@ class Tracer(TracerBase):
             arguments_of, arguments = self.create_args_for_root(function, is_module, concrete_args)
             stack.enter_context(calling_through(call))
             stack.enter_context(reading_through(read))
-            stack.callback(patches.take_back)
-            patches.put_wrapped()
-            patches.put_autowrapped(getattr(function, "__globals__", {}), self._autowrap_function_ids)
+            stack.enter_context(patcher)
+            _patch_wrapped_functions(patcher)
+            _autowrap_check(patcher, getattr(function, "__globals__", {}), self._autowrap_function_ids)
             for module in self._autowrap_search:
-                patches.put_autowrapped(vars(module), self._autowrap_function_ids)
+                _autowrap_check(patcher, vars(module), self._autowrap_function_ids)
             _tracing += 1
             try:
                 result = arguments_of(*arguments)

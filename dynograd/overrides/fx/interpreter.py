@@ -161,7 +161,7 @@ class Transformer(Interpreter):
             def __init__(self, graph: Graph) -> None:
                 super().__init__()
                 self.graph = graph
-                self.tensor_attrs: list[tuple[str, Any]] = []
+                self.tensor_attrs: dict[Any, str] = {}
 
             def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
                 return True

@@ -224,6 +224,8 @@ class Proxy:
                 f"Found multiple different tracers {list(tracers)} while trying to trace operations {func}"
             )
         (tracer,) = tracers
+        if func.__name__ == "einsum" and len(args) == 2 and isinstance(args[1], (list, tuple)):
+            args = (args[0], *args[1])  # PyTorch reports the operands one by one
         if _is_method(func):
             return tracer.create_proxy("call_method", func.__name__, args, kwargs or {})
         return tracer.create_proxy("call_function", func, args, kwargs or {}, name=Graph._target_to_str(func.__name__))
