@@ -30,7 +30,9 @@ def listed() -> list[tuple[str, str]]:
     found = []
     for path in sorted((HERE / "programs").glob("*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.FunctionDef) and any([getattr(mark, "id", "") == "program" for mark in node.decorator_list]):
+            if isinstance(node, ast.FunctionDef) and any(
+                [getattr(mark, "id", "") == "program" for mark in node.decorator_list]
+            ):
                 found.append((path.stem, node.name))
     return found
 
@@ -52,7 +54,9 @@ def one(file: str, name: str) -> None:
     ready = time.perf_counter()
     results = PROGRAMS[name]()
     seconds = time.perf_counter() - ready
-    text = json.dumps({"results": summary(results), "seconds": seconds, "import": ready - begin, "torch": torch.__version__})
+    text = json.dumps(
+        {"results": summary(results), "seconds": seconds, "import": ready - begin, "torch": torch.__version__}
+    )
     print("\n@@" + text)
 
 
@@ -86,7 +90,9 @@ def difference(expected: Any, got: Any, place: str = "") -> str | None:
                 return f"{place}: shape {expected['shape']} and {got['shape']}"
             scale = max(expected["size"], 1e-6)
             pairs = zip([expected["size"], *expected["numbers"]], [got["size"], *got["numbers"]])
-            worst = max([abs(a - b) / scale if a == a and b == b else (0.0 if a != a and b != b else 1.0) for a, b in pairs])
+            worst = max(
+                [abs(a - b) / scale if a == a and b == b else (0.0 if a != a and b != b else 1.0) for a, b in pairs]
+            )
             return f"{place}: {worst:.1e} of the mean magnitude" if worst > _TOLERANCE else None
         pairs = [(expected[key], got[key], f"{place}.{key}" if place else key) for key in expected]
     elif isinstance(expected, list) and isinstance(got, list):
@@ -117,7 +123,9 @@ def store(chosen: list[tuple[str, str]], jobs: int) -> int:
             results = stored(file)
             results[name] = {key: answer[key] for key in ("results", "seconds", "torch")}
             RESULTS.mkdir(exist_ok=True)
-            (RESULTS / f"{file}.json").write_text(json.dumps(results, indent=0, sort_keys=True) + "\n", encoding="utf-8")
+            (RESULTS / f"{file}.json").write_text(
+                json.dumps(results, indent=0, sort_keys=True) + "\n", encoding="utf-8"
+            )
             print(f"{file}.{name}: stored, {answer['seconds']:.2f} s", flush=True)
     return failed
 
@@ -152,7 +160,9 @@ def run(chosen: list[tuple[str, str]], jobs: int) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m packages", description=__doc__)
     parser.add_argument("what", choices=["run", "store", "table", "one", "list"])
-    parser.add_argument("names", nargs="*", help="files (transformers_models) or programs (transformers_models.bert); all without")
+    parser.add_argument(
+        "names", nargs="*", help="files (transformers_models) or programs (transformers_models.bert); all without"
+    )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("-v", action="store_true", help="show the tracebacks")
     options = parser.parse_args()
@@ -164,7 +174,11 @@ def main() -> int:
 
         PAGE.write_text(table.page(), encoding="utf-8")
         return 0
-    chosen = [(file, name) for file, name in listed() if not options.names or file in options.names or f"{file}.{name}" in options.names]
+    chosen = [
+        (file, name)
+        for file, name in listed()
+        if not options.names or file in options.names or f"{file}.{name}" in options.names
+    ]
     if options.what == "list":
         print("\n".join([f"{file}.{name}" for file, name in chosen]))
         return 0

@@ -30,7 +30,12 @@ def filled(model: Any, scale: float = 1.0) -> Any:
     """The model with weights that depend on their names alone."""
     with torch.no_grad():
         for name, value in sorted(model.state_dict().items()):
-            if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.numel() == 0:
+            if (
+                not isinstance(value, torch.Tensor)
+                or not value.is_floating_point()
+                or value.numel() == 0
+                or "mask" in name
+            ):
                 continue
             draws = numpy.random.default_rng(zlib.crc32(name.encode())).standard_normal(tuple(value.shape))
             if name.endswith(("running_var", "moving_var")):
@@ -71,11 +76,18 @@ def again(model: Any, empty: Any) -> Any:
 def summary(value: Any) -> Any:
     """What is stored of a result: of a tensor its shape, mean, mean magnitude, and up to 16 numbers spread over it."""
     if isinstance(value, torch.Tensor):
-        numbers = value.detach().to(torch.float64).cpu().numpy() if value.dtype != torch.bool else value.cpu().numpy() * 1.0
+        numbers = (
+            value.detach().to(torch.float64).cpu().numpy() if value.dtype != torch.bool else value.cpu().numpy() * 1.0
+        )
         flat = numbers.reshape(-1)
         places = numpy.unique(numpy.linspace(0, max(flat.size - 1, 0), 16).astype(int)) if flat.size else []
         spread = [float(flat[place]) for place in places]
-        return {"shape": list(numbers.shape), "mean": float(flat.mean()) if flat.size else 0.0, "size": float(abs(flat).mean()) if flat.size else 0.0, "numbers": spread}
+        return {
+            "shape": list(numbers.shape),
+            "mean": float(flat.mean()) if flat.size else 0.0,
+            "size": float(abs(flat).mean()) if flat.size else 0.0,
+            "numbers": spread,
+        }
     if isinstance(value, dict):
         return {str(key): summary(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

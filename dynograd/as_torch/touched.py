@@ -85,7 +85,10 @@ def watch(module: ModuleType, name: str) -> None:
                 error = own
         if not asked.startswith("__") and (name, asked) not in _looking:
             _looking.add((name, asked))  # the import asks this module for the name, too
-            with contextlib.ExitStack() as stack, contextlib.suppress(ModuleNotFoundError):  # PyTorch has imported more of its modules by now
+            with (
+                contextlib.ExitStack() as stack,
+                contextlib.suppress(ModuleNotFoundError),
+            ):  # PyTorch has imported more of its modules by now
                 stack.callback(_looking.discard, (name, asked))
                 return importlib.import_module(f"{name}.{asked}")
         return lacking(name, asked, error)

@@ -77,7 +77,9 @@ def refuse_elsewhere(who: str, place: device) -> None:
         DeviceError: there is none.
     """
     if place.type in ELSEWHERE:
-        raise DeviceError(f"{who}: there is no support for devices of type {place.type!r}. Use 'cpu', 'cuda' or 'meta'.")
+        raise DeviceError(
+            f"{who}: there is no support for devices of type {place.type!r}. Use 'cpu', 'cuda' or 'meta'."
+        )
 
 
 class _Local(threading.local):

@@ -6,7 +6,15 @@ from typing import Any
 
 from dynograd.errors import ShapeError
 
-__all__ = ["channels_last", "channels_last_3d", "contiguous_format", "legacy_contiguous_format", "memory_format", "preserve_format", "wanted"]
+__all__ = [
+    "channels_last",
+    "channels_last_3d",
+    "contiguous_format",
+    "legacy_contiguous_format",
+    "memory_format",
+    "preserve_format",
+    "wanted",
+]
 
 
 class memory_format:

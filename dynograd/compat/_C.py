@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import sys
 from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
-import dynograd
 from dynograd.amp import autocast
 from dynograd.base import stubs
 from dynograd.compat.operators.registry import below_autograd as _AutoDispatchBelowAutograd
 from dynograd.interpreter.override_protocol import DisableTorchFunction, DisableTorchFunctionSubclass
 from dynograd.interpreter.override_protocol import disabled_torch_function as _disabled_torch_function_impl
 from dynograd.tensor.tensor import Tensor
+
+dynograd: Any = sys.modules["dynograd"]  # its public names, as programs have them: it lies above this layer
 
 __all__ = [
     "DisableTorchFunction",
@@ -37,7 +39,12 @@ class DispatchKey(enum.Enum):
     Autograd, AutogradCPU, AutogradCUDA = "Autograd", "AutogradCPU", "AutogradCUDA"
     AutocastCPU, AutocastCUDA, AutocastXPU = "AutocastCPU", "AutocastCUDA", "AutocastXPU"
     CompositeExplicitAutograd, CompositeImplicitAutograd = "CompositeExplicitAutograd", "CompositeImplicitAutograd"
-    BackendSelect, Python, PythonTLSSnapshot, Functionalize = "BackendSelect", "Python", "PythonTLSSnapshot", "Functionalize"
+    BackendSelect, Python, PythonTLSSnapshot, Functionalize = (
+        "BackendSelect",
+        "Python",
+        "PythonTLSSnapshot",
+        "Functionalize",
+    )
     ADInplaceOrView, FuncTorchBatched = "ADInplaceOrView", "FuncTorchBatched"
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dynograd.errors import ShapeError
 from dynograd.compat.inner.rebuilding import *  # noqa: F403
 from dynograd.compat.inner.rebuilding import __all__ as _rebuilding
+from dynograd.errors import ShapeError
 from dynograd.ops.layout.joins import cat
 
 __all__ = ["_flatten_dense_tensors", "_unflatten_dense_tensors", *_rebuilding]

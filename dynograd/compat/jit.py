@@ -5,7 +5,7 @@ A scripted function runs as the Python that it is. What needs a translated progr
 
 from __future__ import annotations
 
-from typing import Any, Dict, Final, List, Optional, Tuple, Union  # noqa: UP035
+from typing import Any, Final
 
 from dynograd.base import stubs
 from dynograd.compat.futures import Future
@@ -62,7 +62,7 @@ class Attribute:
         self.value, self.type = value, type
 
 
-BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = List
+BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = list
 """Annotations of scripted programs: a number or a list of numbers."""
 _MODULES = ("ScriptModule", "RecursiveScriptModule", "TracedModule", "TopLevelTracedModule")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dynograd.ops.linalg.matrix_norms import linalg_vector_norm
 from dynograd.tensor.methods import public_functions
 from dynograd.tensor.tensor import Tensor
 
@@ -63,9 +64,7 @@ def foreach_functions() -> dict[str, Any]:
 
 
 def _norm(tensor: Tensor, ord: Any = 2, dtype: Any = None) -> Tensor:
-    from dynograd.linalg import vector_norm
-
-    return vector_norm(tensor, ord, dtype=dtype)
+    return linalg_vector_norm(tensor, ord, dtype=dtype)
 
 
 def _power_sum(tensor: Tensor, ord: Any = 2, dtype: Any = None) -> Tensor:

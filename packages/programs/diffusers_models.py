@@ -13,7 +13,17 @@ from packages.values import filled, integers, normal, program, trained
 
 
 def _unet() -> Any:
-    return diffusers.UNet2DModel(sample_size=16, in_channels=3, out_channels=3, layers_per_block=1, block_out_channels=(16, 32), norm_num_groups=8, down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D"), attention_head_dim=8)  # fmt: skip
+    return diffusers.UNet2DModel(
+        sample_size=16,
+        in_channels=3,
+        out_channels=3,
+        layers_per_block=1,
+        block_out_channels=(16, 32),
+        norm_num_groups=8,
+        down_block_types=("DownBlock2D", "AttnDownBlock2D"),
+        up_block_types=("AttnUpBlock2D", "UpBlock2D"),
+        attention_head_dim=8,
+    )
 
 
 @program
@@ -21,7 +31,12 @@ def unet() -> dict[str, Any]:
     model, scheduler = filled(_unet()), diffusers.DDPMScheduler(num_train_timesteps=50)
     clean, noise, times = normal(2, 3, 16, 16), normal(2, 3, 16, 16, seed=1), integers(50, 2)
     noisy = scheduler.add_noise(clean, noise, times)
-    losses = trained(model.parameters(), lambda: torch.nn.functional.mse_loss(model(noisy, times).sample, noise), 3, torch.optim.AdamW(model.parameters(), 1e-3))
+    losses = trained(
+        model.parameters(),
+        lambda: torch.nn.functional.mse_loss(model(noisy, times).sample, noise),
+        3,
+        torch.optim.AdamW(model.parameters(), 1e-3),
+    )
     model.eval()
     with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
         out = model(noisy, times).sample
@@ -33,7 +48,20 @@ def unet() -> dict[str, Any]:
 
 @program
 def conditional_unet() -> dict[str, Any]:
-    model = filled(diffusers.UNet2DConditionModel(sample_size=8, in_channels=4, out_channels=4, layers_per_block=1, block_out_channels=(16, 32), norm_num_groups=8, cross_attention_dim=16, attention_head_dim=4, down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"), up_block_types=("UpBlock2D", "CrossAttnUpBlock2D")))  # fmt: skip
+    model = filled(
+        diffusers.UNet2DConditionModel(
+            sample_size=8,
+            in_channels=4,
+            out_channels=4,
+            layers_per_block=1,
+            block_out_channels=(16, 32),
+            norm_num_groups=8,
+            cross_attention_dim=16,
+            attention_head_dim=4,
+            down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
+            up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
+        )
+    )
     x, text = normal(2, 4, 8, 8), normal(2, 5, 16)
     losses = trained(model.parameters(), lambda: model(x, 3, text).sample.square().mean(), 2)
     with torch.no_grad():
@@ -42,7 +70,15 @@ def conditional_unet() -> dict[str, Any]:
 
 @program
 def autoencoder() -> dict[str, Any]:
-    model = filled(diffusers.AutoencoderKL(block_out_channels=(8, 16), down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2, norm_num_groups=4, latent_channels=4))  # fmt: skip
+    model = filled(
+        diffusers.AutoencoderKL(
+            block_out_channels=(8, 16),
+            down_block_types=("DownEncoderBlock2D",) * 2,
+            up_block_types=("UpDecoderBlock2D",) * 2,
+            norm_num_groups=4,
+            latent_channels=4,
+        )
+    )
     image = normal(1, 3, 16, 16)
     losses = trained(model.parameters(), lambda: (model(image).sample - image).square().mean(), 2, lr=1e-3)
     with torch.no_grad():
@@ -51,7 +87,18 @@ def autoencoder() -> dict[str, Any]:
 
 @program
 def transformer() -> dict[str, Any]:
-    model = filled(diffusers.DiTTransformer2DModel(num_attention_heads=2, attention_head_dim=8, in_channels=4, num_layers=2, sample_size=8, patch_size=2, norm_type="ada_norm_zero", num_embeds_ada_norm=10)).eval()  # fmt: skip
+    model = filled(
+        diffusers.DiTTransformer2DModel(
+            num_attention_heads=2,
+            attention_head_dim=8,
+            in_channels=4,
+            num_layers=2,
+            sample_size=8,
+            patch_size=2,
+            norm_type="ada_norm_zero",
+            num_embeds_ada_norm=10,
+        )
+    ).eval()
     with torch.no_grad():
         return {"out": model(normal(2, 4, 8, 8), integers(50, 2), integers(10, 2)).sample}
 
@@ -75,7 +122,6 @@ def schedulers() -> dict[str, Any]:
 def pipeline() -> dict[str, Any]:
     pipe = diffusers.DDIMPipeline(filled(_unet()).eval(), diffusers.DDIMScheduler(num_train_timesteps=50))
     pipe.set_progress_bar_config(disable=True)
-
 
     unet = pipe.unet
     with torch.no_grad():

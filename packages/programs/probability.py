@@ -32,11 +32,18 @@ def gpytorch_exact() -> dict[str, Any]:
     likelihood = gpytorch.likelihoods.GaussianLikelihood()
     model = Model(likelihood).train()
     objective = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
-    losses = trained(model.parameters(), lambda: -objective(model(x), y), 10, torch.optim.Adam(model.parameters(), lr=0.1))
+    losses = trained(
+        model.parameters(), lambda: -objective(model(x), y), 10, torch.optim.Adam(model.parameters(), lr=0.1)
+    )
     model.eval(), likelihood.eval()
     with torch.no_grad(), gpytorch.settings.fast_pred_var():
         predicted = likelihood(model(torch.linspace(0, 1.2, 7)))
-        return {"losses": losses, "mean": predicted.mean, "variance": predicted.variance, "scale": model.covar_module.base_kernel.lengthscale}
+        return {
+            "losses": losses,
+            "mean": predicted.mean,
+            "variance": predicted.variance,
+            "scale": model.covar_module.base_kernel.lengthscale,
+        }
 
 
 @program
@@ -45,14 +52,30 @@ def gpytorch_kernels() -> dict[str, Any]:
 
     x, z, kernels = normal(6, 2), normal(4, 2, seed=1), gpytorch.kernels
     kinds = {
-        "rbf": kernels.RBFKernel(ard_num_dims=2), "matern": kernels.MaternKernel(nu=2.5), "matern1": kernels.MaternKernel(nu=0.5), "periodic": kernels.PeriodicKernel(), "rq": kernels.RQKernel(),
-        "linear": kernels.LinearKernel(), "poly": kernels.PolynomialKernel(2), "cosine": kernels.CosineKernel(), "piecewise": kernels.PiecewisePolynomialKernel(q=1),
-        "sum": kernels.RBFKernel() + kernels.LinearKernel(), "product": kernels.RBFKernel() * kernels.PeriodicKernel(), "spectral": filled(kernels.SpectralMixtureKernel(num_mixtures=2, ard_num_dims=2)),
-        "constant": kernels.ScaleKernel(kernels.RBFKernel()), "arc": kernels.ArcKernel(kernels.MaternKernel(nu=1.5)), "index": None,
-    }  # fmt: skip
+        "rbf": kernels.RBFKernel(ard_num_dims=2),
+        "matern": kernels.MaternKernel(nu=2.5),
+        "matern1": kernels.MaternKernel(nu=0.5),
+        "periodic": kernels.PeriodicKernel(),
+        "rq": kernels.RQKernel(),
+        "linear": kernels.LinearKernel(),
+        "poly": kernels.PolynomialKernel(2),
+        "cosine": kernels.CosineKernel(),
+        "piecewise": kernels.PiecewisePolynomialKernel(q=1),
+        "sum": kernels.RBFKernel() + kernels.LinearKernel(),
+        "product": kernels.RBFKernel() * kernels.PeriodicKernel(),
+        "spectral": filled(kernels.SpectralMixtureKernel(num_mixtures=2, ard_num_dims=2)),
+        "constant": kernels.ScaleKernel(kernels.RBFKernel()),
+        "arc": kernels.ArcKernel(kernels.MaternKernel(nu=1.5)),
+        "index": None,
+    }
     results = {name: kernel(x, z).to_dense() for name, kernel in kinds.items() if kernel is not None}
     covariance = kernels.RBFKernel()(x).add_jitter(0.1)
-    return results | {"solve": covariance.solve(normal(6, 1)), "logdet": covariance.logdet(), "root": covariance.cholesky().to_dense(), "diagonal": covariance.diagonal()}
+    return results | {
+        "solve": covariance.solve(normal(6, 1)),
+        "logdet": covariance.logdet(),
+        "root": covariance.cholesky().to_dense(),
+        "diagonal": covariance.diagonal(),
+    }
 
 
 @program
@@ -66,7 +89,10 @@ def gpytorch_variational() -> dict[str, Any]:
             points = torch.linspace(0, 1, 5)[:, None]
             distribution = gpytorch.variational.CholeskyVariationalDistribution(5)
             super().__init__(gpytorch.variational.VariationalStrategy(self, points, distribution))
-            self.mean_module, self.covar_module = gpytorch.means.ConstantMean(), gpytorch.kernels.ScaleKernel(gpytorch.kernels.MaternKernel())
+            self.mean_module, self.covar_module = (
+                gpytorch.means.ConstantMean(),
+                gpytorch.kernels.ScaleKernel(gpytorch.kernels.MaternKernel()),
+            )
 
         def forward(self, x: Any) -> Any:
             return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
@@ -90,13 +116,22 @@ def botorch() -> dict[str, Any]:
     y = (x.sum(1, keepdim=True) * 3).sin()
     model = SingleTaskGP(x, y, input_transform=Normalize(2), outcome_transform=Standardize(1))
     objective = ExactMarginalLogLikelihood(model.likelihood, model)
-    losses = trained(model.parameters(), lambda: -objective(model(*model.train_inputs), model.train_targets), 5, torch.optim.Adam(model.parameters(), 0.001))
+    losses = trained(
+        model.parameters(),
+        lambda: -objective(model(*model.train_inputs), model.train_targets),
+        5,
+        torch.optim.Adam(model.parameters(), 0.001),
+    )
     points = normal(5, 1, 2, seed=1).sigmoid().double()
     posterior = model.eval().posterior(points[:, 0])
     return {
-        "losses": losses, "mean": posterior.mean, "variance": posterior.variance, "ei": ExpectedImprovement(model, best_f=y.max())(points),
-        "logei": LogExpectedImprovement(model, best_f=y.max())(points), "ucb": UpperConfidenceBound(model, beta=0.2)(points),
-    }  # fmt: skip
+        "losses": losses,
+        "mean": posterior.mean,
+        "variance": posterior.variance,
+        "ei": ExpectedImprovement(model, best_f=y.max())(points),
+        "logei": LogExpectedImprovement(model, best_f=y.max())(points),
+        "ucb": UpperConfidenceBound(model, beta=0.2)(points),
+    }
 
 
 @program
@@ -132,25 +167,51 @@ def pyro_svi() -> dict[str, Any]:
 
     svi = SVI(mixture, lambda: None, pyro.optim.Adam({"lr": 0.05}), TraceEnum_ELBO(max_plate_nesting=1))
     enumerated = [svi.step() for _ in range(8)]
-    return {"losses": losses, "median": {name: value.detach() for name, value in guide.median().items()}, "enumerated": enumerated, "means": pyro.param("means")}
+    return {
+        "losses": losses,
+        "median": {name: value.detach() for name, value in guide.median().items()},
+        "enumerated": enumerated,
+        "means": pyro.param("means"),
+    }
 
 
 @program
 def pyro_distributions() -> dict[str, Any]:
     import pyro.distributions as dist
+    import pyro.nn as pyro_nn
     from pyro.infer import Predictive
     from pyro.infer.mcmc.util import initialize_model
     from pyro.poutine import trace
 
     x = normal(5).sigmoid()
     kinds = {
-        "beta_binomial": dist.BetaBinomial(2.0, 3.0, 10).log_prob(torch.arange(5.0)), "zip": dist.ZeroInflatedPoisson(torch.tensor(2.0), gate=torch.tensor(0.3)).log_prob(torch.arange(5.0)),
-        "gamma_poisson": dist.GammaPoisson(2.0, 3.0).log_prob(torch.arange(5.0)), "skew": dist.AsymmetricLaplace(0.0, 1.0, 2.0).log_prob(x), "stable": None,
-        "projected": dist.ProjectedNormal(torch.ones(2)).log_prob(torch.tensor([0.6, 0.8])), "lkj": dist.LKJCholesky(3, 2.0).log_prob(torch.eye(3)),
-        "affine_beta": dist.AffineBeta(2.0, 3.0, 1.0, 2.0).log_prob(x + 1.2), "hmm": dist.GaussianHMM(dist.Normal(0.0, 1.0).expand([2]).to_event(1), torch.eye(2), dist.Normal(0.0, 1.0).expand([2]).to_event(1), torch.eye(2), dist.Normal(0.0, 0.5).expand([2]).to_event(1)).log_prob(normal(6, 2)),
-        "spline": dist.TransformedDistribution(dist.Normal(0.0, 1.0).expand([2]).to_event(1), [filled(dist.transforms.Spline(2))]).log_prob(normal(4, 2) * 0.5),
-        "flow": dist.TransformedDistribution(dist.Normal(0.0, 1.0).expand([2]).to_event(1), [filled(dist.transforms.AffineAutoregressive(filled(__import__("pyro.nn").nn.AutoRegressiveNN(2, [8]))))]).log_prob(normal(4, 2)),
-    }  # fmt: skip
+        "beta_binomial": dist.BetaBinomial(2.0, 3.0, 10).log_prob(torch.arange(5.0)),
+        "zip": dist.ZeroInflatedPoisson(torch.tensor(2.0), gate=torch.tensor(0.3)).log_prob(torch.arange(5.0)),
+        "gamma_poisson": dist.GammaPoisson(2.0, 3.0).log_prob(torch.arange(5.0)),
+        "skew": dist.AsymmetricLaplace(0.0, 1.0, 2.0).log_prob(x),
+        "stable": None,
+        "projected": dist.ProjectedNormal(torch.ones(2)).log_prob(torch.tensor([0.6, 0.8])),
+        "lkj": dist.LKJCholesky(3, 2.0).log_prob(torch.eye(3)),
+        "affine_beta": dist.AffineBeta(2.0, 3.0, 1.0, 2.0).log_prob(x + 1.2),
+        "hmm": dist.GaussianHMM(
+            dist.Normal(0.0, 1.0).expand([2]).to_event(1),
+            torch.eye(2),
+            dist.Normal(0.0, 1.0).expand([2]).to_event(1),
+            torch.eye(2),
+            dist.Normal(0.0, 0.5).expand([2]).to_event(1),
+        ).log_prob(normal(6, 2)),
+        "spline": dist.TransformedDistribution(
+            dist.Normal(0.0, 1.0).expand([2]).to_event(1), [filled(dist.transforms.Spline(2))]
+        ).log_prob(normal(4, 2) * 0.5),
+        "flow": dist.TransformedDistribution(
+            dist.Normal(0.0, 1.0).expand([2]).to_event(1),
+            [
+                filled(
+                    dist.transforms.AffineAutoregressive(pyro_nn.AutoRegressiveNN(2, [8], permutation=torch.arange(2)))
+                )
+            ],
+        ).log_prob(normal(4, 2)),
+    }
     assert Predictive is not None and initialize_model is not None and trace is not None
     return {name: value for name, value in kinds.items() if value is not None}
 
@@ -177,7 +238,10 @@ def pyro_nuts() -> dict[str, Any]:
     samples = mcmc.get_samples()
     _, potential, _, _ = initialize_model(model)
     values = potential({"mean": torch.tensor(1.5), "scale": torch.tensor(-0.5)})
-    near = abs(float(samples["mean"].mean()) - float(data.mean())) < 0.1 and abs(float(samples["scale"].mean()) - float(data.std())) < 0.1
+    near = (
+        abs(float(samples["mean"].mean()) - float(data.mean())) < 0.1
+        and abs(float(samples["scale"].mean()) - float(data.std())) < 0.1
+    )
     return {"potential": values, "near": near}
 
 
@@ -188,17 +252,34 @@ def flows() -> dict[str, Any]:
     import zuko
     from nflows.distributions.normal import StandardNormal
     from nflows.flows import Flow
-    from nflows.transforms import CompositeTransform, MaskedAffineAutoregressiveTransform, PiecewiseRationalQuadraticCouplingTransform, ReversePermutation
     from nflows.nn.nets import ResidualNet
+    from nflows.transforms import (
+        CompositeTransform,
+        MaskedAffineAutoregressiveTransform,
+        PiecewiseRationalQuadraticCouplingTransform,
+        ReversePermutation,
+    )
 
     x, results = normal(16, 3), {}
     for name in ("MAF", "NSF", "NICE"):
         flow = filled(getattr(zuko.flows, name)(3, transforms=2, hidden_features=(16, 16)), 0.3)
-        results[f"zuko {name}"] = trained(flow.parameters(), lambda: -flow().log_prob(x).mean(), 3)  # noqa: B023
-    coupling = PiecewiseRationalQuadraticCouplingTransform(torch.tensor([1, 0, 1]), lambda i, o: ResidualNet(i, o, 8), tails="linear", tail_bound=3.0)
-    flow = filled(Flow(CompositeTransform([ReversePermutation(3), MaskedAffineAutoregressiveTransform(3, 8), coupling]), StandardNormal([3])), 0.3)
+        results[f"zuko {name}"] = trained(flow.parameters(), lambda: -flow().log_prob(x).mean(), 3)
+    coupling = PiecewiseRationalQuadraticCouplingTransform(
+        torch.tensor([1, 0, 1]), lambda i, o: ResidualNet(i, o, 8), tails="linear", tail_bound=3.0
+    )
+    flow = filled(
+        Flow(
+            CompositeTransform([ReversePermutation(3), MaskedAffineAutoregressiveTransform(3, 8), coupling]),
+            StandardNormal([3]),
+        ),
+        0.3,
+    )
     results["nflows"] = trained(flow.parameters(), lambda: -flow.log_prob(x).mean(), 3)
-    layers = [normflows.flows.AffineCouplingBlock(normflows.nets.MLP([1, 8, 2])), normflows.flows.Permute(2, mode="swap"), normflows.flows.Planar((2,))]
+    layers = [
+        normflows.flows.AffineCouplingBlock(normflows.nets.MLP([1, 8, 2])),
+        normflows.flows.Permute(2, mode="swap"),
+        normflows.flows.Planar((2,)),
+    ]
     model = filled(normflows.NormalizingFlow(normflows.distributions.DiagGaussian(2), layers[:2]), 0.3)
     results["normflows"] = trained(model.parameters(), lambda: model.forward_kld(normal(16, 2)), 3)
     return results

@@ -16,12 +16,23 @@ def einops() -> dict[str, Any]:
     from einops.layers.torch import EinMix, Rearrange, Reduce
 
     x = normal(2, 6, 4, 8).requires_grad_()
-    model = filled(torch.nn.Sequential(Rearrange("b (h w) c d -> b c h (w d)", h=2), Reduce("b c h w -> b c h", "mean"), EinMix("b c h -> b k", weight_shape="c h k", bias_shape="k", c=4, h=2, k=3)))
+    model = filled(
+        torch.nn.Sequential(
+            Rearrange("b (h w) c d -> b c h (w d)", h=2),
+            Reduce("b c h w -> b c h", "mean"),
+            EinMix("b c h -> b k", weight_shape="c h k", bias_shape="k", c=4, h=2, k=3),
+        )
+    )
     losses = trained(model.parameters(), lambda: model(x).square().mean(), 3)
     return {
-        "losses": losses, "reduced": reduce(x, "b (h w) c d -> b h c", "max", h=3), "repeated": repeat(x[:, :2], "b h c d -> b (h r) c d", r=3), "split": rearrange(x, "b h c d -> (b h) (c d)"),
-        "product": einsum(x, normal(8, 5), "b h c d, d e -> b h c e"), "packed": pack([x, x[:, 0]], "b * d")[0], "grad": x.grad,
-    }  # fmt: skip
+        "losses": losses,
+        "reduced": reduce(x, "b (h w) c d -> b h c", "max", h=3),
+        "repeated": repeat(x[:, :2], "b h c d -> b (h r) c d", r=3),
+        "split": rearrange(x, "b h c d -> (b h) (c d)"),
+        "product": einsum(x, normal(8, 5), "b h c d, d e -> b h c e"),
+        "packed": pack([x, x[:, 0]], "b * d")[0],
+        "grad": x.grad,
+    }
 
 
 @program
@@ -37,14 +48,22 @@ def entmax() -> dict[str, Any]:
     alpha = torch.tensor(1.3, requires_grad=True)
     y = e.entmax_bisect(x, alpha=alpha)
     (y * normal(4, 7, seed=3)).sum().backward()
-    return results | {"bisect": [y.detach(), alpha.grad], "loss": e.Entmax15Loss()(x, integers(7, 4)).detach(), "normmax": e.normmax_bisect(x, alpha=2.0).detach()}
+    return results | {
+        "bisect": [y.detach(), alpha.grad],
+        "loss": e.Entmax15Loss()(x, integers(7, 4)).detach(),
+        "normmax": e.normmax_bisect(x, alpha=2.0).detach(),
+    }
 
 
 @program
 def torchdiffeq() -> dict[str, Any]:
     from torchdiffeq import odeint, odeint_adjoint, odeint_event
 
-    model, start, times = filled(torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))), normal(3, 2), torch.linspace(0, 1, 5)
+    model, start, times = (
+        filled(torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))),
+        normal(3, 2),
+        torch.linspace(0, 1, 5),
+    )
 
     class Field(torch.nn.Module):
         def __init__(self) -> None:
@@ -56,9 +75,21 @@ def torchdiffeq() -> dict[str, Any]:
 
     field, results = Field(), {}
     for method in ("dopri5", "rk4", "euler", "midpoint", "adaptive_heun", "bosh3", "explicit_adams"):
-        results[method] = odeint(field, start, times, method=method, rtol=1e-4, atol=1e-5, options={"step_size": 0.1} if method in ("rk4", "euler", "midpoint", "explicit_adams") else None)
-    losses = trained(field.parameters(), lambda: odeint_adjoint(field, start, times, rtol=1e-4, atol=1e-5)[-1].square().mean(), 3)
-    place, state = odeint_event(lambda t, y: torch.ones_like(y), torch.tensor([0.0]), torch.tensor(0.0), event_fn=lambda t, y: y[0] - 2.0)
+        results[method] = odeint(
+            field,
+            start,
+            times,
+            method=method,
+            rtol=1e-4,
+            atol=1e-5,
+            options={"step_size": 0.1} if method in ("rk4", "euler", "midpoint", "explicit_adams") else None,
+        )
+    losses = trained(
+        field.parameters(), lambda: odeint_adjoint(field, start, times, rtol=1e-4, atol=1e-5)[-1].square().mean(), 3
+    )
+    place, state = odeint_event(
+        lambda t, y: torch.ones_like(y), torch.tensor([0.0]), torch.tensor(0.0), event_fn=lambda t, y: y[0] - 2.0
+    )
     return results | {"losses": losses, "event": [place, state]}
 
 
@@ -91,9 +122,17 @@ def pytorch_crf() -> dict[str, Any]:
     from torchcrf import CRF
 
     crf = filled(CRF(5, batch_first=True))
-    scores, tags, mask = normal(3, 6, 5).requires_grad_(), integers(5, 3, 6), torch.arange(6)[None] < torch.tensor([[6], [4], [2]])
+    scores, tags, mask = (
+        normal(3, 6, 5).requires_grad_(),
+        integers(5, 3, 6),
+        torch.arange(6)[None] < torch.tensor([[6], [4], [2]]),
+    )
     losses = trained(crf.parameters(), lambda: -crf(scores, tags, mask=mask, reduction="token_mean"), 4, lr=0.1)
-    return {"losses": losses, "decoded": [[float(tag) for tag in row] for row in crf.decode(scores, mask)], "grad": scores.grad}
+    return {
+        "losses": losses,
+        "decoded": [[float(tag) for tag in row] for row in crf.decode(scores, mask)],
+        "grad": scores.grad,
+    }
 
 
 @program
@@ -102,7 +141,12 @@ def opt_einsum() -> dict[str, Any]:
 
     a, b, c = normal(3, 4), normal(4, 5, seed=1), normal(5, 6, seed=2)
     expression = oe.contract_expression("ij,jk,kl->il", (3, 4), (4, 5), (5, 6))
-    return {"contracted": oe.contract("ij,jk,kl->i", a, b, c), "expression": expression(a, b, c), "shared": oe.contract("ij,ij->", a, a), "path": str(oe.contract_path("ij,jk,kl->il", a, b, c)[0])}
+    return {
+        "contracted": oe.contract("ij,jk,kl->i", a, b, c),
+        "expression": expression(a, b, c),
+        "shared": oe.contract("ij,ij->", a, a),
+        "path": str(oe.contract_path("ij,jk,kl->il", a, b, c)[0]),
+    }
 
 
 @program
@@ -138,9 +182,17 @@ def e3nn() -> dict[str, Any]:
     losses = trained(product.parameters(), lambda: product(a, b).square().mean(), 3)
     rotated = o3.spherical_harmonics(2, x, normalize=True)
     return {
-        "harmonics": rotated, "losses": losses, "product": product(a, b), "linear": linear(a), "gate": gate(normal(5, gate.irreps_in.dim)), "wigner": o3.wigner_3j(1, 1, 2),
-        "norm": BatchNorm(first).eval()(a), "net": filled(FullyConnectedNet([4, 8, 2]))(normal(3, 4)), "full": o3.FullTensorProduct(first, second)(a, b), "angles": list(o3.xyz_to_angles(x)),
-    }  # fmt: skip
+        "harmonics": rotated,
+        "losses": losses,
+        "product": product(a, b),
+        "linear": linear(a),
+        "gate": gate(normal(5, gate.irreps_in.dim)),
+        "wigner": o3.wigner_3j(1, 1, 2),
+        "norm": BatchNorm(first).eval()(a),
+        "net": filled(FullyConnectedNet([4, 8, 2]))(normal(3, 4)),
+        "full": o3.FullTensorProduct(first, second)(a, b),
+        "angles": list(o3.xyz_to_angles(x)),
+    }
 
 
 @program
@@ -150,13 +202,26 @@ def kornia() -> dict[str, Any]:
     image = normal(1, 3, 24, 32).sigmoid()
     transform = k.geometry.transform
     return {
-        "hsv": k.color.rgb_to_hsv(image), "lab": k.color.rgb_to_lab(image), "gray": k.color.rgb_to_grayscale(image), "blur": k.filters.gaussian_blur2d(image, (5, 5), (1.5, 1.5)),
-        "sobel": k.filters.sobel(image), "canny": k.filters.canny(image)[0], "median": k.filters.median_blur(image, (3, 3)), "rotate": transform.rotate(image, torch.tensor([30.0])),
-        "warp": transform.warp_perspective(image, torch.eye(3)[None] + 0.01 * normal(1, 3, 3), (20, 20)), "pyramid": transform.pyrdown(image), "dilate": k.morphology.dilation(image, torch.ones(3, 3)),
-        "harris": k.feature.harris_response(image[:, :1]), "ssim": k.metrics.ssim(image, image.flip(-1), 5), "quaternion": k.geometry.conversions.rotation_matrix_to_quaternion(torch.eye(3)[None]),
-        "equalize": k.enhance.equalize(image), "hist": k.enhance.histogram(image[:, 0].flatten(1), torch.linspace(0, 1, 8), torch.tensor(0.1)), "dice": k.losses.dice_loss(normal(1, 3, 8, 8), integers(3, 1, 8, 8)),
-        "homography": k.geometry.find_homography_dlt(normal(1, 8, 2), normal(1, 8, 2, seed=1)), "sift": k.feature.SIFTDescriptor(16)(normal(2, 1, 16, 16).sigmoid()),
-    }  # fmt: skip
+        "hsv": k.color.rgb_to_hsv(image),
+        "lab": k.color.rgb_to_lab(image),
+        "gray": k.color.rgb_to_grayscale(image),
+        "blur": k.filters.gaussian_blur2d(image, (5, 5), (1.5, 1.5)),
+        "sobel": k.filters.sobel(image),
+        "canny": k.filters.canny(image)[0],
+        "median": k.filters.median_blur(image, (3, 3)),
+        "rotate": transform.rotate(image, torch.tensor([30.0])),
+        "warp": transform.warp_perspective(image, torch.eye(3)[None] + 0.01 * normal(1, 3, 3), (20, 20)),
+        "pyramid": transform.pyrdown(image),
+        "dilate": k.morphology.dilation(image, torch.ones(3, 3)),
+        "harris": k.feature.harris_response(image[:, :1]),
+        "ssim": k.metrics.ssim(image, image.flip(-1), 5),
+        "quaternion": k.geometry.conversions.rotation_matrix_to_quaternion(torch.eye(3)[None]),
+        "equalize": k.enhance.equalize(image),
+        "hist": k.enhance.histogram(image[:, 0].flatten(1), torch.linspace(0, 1, 8), torch.tensor(0.1)),
+        "dice": k.losses.dice_loss(normal(1, 3, 8, 8), integers(3, 1, 8, 8)),
+        "homography": k.geometry.find_homography_dlt(normal(1, 8, 2), normal(1, 8, 2, seed=1)),
+        "sift": k.feature.SIFTDescriptor(16)(normal(2, 1, 16, 16).sigmoid()),
+    }
 
 
 @program
@@ -166,17 +231,19 @@ def monai() -> dict[str, Any]:
 
     image, target, results = normal(1, 1, 16, 16, 16), integers(2, 1, 1, 16, 16, 16), {}
     nets = {
-        "unet": UNet(3, 1, 2, (4, 8), (2,)), "segresnet": SegResNet(3, 8, 1, 2), "segresnet8": SegResNet(3, 8, 1, 2, upsample_mode="deconv"),
+        "unet": UNet(3, 1, 2, (4, 8), (2,)),
+        "segresnet": SegResNet(3, 8, 1, 2),
+        "segresnet8": SegResNet(3, 8, 1, 2, upsample_mode="deconv"),
         "unetr": UNETR(1, 2, (16, 16, 16), feature_size=4, hidden_size=16, mlp_dim=16, num_heads=2),
-    }  # fmt: skip
+    }
     loss = DiceCELoss(to_onehot_y=True, softmax=True)
     for name, net in nets.items():
         filled(net).eval()
-        results[name] = trained(net.parameters(), lambda: loss(net(image), target), 2, lr=1e-3)  # noqa: B023
+        results[name] = trained(net.parameters(), lambda: loss(net(image), target), 2, lr=1e-3)
     with torch.no_grad():
         return results | {
             "tversky": TverskyLoss(sigmoid=True)(normal(1, 2, 8, 8), torch.ones(1, 2, 8, 8)),
-        }  # fmt: skip
+        }
 
 
 class _Flat(torch.nn.Module):
@@ -188,12 +255,25 @@ class _Flat(torch.nn.Module):
 def captum() -> dict[str, Any]:
     from captum import attr
 
-    model = filled(torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.ReLU(), torch.nn.MaxPool2d(2), _Flat(), torch.nn.Linear(36, 3))).eval()
+    model = filled(
+        torch.nn.Sequential(
+            torch.nn.Conv2d(1, 4, 3), torch.nn.ReLU(), torch.nn.MaxPool2d(2), _Flat(), torch.nn.Linear(36, 3)
+        )
+    ).eval()
     x, results = normal(2, 1, 8, 8), {}
-    for kind in (attr.Saliency, attr.InputXGradient, attr.IntegratedGradients, attr.DeepLift, attr.GuidedBackprop, attr.Deconvolution):
+    for kind in (
+        attr.Saliency,
+        attr.InputXGradient,
+        attr.IntegratedGradients,
+        attr.DeepLift,
+        attr.GuidedBackprop,
+        attr.Deconvolution,
+    ):
         results[kind.__name__] = kind(model).attribute(x.clone().requires_grad_(), target=1)
     results["occlusion"] = attr.Occlusion(model).attribute(x, (1, 3, 3), target=0)
-    results["ablation"] = attr.FeatureAblation(model).attribute(x, target=0, feature_mask=torch.arange(64).reshape(1, 1, 8, 8) // 8)
+    results["ablation"] = attr.FeatureAblation(model).attribute(
+        x, target=0, feature_mask=torch.arange(64).reshape(1, 1, 8, 8) // 8
+    )
     results["layer"] = attr.LayerGradCam(model, model[0]).attribute(x, target=2)
     results["conductance"] = attr.LayerConductance(model, model[0]).attribute(x, target=2, n_steps=10)
     return results
@@ -224,10 +304,20 @@ def metric_learning() -> dict[str, Any]:
 
     x, y, results = normal(12, 6), torch.arange(12) % 4, {}
     kinds = {
-        "triplet": losses.TripletMarginLoss(), "contrastive": losses.ContrastiveLoss(), "ntxent": losses.NTXentLoss(), "multi": losses.MultiSimilarityLoss(), "circle": losses.CircleLoss(),
-        "arcface": filled(losses.ArcFaceLoss(4, 6)), "proxy": filled(losses.ProxyAnchorLoss(4, 6)), "lifted": losses.LiftedStructureLoss(), "supcon": losses.SupConLoss(), "fastap": losses.FastAPLoss(),
-        "cosine": losses.TripletMarginLoss(distance=distances.CosineSimilarity(), reducer=reducers.ThresholdReducer(low=0)),
-    }  # fmt: skip
+        "triplet": losses.TripletMarginLoss(),
+        "contrastive": losses.ContrastiveLoss(),
+        "ntxent": losses.NTXentLoss(),
+        "multi": losses.MultiSimilarityLoss(),
+        "circle": losses.CircleLoss(),
+        "arcface": filled(losses.ArcFaceLoss(4, 6)),
+        "proxy": filled(losses.ProxyAnchorLoss(4, 6)),
+        "lifted": losses.LiftedStructureLoss(),
+        "supcon": losses.SupConLoss(),
+        "fastap": losses.FastAPLoss(),
+        "cosine": losses.TripletMarginLoss(
+            distance=distances.CosineSimilarity(), reducer=reducers.ThresholdReducer(low=0)
+        ),
+    }
     for name, loss in kinds.items():
         value = x.clone().requires_grad_()
         result = loss(value, y)
@@ -246,8 +336,15 @@ def optimizers() -> dict[str, Any]:
     import torch_optimizer
 
     x, y, results = normal(32, 8), normal(32, 1, seed=1), {}
-    makers = {f"torch_optimizer.{name}": getattr(torch_optimizer, name) for name in "RAdam Yogi DiffGrad Lamb NovoGrad QHAdam SWATS Shampoo AdaBound AdaMod Apollo AggMo MADGRAD PID RangerQH SGDW".split()}
-    makers |= {f"pytorch_optimizer.{name}": getattr(pytorch_optimizer, name) for name in "AdaBelief AdaPNM Adan Lion Lamb Tiger SophiaH Ranger21 CAME GaLore ADOPT MARS Muon SOAP".split() if hasattr(pytorch_optimizer, name)}
+    makers = {
+        f"torch_optimizer.{name}": getattr(torch_optimizer, name)
+        for name in "RAdam Yogi DiffGrad Lamb NovoGrad QHAdam SWATS Shampoo AdaBound AdaMod Apollo AggMo MADGRAD PID RangerQH SGDW".split()
+    }
+    makers |= {
+        f"pytorch_optimizer.{name}": getattr(pytorch_optimizer, name)
+        for name in "AdaBelief AdaPNM Adan Lion Lamb Tiger SophiaH Ranger21 CAME GaLore ADOPT MARS Muon SOAP".split()
+        if hasattr(pytorch_optimizer, name)
+    }
     makers |= {"schedulefree": schedulefree.AdamWScheduleFree, "prodigy": prodigyopt.Prodigy}
     for name, make in makers.items():
         model = filled(torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1)))
@@ -259,7 +356,7 @@ def optimizers() -> dict[str, Any]:
         if hasattr(optimizer, "train"):
             optimizer.train()
         try:
-            results[name] = trained([], lambda: (model(x) - y).square().mean(), 5, optimizer)  # noqa: B023
+            results[name] = trained([], lambda: (model(x) - y).square().mean(), 5, optimizer)
         except RuntimeError:
             results[name] = "RuntimeError"
         except Exception as error:
@@ -286,16 +383,29 @@ def images() -> dict[str, Any]:
     for name in ("Unet", "FPN", "DeepLabV3Plus", "Linknet"):
         model = filled(getattr(smp, name)("resnet18", encoder_weights=None, classes=2)).eval()
         loss = smp.losses.DiceLoss("multilabel")
-        results[name] = trained(model.parameters(), lambda: loss(model(image), (other[:, :2] > 0.5).float()), 2, lr=1e-3)  # noqa: B023
+        results[name] = trained(
+            model.parameters(), lambda: loss(model(image), (other[:, :2] > 0.5).float()), 2, lr=1e-3
+        )
     net = filled(EfficientNet.from_name("efficientnet-b0", num_classes=3)).eval()
     diffusion = filled(Unet(dim=16, dim_mults=(1, 2), flash_attn=False)).eval()
     head = filled(SimCLRProjectionHead(8, 8, 4)).eval()
     with torch.no_grad():
         return results | {
-            "efficientnet": net(image), "diffusion": diffusion(image[:, :, :16, :16], torch.tensor([3, 5])), "ssim": ssim(image, other, data_range=1.0), "msssim": ms_ssim(image.repeat(1, 1, 3, 3), other.repeat(1, 1, 3, 3), data_range=1.0),
-            "psnr": piq.psnr(image, other), "gmsd": piq.gmsd(image, other), "vif": piq.vif_p(image, other), "fsim": piq.fsim(image, other), "haarpsi": piq.haarpsi(image, other), "tv": piq.total_variation(image),
-            "barlow": BarlowTwinsLoss()(normal(6, 4), normal(6, 4, seed=1)), "ntxent": NTXentLoss()(normal(6, 4), normal(6, 4, seed=1)), "vicreg": VICRegLoss()(normal(6, 4), normal(6, 4, seed=1)), "head": head(normal(5, 8)),
-        }  # fmt: skip
+            "efficientnet": net(image),
+            "diffusion": diffusion(image[:, :, :16, :16], torch.tensor([3, 5])),
+            "ssim": ssim(image, other, data_range=1.0),
+            "msssim": ms_ssim(image.repeat(1, 1, 3, 3), other.repeat(1, 1, 3, 3), data_range=1.0),
+            "psnr": piq.psnr(image, other),
+            "gmsd": piq.gmsd(image, other),
+            "vif": piq.vif_p(image, other),
+            "fsim": piq.fsim(image, other),
+            "haarpsi": piq.haarpsi(image, other),
+            "tv": piq.total_variation(image),
+            "barlow": BarlowTwinsLoss()(normal(6, 4), normal(6, 4, seed=1)),
+            "ntxent": NTXentLoss()(normal(6, 4), normal(6, 4, seed=1)),
+            "vicreg": VICRegLoss()(normal(6, 4), normal(6, 4, seed=1)),
+            "head": head(normal(5, 8)),
+        }
 
 
 @program
@@ -309,7 +419,7 @@ def training_tools() -> dict[str, Any]:
     from jaxtyping import Float
     from positional_encodings.torch_encodings import PositionalEncoding1D, PositionalEncoding2D
     from pytorch_tabnet.tab_network import TabNetNoEmbeddings
-    from torchjd.aggregation import MGDA, IMTLG
+    from torchjd.aggregation import IMTLG, MGDA
 
     model = filled(torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, 3)))
     described = torchinfo.summary(model, (5, 4), verbose=0)
@@ -317,14 +427,25 @@ def training_tools() -> dict[str, Any]:
     with backpack(BatchGrad(), Variance()):
         criterion(extended(normal(5, 4)), integers(3, 5)).backward()
     coefficients = torchcde.hermite_cubic_coefficients_with_backward_differences(normal(2, 6, 3))
-    network = filled(TabNetNoEmbeddings(6, 2, group_attention_matrix=torch.eye(6), n_d=4, n_a=4, virtual_batch_size=4)).eval()
+    network = filled(
+        TabNetNoEmbeddings(6, 2, group_attention_matrix=torch.eye(6), n_d=4, n_a=4, virtual_batch_size=4)
+    ).eval()
     samples: Float[torch.Tensor, "n d"] = normal(10, 2)  # noqa: F722
     jacobian = normal(3, 5)
     return {
-        "parameters": float(described.total_params), "macs": float(described.total_mult_adds), "batch": model[0].weight.grad_batch, "variance": model[2].bias.variance,
-        "sinkhorn": SamplesLoss("sinkhorn", p=2, blur=0.1)(samples, normal(10, 2, seed=1)), "mmd": SamplesLoss("gaussian", blur=0.5)(samples, normal(10, 2, seed=1)), "spline": torchcde.CubicSpline(coefficients).evaluate(torch.tensor(2.5)),
-        "encoding": PositionalEncoding1D(6)(normal(2, 5, 6)), "encoding2": PositionalEncoding2D(8)(normal(2, 3, 4, 8)), "tabnet": network(normal(8, 6))[0], "mgda": MGDA()(jacobian), "imtlg": IMTLG()(jacobian),
-    }  # fmt: skip
+        "parameters": float(described.total_params),
+        "macs": float(described.total_mult_adds),
+        "batch": model[0].weight.grad_batch,
+        "variance": model[2].bias.variance,
+        "sinkhorn": SamplesLoss("sinkhorn", p=2, blur=0.1)(samples, normal(10, 2, seed=1)),
+        "mmd": SamplesLoss("gaussian", blur=0.5)(samples, normal(10, 2, seed=1)),
+        "spline": torchcde.CubicSpline(coefficients).evaluate(torch.tensor(2.5)),
+        "encoding": PositionalEncoding1D(6)(normal(2, 5, 6)),
+        "encoding2": PositionalEncoding2D(8)(normal(2, 3, 4, 8)),
+        "tabnet": network(normal(8, 6))[0],
+        "mgda": MGDA()(jacobian),
+        "imtlg": IMTLG()(jacobian),
+    }
 
 
 @program
@@ -351,7 +472,11 @@ def stable_baselines() -> dict[str, Any]:
 
     results = {}
     states = normal(5, 3).clamp(-1, 1)
-    for kind, options in ((PPO, {"n_steps": 32, "batch_size": 16}), (A2C, {}), (DQN, {"learning_starts": 10, "train_freq": 4})):
+    for kind, options in (
+        (PPO, {"n_steps": 32, "batch_size": 16}),
+        (A2C, {}),
+        (DQN, {"learning_starts": 10, "train_freq": 4}),
+    ):
         agent = kind("MlpPolicy", Line(), seed=0, device="cpu", policy_kwargs={"net_arch": [8]}, **options)
         filled(agent.policy)
         with torch.no_grad():
@@ -361,5 +486,9 @@ def stable_baselines() -> dict[str, Any]:
                 value, log_prob, entropy = agent.policy.evaluate_actions(states, torch.tensor([0, 1, 0, 1, 1]))
                 results[kind.__name__] = [value, log_prob, entropy]
         agent.learn(64)
-        results[f"{kind.__name__} learns"] = bool(all(torch.isfinite(value).all() for value in agent.policy.state_dict().values() if value.is_floating_point()))
+        results[f"{kind.__name__} learns"] = bool(
+            all(
+                torch.isfinite(value).all() for value in agent.policy.state_dict().values() if value.is_floating_point()
+            )
+        )
     return results

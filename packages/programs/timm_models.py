@@ -12,19 +12,54 @@ import torch
 from packages.values import again, filled, normal, program, trained
 
 _SMALL = {
-    "resnet18": (64, {}), "resnetv2_50": (64, {}), "seresnet50": (64, {}), "regnetx_002": (64, {}), "densenet121": (64, {}),
-    "mobilenetv3_small_050": (64, {}), "efficientnet_b0": (64, {}), "ghostnet_050": (64, {}), "convnext_atto": (64, {}), "convnextv2_atto": (64, {}),
-    "vgg11": (64, {}), "dla34": (64, {}), "hrnet_w18_small": (64, {}), "repvgg_a0": (64, {}), "resmlp_12_224": (64, {"img_size": 64}),
-    "mixer_s32_224": (64, {"img_size": 64}), "gmlp_ti16_224": (64, {"img_size": 64}), "vit_tiny_patch16_224": (64, {"img_size": 64}),
-    "deit_tiny_patch16_224": (64, {"img_size": 64}), "beit_base_patch16_224": (64, {"img_size": 64, "depth": 2, "embed_dim": 48, "num_heads": 4}),
-    "swin_tiny_patch4_window7_224": (64, {"img_size": 64, "window_size": 4, "embed_dim": 24, "depths": (1, 1, 2, 1), "num_heads": (1, 2, 4, 8)}),
+    "resnet18": (64, {}),
+    "resnetv2_50": (64, {}),
+    "seresnet50": (64, {}),
+    "regnetx_002": (64, {}),
+    "densenet121": (64, {}),
+    "mobilenetv3_small_050": (64, {}),
+    "efficientnet_b0": (64, {}),
+    "ghostnet_050": (64, {}),
+    "convnext_atto": (64, {}),
+    "convnextv2_atto": (64, {}),
+    "vgg11": (64, {}),
+    "dla34": (64, {}),
+    "hrnet_w18_small": (64, {}),
+    "repvgg_a0": (64, {}),
+    "resmlp_12_224": (64, {"img_size": 64}),
+    "mixer_s32_224": (64, {"img_size": 64}),
+    "gmlp_ti16_224": (64, {"img_size": 64}),
+    "vit_tiny_patch16_224": (64, {"img_size": 64}),
+    "deit_tiny_patch16_224": (64, {"img_size": 64}),
+    "beit_base_patch16_224": (64, {"img_size": 64, "depth": 2, "embed_dim": 48, "num_heads": 4}),
+    "swin_tiny_patch4_window7_224": (
+        64,
+        {"img_size": 64, "window_size": 4, "embed_dim": 24, "depths": (1, 1, 2, 1), "num_heads": (1, 2, 4, 8)},
+    ),
     "swinv2_cr_tiny_224": (64, {"img_size": 64, "embed_dim": 24, "depths": (1, 1, 2, 1), "num_heads": (1, 2, 4, 8)}),
-    "pvt_v2_b0": (64, {}), "poolformer_s12": (64, {}), "cait_xxs24_224": (64, {"img_size": 64, "depth": 2}), "xcit_nano_12_p16_224": (64, {"img_size": 64, "depth": 2}),
-    "levit_128s": (224, {}), "coat_tiny": (64, {"img_size": 64}), "edgenext_xx_small": (64, {}), "mobilevit_xxs": (64, {}), "mobileone_s0": (64, {}),
-    "fastvit_t8": (64, {}), "efficientvit_b0": (64, {}), "tiny_vit_5m_224": (64, {}), "maxvit_rmlp_pico_rw_256": (64, {"img_size": 64}),
-    "nf_resnet26": (64, {}), "rexnet_100": (64, {}), "res2net50_26w_4s": (64, {}), "tnt_s_legacy_patch16_224": (64, {"img_size": 64, "depth": 2}),
-    "visformer_tiny": (64, {"img_size": 64}), "inception_v3": (96, {"aux_logits": False}), "xception41": (64, {}), "dpn48b": (64, {}), "cspresnet50": (64, {}),
-}  # fmt: skip
+    "pvt_v2_b0": (64, {}),
+    "poolformer_s12": (64, {}),
+    "cait_xxs24_224": (64, {"img_size": 64, "depth": 2}),
+    "xcit_nano_12_p16_224": (64, {"img_size": 64, "depth": 2}),
+    "levit_128s": (224, {}),
+    "coat_tiny": (64, {"img_size": 64}),
+    "edgenext_xx_small": (64, {}),
+    "mobilevit_xxs": (64, {}),
+    "mobileone_s0": (64, {}),
+    "fastvit_t8": (64, {}),
+    "efficientvit_b0": (64, {}),
+    "tiny_vit_5m_224": (64, {}),
+    "maxvit_rmlp_pico_rw_256": (64, {"img_size": 64}),
+    "nf_resnet26": (64, {}),
+    "rexnet_100": (64, {}),
+    "res2net50_26w_4s": (64, {}),
+    "tnt_s_legacy_patch16_224": (64, {"img_size": 64, "depth": 2}),
+    "visformer_tiny": (64, {"img_size": 64}),
+    "inception_v3": (96, {"aux_logits": False}),
+    "xception41": (64, {}),
+    "dpn48b": (64, {}),
+    "cspresnet50": (64, {}),
+}
 
 
 def _family(names: list[str]) -> dict[str, Any]:
@@ -38,11 +73,17 @@ def _family(names: list[str]) -> dict[str, Any]:
         with torch.no_grad():
             before = model(image)
             features = model.forward_features(image)
-        losses = trained(model.parameters(), lambda: model(image).square().mean(), 2, lr=1e-4)  # noqa: B023
+        losses = trained(model.parameters(), lambda: model(image).square().mean(), 2, lr=1e-4)
         with torch.no_grad():
             after = model(image)
             same = bool(torch.allclose(again(model, timm.create_model(name, **options))(image), after, atol=1e-4))
-        results[name] = {"before": before, "features": features if isinstance(features, torch.Tensor) else features[0], "losses": losses, "after": after, "loaded": same}
+        results[name] = {
+            "before": before,
+            "features": features if isinstance(features, torch.Tensor) else features[0],
+            "losses": losses,
+            "after": after,
+            "loaded": same,
+        }
     return results
 
 
@@ -73,7 +114,16 @@ def branching_convnets() -> dict[str, Any]:
 
 @program
 def vision_transformers() -> dict[str, Any]:
-    return _family(["vit_tiny_patch16_224", "deit_tiny_patch16_224", "beit_base_patch16_224", "cait_xxs24_224", "xcit_nano_12_p16_224", "tnt_s_legacy_patch16_224"])
+    return _family(
+        [
+            "vit_tiny_patch16_224",
+            "deit_tiny_patch16_224",
+            "beit_base_patch16_224",
+            "cait_xxs24_224",
+            "xcit_nano_12_p16_224",
+            "tnt_s_legacy_patch16_224",
+        ]
+    )
 
 
 @program
@@ -83,7 +133,18 @@ def windowed_transformers() -> dict[str, Any]:
 
 @program
 def hybrid_transformers() -> dict[str, Any]:
-    return _family(["levit_128s", "coat_tiny", "edgenext_xx_small", "mobilevit_xxs", "fastvit_t8", "efficientvit_b0", "tiny_vit_5m_224", "visformer_tiny"])
+    return _family(
+        [
+            "levit_128s",
+            "coat_tiny",
+            "edgenext_xx_small",
+            "mobilevit_xxs",
+            "fastvit_t8",
+            "efficientvit_b0",
+            "tiny_vit_5m_224",
+            "visformer_tiny",
+        ]
+    )
 
 
 @program
@@ -144,7 +205,9 @@ def schedules() -> dict[str, Any]:
     rates = {}
     for kind in ("cosine", "tanh", "step", "poly"):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        schedule, epochs = timm.scheduler.create_scheduler_v2(optimizer, sched=kind, num_epochs=10, warmup_epochs=2, warmup_lr=1e-3, decay_epochs=3, min_lr=1e-3)
+        schedule, epochs = timm.scheduler.create_scheduler_v2(
+            optimizer, sched=kind, num_epochs=10, warmup_epochs=2, warmup_lr=1e-3, decay_epochs=3, min_lr=1e-3
+        )
         values = []
         for epoch in range(int(epochs)):
             schedule.step(epoch)

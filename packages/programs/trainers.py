@@ -47,16 +47,31 @@ def lightning() -> dict[str, Any]:
             return {"optimizer": optimizer, "lr_scheduler": torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)}
 
     with tempfile.TemporaryDirectory() as folder:
-        options: dict[str, Any] = dict(accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False, default_root_dir=folder)
+        options: dict[str, Any] = dict(
+            accelerator="cpu",
+            logger=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            default_root_dir=folder,
+        )
         best = ModelCheckpoint(folder, monitor="val_loss", save_last=True)
-        trainer = L.Trainer(max_epochs=5, callbacks=[best, EarlyStopping("val_loss", patience=2)], gradient_clip_val=1.0, **options)
+        trainer = L.Trainer(
+            max_epochs=5, callbacks=[best, EarlyStopping("val_loss", patience=2)], gradient_clip_val=1.0, **options
+        )
         model = Classifier()
         trainer.fit(model, DataLoader(_rows(), 8), DataLoader(_rows(1), 8))
         loaded = Classifier.load_from_checkpoint(best.best_model_path, weights_only=False)
         resumed = L.Trainer(max_epochs=7, callbacks=[], **options)
         more = Classifier()
-        resumed.fit(more, DataLoader(_rows(), 8), DataLoader(_rows(1), 8), ckpt_path=best.last_model_path, weights_only=False)
-        return {"losses": model.losses, "val": float(trainer.callback_metrics["val_loss"]), "loaded": loaded.model[0].weight, "more": more.losses}
+        resumed.fit(
+            more, DataLoader(_rows(), 8), DataLoader(_rows(1), 8), ckpt_path=best.last_model_path, weights_only=False
+        )
+        return {
+            "losses": model.losses,
+            "val": float(trainer.callback_metrics["val_loss"]),
+            "loaded": loaded.model[0].weight,
+            "more": more.losses,
+        }
 
 
 @program
@@ -105,7 +120,12 @@ def accelerate() -> dict[str, Any]:
             engine.unwrap_model(model)[0].weight.zero_()
         engine.load_state(folder)
         restored = bool(torch.equal(engine.unwrap_model(model)[0].weight, before))
-    return {"losses": losses, "weight": before, "restored": restored, "gathered": engine.gather_for_metrics(torch.arange(3))}
+    return {
+        "losses": losses,
+        "weight": before,
+        "restored": restored,
+        "gathered": engine.gather_for_metrics(torch.arange(3)),
+    }
 
 
 @program
@@ -117,7 +137,9 @@ def ignite() -> dict[str, Any]:
     model = _model()
     criterion = torch.nn.CrossEntropyLoss()
     trainer = create_supervised_trainer(model, torch.optim.SGD(model.parameters(), lr=0.1), criterion)
-    evaluator = create_supervised_evaluator(model, {"accuracy": Accuracy(), "loss": Loss(criterion), "confusion": ConfusionMatrix(3)})
+    evaluator = create_supervised_evaluator(
+        model, {"accuracy": Accuracy(), "loss": Loss(criterion), "confusion": ConfusionMatrix(3)}
+    )
     losses, seen = [], []
     trainer.add_event_handler(Events.ITERATION_COMPLETED, lambda engine: losses.append(engine.state.output))
 
@@ -126,7 +148,9 @@ def ignite() -> dict[str, Any]:
         evaluator.run(DataLoader(_rows(1), 8))
         seen.append({key: value for key, value in evaluator.state.metrics.items() if key != "confusion"})
 
-    evaluator.add_event_handler(Events.COMPLETED, EarlyStopping(3, lambda engine: engine.state.metrics["accuracy"], trainer))
+    evaluator.add_event_handler(
+        Events.COMPLETED, EarlyStopping(3, lambda engine: engine.state.metrics["accuracy"], trainer)
+    )
     trainer.run(DataLoader(_rows(), 8), max_epochs=3)
     return {"losses": losses, "metrics": seen, "confusion": evaluator.state.metrics["confusion"]}
 
@@ -137,7 +161,9 @@ def skorch() -> dict[str, Any]:
     from skorch import NeuralNetClassifier
 
     x, y = _rows().tensors
-    net = NeuralNetClassifier(_model(), criterion=torch.nn.CrossEntropyLoss, lr=0.1, max_epochs=4, batch_size=8, train_split=None, verbose=0)
+    net = NeuralNetClassifier(
+        _model(), criterion=torch.nn.CrossEntropyLoss, lr=0.1, max_epochs=4, batch_size=8, train_split=None, verbose=0
+    )
     net.fit(x.numpy(), y.numpy())
     with tempfile.TemporaryDirectory() as folder:
         net.save_params(f_params=f"{folder}/weights.pt")
@@ -145,7 +171,12 @@ def skorch() -> dict[str, Any]:
         other.load_params(f_params=f"{folder}/weights.pt")
         same = bool(numpy.allclose(other.predict_proba(x.numpy()), net.predict_proba(x.numpy())))
     crossed = cross_val_predict(net, x.numpy(), y.numpy(), cv=2)
-    return {"losses": [float(row["train_loss"]) for row in net.history], "out": torch.tensor(net.predict_proba(x.numpy())), "loaded": same, "crossed": torch.tensor(crossed)}
+    return {
+        "losses": [float(row["train_loss"]) for row in net.history],
+        "out": torch.tensor(net.predict_proba(x.numpy())),
+        "loaded": same,
+        "crossed": torch.tensor(crossed),
+    }
 
 
 @program
@@ -154,19 +185,34 @@ def torchmetrics() -> dict[str, Any]:
 
     logits, target = normal(20, 4), integers(4, 20)
     binary, truth = normal(30).sigmoid(), integers(2, 30)
-    collection = tm.MetricCollection([tm.Accuracy(task="multiclass", num_classes=4), tm.F1Score(task="multiclass", num_classes=4, average="macro"), tm.ConfusionMatrix(task="multiclass", num_classes=4)])
+    collection = tm.MetricCollection(
+        [
+            tm.Accuracy(task="multiclass", num_classes=4),
+            tm.F1Score(task="multiclass", num_classes=4, average="macro"),
+            tm.ConfusionMatrix(task="multiclass", num_classes=4),
+        ]
+    )
     for part in range(2):
         collection.update(logits[part * 10 : part * 10 + 10], target[part * 10 : part * 10 + 10])
     a, b = normal(1, 3, 32, 32).sigmoid(), normal(1, 3, 32, 32, seed=1).sigmoid()
     results = dict(collection.compute())
     results |= {
-        "auroc": tm.functional.auroc(binary, truth, task="binary"), "ap": tm.functional.average_precision(binary, truth, task="binary"),
-        "roc": list(tm.functional.roc(binary, truth, task="binary")), "mse": tm.functional.mean_squared_error(a, b), "r2": tm.functional.r2_score(binary, truth.float()),
-        "pearson": tm.functional.pearson_corrcoef(binary, truth.float()), "spearman": tm.functional.spearman_corrcoef(binary, normal(30, seed=3)),
-        "ssim": tm.functional.structural_similarity_index_measure(a, b), "psnr": tm.functional.peak_signal_noise_ratio(a, b, data_range=1.0),
-        "wer": tm.functional.text.word_error_rate(["a b c"], ["a c c d"]), "bleu": tm.functional.text.bleu_score(["the cat sat on the mat"], [["a cat sat on the mat"]]),
-        "cosine": tm.functional.cosine_similarity(normal(5, 4), normal(5, 4, seed=1), reduction="mean"), "kl": tm.functional.kl_divergence(logits.softmax(1), logits.flip(0).softmax(1)),
-        "ndcg": tm.functional.retrieval_normalized_dcg(binary, truth), "calibration": tm.functional.calibration_error(binary, truth, task="binary"),
-        "kendall": tm.functional.kendall_rank_corrcoef(binary, normal(30, seed=4)), "snr": tm.functional.signal_noise_ratio(normal(50), normal(50, seed=1)),
-    }  # fmt: skip
+        "auroc": tm.functional.auroc(binary, truth, task="binary"),
+        "ap": tm.functional.average_precision(binary, truth, task="binary"),
+        "roc": list(tm.functional.roc(binary, truth, task="binary")),
+        "mse": tm.functional.mean_squared_error(a, b),
+        "r2": tm.functional.r2_score(binary, truth.float()),
+        "pearson": tm.functional.pearson_corrcoef(binary, truth.float()),
+        "spearman": tm.functional.spearman_corrcoef(binary, normal(30, seed=3)),
+        "ssim": tm.functional.structural_similarity_index_measure(a, b),
+        "psnr": tm.functional.peak_signal_noise_ratio(a, b, data_range=1.0),
+        "wer": tm.functional.text.word_error_rate(["a b c"], ["a c c d"]),
+        "bleu": tm.functional.text.bleu_score(["the cat sat on the mat"], [["a cat sat on the mat"]]),
+        "cosine": tm.functional.cosine_similarity(normal(5, 4), normal(5, 4, seed=1), reduction="mean"),
+        "kl": tm.functional.kl_divergence(logits.softmax(1), logits.flip(0).softmax(1)),
+        "ndcg": tm.functional.retrieval_normalized_dcg(binary, truth),
+        "calibration": tm.functional.calibration_error(binary, truth, task="binary"),
+        "kendall": tm.functional.kendall_rank_corrcoef(binary, normal(30, seed=4)),
+        "snr": tm.functional.signal_noise_ratio(normal(50), normal(50, seed=1)),
+    }
     return results

@@ -13,7 +13,19 @@ from packages.values import filled, integers, normal, program, trained
 def _llama() -> Any:
     import transformers as tf
 
-    return filled(tf.LlamaForCausalLM(tf.LlamaConfig(vocab_size=99, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37, num_key_value_heads=2, max_position_embeddings=64)))  # fmt: skip
+    return filled(
+        tf.LlamaForCausalLM(
+            tf.LlamaConfig(
+                vocab_size=99,
+                hidden_size=32,
+                num_hidden_layers=2,
+                num_attention_heads=4,
+                intermediate_size=37,
+                num_key_value_heads=2,
+                max_position_embeddings=64,
+            )
+        )
+    )
 
 
 def _tuned(config: Any) -> dict[str, Any]:
@@ -21,7 +33,12 @@ def _tuned(config: Any) -> dict[str, Any]:
 
     model = filled(peft.get_peft_model(_llama(), config))
     ids = integers(99, 2, 8)
-    losses = trained([value for value in model.parameters() if value.requires_grad], lambda: model(input_ids=ids, labels=ids).loss, 3, lr=0.1)
+    losses = trained(
+        [value for value in model.parameters() if value.requires_grad],
+        lambda: model(input_ids=ids, labels=ids).loss,
+        3,
+        lr=0.1,
+    )
     model.eval()
     with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
         out = model(input_ids=ids).logits
@@ -37,7 +54,9 @@ def _tuned(config: Any) -> dict[str, Any]:
 def peft_lora() -> dict[str, Any]:
     import peft
 
-    results = _tuned(peft.LoraConfig(r=4, lora_alpha=8, lora_dropout=0.0, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM"))
+    results = _tuned(
+        peft.LoraConfig(r=4, lora_alpha=8, lora_dropout=0.0, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
+    )
     model = filled(peft.get_peft_model(_llama(), peft.LoraConfig(r=2, target_modules=["q_proj"], use_dora=True))).eval()
     ids = integers(99, 2, 8)
     with torch.no_grad():
@@ -51,7 +70,13 @@ def peft_others() -> dict[str, Any]:
     import peft
 
     return {
-        "ia3": _tuned(peft.IA3Config(target_modules=["k_proj", "v_proj", "down_proj"], feedforward_modules=["down_proj"], task_type="CAUSAL_LM"))["losses"],
+        "ia3": _tuned(
+            peft.IA3Config(
+                target_modules=["k_proj", "v_proj", "down_proj"],
+                feedforward_modules=["down_proj"],
+                task_type="CAUSAL_LM",
+            )
+        )["losses"],
         "prefix": _tuned(peft.PrefixTuningConfig(num_virtual_tokens=3, task_type="CAUSAL_LM"))["losses"],
         "prompt": _tuned(peft.PromptTuningConfig(num_virtual_tokens=3, task_type="CAUSAL_LM"))["losses"],
         "vera": _tuned(peft.VeraConfig(r=4, target_modules=["q_proj"], task_type="CAUSAL_LM"))["trainable"],
@@ -66,19 +91,41 @@ def sentence_transformers() -> dict[str, Any]:
     import transformers as tf
     from tokenizers import Tokenizer, models, pre_tokenizers
 
-    words = {word: number for number, word in enumerate("[PAD] [UNK] [CLS] [SEP] a cat sat on the mat dogs run fast in rain".split())}
+    words = {
+        word: number
+        for number, word in enumerate("[PAD] [UNK] [CLS] [SEP] a cat sat on the mat dogs run fast in rain".split())
+    }
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     with tempfile.TemporaryDirectory() as folder:
-        filled(tf.BertModel(tf.BertConfig(vocab_size=len(words), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=20, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0))).save_pretrained(folder)  # fmt: skip
-        tf.PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]").save_pretrained(folder)
+        filled(
+            tf.BertModel(
+                tf.BertConfig(
+                    vocab_size=len(words),
+                    hidden_size=16,
+                    num_hidden_layers=1,
+                    num_attention_heads=2,
+                    intermediate_size=20,
+                    hidden_dropout_prob=0.0,
+                    attention_probs_dropout_prob=0.0,
+                )
+            )
+        ).save_pretrained(folder)
+        tf.PreTrainedTokenizerFast(
+            tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
+        ).save_pretrained(folder)
         model = st.SentenceTransformer(modules=[parts.Transformer(folder), parts.Pooling(16)], device="cpu")
     sentences = ["a cat sat on the mat", "dogs run fast", "the cat run in the rain"]
     embeddings = model.encode(sentences, convert_to_tensor=True, show_progress_bar=False)
     loss = losses_of.MultipleNegativesRankingLoss(model)
     features = [model.tokenize(sentences), model.tokenize(sentences[::-1])]
     losses = trained(model.parameters(), lambda: loss(features, None), 3)
-    return {"embeddings": embeddings, "similarity": st.util.cos_sim(embeddings, embeddings), "losses": losses, "found": [float(hit["score"]) for hit in st.util.semantic_search(embeddings[:1], embeddings)[0]]}
+    return {
+        "embeddings": embeddings,
+        "similarity": st.util.cos_sim(embeddings, embeddings),
+        "losses": losses,
+        "found": [float(hit["score"]) for hit in st.util.semantic_search(embeddings[:1], embeddings)[0]],
+    }
 
 
 @program
@@ -86,11 +133,24 @@ def x_transformers() -> dict[str, Any]:
     from x_transformers import AutoregressiveWrapper, Decoder, Encoder, TransformerWrapper
 
     ids, results = integers(50, 2, 12), {}
-    for name, options in {"plain": {}, "rotary": {"rotary_pos_emb": True, "ff_glu": True, "use_rmsnorm": True}, "alibi": {"alibi_pos_bias": True, "alibi_num_heads": 2}, "talking": {"attn_pre_talking_heads": True, "attn_qk_norm": True}}.items():
-        model = filled(AutoregressiveWrapper(TransformerWrapper(num_tokens=50, max_seq_len=32, attn_layers=Decoder(dim=32, depth=2, heads=4, **options))))
-        results[name] = trained(model.parameters(), lambda: model(ids), 3)  # noqa: B023
+    for name, options in {
+        "plain": {},
+        "rotary": {"rotary_pos_emb": True, "ff_glu": True, "use_rmsnorm": True},
+        "alibi": {"alibi_pos_bias": True, "alibi_num_heads": 2},
+        "talking": {"attn_pre_talking_heads": True, "attn_qk_norm": True},
+    }.items():
+        model = filled(
+            AutoregressiveWrapper(
+                TransformerWrapper(
+                    num_tokens=50, max_seq_len=32, attn_layers=Decoder(dim=32, depth=2, heads=4, **options)
+                )
+            )
+        )
+        results[name] = trained(model.parameters(), lambda: model(ids), 3)
         results[f"{name} generated"] = model.generate(ids[:, :3], 5, temperature=0.0)
-    encoder = filled(TransformerWrapper(num_tokens=50, max_seq_len=32, attn_layers=Encoder(dim=32, depth=1, heads=4))).eval()
+    encoder = filled(
+        TransformerWrapper(num_tokens=50, max_seq_len=32, attn_layers=Encoder(dim=32, depth=1, heads=4))
+    ).eval()
     return results | {"encoder": encoder(ids, mask=torch.arange(12)[None] < torch.tensor([[12], [7]]))}
 
 
@@ -104,8 +164,24 @@ def vit_pytorch() -> dict[str, Any]:
     image, results = normal(2, 3, 32, 32), {}
     for kind in (ViT, SimpleViT):
         model = filled(kind(**common))
-        results[kind.__name__] = trained(model.parameters(), lambda: model(image).square().mean(), 3)  # noqa: B023
-    model = filled(CCT(img_size=32, embedding_dim=32, n_conv_layers=1, num_layers=2, num_heads=2, mlp_ratio=2.0, num_classes=4, kernel_size=3, stride=2, padding=1, pooling_kernel_size=3, pooling_stride=2, pooling_padding=1)).eval()  # fmt: skip
+        results[kind.__name__] = trained(model.parameters(), lambda: model(image).square().mean(), 3)
+    model = filled(
+        CCT(
+            img_size=32,
+            embedding_dim=32,
+            n_conv_layers=1,
+            num_layers=2,
+            num_heads=2,
+            mlp_ratio=2.0,
+            num_classes=4,
+            kernel_size=3,
+            stride=2,
+            padding=1,
+            pooling_kernel_size=3,
+            pooling_stride=2,
+            pooling_padding=1,
+        )
+    ).eval()
     results["CCT"] = model(image)
     results["MAE"] = list(MAE(encoder=ViT(**common), decoder_dim=16, masking_ratio=0.75).decoder_pos_emb.weight.shape)
     return results
@@ -132,6 +208,12 @@ def lucidrains() -> dict[str, Any]:
         average.update()
     performer = filled(SelfAttention(dim=32, heads=4, causal=False, nb_features=16)).eval()
     return {
-        "local": LocalAttention(window_size=4, causal=True, dim=8)(q, k, v), "rotary": RotaryEmbedding(dim=8).rotate_queries_or_keys(q), "performer": performer(x),
-        "quantized": list(quantizer(x)[:2]), "fsq": FSQ(levels=[4, 4, 3])(normal(2, 6, 3))[0], "lfq": LFQ(dim=4, codebook_size=16)(normal(2, 6, 4))[0], "lion": model.weight, "ema": average.ema_model.weight,
-    }  # fmt: skip
+        "local": LocalAttention(window_size=4, causal=True, dim=8)(q, k, v),
+        "rotary": RotaryEmbedding(dim=8).rotate_queries_or_keys(q),
+        "performer": performer(x),
+        "quantized": list(quantizer(x)[:2]),
+        "fsq": FSQ(levels=[4, 4, 3])(normal(2, 6, 3))[0],
+        "lfq": LFQ(dim=4, codebook_size=16)(normal(2, 6, 4))[0],
+        "lion": model.weight,
+        "ema": average.ema_model.weight,
+    }

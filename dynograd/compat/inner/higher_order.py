@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
-import dynograd
 from dynograd.tensor.top_level import cond, while_loop
 from dynograd.utils import _pytree
+
+dynograd: Any = sys.modules["dynograd"]  # its public names, as programs have them: it lies above this layer
 
 __all__ = ["associative_scan", "cond", "map", "scan", "while_loop"]
 
 
 def associative_scan(
-    combine_fn: Callable[[Any, Any], Any], xs: Any, dim: int, reverse: bool = False, combine_mode: str = "pointwise", **options: Any
+    combine_fn: Callable[[Any, Any], Any],
+    xs: Any,
+    dim: int,
+    reverse: bool = False,
+    combine_mode: str = "pointwise",
+    **options: Any,
 ) -> Any:
     """Running results of an associative function along a dim of a structure of tensors, in log2(n) rounds.
 
@@ -38,7 +45,13 @@ def associative_scan(
 
 
 def scan(
-    combine_fn: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, *, dim: int = 0, reverse: bool = False, **options: Any
+    combine_fn: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any,
+    *,
+    dim: int = 0,
+    reverse: bool = False,
+    **options: Any,
 ) -> tuple[Any, Any]:
     """(the last state, the outputs joined along a new first dim): `combine_fn(state, x)` gives the next state and an output.
 
@@ -48,7 +61,8 @@ def scan(
     """
     leaves, spec = _pytree.tree_flatten(xs)
     places = range(leaves[0].shape[dim])
-    outputs, form = [], None
+    outputs: list[Any] = []
+    form: Any = None
     for place in reversed(places) if reverse else places:
         init, output = combine_fn(init, _pytree.tree_unflatten([leaf.select(dim, place) for leaf in leaves], spec))
         values, form = _pytree.tree_flatten(output)

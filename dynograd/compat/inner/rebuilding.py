@@ -10,6 +10,7 @@ from typing import Any
 from dynograd.base import dtypes
 from dynograd.base.devices import as_device
 from dynograd.nn.parameter import Parameter
+from dynograd.tensor import creation
 from dynograd.tensor.storages import TypedStorage
 from dynograd.tensor.tensor import Tensor
 
@@ -33,10 +34,9 @@ def _rebuild_tensor(storage: Any, storage_offset: int, size: Sequence[int], stri
     >>> _rebuild_tensor(tensor([0.0, 1.0, 2.0]).storage(), 1, (2,), (1,))
     tensor([1., 2.])
     """
-    import dynograd
 
     dtype = storage.dtype if isinstance(storage, TypedStorage) else dtypes.uint8
-    flat = dynograd.empty(0, dtype=dtype)
+    flat = creation.empty(0, dtype=dtype)
     return flat.set_(storage, storage_offset, tuple(size), tuple(stride))
 
 
@@ -106,8 +106,6 @@ def _get_all_device_indices() -> list[int]:
     return list(range(cuda.device_count()))
 
 
-
-
 class PyTorchFileReader:
     """The records of a file that PyTorch saved, by name, as bytes; `dynograd.load` gives what they mean.
 
@@ -119,7 +117,9 @@ class PyTorchFileReader:
         try:
             self._archive = zipfile.ZipFile(file)
         except (OSError, zipfile.BadZipFile) as error:
-            raise RuntimeError(f"PyTorchFileReader: {os.fspath(file)!r} is no file that PyTorch saved ({error}).") from None
+            raise RuntimeError(
+                f"PyTorchFileReader: {os.fspath(file)!r} is no file that PyTorch saved ({error})."
+            ) from None
         self._root = self._archive.namelist()[0].partition("/")[0]
 
     def get_all_records(self) -> list[str]:
@@ -130,5 +130,7 @@ class PyTorchFileReader:
 
     def get_record(self, name: str) -> bytes:
         if not self.has_record(name):
-            raise RuntimeError(f"PyTorchFileReader: no record {name!r}; there are {', '.join(self.get_all_records()[:5])}.")
+            raise RuntimeError(
+                f"PyTorchFileReader: no record {name!r}; there are {', '.join(self.get_all_records()[:5])}."
+            )
         return self._archive.read(f"{self._root}/{name}")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import itertools
+import sys
 from typing import Any
 
-import dynograd
 from dynograd.base.devices import as_device
 from dynograd.tensor.tensor import Tensor
+
+dynograd: Any = sys.modules["dynograd"]  # its public names, as programs have them: it lies above this layer
 
 __all__ = [
     "_assert_async",
@@ -101,7 +104,7 @@ def _grouped_mm(
         if offs is None:
             raise ValueError("grouped_mm: offs says where groups end, and is needed with 2-dim factors.")
         ends = [0, *offs.tolist()]
-        spans = [slice(start, end) for start, end in zip(ends, ends[1:])]
+        spans = [slice(start, end) for start, end in itertools.pairwise(ends)]
         if self.ndim == 2 and mat2.ndim == 3:
             parts = [self[span] @ mat2[number] for number, span in enumerate(spans)]
             rest = self.new_zeros(self.shape[0] - ends[-1], mat2.shape[2])
@@ -124,7 +127,13 @@ def get_device_module(device: Any = None) -> Any:
     >>> dynograd.get_device_module("cpu").__name__
     'dynograd.cpu'
     """
-    kind = "cuda" if device is None and dynograd.cuda.is_available() else "cpu" if device is None else as_device(device).type
+    kind = (
+        "cuda"
+        if device is None and dynograd.cuda.is_available()
+        else "cpu"
+        if device is None
+        else as_device(device).type
+    )
     if kind not in ("cpu", "cuda", "xpu", "mps"):
         raise RuntimeError(f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'.")
     return importlib.import_module(f"dynograd.{kind}")

@@ -7,17 +7,19 @@ torchvision calls for gradients are those gradients.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy
 
-import dynograd
 from dynograd.autograd.modes import enable_grad
 from dynograd.compat.operators import registry
 from dynograd.compat.operators.schemas import parsed
 from dynograd.nn import functional
 from dynograd.tensor.tensor import Tensor
+
+dynograd: Any = sys.modules["dynograd"]  # its public names, as programs have them: it lies above this layer
 
 __all__ = ["register"]
 
@@ -36,7 +38,10 @@ def nms(dets: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
 
     In the order of their scores; equal scores keep the order of the boxes.
     """
-    boxes, order = dets.detach().double().cpu().numpy(), numpy.argsort(-scores.detach().double().cpu().numpy(), kind="stable")
+    boxes, order = (
+        dets.detach().double().cpu().numpy(),
+        numpy.argsort(-scores.detach().double().cpu().numpy(), kind="stable"),
+    )
     x1, y1, x2, y2 = boxes.T if len(boxes) else numpy.zeros((4, 0))
     areas = (x2 - x1) * (y2 - y1)
     kept = []
@@ -94,7 +99,13 @@ def _counts(height: Tensor, width: Tensor, pooled: tuple[int, int], ratio: int) 
 
 
 def roi_align(
-    input: Tensor, rois: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int, sampling_ratio: int, aligned: bool
+    input: Tensor,
+    rois: Tensor,
+    spatial_scale: float,
+    pooled_height: int,
+    pooled_width: int,
+    sampling_ratio: int,
+    aligned: bool,
 ) -> Tensor:
     """Averages of bilinear samples in the bins of regions (He et al., "Mask R-CNN", 2017).
 
@@ -149,8 +160,14 @@ def ps_roi_align(
             y, in_y = _samples(corners[places, 1], sizes[places, 1], pooled[0], rows, height)
             x, in_x = _samples(corners[places, 0], sizes[places, 0], pooled[1], columns, width)
             # One image per bin, of the bin's channels, read at the places of the bin.
-            of_rows = [y.reshape(len(places), pooled[0], 1, rows).expand(-1, -1, pooled[1], -1), in_y.reshape(len(places), pooled[0], 1, rows, 1)]
-            of_columns = [x.reshape(len(places), 1, pooled[1], columns).expand(-1, pooled[0], -1, -1), in_x.reshape(len(places), 1, pooled[1], 1, columns)]
+            of_rows = [
+                y.reshape(len(places), pooled[0], 1, rows).expand(-1, -1, pooled[1], -1),
+                in_y.reshape(len(places), pooled[0], 1, rows, 1),
+            ]
+            of_columns = [
+                x.reshape(len(places), 1, pooled[1], columns).expand(-1, pooled[0], -1, -1),
+                in_x.reshape(len(places), 1, pooled[1], 1, columns),
+            ]
             rows_of_bins = of_rows[0].reshape(len(places), -1, rows).transpose(0, 1)
             columns_of_bins = of_columns[0].reshape(len(places), -1, columns).transpose(0, 1)
             found = _sampled(split[image].transpose(0, 1), rows_of_bins, columns_of_bins)  # (bins, C, K, rows, columns)
@@ -184,7 +201,9 @@ def roi_pool(
     """The largest value in each bin of regions (Girshick, "Fast R-CNN", 2015), and its place in the image (-1: an empty bin)."""
     height, width = input.shape[2:]
     values, places = [], []
-    for image, *corners in (rois.detach() * dynograd.tensor([1.0] + [spatial_scale] * 4, dtype=rois.dtype, device=rois.device)).tolist():
+    for image, *corners in (
+        rois.detach() * dynograd.tensor([1.0] + [spatial_scale] * 4, dtype=rois.dtype, device=rois.device)
+    ).tolist():
         x1, y1, x2, y2 = _rounded(corners)
         picture = input[int(image)]
         for top, bottom in _bins(y1, max(y2 - y1 + 1, 1), pooled_height, height):
@@ -221,7 +240,9 @@ def ps_roi_pool(
             for other, (left, right) in enumerate(columns):
                 picture = split[int(image), :, number * pooled_width + other]
                 empty = bottom <= top or right <= left
-                values.append(picture.new_zeros(picture.shape[0]) if empty else picture[:, top:bottom, left:right].mean((1, 2)))
+                values.append(
+                    picture.new_zeros(picture.shape[0]) if empty else picture[:, top:bottom, left:right].mean((1, 2))
+                )
     output = dynograd.stack(values) if values else input.new_zeros(0, split.shape[1])
     output = output.reshape(len(rois), pooled_height, pooled_width, split.shape[1]).permute(0, 3, 1, 2)
     return output, numbers.expand(len(rois), -1, -1, -1)
@@ -295,10 +316,21 @@ def _ps_roi_pool_backward(
 
 
 def _roi_pool_backward(
-    grad: Tensor, rois: Tensor, argmax: Tensor, scale: float, rows: int, columns: int, batch: int, channels: int, height: int, width: int
+    grad: Tensor,
+    rois: Tensor,
+    argmax: Tensor,
+    scale: float,
+    rows: int,
+    columns: int,
+    batch: int,
+    channels: int,
+    height: int,
+    width: int,
 ) -> Tensor:
     kept = argmax >= 0
-    images = rois[:, 0].long()[:, None, None, None] * channels + dynograd.arange(channels, device=grad.device)[:, None, None]
+    images = (
+        rois[:, 0].long()[:, None, None, None] * channels + dynograd.arange(channels, device=grad.device)[:, None, None]
+    )
     places = (images * (height * width) + argmax.long().clamp(min=0)).flatten()
     result = grad.new_zeros(batch * channels * height * width)
     return result.index_add(0, places, (grad * kept.to(grad.dtype)).flatten()).reshape(batch, channels, height, width)
@@ -342,9 +374,8 @@ _REFUSED = {
 
 def _refused(name: str) -> Callable[..., Any]:
     def refuse(*args: Any) -> Any:
-        raise NotImplementedError(
-            f"torchvision::{name} is not here: of torchvision's operators there are {', '.join([each.__name__ for each in _OPERATORS if each.__name__[0] != '_'])}."
-        )
+        own = ", ".join([each.__name__ for each in _OPERATORS if each.__name__[0] != "_"])
+        raise NotImplementedError(f"torchvision::{name} is not here: of torchvision's operators there are {own}.")
 
     return refuse
 

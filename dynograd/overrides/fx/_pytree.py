@@ -37,4 +37,8 @@ def tree_flatten_spec(pytree: Any, spec: _pytree.TreeSpec) -> list:
             f"torch.fx._pytree.register_pytree_flatten_spec."
         )
     values = _flatteners[spec.type](pytree, spec)
-    return [leaf for value, below in zip(values, spec.children_specs, strict=True) for leaf in tree_flatten_spec(value, below)]
+    return [
+        leaf
+        for value, below in zip(values, spec.children_specs, strict=True)
+        for leaf in tree_flatten_spec(value, below)
+    ]

@@ -24,7 +24,16 @@ from dynograd.overrides.fx.proxy import ParameterProxy, Proxy, Scope, TracerBase
 from dynograd.tensor.tensor import Tensor
 from dynograd.utils import _pytree
 
-__all__ = ["PH", "PHBase", "ProxyableClassMeta", "Tracer", "is_fx_symbolic_tracing", "is_fx_tracing", "symbolic_trace", "wrap"]
+__all__ = [
+    "PH",
+    "PHBase",
+    "ProxyableClassMeta",
+    "Tracer",
+    "is_fx_symbolic_tracing",
+    "is_fx_tracing",
+    "symbolic_trace",
+    "wrap",
+]
 
 
 class PHBase:
@@ -287,10 +296,13 @@ class Tracer(TracerBase):
                 if name not in cache:
                     make: Any = None
                     if self.param_shapes_constant:
-                        make = lambda node: ParameterProxy(self, node, name, value)  # noqa: E731
+                        make = functools.partial(self._parameter_proxy, name=name, param=value)
                     cache[name] = self.create_proxy("get_attr", name, (), {}, proxy_factory_fn=make)
                 return cache[name]
         return value
+
+    def _parameter_proxy(self, node: Node, name: str, param: Tensor) -> ParameterProxy:
+        return ParameterProxy(self, node, name, param)
 
     def create_node(
         self,
@@ -324,7 +336,9 @@ class Tracer(TracerBase):
                 if a is module:
                     return self.create_node("get_attr", name, (), {})
         if isinstance(type(a), ProxyableClassMeta):
-            return self.create_node("get_attr", self._attribute_of_constant(a, f"_{type(a).__name__}_constant_"), (), {})
+            return self.create_node(
+                "get_attr", self._attribute_of_constant(a, f"_{type(a).__name__}_constant_"), (), {}
+            )
         return super().create_arg(a)
 
     def get_fresh_qualname(self, prefix: str) -> str:
@@ -509,11 +523,14 @@ def _with_whole_rest(function: Callable) -> Callable:
     """The function with `*args`, `**kwargs` and keyword-only parameters as plain ones, in their order."""
     code = function.__code__  # type: ignore[attr-defined]
     flags = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
-    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
-    order = [parameter.name for parameter in inspect.signature(function).parameters.values()]
-    plain = code.replace(
-        co_flags=code.co_flags & ~flags, co_argcount=count, co_posonlyargcount=0, co_kwonlyargcount=0
+    count = (
+        code.co_argcount
+        + code.co_kwonlyargcount
+        + bool(code.co_flags & inspect.CO_VARARGS)
+        + bool(code.co_flags & inspect.CO_VARKEYWORDS)
     )
+    order = [parameter.name for parameter in inspect.signature(function).parameters.values()]
+    plain = code.replace(co_flags=code.co_flags & ~flags, co_argcount=count, co_posonlyargcount=0, co_kwonlyargcount=0)
     all_plain = types.FunctionType(plain, function.__globals__, closure=function.__closure__)  # type: ignore[attr-defined]
     # Python keeps the names of keyword-only parameters before that of *args; values come in the order of the signature.
     places = [order.index(name) for name in code.co_varnames[:count]]
@@ -525,7 +542,9 @@ def _assert_is_none(value: Any, message: str) -> None:
         raise AssertionError(message)
 
 
-def symbolic_trace(root: Module | Callable[..., Any], concrete_args: dict[str, Any] | tuple | None = None) -> GraphModule:
+def symbolic_trace(
+    root: Module | Callable[..., Any], concrete_args: dict[str, Any] | tuple | None = None
+) -> GraphModule:
     """A module with the graph of `root`, and with the layers of `root` in it.
 
     Raises:
@@ -549,5 +568,3 @@ def symbolic_trace(root: Module | Callable[..., Any], concrete_args: dict[str, A
     graph = tracer.trace(root, concrete_args)  # type: ignore[arg-type]
     name = type(root).__name__ if isinstance(root, Module) else getattr(root, "__name__", type(root).__name__)
     return GraphModule(tracer.root, graph, name)
-
-

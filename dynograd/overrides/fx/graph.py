@@ -133,7 +133,13 @@ class _Namespace:
         self._used_names.add(name)
 
 
-_RESERVED: dict[str, object] = {"inf": math.inf, "nan": math.nan, "NoneType": type(None), "torch": None, "device": Device}
+_RESERVED: dict[str, object] = {
+    "inf": math.inf,
+    "nan": math.nan,
+    "NoneType": type(None),
+    "torch": None,
+    "device": Device,
+}
 
 
 class CodeGen:
@@ -272,7 +278,9 @@ class _Body:
         if isinstance(value, list):
             return f"[{', '.join([self.argument(item) for item in value])}]"
         if isinstance(value, dict):
-            return "{" + ", ".join([f"{self.argument(key)}: {self.argument(item)}" for key, item in value.items()]) + "}"
+            return (
+                "{" + ", ".join([f"{self.argument(key)}: {self.argument(item)}" for key, item in value.items()]) + "}"
+            )
         if isinstance(value, slice):
             return f"slice({self.argument(value.start)}, {self.argument(value.stop)}, {self.argument(value.step)})"
         if isinstance(value, float) and not math.isfinite(value):
@@ -292,7 +300,9 @@ class _Body:
     def function(self, value: Callable) -> str:
         if getattr(builtins, getattr(value, "__name__", ""), None) is value:
             return value.__name__
-        return self.add_global(_get_qualified_name(value) if hasattr(value, "__name__") else type(value).__name__, value)
+        return self.add_global(
+            _get_qualified_name(value) if hasattr(value, "__name__") else type(value).__name__, value
+        )
 
     def call(self, name: str, node: Node, positional: Iterable[Any]) -> str:
         given = [self.argument(value) for value in positional]
@@ -339,7 +349,7 @@ class Graph:
     ) -> None:
         self._root = Node(self, "", "root", "", (), {})
         self._used_names: dict[str, int] = {}
-        self._insert = self._root.prepend
+        self._insert: Callable[[Node], None] = self._root.prepend
         self._len = 0
         self._graph_namespace = _Namespace()
         self._owning_module = owning_module
@@ -589,9 +599,10 @@ class Graph:
         if node.op == "output":
             if node.type is not None:
                 annotation[0] = f" -> {body.type_repr(node.type)}"
-            if isinstance(self._codegen, _PyTreeCodeGen):
-                body.lines.append(self._codegen.generate_output(node.args[0]))
-            elif type(self._codegen).generate_output is not CodeGen.generate_output:
+            if (
+                isinstance(self._codegen, _PyTreeCodeGen)
+                or type(self._codegen).generate_output is not CodeGen.generate_output
+            ):
                 body.lines.append(self._codegen.generate_output(node.args[0]))
             else:
                 body.lines.append(f"return {body.argument(node.args[0])}")
@@ -621,7 +632,12 @@ class Graph:
             if name in inplace_methods:
                 changed = inplace_methods[name].format(*shown)
                 return f"{changed};  {begin}{shown[0]}"
-        if function is getattr and len(node.args) == 2 and isinstance(node.args[1], str) and _SIMPLE.match(node.args[1]):
+        if (
+            function is getattr
+            and len(node.args) == 2
+            and isinstance(node.args[1], str)
+            and _SIMPLE.match(node.args[1])
+        ):
             return begin + _format_target(body.argument(node.args[0]), node.args[1])
         return begin + body.call(body.function(function), node, node.args)
 
@@ -635,9 +651,7 @@ class Graph:
     def print_tabular(self) -> None:
         """Prints a table of the nodes."""
         rows = [["opcode", "name", "target", "args", "kwargs"]]
-        rows += [
-            [node.op, node.name, str(node.target), str(node.args), str(dict(node.kwargs))] for node in self.nodes
-        ]
+        rows += [[node.op, node.name, str(node.target), str(node.args), str(dict(node.kwargs))] for node in self.nodes]
         widths = [max([len(row[place]) for row in rows]) for place in range(5)]
         rows.insert(1, ["-" * width for width in widths])
         for row in rows:
@@ -707,5 +721,3 @@ class Graph:
             yield
         finally:
             self._codegen._body_transformer = before
-
-

@@ -244,7 +244,13 @@ class GraphModule(Module):
         memo[id(self)] = result
         body = copy.deepcopy(_CodeOnlyModule(self._body()), memo)
         GraphModule.__init__(result, body, copy.deepcopy(self.graph), self.__class__.__name__)
-        for name in ("_state_dict_pre_hooks", "_state_dict_hooks", "_load_state_dict_pre_hooks", "_forward_hooks", *_HOOKS):
+        for name in (
+            "_state_dict_pre_hooks",
+            "_state_dict_hooks",
+            "_load_state_dict_pre_hooks",
+            "_forward_hooks",
+            *_HOOKS,
+        ):
             if name in self.__dict__:
                 result.__dict__[name] = copy.deepcopy(self.__dict__[name], memo)
         result.meta = dict(self.meta)
@@ -278,9 +284,19 @@ class GraphModule(Module):
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         save(self.state_dict(), folder / "state_dict.safetensors")
-        lines = ["from pathlib import Path", "", "import dynograd as torch", "from dynograd import nn", "from dynograd import *", "", ""]
+        lines = [
+            "from pathlib import Path",
+            "",
+            "import dynograd as torch",
+            "from dynograd import nn",
+            "from dynograd import *",
+            "",
+            "",
+        ]
         lines += [f"class {module_name}(nn.Module):", "    def __init__(self):", "        super().__init__()"]
-        lines += [f"        self.{name} = nn.{module!r}".replace("\n", "\n        ") for name, module in self.named_children()]
+        lines += [
+            f"        self.{name} = nn.{module!r}".replace("\n", "\n        ") for name, module in self.named_children()
+        ]
         for name, value in (*self._parameters.items(), *self._buffers.items()):
             if value is not None:
                 empty = f"torch.empty({list(value.shape)}, dtype={str(value.dtype).replace('dynograd', 'torch')})"

@@ -134,7 +134,9 @@ class Interpreter:
     def map_nodes_to_values(self, args: Argument, n: Node) -> Argument:
         def value_of(node: Node) -> Any:
             if node not in self.env:
-                raise RuntimeError(f"Node {n} referenced nonexistent value {node}! Run Graph.lint() to diagnose such issues")
+                raise RuntimeError(
+                    f"Node {n} referenced nonexistent value {node}! Run Graph.lint() to diagnose such issues"
+                )
             return self.env[node]
 
         return map_arg(args, value_of)
@@ -200,5 +202,3 @@ class Transformer(Interpreter):
 
             self.new_graph.output(map_aggregate(result, node_of))
         return GraphModule(self.module, self.new_graph)
-
-

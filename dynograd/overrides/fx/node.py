@@ -52,12 +52,12 @@ def map_aggregate(a: Argument, fn: Callable[[Argument], Argument]) -> Argument:
 
 def _get_qualified_name(func: Any) -> str:
     """The name by which the written program calls a function."""
-    if getattr(builtins, getattr(func, "__name__", ""), None) is func:
-        return func.__name__
+    name = getattr(func, "__name__", "")
+    if getattr(builtins, name, None) is func:
+        return name
     known = name_in_library(func)
     if known is not None:
         return known
-    name = func.__name__
     if isinstance(func, (types.MethodDescriptorType, types.WrapperDescriptorType)):
         return f"{func.__objclass__.__module__}.{func.__objclass__.__name__}.{name}"
     if name == "<lambda>":
@@ -343,4 +343,3 @@ class Node:
 
 base_types = (str, int, float, bool, complex, DType, type(None), type(...))
 """Types of arguments that stand in a graph as they are; tensors, devices and their like too."""
-

@@ -60,12 +60,16 @@ def normalize_module(
     try:
         module = root.get_submodule(target)
     except AttributeError as error:
-        raise RuntimeError(f"Tried to normalize node with target {target} but root did not have that target!") from error
+        raise RuntimeError(
+            f"Tried to normalize node with target {target} but root did not have that target!"
+        ) from error
     signature = inspect.signature(module.forward)
     return _normalized(signature, args, kwargs or {}, normalize_to_only_use_kwargs)
 
 
-def _normalized(signature: inspect.Signature, args: tuple, kwargs: dict[str, Any], as_kwargs: bool) -> ArgsKwargsPair | None:
+def _normalized(
+    signature: inspect.Signature, args: tuple, kwargs: dict[str, Any], as_kwargs: bool
+) -> ArgsKwargsPair | None:
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError:

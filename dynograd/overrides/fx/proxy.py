@@ -13,9 +13,9 @@ from dynograd.base.devices import device as Device
 from dynograd.base.layouts import layout as Layout
 from dynograd.base.memory_formats import memory_format as MemoryFormat
 from dynograd.interpreter.override_protocol import OVERRIDING
-from dynograd.overrides.guards import types_reader, watch_types
 from dynograd.overrides.fx.graph import Graph, magic_methods, reflectable_magic_methods
 from dynograd.overrides.fx.node import Node, Target, base_types, map_aggregate
+from dynograd.overrides.guards import types_reader, watch_types
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Attribute", "GraphAppendingTracer", "ParameterProxy", "Proxy", "Scope", "TraceError", "TracerBase"]
@@ -179,7 +179,7 @@ class Proxy:
     def __iter__(self) -> Iterator[Proxy]:
         count = _unpacked_into(sys._getframe(1))
         if count is not None:
-            return iter([self[number] for number in range(count)])
+            return iter([self.__getitem__(number) for number in range(count)])
         return self.tracer.iter(self)
 
     def __abs__(self) -> Proxy:
@@ -351,5 +351,3 @@ def watching() -> Iterator[None]:
         yield
     finally:
         types_reader.turn_off()
-
-

@@ -29,7 +29,9 @@ class ReplacedPatterns(NamedTuple):
     replacements: list[Node]
 
 
-def replace_pattern(gm: GraphModule, pattern: Callable | GraphModule, replacement: Callable | GraphModule) -> list[Match]:
+def replace_pattern(
+    gm: GraphModule, pattern: Callable | GraphModule, replacement: Callable | GraphModule
+) -> list[Match]:
     """Puts `replacement` in the place of every part of the graph that does what `pattern` does, where the parts do not overlap.
 
     Both are functions (or modules) of the same inputs, and are traced. Inner values of a part that something else reads keep it as it is.
@@ -114,7 +116,7 @@ def _match(pattern: Graph, anchor: Node, ignore_literals: bool) -> Match | None:
 
     def same(expected: Any, got: Any) -> bool:
         if isinstance(expected, Node):
-            return isinstance(got, Node) and same_node(expected, got) or (
+            return (isinstance(got, Node) and same_node(expected, got)) or (
                 expected.op == "placeholder" and nodes.setdefault(expected, got) == got
             )
         if isinstance(got, Node):
@@ -171,5 +173,3 @@ def _put(gm: GraphModule, pattern: Graph, match: Match, new: Graph, inside: list
         if not node.users:
             gm.graph.erase_node(node)
     return ReplacedPatterns(match.anchor, match.nodes_map, written)
-
-

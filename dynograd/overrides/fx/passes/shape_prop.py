@@ -41,7 +41,9 @@ class ShapeProp(Interpreter):
     def __init__(self, gm: Any, fake_mode: Any = None) -> None:
         super().__init__(gm)
         if fake_mode is not None:
-            raise NotImplementedError("ShapeProp: fake_mode must be None; give inputs on device='meta' to compute shapes alone.")
+            raise NotImplementedError(
+                "ShapeProp: fake_mode must be None; give inputs on device='meta' to compute shapes alone."
+            )
 
     def run_node(self, n: Node) -> Any:
         result = super().run_node(n)

@@ -47,7 +47,11 @@ def split_module(
                 inside[part][node] = graphs[part].node_copy(node)
             else:
                 first = [each for each in graphs[part].nodes if each.op != "placeholder"]
-                with graphs[part].inserting_before(first[0] if first else None) if first else graphs[part].inserting_after():
+                with (
+                    graphs[part].inserting_before(first[0] if first else None)
+                    if first
+                    else graphs[part].inserting_after()
+                ):
                     inside[part][node] = graphs[part].placeholder(node.name)
                 inputs[part].append(node)
         return inside[part][node]
@@ -82,7 +86,6 @@ def split_module(
     return GraphModule(holder, whole)
 
 
-
 def _ordered(part_of: dict[Node, Any]) -> list[Any]:
     """The parts in an order in which each has what it reads."""
     needs: dict[Any, set] = {part: set() for part in part_of.values()}
@@ -92,7 +95,9 @@ def _ordered(part_of: dict[Node, Any]) -> list[Any]:
     while needs:
         ready = [part for part, before in needs.items() if before <= set(order)]
         if not ready:
-            raise ValueError(f"split_module: parts {', '.join(map(str, needs))} need each other's values, so no order runs them.")
+            raise ValueError(
+                f"split_module: parts {', '.join(map(str, needs))} need each other's values, so no order runs them."
+            )
         order.append(ready[0])
         del needs[ready[0]]
     return order
