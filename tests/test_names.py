@@ -280,7 +280,6 @@ def test_poisson_and_binomial():
 @pytest.mark.parametrize(
     ("module", "words"),
     [
-        ("onnx", "export to ONNX"),
         ("ao.pruning", "no quantization.*bfloat16"),
         ("distributed.checkpoint.staging", "one process"),
     ],
@@ -293,7 +292,6 @@ def test_absent_modules_say_why(module, words):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("onnx", "export to ONNX"),
         ("symeig", "linalg.eigh"),
         ("uint4", "int8"),
         ("lobpcg", "eigh"),

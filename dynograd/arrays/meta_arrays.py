@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import mmap
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
@@ -16,7 +17,16 @@ import numpy
 from dynograd.base.devices import device
 from dynograd.errors import DeviceError
 
-__all__ = ["MetaArray", "NoValuesError", "elementwise", "empty", "like", "no_values", "outlined"]
+__all__ = [
+    "MetaArray",
+    "NoValuesError",
+    "elementwise",
+    "empty",
+    "like",
+    "no_values",
+    "outlined",
+    "outlined_without_masks",
+]
 
 meta = device("meta")
 _SMALL = 1 << 20  # bytes that are simply allocated
@@ -56,6 +66,7 @@ class MetaArray(numpy.ndarray):
         raise no_values("bool")
 
     def __array_ufunc__(self, ufunc: Any, method: Any, *inputs: Any, **kwargs: Any) -> Any:
+        _refuse_values(ufunc, (*inputs, *kwargs.get("out", ())))
         if method != "__call__" or "where" in kwargs or ufunc.signature is not None:
             return outlined(getattr(ufunc, method))(*inputs, **kwargs)
         target = kwargs.pop("out", None)
@@ -71,7 +82,21 @@ class MetaArray(numpy.ndarray):
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function is numpy.copyto and type(args[0]) is MetaArray:
             return None
+        if function in _SIZED_BY_VALUES:
+            raise no_values(function.__name__)
+        _refuse_values(function, (*args, kwargs.get("out")))
         return outlined(function)(*args, **kwargs)
+
+
+def _refuse_values(function: Any, values: Any) -> None:
+    """Raises where arrays with values are among the arguments, which would have to be read, or written; a single number is none."""
+    for value in values:
+        for item in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(item, numpy.ndarray) and type(item) is not MetaArray and item.ndim:
+                raise no_values(function.__name__)
+
+
+_SIZED_BY_VALUES = (numpy.nonzero, numpy.flatnonzero, numpy.argwhere, numpy.unique, numpy.compress, numpy.extract)
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> MetaArray:
@@ -99,17 +124,37 @@ def like(array: Any) -> MetaArray:
     return empty(tuple(array.shape[dim] for dim in order), array.dtype).transpose(back)
 
 
-def outlined(function: Any) -> Any:
+def outlined(function: Any) -> Callable[..., Any]:
     """What a function of arrays does to shape and dtype: it runs on zeros, whose results are thrown away.
 
     Raises:
         NoValuesError: there would be too many of them.
     """
 
-    def outline(*args: Any, **kwargs: Any) -> Any:
+    def outline(*args: Any, **kwargs: Any) -> object:
         return _outlines(function(*_zeros(args, function), **_zeros(kwargs, function)))
 
     return outline
+
+
+def outlined_without_masks(function: Any) -> Callable[..., Any]:
+    """The same of a function for which bool arrays say how large its result is."""
+    shape_of = outlined(function)
+
+    def outline(*args: Any) -> object:
+        for value in args:
+            if (
+                any([type(item) is MetaArray and item.dtype.kind == "b" for item in _items(value)[:8]])
+                and value is not args[0]
+            ):
+                raise no_values(function.__name__)
+        return shape_of(*args)
+
+    return outline
+
+
+def _items(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, (list, tuple)) else [value]
 
 
 def _zeros(value: Any, function: Any) -> Any:
@@ -136,14 +181,15 @@ def _outlines(value: Any) -> Any:
     return value
 
 
-def _one(value: Any) -> Any:
+def _one(value: Any) -> object:
     return numpy.ones((1,) * value.ndim, value.dtype) if isinstance(value, numpy.ndarray) else value
 
 
-def elementwise(kernel: Any) -> Any:
+def elementwise(kernel: Any) -> Callable[..., Any]:
     """What an elementwise kernel of the CPU does to shape and dtype."""
 
-    def outline(*args: Any) -> Any:
+    def outline(*args: Any) -> MetaArray:
+        _refuse_values(kernel, args)
         operands = [argument for argument in args if isinstance(argument, numpy.ndarray)]
         result = kernel(
             *[

@@ -6,7 +6,7 @@ tensors with dimensions beat 0-d tensors, which beat Python numbers; only the wi
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import ml_dtypes
 import numpy
@@ -109,8 +109,9 @@ class _Named(dtype):
     def __init__(self, name: str, itemsize: _python_int, category: _python_int, way_out: str) -> None:
         self.name, self.itemsize, self.category, self.num, self.way_out = name, itemsize, category, -1, way_out
 
-    @property
-    def numpy(self) -> Any:  # type: ignore[override]
+    def __getattr__(self, name: str) -> NoReturn:  # asked for `numpy`, which is not set
+        if name != "numpy":
+            raise AttributeError(name)
         raise DtypeError(f"there are no tensors of dtype {self.name}: {self.way_out}")
 
     @property

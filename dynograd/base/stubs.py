@@ -172,7 +172,7 @@ TABLE: dict[str, tuple[Any, Callable[..., Any] | None, str]] = {
     "mtia.current_device": (DeviceError, lambda: _NO_MTIA, "Ask mtia.is_available(), which is False, before."),
     "xpu.get_rng_state": (DeviceError, lambda device=None: _NO_XPU, _ASK_XPU),
     "xpu.set_rng_state": (DeviceError, lambda new_state, device=None: _NO_XPU, _ASK_XPU),
-    "xpu.get_rng_state_all": (CONSTANT, list, _NO_XPU),
+    "xpu.get_rng_state_all": (CONSTANT, lambda: [], _NO_XPU),  # noqa: PIE807
     "xpu.set_rng_state_all": (CONSTANT, lambda new_states: None, _NO_XPU),
     "xpu.mem_get_info": (DeviceError, lambda device=None: _NO_XPU, _ASK_XPU),
     "xpu.memory_reserved": (CONSTANT, lambda device=None: 0, _NO_XPU),

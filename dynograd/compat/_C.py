@@ -7,10 +7,11 @@ import enum
 import sys
 from collections.abc import Iterable
 from types import ModuleType
-from typing import Any
+from typing import Any, Self
 
 from dynograd.amp import autocast
 from dynograd.base import stubs
+from dynograd.base.devices import device
 from dynograd.compat.operators.registry import below_autograd as _AutoDispatchBelowAutograd
 from dynograd.interpreter.override_protocol import DisableTorchFunction, DisableTorchFunctionSubclass
 from dynograd.interpreter.override_protocol import disabled_torch_function as _disabled_torch_function_impl
@@ -82,7 +83,7 @@ class _ExcludeDispatchKeyGuard(contextlib.ExitStack):
         super().__init__()
         self.excluded = [key.name for key in keys.keys]
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         entered = super().__enter__()
         for context in _without(self.excluded):
             self.enter_context(context)
@@ -108,7 +109,7 @@ def _get_default_device() -> str:
     return str(dynograd.get_default_device())
 
 
-def _get_accelerator() -> Any:
+def _get_accelerator() -> device:
     """The kind of device that computes: CUDA where there is a GPU."""
     return dynograd.device("cuda" if dynograd.cuda.is_available() else "cpu")
 

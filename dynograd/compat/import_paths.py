@@ -13,6 +13,7 @@ import importlib.machinery
 import importlib.util
 import pkgutil
 import sys
+from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -20,7 +21,7 @@ from dynograd.base import stubs
 from dynograd.compat import faces, refused
 from dynograd.tensor.absent import absent_module
 
-__all__ = ["ALIASES", "PATHS", "install"]
+__all__ = ["ALIASES", "PATHS", "below", "install"]
 
 PATHS = {
     "dynograd.autograd.anomaly_mode": "dynograd.autograd.modes",
@@ -88,13 +89,7 @@ class _OfStubs(importlib.abc.Loader):
         values = stubs.names(name)
         module.__dict__.update(values, __doc__=stubs.MODULES[name], __all__=sorted(values))
 
-        def attribute(below: str) -> Any:
-            path = f"{module.__name__}.{below}"
-            if path in faces.FACES or f"{name}.{below}" in stubs.MODULES:
-                return importlib.import_module(path)
-            raise AttributeError(f"module {module.__name__!r} has no attribute {below!r}")
-
-        module.__dict__["__getattr__"] = attribute
+        module.__dict__["__getattr__"] = below(name)
 
 
 class _SecondName(importlib.abc.InspectLoader):
@@ -143,17 +138,38 @@ class _Finder(importlib.abc.MetaPathFinder):
         if package != "dynograd":
             return None
         if fullname in faces.FACES:
-            has_more = any([other.startswith(f"{fullname}.") for other in faces.FACES])
-            return importlib.machinery.ModuleSpec(fullname, _OfNames(), is_package=has_more)
+            return importlib.machinery.ModuleSpec(fullname, _OfNames(), is_package=_has_below(name))
         if name in _ABOVE_FACES or name in refused.modules() or name in refused.above():
             return importlib.machinery.ModuleSpec(fullname, _OfNames(), is_package=True)
         if package == "dynograd" and name in stubs.MODULES:
-            has_more = any([other.startswith(f"{fullname}.") for other in faces.FACES])
+            has_more = _has_below(name)
             return importlib.machinery.ModuleSpec(fullname, _OfStubs(), is_package=has_more)
         why = absent_module(name) if package == "dynograd" else None
         if why is not None:
             raise ModuleNotFoundError(f"No module named {fullname!r}: {why}", name=fullname)
         return None
+
+
+def _has_below(path: str) -> bool:
+    """Whether there are modules below the path."""
+    return any(
+        [other.startswith(f"{path}.") for other in (*stubs.MODULES, *[face.partition(".")[2] for face in faces.FACES])]
+    )
+
+
+def below(package: str) -> Callable[[str], ModuleType]:
+    """The `__getattr__` of a package: what lies below it is imported when it is named."""
+
+    def attribute(name: str) -> ModuleType:
+        if (
+            _has_below(f"{package}.{name}")
+            or f"{package}.{name}" in stubs.MODULES
+            or f"dynograd.{package}.{name}" in faces.FACES
+        ):
+            return importlib.import_module(f"dynograd.{package}.{name}")
+        raise AttributeError(f"module 'dynograd.{package}' has no attribute {name!r}")
+
+    return attribute
 
 
 def install() -> None:

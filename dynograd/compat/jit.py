@@ -5,14 +5,15 @@ A scripted function runs as the Python that it is. What needs a translated progr
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Optional, Union
 
 from dynograd.base import stubs
 from dynograd.compat.futures import Future
 
 globals().update(stubs.names("jit"))
 
-__all__ = ["Final", "Future", "ScriptFunction", "fork", "isinstance", "wait", *stubs.names("jit")]
+__path__: list[str] = []  # there is a module below it (`compat.faces`)
+__all__ = ["Final", "Optional", "Union", "Future", "ScriptFunction", "fork", "isinstance", "wait", *stubs.names("jit")]
 
 _isinstance = isinstance
 
@@ -62,6 +63,7 @@ class Attribute:
         self.value, self.type = value, type
 
 
+List, Dict, Tuple = list, dict, tuple
 BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = list
 """Annotations of scripted programs: a number or a list of numbers."""
 _MODULES = ("ScriptModule", "RecursiveScriptModule", "TracedModule", "TopLevelTracedModule")

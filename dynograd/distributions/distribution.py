@@ -38,13 +38,14 @@ class Distribution:
             self._check_parameters()
         super().__init__()
 
-    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Distribution:
         """The instance that `expand` of `cls` fills: `_instance`, or an empty one of this type.
 
         Raises:
             NotImplementedError: a derived class has an `__init__` of its own and must write `expand`, too.
         """
-        if _instance is None and type(self).__init__ != cls.__init__:  # type: ignore[misc]
+        own, base = vars(type(self)).get("__init__"), vars(cls).get("__init__")
+        if _instance is None and type(self) is not cls and own is not None and own is not base:
             raise NotImplementedError(
                 f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also define a custom "
                 f".expand() method."

@@ -81,6 +81,10 @@ def _rooms() -> dict[str, str]:
     }
 
 
+_SIZED_BY_VALUES = ("lookups.nonzero", "lookups.unique", "lookups.unique_consecutive", "indexing.count_true")
+"""Kernels of which the values, and not the shapes alone, say how large the results are."""
+
+
 def _without_values(family: str, name: str) -> Callable[..., Any]:
     """A kernel that makes arrays, for the device "meta": random ones are not drawn."""
     function = kernel(family, name, 0)
@@ -99,7 +103,11 @@ def _load(family: str, name: str, array_type: type, backend: str) -> Callable[..
     if backend == "meta":
         if name == "copied":
             return copy
+        if f"{family}.{name}" in _SIZED_BY_VALUES:
+            raise meta_arrays.no_values(name)
         outline = meta_arrays.elementwise if family == "elementwise" else meta_arrays.outlined
+        if f"{family}.{name}" in ("indexing.index_forward", "indexing.result_shape"):
+            outline = meta_arrays.outlined_without_masks
         function = _found[family, name, array_type] = outline(kernel(family, name, 0))
         return function
     if backend == "cuda":

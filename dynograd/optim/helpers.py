@@ -71,25 +71,25 @@ def _device_dtype_check_for_fused(p: Tensor, cuda_unsupported: bool = False) -> 
         raise RuntimeError(f"fused=True asks for floating-point parameters, got {p.dtype}. Leave fused out.")
 
 
-def _get_scalar_dtype(is_fused: bool | None = None) -> Any:
+def _get_scalar_dtype(is_fused: bool | None = None) -> dtypes.dtype:
     """The dtype of an optimizer's own numbers: float32, or the default dtype where that is float64."""
     if is_fused:
         return dtypes.float32
     return dtypes.float64 if dtypes.get_default_dtype() == dtypes.float64 else dtypes.float32
 
 
-def _get_value(x: Any) -> Any:
+def _get_value(x: Any) -> object:
     return x.item() if isinstance(x, Tensor) else x
 
 
 _to_scalar = _get_value
 
 
-def _dispatch_sqrt(x: Any) -> Any:
+def _dispatch_sqrt(x: Any) -> Tensor | float:
     return x.sqrt() if isinstance(x, Tensor) else x**0.5
 
 
-def _stack_if_compiling(x: Any) -> Any:
+def _stack_if_compiling(x: Any) -> object:
     return x
 
 
@@ -110,7 +110,7 @@ def _use_grad_for_differentiable(func: Callable) -> Callable:
     """A decorator of `step`: gradients are recorded in it only where the optimizer says `differentiable`."""
 
     @functools.wraps(func)
-    def step(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def step(self: Any, *args: Any, **kwargs: Any) -> object:
         with set_grad_enabled(self.defaults.get("differentiable", False)):
             return func(self, *args, **kwargs)
 

@@ -6,17 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.ops.linalg.matrix_norms import linalg_vector_norm
+from dynograd.ops.op import Op
 from dynograd.tensor.methods import public_functions
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["foreach_functions"]
 
-# The ops that PyTorch has in this form; nothing in an op says so. Behind each name, how its further arguments are called: those of the
-# tensors' own number are one for each tensor.
-_TABLE = """
-    abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round rsqrt sigmoid sign sin
-    sinh sqrt tan tanh trunc
-    add(other,scalar,scalars) sub(other,scalar,scalars) mul(other,scalar,scalars) div(other,scalar,scalars)
+# Ops of several tensors that PyTorch has in this form, with how their further arguments are called; lists are one for each tensor. Beside
+# them stand all elementwise ops of one tensor.
+_OF_SEVERAL = """
+    abs round(decimals) add(other,scalar,scalars) sub(other,scalar,scalars) mul(other,scalar,scalars) div(other,scalar,scalars)
     maximum(other,scalar,scalars) minimum(other,scalar,scalars) clamp_max(other,scalar,scalars) clamp_min(other,scalar,scalars)
     pow(exponent) lerp(tensors1;weight,weights) addcmul(tensor1;tensor2;value,scalars) addcdiv(tensor1;tensor2;value,scalars)
 """
@@ -32,7 +31,7 @@ def foreach_functions() -> dict[str, Any]:
     """
     result: dict[str, Any] = {}
     ops = public_functions()
-    for entry in _TABLE.split():
+    for entry in [*_of_one_tensor(), *_OF_SEVERAL.split()]:
         name, _, rest = entry.rstrip(")").partition("(")
         places = [place.split(",") for place in rest.split(";")] if rest else []
         function, method = ops[name], getattr(Tensor, f"{name}_", None)
@@ -45,7 +44,7 @@ def foreach_functions() -> dict[str, Any]:
         result[f"_foreach_{name}_"] = _over(f"_foreach_{name}_", method or _written(function), places, in_place=True)
     of_tensors, power = result["_foreach_pow"], ops["pow"]
 
-    def foreach_pow(self: Any, exponent: Any) -> Any:
+    def foreach_pow(self: Any, exponent: Any) -> tuple[Tensor, ...]:
         if isinstance(self, (list, tuple)):
             return of_tensors(self, exponent)
         return tuple([power(self, each) for each in exponent])
@@ -61,6 +60,19 @@ def foreach_functions() -> dict[str, Any]:
     result["_foreach_norm"] = _over("_foreach_norm", _norm, [["ord"], ["dtype"]])
     result["_foreach_powsum"] = _over("_foreach_powsum", _power_sum, [["ord"], ["dtype"]])
     return result
+
+
+def _of_one_tensor() -> list[str]:
+    """Elementwise ops of one tensor, with nothing else to say."""
+    return [
+        name
+        for name, function in public_functions().items()
+        if isinstance(entry := getattr(function, "op", None), Op)
+        and entry.kind == "elementwise"
+        and entry.inplace
+        and len(entry.parameter_names) == 1
+        and name == entry.name
+    ]
 
 
 def _norm(tensor: Tensor, ord: Any = 2, dtype: Any = None) -> Tensor:

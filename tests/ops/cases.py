@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy
 
+import dynograd
+from dynograd.arrays.meta_arrays import NoValuesError
 from dynograd.base import dtypes
 from dynograd.gradcheck import gradcheck
 from dynograd.interpreter.differentiation import grad
@@ -56,6 +58,8 @@ def cases_of(row: Any) -> Iterator[tuple[str, Callable[[], None]]]:
     first = next((name for name in row.dtypes if name in FLOATS), row.dtypes[0] if row.dtypes else "float32")
     if row.reference is not None and subject.has_tensors and row.strided:
         yield "strided", partial(check_strided, subject, first)
+    if subject.has_tensors:
+        yield "meta", partial(check_meta, subject, first)
     for what, choice in (("ones", row.ones), ("empty", row.empty)):
         for number, shapes in enumerate(small_shapes(row, what, choice)):
             yield f"{what}{number or ''}", partial(check_shapes, subject, first, shapes)
@@ -113,6 +117,19 @@ def check_forward(subject: Subject, name: str) -> None:
     else:
         for one, wanted in zip(as_tuple(found), subject.result_names(name, len(as_tuple(found))), strict=True):
             assert wanted is None or one.dtype is getattr(dtypes, wanted), f"{one.dtype}, expected {wanted}"
+
+
+def check_meta(subject: Subject, name: str) -> None:
+    """On tensors without values: the same shapes and dtypes, or an error where they hang on the values; never others."""
+    arrays = draw(subject.row).map(lambda array: converted(array, name))
+    expected = as_tuple(subject.run(tensors_of(arrays)))
+    try:
+        results = as_tuple(subject.run(tensors_of(arrays).map(lambda tensor: tensor.to("meta"))))
+    except (NoValuesError, ValueError, IndexError):
+        return
+    for result, one in zip(results, expected, strict=True):
+        if isinstance(one, dynograd.Tensor):
+            assert result.is_meta and result.shape == one.shape and result.dtype is one.dtype
 
 
 def check_strided(subject: Subject, name: str) -> None:

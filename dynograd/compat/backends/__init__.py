@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.base import stubs
+from dynograd.compat.import_paths import below
 from dynograd.kernels.build import precision
 
 __all__ = ["cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum", "quantized"]
@@ -90,3 +91,5 @@ mkl, mkldnn, mps, openmp, opt_einsum, quantized = (
     stubs.settings(f"backends.{_name}", _Backend) for _name in "mkl mkldnn mps openmp opt_einsum quantized".split()
 )
 mps.__dict__["is_macos_or_newer"] = lambda major, minor: False
+
+__getattr__ = below("backends")

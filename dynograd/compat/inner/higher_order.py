@@ -21,7 +21,7 @@ def associative_scan(
     reverse: bool = False,
     combine_mode: str = "pointwise",
     **options: Any,
-) -> Any:
+) -> object:
     """Running results of an associative function along a dim of a structure of tensors, in log2(n) rounds.
 
     >>> from dynograd._higher_order_ops.associative_scan import associative_scan
@@ -72,7 +72,7 @@ def scan(
     return init, _pytree.tree_unflatten([dynograd.stack(column) for column in zip(*outputs)], form)
 
 
-def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
+def map(f: Callable[..., Any], xs: Any, *args: Any) -> object:
     """Results of `f` for each row of a structure of tensors, joined along a new first dim."""
     leaves, spec = _pytree.tree_flatten(xs)
     rows = [f(_pytree.tree_unflatten([leaf[place] for leaf in leaves], spec), *args) for place in range(len(leaves[0]))]

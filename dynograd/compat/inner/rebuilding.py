@@ -58,7 +58,7 @@ def _rebuild_parameter(data: Tensor, requires_grad: bool = True, backward_hooks:
     return Parameter(data, requires_grad)
 
 
-def _rebuild_from_type_v2(func: Callable, new_type: type, args: tuple, state: Any) -> Any:
+def _rebuild_from_type_v2(func: Callable, new_type: type, args: tuple, state: Any) -> object:
     result = func(*args)
     if type(result) is not new_type:
         result = result.as_subclass(new_type)

@@ -50,7 +50,7 @@ def scatter_kwargs(
     return tuple(positional), tuple(named)
 
 
-def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
+def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> object:
     """One structure of those of several devices, tensors joined along `dim`."""
     first = outputs[0]
     if isinstance(first, Tensor):
@@ -65,7 +65,7 @@ def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
     return type(first)([gather(row, target_device, dim) for row in zip(*outputs)])
 
 
-def _place(device: Any) -> Any:
+def _place(device: Any) -> object:
     if isinstance(device, int):
         return "cpu" if device < 0 else f"cuda:{device}"
     return device

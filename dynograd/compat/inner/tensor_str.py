@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from dynograd.tensor import printing
 from dynograd.tensor.printing import get_printoptions, printoptions, set_printoptions
@@ -15,7 +14,7 @@ __all__ = ["PRINT_OPTS", "get_printoptions", "printoptions", "set_printoptions"]
 class _Options:
     """The options in force, as attributes."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> float | bool | None:
         options = get_printoptions()
         if name not in options:
             raise AttributeError(f"PRINT_OPTS has no option {name!r}; there are {', '.join(options)}.")

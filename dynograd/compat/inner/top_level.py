@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import sys
+from types import ModuleType
 from typing import Any
 
 from dynograd.base.devices import as_device
@@ -118,7 +119,7 @@ def _grouped_mm(
     return result if out_dtype is None else result.to(out_dtype)
 
 
-def get_device_module(device: Any = None) -> Any:
+def get_device_module(device: Any = None) -> ModuleType:
     """The module of a kind of devices: `dynograd.cuda` for "cuda:0".
 
     Raises:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy
 
@@ -78,8 +78,8 @@ def _sampled(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     batch, count, height = rows.shape
     width = columns.shape[2]
     grid = _grid(rows.flatten(0, 1), columns.flatten(0, 1), *images.shape[2:]).reshape(batch, count * height, width, 2)
-    found = functional.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=True)
-    return found.reshape(batch, images.shape[1], count, height, width)
+    samples = functional.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=True)
+    return samples.reshape(batch, images.shape[1], count, height, width)
 
 
 def _groups(rois: Tensor, per_bin: Callable[[int], tuple[int, int]]) -> dict[tuple[int, int, int], list[int]]:
@@ -125,9 +125,9 @@ def roi_align(
         else:
             y, in_y = _samples(corners[places, 1], sizes[places, 1], pooled[0], rows, height)
             x, in_x = _samples(corners[places, 0], sizes[places, 0], pooled[1], columns, width)
-            found = _sampled(input[image : image + 1], y[None], x[None])[0] * (in_y[:, :, None] * in_x[:, None, :])
-            found = found.reshape(channels, len(places), pooled[0], rows, pooled[1], columns)
-            block = found.mean((3, 5)).transpose(0, 1)
+            samples = _sampled(input[image : image + 1], y[None], x[None])[0] * (in_y[:, :, None] * in_x[:, None, :])
+            samples = samples.reshape(channels, len(places), pooled[0], rows, pooled[1], columns)
+            block = samples.mean((3, 5)).transpose(0, 1)
         for place, row in zip(places, block):
             results[place] = row
     return dynograd.stack(results) if results else input.new_zeros(0, channels, *pooled) + 0 * input.sum()
@@ -170,9 +170,11 @@ def ps_roi_align(
             ]
             rows_of_bins = of_rows[0].reshape(len(places), -1, rows).transpose(0, 1)
             columns_of_bins = of_columns[0].reshape(len(places), -1, columns).transpose(0, 1)
-            found = _sampled(split[image].transpose(0, 1), rows_of_bins, columns_of_bins)  # (bins, C, K, rows, columns)
+            samples = _sampled(
+                split[image].transpose(0, 1), rows_of_bins, columns_of_bins
+            )  # (bins, C, K, rows, columns)
             inside = (of_rows[1] * of_columns[1]).reshape(len(places), -1, rows, columns).transpose(0, 1)
-            block = (found * inside[:, None]).mean((3, 4)).permute(2, 1, 0).reshape(len(places), channels, *pooled)
+            block = (samples * inside[:, None]).mean((3, 4)).permute(2, 1, 0).reshape(len(places), channels, *pooled)
         for place, row in zip(places, block):
             results[place] = row
     output = dynograd.stack(results) if results else input.new_zeros(0, channels, *pooled) + 0 * input.sum()
@@ -338,8 +340,9 @@ def _roi_pool_backward(
 
 def _deform_conv2d_backward(grad: Tensor, *args: Any) -> tuple[Tensor, ...]:
     with enable_grad():
-        leaves = [value.detach().requires_grad_() for value in args[:5]]
-        output = deform_conv2d(*leaves, *args[5:])  # type: ignore[arg-type]
+        leaves: list[Any] = [value.detach().requires_grad_() for value in args[:5]]
+        rest: Any = args[5:]
+        output = deform_conv2d(*leaves, *rest)
         grads = dynograd.autograd.grad(output, leaves, grad, allow_unused=True)
     return tuple([leaf.new_zeros(leaf.shape) if each is None else each for leaf, each in zip(leaves, grads)])
 
@@ -373,7 +376,7 @@ _REFUSED = {
 
 
 def _refused(name: str) -> Callable[..., Any]:
-    def refuse(*args: Any) -> Any:
+    def refuse(*args: Any) -> NoReturn:
         own = ", ".join([each.__name__ for each in _OPERATORS if each.__name__[0] != "_"])
         raise NotImplementedError(f"torchvision::{name} is not here: of torchvision's operators there are {own}.")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy
 
-from dynograd.arrays import buffers
+from dynograd.arrays import buffers, meta_arrays
 from dynograd.kernels.build import blas, threads
 from dynograd.kernels.build.batch_invariance import USES, batch_invariant
 
@@ -27,6 +27,8 @@ _loops: list[Any] = []
 
 def matmul_forward(input: Any, other: Any) -> Any:
     """`input @ other` by NumPy's rules for dims."""
+    if type(other) is meta_arrays.MetaArray:
+        raise meta_arrays.no_values("matmul")
     if input.dtype.char not in "fd":
         return _other_kinds(input, other)
     rank, other_rank = input.ndim, other.ndim
@@ -70,7 +72,7 @@ def few_product(input: Any, other: Any) -> Any:
     columns = other.shape[1]
     work = size * columns
     if work < _SMALL and (work <= _SMALL_WITH_VECTOR or (len(input) > 1 and columns > 1)):
-        return input.dot(other)
+        return input.dot(other) if type(other) is numpy.ndarray else None  # one of device meta would be read
     return None
 
 

@@ -19,8 +19,9 @@ from dynograd.nn.parameter import Parameter
 from dynograd.overrides.fx._compatibility import compatibility  # noqa: F401
 from dynograd.overrides.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from dynograd.overrides.fx.graph_module import GraphModule
-from dynograd.overrides.fx.node import Node
+from dynograd.overrides.fx.node import Argument, Node
 from dynograd.overrides.fx.proxy import ParameterProxy, Proxy, Scope, TracerBase, watching
+from dynograd.tensor.assertions import _assert
 from dynograd.tensor.tensor import Tensor
 from dynograd.utils import _pytree
 
@@ -99,7 +100,7 @@ def _recorded(function: Callable) -> Callable:
     """The function, of which a call with proxies is one node."""
 
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Argument:
         proxy = _first_proxy(args, kwargs)
         if proxy is None:
             return function(*args, **kwargs)
@@ -114,7 +115,7 @@ def _recorded_method(kind: type, name: str) -> Callable:
     method = getattr(kind, name)
 
     @functools.wraps(method)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Argument:
         proxy = _first_proxy(args, kwargs)
         if proxy is None:
             return method(*args, **kwargs)
@@ -191,7 +192,7 @@ class ProxyableClassMeta(type):
     def __init__(cls, name: str, bases: tuple, attrs: dict[str, Any]) -> None:
         super().__init__(name, bases, attrs)
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __call__(cls, *args: Any, **kwargs: Any) -> Argument:
         instance: Any = cls.__new__(cls)
         proxy = _first_proxy(args, kwargs) if is_fx_tracing() else None
         if proxy is not None:
@@ -269,7 +270,7 @@ class Tracer(TracerBase):
                 return name
         raise NameError(f"module is not installed as a submodule: {type(mod).__name__}")
 
-    def call_module(self, m: Module, forward: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+    def call_module(self, m: Module, forward: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Argument:
         """A call of a module: one node for a leaf, else what it does."""
         path = self.path_of_module(m)
         before, self.scope = self.scope, Scope(path, type(m))
@@ -282,7 +283,7 @@ class Tracer(TracerBase):
             self.scope = before
             self.module_stack.pop(path, None)
 
-    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]) -> Any:
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]) -> Argument:
         """An attribute of a module: parameters (and buffers, with `proxy_buffer_attributes`) are nodes."""
         if isinstance(attr_val, Parameter):
             return self._of_registered(attr_val, self.root.named_parameters(), parameter_proxy_cache)
@@ -290,7 +291,7 @@ class Tracer(TracerBase):
             return self._of_registered(attr_val, self.root.named_buffers(), parameter_proxy_cache)
         return attr_val
 
-    def _of_registered(self, value: Tensor, names: Iterator[tuple[str, Tensor]], cache: dict[str, Proxy]) -> Any:
+    def _of_registered(self, value: Tensor, names: Iterator[tuple[str, Tensor]], cache: dict[str, Proxy]) -> Argument:
         for name, registered in names:
             if registered is value:
                 if name not in cache:
@@ -319,7 +320,7 @@ class Tracer(TracerBase):
             node.meta["nn_module_stack"] = dict(self.module_stack)
         return node
 
-    def create_arg(self, a: Any) -> Any:
+    def create_arg(self, a: Any) -> Argument:
         """As in TracerBase; parameters, buffers and modules of the root are read from it, other tensors become attributes of it."""
         if isinstance(a, Parameter):
             for name, parameter in self.root.named_parameters():
@@ -358,7 +359,7 @@ class Tracer(TracerBase):
 
     # --- the trace ------------------------------------------------------------------------------------------------------
 
-    def trace(self, root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None) -> Graph:
+    def trace(self, root: Any, concrete_args: Any = None) -> Graph:
         """The graph of a module's forward, or of a function.
 
         Args:
@@ -375,14 +376,14 @@ class Tracer(TracerBase):
             self.root = root
             function = getattr(type(root), self.traced_func_name)
             self.root_module_name = type(root).__name__
-            self.submodule_paths = {module: name for name, module in root.named_modules()}  # type: ignore[union-attr]
+            self.submodule_paths = {module: name for name, module in root.named_modules()}
         else:
             self.root = Module()
             function = root
         self.graph = Graph(tracer_cls=type(self))
         self.tensor_attrs: dict[Any, str] = {}
         if is_module:
-            for prefix, module in root.named_modules():  # type: ignore[union-attr]
+            for prefix, module in root.named_modules():
                 for name, value in vars(module).items():
                     if isinstance(value, Tensor):
                         self.tensor_attrs[value] = f"{prefix}.{name}" if prefix else name
@@ -390,11 +391,11 @@ class Tracer(TracerBase):
         patcher = _Patcher()
         parameters: dict[str, Proxy] = {}
 
-        def call(module: Module, forward: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+        def call(module: Module, forward: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Argument:
             _autowrap_check(patcher, getattr(type(module).forward, "__globals__", {}), self._autowrap_function_ids)
             return self.call_module(module, forward, args, kwargs)
 
-        def read(name: str, value: Any) -> Any:
+        def read(name: str, value: Any) -> Argument:
             return self.getattr(name, value, parameters)
 
         with watching(), contextlib.ExitStack() as stack:
@@ -447,7 +448,7 @@ class Tracer(TracerBase):
             kinds.append(parameter.kind if parameter.kind not in usual else None)
             args.append(self._proxy_placeholder(star + parameter.name, concrete_args, parameter))
 
-        def run(*values: Any) -> Any:
+        def run(*values: Any) -> Argument:
             own = values[:1] if is_module else ()
             positional, keywords = list(own), {}
             for parameter, kind, value in zip(parameters, kinds, values[len(own) :]):
@@ -467,7 +468,7 @@ class Tracer(TracerBase):
             return run, args
         self.graph._codegen = _PyTreeCodeGen(_PyTreeInfo(names, spec, None))
 
-        def flat(*values: Any) -> Any:
+        def flat(*values: Any) -> Argument:
             outputs, out_spec = _pytree.tree_flatten(run(*_pytree.tree_unflatten(list(values), spec)))
             codegen = self.graph._codegen
             assert isinstance(codegen, _PyTreeCodeGen)
@@ -479,7 +480,9 @@ class Tracer(TracerBase):
 
         return flat, leaves
 
-    def _proxy_placeholder(self, name: str, concrete_args: dict[str, Any] | None, parameter: inspect.Parameter) -> Any:
+    def _proxy_placeholder(
+        self, name: str, concrete_args: dict[str, Any] | None, parameter: inspect.Parameter
+    ) -> Argument:
         if concrete_args is not None and name in concrete_args:
             return self._of_concrete(name, concrete_args[name])
         default: tuple = ()
@@ -490,10 +493,10 @@ class Tracer(TracerBase):
             "placeholder", name, default, {}, type_expr=None if isinstance(kind, str) or name.startswith("*") else kind
         )
 
-    def _of_concrete(self, name: str, value: Any) -> Any:
+    def _of_concrete(self, name: str, value: Any) -> Argument:
         count = 0
 
-        def replace(leaf: Any) -> Any:
+        def replace(leaf: Any) -> Argument:
             nonlocal count
             count += 1
             result = self.create_proxy("placeholder", f"{name}_{count}", (), {})
@@ -501,9 +504,8 @@ class Tracer(TracerBase):
                 return result
             if type(leaf) in (bool, int, float, str):
                 message = f"{name} has been specialized to have value {leaf} but got another value"
-                import dynograd
 
-                self.create_proxy("call_function", dynograd._assert, (result == leaf, message), {})
+                self.create_proxy("call_function", _assert, (result == leaf, message), {})
                 return leaf
             if leaf is None:
                 message = f"{name} has been specialized to have value None but got another value"
@@ -519,9 +521,9 @@ class Tracer(TracerBase):
         return _pytree.tree_map(replace, value)
 
 
-def _with_whole_rest(function: Callable) -> Callable:
+def _with_whole_rest(function: Any) -> Callable:
     """The function with `*args`, `**kwargs` and keyword-only parameters as plain ones, in their order."""
-    code = function.__code__  # type: ignore[attr-defined]
+    code = function.__code__
     flags = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
     count = (
         code.co_argcount
@@ -531,7 +533,7 @@ def _with_whole_rest(function: Callable) -> Callable:
     )
     order = [parameter.name for parameter in inspect.signature(function).parameters.values()]
     plain = code.replace(co_flags=code.co_flags & ~flags, co_argcount=count, co_posonlyargcount=0, co_kwonlyargcount=0)
-    all_plain = types.FunctionType(plain, function.__globals__, closure=function.__closure__)  # type: ignore[attr-defined]
+    all_plain = types.FunctionType(plain, function.__globals__, closure=function.__closure__)
     # Python keeps the names of keyword-only parameters before that of *args; values come in the order of the signature.
     places = [order.index(name) for name in code.co_varnames[:count]]
     return lambda *values: all_plain(*[values[place] for place in places])
@@ -565,6 +567,6 @@ def symbolic_trace(
         return add
     """
     tracer = Tracer()
-    graph = tracer.trace(root, concrete_args)  # type: ignore[arg-type]
+    graph = tracer.trace(root, concrete_args)
     name = type(root).__name__ if isinstance(root, Module) else getattr(root, "__name__", type(root).__name__)
     return GraphModule(tracer.root, graph, name)

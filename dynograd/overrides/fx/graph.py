@@ -23,6 +23,7 @@ from dynograd.overrides.fx.node import (
     map_arg,
     name_in_library,
 )
+from dynograd.overrides.tables import module_of
 from dynograd.utils import _pytree
 
 if TYPE_CHECKING:
@@ -30,50 +31,28 @@ if TYPE_CHECKING:
 
 __all__ = ["CodeGen", "Graph", "PythonCode", "inplace_methods", "magic_methods", "reflectable_magic_methods"]
 
-reflectable_magic_methods = {
-    "add": "{} + {}",
-    "sub": "{} - {}",
-    "mul": "{} * {}",
-    "floordiv": "{} // {}",
-    "truediv": "{} / {}",
-    "mod": "{} % {}",
-    "pow": "{} ** {}",
-    "lshift": "{} << {}",
-    "rshift": "{} >> {}",
-    "and": "{} & {}",
-    "or": "{} | {}",
-    "xor": "{} ^ {}",
-    "matmul": "{} @ {}",
-}
+_INFIX = (
+    "add +, sub -, mul *, floordiv //, truediv /, mod %, pow **, lshift <<, rshift >>, and &, or |, xor ^, matmul @"
+)
+_COMPARED = "eq ==, ne !=, lt <, gt >, le <=, ge >="
+
+
+def _forms(pairs: str) -> dict[str, str]:
+    """Of "add +, ..." the name of each operator with the text of its call."""
+    return {name: f"{{}} {sign} {{}}" for name, sign in (pair.split() for pair in pairs.split(","))}
+
+
+reflectable_magic_methods = _forms(_INFIX)
 magic_methods = {
-    "eq": "{} == {}",
-    "ne": "{} != {}",
-    "lt": "{} < {}",
-    "gt": "{} > {}",
-    "le": "{} <= {}",
-    "ge": "{} >= {}",
+    **_forms(_COMPARED),
     "pos": "+{}",
     "neg": "-{}",
     "invert": "~{}",
     "getitem": "{}[{}]",
     **reflectable_magic_methods,
 }
-inplace_methods = {
-    "iadd": "{} += {}",
-    "iand": "{} &= {}",
-    "ifloordiv": "{} //= {}",
-    "ilshift": "{} <<= {}",
-    "imod": "{} %= {}",
-    "imul": "{} *= {}",
-    "imatmul": "{} @= {}",
-    "ior": "{} |= {}",
-    "ipow": "{} **= {}",
-    "irshift": "{} >>= {}",
-    "isub": "{} -= {}",
-    "itruediv": "{} /= {}",
-    "ixor": "{} ^= {}",
-    "setitem": "{}[{}] = {}",
-}
+inplace_methods = {f"i{name}": form.replace(" {}", "= {}", 1) for name, form in _forms(_INFIX).items()}
+inplace_methods["setitem"] = "{}[{}] = {}"
 
 
 @dataclass
@@ -157,10 +136,10 @@ class CodeGen:
     def generate_output(self, output_args: Argument) -> str:
         return f"return {output_args!r}"
 
-    def process_inputs(self, *args: Any) -> Any:
+    def process_inputs(self, *args: Any) -> Argument:
         return args
 
-    def process_outputs(self, outputs: Any) -> Any:
+    def process_outputs(self, outputs: Any) -> Argument:
         return outputs
 
     def additional_globals(self) -> list[tuple[str, Any]]:
@@ -180,10 +159,10 @@ class _PyTreeCodeGen(CodeGen):
         super().__init__()
         self.pytree_info = pytree_info
 
-    def process_inputs(self, *inputs: Any) -> Any:
+    def process_inputs(self, *inputs: Any) -> Argument:
         return _pytree.tree_flatten(tuple(inputs))[0]
 
-    def process_outputs(self, outputs: Any) -> Any:
+    def process_outputs(self, outputs: Any) -> Argument:
         values = outputs if isinstance(outputs, (list, tuple)) else [outputs]
         return _pytree.tree_unflatten(list(values), self.pytree_info.out_spec)
 
@@ -191,9 +170,9 @@ class _PyTreeCodeGen(CodeGen):
         names = [name for name in self.pytree_info.orig_args if name != "self"]
         text = super().gen_fn_def(["self", *names], maybe_return_annotation)
         if free_vars:
-            given = ", ".join([name.lstrip("*") for name in names])
+            inputs = ", ".join([name.lstrip("*") for name in names])
             leaves = [name.split(":")[0].split("=")[0].strip() for name in free_vars]
-            text += f"\n    {', '.join(leaves)}, = _pytree.tree_flatten(({given},))[0]"
+            text += f"\n    {', '.join(leaves)}, = _pytree.tree_flatten(({inputs},))[0]"
         return text
 
     def generate_output(self, output_args: Argument) -> str:
@@ -305,9 +284,9 @@ class _Body:
         )
 
     def call(self, name: str, node: Node, positional: Iterable[Any]) -> str:
-        given = [self.argument(value) for value in positional]
-        given += [f"{key} = {self.argument(value)}" for key, value in node.kwargs.items()]
-        return f"{name}({', '.join(given)})"
+        names = [self.argument(value) for value in positional]
+        names += [f"{key} = {self.argument(value)}" for key, value in node.kwargs.items()]
+        return f"{name}({', '.join(names)})"
 
 
 def _hashable(value: Any) -> bool:
@@ -378,7 +357,7 @@ class Graph:
         """The nodes of this kind, and of this target where one is given."""
         return [node for node in self.nodes if node.op == op and (target is None or node.target == target)]
 
-    def graph_copy(self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False) -> Any:
+    def graph_copy(self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False) -> Argument:
         """Copies the nodes of `g` to the insert point; returns what `g` gives, in nodes of this graph."""
         for node in g.nodes:
             if node in val_map:
@@ -429,11 +408,11 @@ class Graph:
         self._len += 1
         return node
 
-    def process_inputs(self, *args: Any) -> Any:
+    def process_inputs(self, *args: Any) -> Argument:
         """The values of the placeholders, from what `forward` is called with."""
         return self._codegen.process_inputs(*args)
 
-    def process_outputs(self, out: Any) -> Any:
+    def process_outputs(self, out: Any) -> Argument:
         return self._codegen.process_outputs(out)
 
     def erase_node(self, to_erase: Node) -> None:
@@ -569,9 +548,8 @@ class Graph:
         if self._codegen._body_transformer is not None:
             lines = self._codegen._body_transformer(lines)
         prologue = self._codegen.gen_fn_def(body.parameters, annotation[0])
-        import dynograd
 
-        body.globals["torch"] = dynograd
+        body.globals["torch"] = module_of("")
         code = "".join([f"    {line}" for line in "".join(lines).rstrip("\n").splitlines(True)])
         return PythonCode(f"\n\n\n{prologue}\n{code}\n", body.globals)
 

@@ -7,18 +7,15 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dynograd.base.generated_sources import run_source
 from dynograd.nn.module import Module
-from dynograd.overrides.fx.graph import Graph, PythonCode, _PyTreeCodeGen
-from dynograd.overrides.fx.node import Node
+from dynograd.overrides.fx.graph import CodeGen, Graph, PythonCode, _PyTreeCodeGen
+from dynograd.overrides.fx.node import Argument, Node, map_aggregate, map_arg
 from dynograd.tensor.tensor import Tensor
 
-if TYPE_CHECKING:
-    from dynograd.overrides.fx._symbolic_trace import Tracer
-
-__all__ = ["GraphModule", "reduce_graph_module"]
+__all__ = ["GraphModule"]
 
 _USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
 _HOOKS = ("_replace_hooks", "_create_node_hooks", "_erase_node_hooks", "_deepcopy_hooks")
@@ -64,7 +61,7 @@ def _parameter_class() -> type:
     return Parameter
 
 
-def _get_attr(model: Module, attr_name: str) -> Any:
+def _get_attr(model: Module, attr_name: str) -> Argument:
     value: Any = model
     for name in attr_name.split("."):
         value = getattr(value, name)
@@ -154,7 +151,7 @@ class GraphModule(Module):
             raise RuntimeError(f"Unsupported type {type(root)} passed for root!")
         for name in _HOOKS:
             object.__setattr__(self, name, [])
-        self._tracer_cls: type[Tracer] | None = None
+        self._tracer_cls: type | None = None
         if graph._tracer_cls and "<locals>" not in graph._tracer_cls.__qualname__:
             self._tracer_cls = graph._tracer_cls
         self._tracer_extras = graph._tracer_extras or {}
@@ -185,7 +182,8 @@ class GraphModule(Module):
             self._in_spec, self._out_spec = codegen.pytree_info.in_spec, codegen.pytree_info.out_spec
         python_code = self.graph.python_code("self")
         self.__dict__["_code"] = python_code.src
-        type(self).forward = _method_from_src(codegen._func_name, python_code.src, python_code.globals)  # type: ignore[method-assign]
+        own: Any = type(self)
+        own.forward = _method_from_src(codegen._func_name, python_code.src, python_code.globals)
         return python_code
 
     # --- modules in it --------------------------------------------------------------------------------------------------
@@ -234,10 +232,17 @@ class GraphModule(Module):
         return body
 
     def __reduce__(self) -> tuple:
-        body = self._body()
-        python_code = self.graph.python_code("self")
-        reads = {name: value for name, value in python_code.globals.items() if name != "torch"}
-        return reduce_graph_module, (body, python_code.src, reads, self._tracer_cls, self.__class__.__name__)
+        rows = [
+            (
+                node.op,
+                node.name,
+                node.target,
+                *[map_arg(part, _Place.of) for part in (node.args, node.kwargs)],
+                node.type,
+            )
+            for node in self.graph.nodes
+        ]
+        return _from_rows, (self._body(), rows, self.graph._codegen, self._tracer_cls, self.__class__.__name__)
 
     def __deepcopy__(self, memo: dict) -> GraphModule:
         result = type(self).__new__(type(self))
@@ -350,28 +355,29 @@ for _short, _attribute in zip(("replace_node", "create_node", "erase_node", "dee
     _hook_methods(_short, _attribute)
 
 
-def reduce_graph_module(
-    body: dict[str, Any], code: str, reads: dict[str, Any], tracer_cls: type | None, class_name: str
+class _Place(str):
+    """A node, by its name, in the arguments of rows of a pickle."""
+
+    @classmethod
+    def of(cls, node: Node) -> _Place:
+        return cls(node.name)
+
+
+def _from_rows(
+    body: dict, rows: list[tuple], codegen: CodeGen, tracer_cls: type | None, class_name: str
 ) -> GraphModule:
-    """What a pickle calls: runs the text under a tracer, in which every module of it is a leaf."""
-    import dynograd
-    from dynograd.overrides.fx._symbolic_trace import Tracer
+    """What a pickle calls."""
+    graph = Graph(tracer_cls=tracer_cls)
+    nodes: dict[str, Node] = {}
 
-    base: Any = tracer_cls or Tracer
+    def node_at(value: Argument) -> Argument:
+        return nodes[value] if isinstance(value, _Place) else value
 
-    class KeepModules(base):
-        def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
-            return True
-
-    class CodeOnly(_CodeOnlyModule):
-        pass
-
-    module = CodeOnly(body)
-    names = {**reads, "torch": dynograd}
-    CodeOnly.forward = _method_from_src("forward", code, names)  # type: ignore[method-assign]
-    graph = KeepModules().trace(module)
-    graph._tracer_cls = tracer_cls
-    result = GraphModule(module, graph, class_name)
+    for op, name, target, args, kwargs, kind in rows:
+        parts = map_aggregate(args, node_at), map_aggregate(kwargs, node_at)
+        nodes[name] = graph.create_node(op, target, *parts, name, kind)
+    graph.set_codegen(codegen)
+    result = GraphModule(_CodeOnlyModule(body), graph, class_name)
     for name, value in body.items():
         if not hasattr(result, name):
             setattr(result, name, value)

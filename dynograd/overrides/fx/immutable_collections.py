@@ -24,9 +24,6 @@ class immutable_list(list):
     __delitem__ = __iadd__ = __imul__ = __setitem__ = _refuse
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse
 
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(tuple(self))
-
     def __reduce__(self) -> tuple[type, tuple[tuple]]:
         return immutable_list, (tuple(self),)
 
@@ -36,9 +33,6 @@ class immutable_dict(dict):
 
     __delitem__ = __ior__ = __setitem__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(frozenset(self.items()))
 
     def __reduce__(self) -> tuple[type, tuple[tuple]]:
         return immutable_dict, (tuple(self.items()),)

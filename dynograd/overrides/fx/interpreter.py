@@ -43,7 +43,9 @@ class Interpreter:
         self.user_to_last_uses: dict[Node, list[Node]] = self.graph._last_reads() if garbage_collect_values else {}
         self.args_iter: Any = iter(())
 
-    def run(self, *args: Any, initial_env: dict[Node, Any] | None = None, enable_io_processing: bool = True) -> Any:
+    def run(
+        self, *args: Any, initial_env: dict[Node, Any] | None = None, enable_io_processing: bool = True
+    ) -> Argument:
         """What the graph gives for these inputs.
 
         Args:
@@ -70,18 +72,18 @@ class Interpreter:
                 del self.env[read]
         return None
 
-    def boxed_run(self, args_list: list[Any]) -> Any:
+    def boxed_run(self, args_list: list[Any]) -> Argument:
         """As `run`, with the inputs in a list, which it empties."""
         values = list(args_list)
         args_list.clear()
         return self.run(*values)
 
-    def run_node(self, n: Node) -> Any:
+    def run_node(self, n: Node) -> Argument:
         """What one node gives: calls the method of its kind."""
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         return getattr(self, n.op)(n.target, args, kwargs)
 
-    def placeholder(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+    def placeholder(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Argument:
         assert isinstance(target, str)
         if target.startswith("*"):
             return list(self.args_iter)
@@ -94,26 +96,26 @@ class Interpreter:
                 f"Expected positional argument for parameter {target}, but one was not passed in!"
             ) from None
 
-    def get_attr(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+    def get_attr(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Argument:
         assert isinstance(target, str)
         return self.fetch_attr(target)
 
-    def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+    def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Argument:
         assert callable(target)
         return target(*args, **kwargs)
 
-    def call_method(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+    def call_method(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Argument:
         assert isinstance(target, str)
         return getattr(args[0], target)(*args[1:], **kwargs)
 
-    def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+    def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Argument:
         assert isinstance(target, str)
         return self.fetch_attr(target)(*args, **kwargs)
 
-    def output(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+    def output(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Argument:
         return args[0]
 
-    def fetch_attr(self, target: str) -> Any:
+    def fetch_attr(self, target: str) -> Argument:
         """What lies at the path in the module.
 
         Raises:
@@ -132,7 +134,7 @@ class Interpreter:
         return self.map_nodes_to_values(n.args, n), self.map_nodes_to_values(n.kwargs, n)
 
     def map_nodes_to_values(self, args: Argument, n: Node) -> Argument:
-        def value_of(node: Node) -> Any:
+        def value_of(node: Node) -> Argument:
             if node not in self.env:
                 raise RuntimeError(
                     f"Node {n} referenced nonexistent value {node}! Run Graph.lint() to diagnose such issues"
@@ -180,15 +182,15 @@ class Transformer(Interpreter):
         assert isinstance(target, str)
         return self.tracer.create_proxy("get_attr", target, args, kwargs)
 
-    def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+    def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Argument:
         assert isinstance(target, str)
         return self.tracer.call_module(self.fetch_attr(target), lambda *args, **kwargs: None, args, kwargs)
 
-    def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+    def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Argument:
         assert callable(target)
         return self.tracer.create_proxy("call_function", target, args, kwargs)
 
-    def call_method(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
+    def call_method(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Argument:
         return self.tracer.create_proxy("call_method", target, args, kwargs)
 
     def transform(self) -> GraphModule:
@@ -197,7 +199,7 @@ class Transformer(Interpreter):
             result = super().run(enable_io_processing=False)
         if result is not None:
 
-            def node_of(value: Any) -> Any:
+            def node_of(value: Any) -> Argument:
                 return value.node if isinstance(value, Proxy) else value
 
             self.new_graph.output(map_aggregate(result, node_of))

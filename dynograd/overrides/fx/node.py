@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynograd.base.dtypes import dtype as DType
 from dynograd.overrides.fx.immutable_collections import immutable_dict, immutable_list
+from dynograd.overrides.tables import module_of
 
 if TYPE_CHECKING:
     from dynograd.overrides.fx.graph import Graph
@@ -80,9 +81,8 @@ def name_in_library(func: Any) -> str | None:
 
 def _reads(path: str) -> object:
     """What a program reads at this path of the library."""
-    import dynograd
 
-    value: object = dynograd
+    value: object = module_of("")
     for name in path.split(".")[1:]:
         value = getattr(value, name, None)
     return value

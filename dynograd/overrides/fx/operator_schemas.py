@@ -16,7 +16,7 @@ class ArgsKwargsPair(NamedTuple):
     kwargs: dict[str, Any]
 
 
-def get_signature_for_torch_op(op: Callable, return_schemas: bool = False) -> Any:
+def get_signature_for_torch_op(op: Callable, return_schemas: bool = False) -> list | tuple | None:
     """The signatures of a function as a list; None for those that have none."""
     try:
         signatures = [inspect.signature(op)]

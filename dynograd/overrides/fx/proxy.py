@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dis
+import inspect
 import operator
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
@@ -14,7 +14,7 @@ from dynograd.base.layouts import layout as Layout
 from dynograd.base.memory_formats import memory_format as MemoryFormat
 from dynograd.interpreter.override_protocol import OVERRIDING
 from dynograd.overrides.fx.graph import Graph, magic_methods, reflectable_magic_methods
-from dynograd.overrides.fx.node import Node, Target, base_types, map_aggregate
+from dynograd.overrides.fx.node import Argument, Node, Target, base_types, map_aggregate
 from dynograd.overrides.guards import types_reader, watch_types
 from dynograd.tensor.tensor import Tensor
 
@@ -73,7 +73,7 @@ class TracerBase:
         node = self.create_node(kind, target, args_, kwargs_, name, type_expr)
         return proxy_factory_fn(node) if proxy_factory_fn else self.proxy(node)
 
-    def create_arg(self, a: Any) -> Any:
+    def create_arg(self, a: Any) -> Argument:
         """What stands in the graph for a value that a program passes on.
 
         Raises:
@@ -101,13 +101,13 @@ class TracerBase:
             f"module, or have the function that takes it called as a whole (fx.wrap)."
         )
 
-    def _constant_key(self, key: Any) -> Any:
+    def _constant_key(self, key: Any) -> Argument:
         key = self.create_arg(key)
         map_aggregate(key, self._refuse_node)
         return key
 
     @staticmethod
-    def _refuse_node(value: Any) -> Any:
+    def _refuse_node(value: Any) -> Argument:
         if isinstance(value, Node):
             raise RuntimeError(f"Keys for dictionaries used as an argument cannot contain a Node. Got key: {value}")
         return value
@@ -166,7 +166,7 @@ class Proxy:
     def __repr__(self) -> str:
         return f"Proxy({self.node.name})"
 
-    def __getattr__(self, k: str) -> Attribute:
+    def __getattr__(self, k: str) -> Argument:
         if k.startswith("__") and k.endswith("__") and k not in ("__wrapped__",):
             raise AttributeError(f"'Proxy' object has no attribute '{k}'")
         if k in ("node", "tracer"):
@@ -177,7 +177,7 @@ class Proxy:
         return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
 
     def __iter__(self) -> Iterator[Proxy]:
-        count = _unpacked_into(sys._getframe(1))
+        count = _unpacked_into(_caller())
         if count is not None:
             return iter([self.__getitem__(number) for number in range(count)])
         return self.tracer.iter(self)
@@ -186,7 +186,7 @@ class Proxy:
         return self.tracer.create_proxy("call_function", operator.abs, (self,), {})
 
     def __bool__(self) -> bool:
-        frame = sys._getframe(1)
+        frame = _caller()
         if self.tracer.trace_asserts and _is_assertion(frame):
             self.tracer.create_proxy("call_function", assert_fn, (self,), {})
             return True
@@ -209,10 +209,12 @@ class Proxy:
     __hash__ = object.__hash__
 
     @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
+    ) -> Argument:
         tracers: dict[TracerBase, None] = {}
 
-        def note(value: Any) -> Any:
+        def note(value: Any) -> Argument:
             if isinstance(value, Proxy):
                 tracers[value.tracer] = None
             return value
@@ -242,6 +244,13 @@ def _is_method(func: Any) -> bool:
     return is_tensor_method_or_property(func) and (name is None or name.startswith("torch.Tensor."))
 
 
+def _caller() -> Argument:
+    """The frame that calls a proxy's method."""
+    frame = inspect.currentframe()
+    assert frame is not None and frame.f_back is not None
+    return frame.f_back.f_back
+
+
 def _unpacked_into(frame: Any) -> int | None:
     """Into how many names the frame unpacks what it iterates over now; None where it does something else."""
     instructions = {each.offset: each for each in dis.get_instructions(frame.f_code)}
@@ -268,14 +277,13 @@ class Attribute(Proxy):
 
     def __init__(self, root: Proxy, attr: str) -> None:
         self.root, self.attr, self.tracer = root, attr, root.tracer
-        self._node: Node | None = None
 
-    @property
-    def node(self) -> Node:  # type: ignore[override]
+    def __getattr__(self, k: str) -> Argument:
+        if k != "node":
+            return super().__getattr__(k)
         # Written when it is read, for most attributes are methods that are called.
-        if self._node is None:
-            self._node = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {}).node
-        return self._node
+        self.node = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {}).node
+        return self.node
 
     def __call__(self, *args: Any, **kwargs: Any) -> Proxy:
         return self.tracer.create_proxy("call_method", self.attr, (self.root, *args), kwargs)
@@ -295,10 +303,10 @@ class ParameterProxy(Proxy):
         return f"ParameterProxy({self.name})"
 
     @property
-    def shape(self) -> Any:
+    def shape(self) -> Argument:
         return self.param.shape
 
-    def size(self, *args: Any) -> Any:
+    def size(self, *args: Any) -> Argument:
         return self.param.size(*args)
 
     def dim(self) -> int:

@@ -122,7 +122,7 @@ def _match(pattern: Graph, anchor: Node, ignore_literals: bool) -> Match | None:
         if isinstance(got, Node):
             return False
         if isinstance(expected, (list, tuple)) and isinstance(got, (list, tuple)):
-            return len(expected) == len(got) and all([same(one, other) for one, other in zip(expected, got)])
+            return len(expected) == len(got) and all([same(first, other) for first, other in zip(expected, got)])
         if isinstance(expected, dict) and isinstance(got, dict):
             return expected.keys() == got.keys() and all([same(expected[key], got[key]) for key in expected])
         if isinstance(expected, slice) and isinstance(got, slice):
@@ -146,8 +146,8 @@ def _match(pattern: Graph, anchor: Node, ignore_literals: bool) -> Match | None:
         if not isinstance(end, Node) or end not in nodes:
             return None
     inside = {nodes[node] for node in nodes if node.op != "placeholder"}
-    given = {nodes[end] for end in ends if isinstance(end, Node)}
-    for node in inside - given:
+    results = {nodes[end] for end in ends if isinstance(end, Node)}
+    for node in inside - results:
         if any([user not in inside for user in node.users]):
             return None
     return Match(anchor, nodes)
@@ -156,9 +156,9 @@ def _match(pattern: Graph, anchor: Node, ignore_literals: bool) -> Match | None:
 def _put(gm: GraphModule, pattern: Graph, match: Match, new: Graph, inside: list[Node]) -> ReplacedPatterns:
     inputs = [node for node in pattern.nodes if node.op == "placeholder"]
     values: dict[Node, Any] = {}
-    for wanted, node in zip(inputs, [node for node in new.nodes if node.op == "placeholder"]):
-        if wanted in match.nodes_map:
-            values[node] = match.nodes_map[wanted]
+    for expected, node in zip(inputs, [node for node in new.nodes if node.op == "placeholder"]):
+        if expected in match.nodes_map:
+            values[node] = match.nodes_map[expected]
     before = set(gm.graph.nodes)
     with gm.graph.inserting_before(match.anchor):
         result = gm.graph.graph_copy(new, values)

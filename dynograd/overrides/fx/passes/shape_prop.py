@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from dynograd.base.dtypes import dtype as DType
 from dynograd.overrides.fx.interpreter import Interpreter
-from dynograd.overrides.fx.node import Node, map_aggregate
+from dynograd.overrides.fx.node import Argument, Node, map_aggregate
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["ShapeProp", "TensorMetadata"]
@@ -45,11 +45,11 @@ class ShapeProp(Interpreter):
                 "ShapeProp: fake_mode must be None; give inputs on device='meta' to compute shapes alone."
             )
 
-    def run_node(self, n: Node) -> Any:
+    def run_node(self, n: Node) -> Argument:
         result = super().run_node(n)
         met = False
 
-        def describe(value: Any) -> Any:
+        def describe(value: Any) -> Argument:
             nonlocal met
             if isinstance(value, Tensor):
                 met = True
@@ -62,6 +62,6 @@ class ShapeProp(Interpreter):
         n.meta["type"] = type(result)
         return result
 
-    def propagate(self, *args: Any) -> Any:
+    def propagate(self, *args: Any) -> Argument:
         """Runs the graph; returns what it gives."""
         return super().run(*args)

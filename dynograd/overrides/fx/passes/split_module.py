@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -58,7 +59,7 @@ def split_module(
 
     for node in inner:
         part = part_of[node]
-        inside[part][node] = graphs[part].node_copy(node, lambda value, part=part: read_in(part, value))  # type: ignore[misc]
+        inside[part][node] = graphs[part].node_copy(node, functools.partial(read_in, part))
         if any([part_of.get(user, part) != part or user.op == "output" for user in node.users]):
             outputs[part].append(node)
         if qualname_map is not None and node.op == "call_module":
@@ -69,12 +70,12 @@ def split_module(
         if node.op == "placeholder":
             values[node] = whole.node_copy(node)
     for part in order:
-        given = [inside[part][node] for node in outputs[part]]
-        graphs[part].output(given[0] if len(given) == 1 else tuple(given))
+        results = [inside[part][node] for node in outputs[part]]
+        graphs[part].output(results[0] if len(results) == 1 else tuple(results))
         attributes[f"submod_{part}"] = GraphModule(root_m, graphs[part])
         called = whole.call_module(f"submod_{part}", tuple([values[node] for node in inputs[part]]))
         for place, node in enumerate(outputs[part]):
-            values[node] = called if len(given) == 1 else whole.call_function(operator.getitem, (called, place))
+            values[node] = called if len(results) == 1 else whole.call_function(operator.getitem, (called, place))
     holder = Module()
     for name, module in attributes.items():
         holder.add_module(name, module)

@@ -10,7 +10,7 @@ __all__ = ["collate", "default_collate", "default_collate_fn_map", "default_conv
 np_str_obj_array_pattern = re.compile(r"[SaUO]")
 
 
-def _of_kind(batch: Any, *, collate_fn_map: Any = None) -> Any:
+def _of_kind(batch: Any, *, collate_fn_map: Any = None) -> object:
     """A batch of values of one type, as `default_collate` puts them together."""
     return default_collate(batch)
 
@@ -18,6 +18,6 @@ def _of_kind(batch: Any, *, collate_fn_map: Any = None) -> Any:
 collate_tensor_fn = collate_numpy_array_fn = collate_numpy_scalar_fn = collate_float_fn = collate_int_fn = _of_kind
 
 
-def collate_str_fn(batch: Any, *, collate_fn_map: Any = None) -> Any:
+def collate_str_fn(batch: Any, *, collate_fn_map: Any = None) -> object:
     """Texts stay a list."""
     return batch
