@@ -23,6 +23,9 @@ def value_of(path):
 @pytest.mark.parametrize("path", stubs.TABLE)
 def test_a_row_is_found_under_its_path(path):
     kind, answer, sentence = stubs.TABLE[path]
+    above = path.rpartition(".")[0]
+    if above.partition(".")[0] in ("onnx", "distributed"):  # modules that are refused are imported when they are named in an import
+        importlib.import_module(f"dynograd.{above}")
     assert sentence.endswith(".") and value_of(path) is not None
     if kind is stubs.SETTINGS:
         assert value_of(path) is importlib.import_module(f"dynograd.{path}") and sentence in value_of(path).__doc__
