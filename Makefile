@@ -3,11 +3,12 @@
 
 VENV := .venv
 PEERS := .venv-peers
+PACKAGES := .venv-packages
 WORKERS ?= 2
 ROUNDS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cpu test-emulated test-gpu bench-gpu check lint format bench bench-start parity peers array-api docs clean distclean
+.PHONY: help demo test test-cpu test-emulated test-gpu bench-gpu check lint format bench bench-start parity peers packages array-api docs clean distclean
 
 help:
 	@echo "make demo     train the sentence-sentiment example (examples/sentiment.py)"
@@ -18,6 +19,7 @@ help:
 	@echo "make bench    time dynograd, beside torch 2.13.0 when it can be installed"
 	@echo "make bench-start time first training steps of fresh processes: empty and filled cache; ROUNDS=3"
 	@echo "make parity   compare results with torch 2.13.0, in an environment of its own"
+	@echo "make packages run PyTorch's packages without PyTorch and write docs/packages.md, in an environment of its own"
 	@echo "make array-api run the public test suite of the array API standard, which is cloned with git"
 	@echo "make docs     write docs/support.md from the table of ops"
 	@echo "make clean    remove caches and builds;  make distclean  the environments too"
@@ -74,6 +76,13 @@ peers:
 
 parity: peers
 	$(PEERS)/bin/python -m pytest -n $(WORKERS) --dist worksteal tests/parity
+
+packages:
+	@sh tools/setup.sh $(PACKAGES)
+	$(PACKAGES)/bin/python -m dynograd make-torch-shim $(PACKAGES)/stand-in --install
+	$(PACKAGES)/bin/python -m pip install --quiet --requirement packages/requirements.txt
+	$(PACKAGES)/bin/python -m packages run --jobs $(WORKERS)
+	$(PACKAGES)/bin/python -m packages table
 
 array-api:
 	@sh tools/setup.sh $(VENV) --extras dev,viz,array-api

@@ -24,7 +24,10 @@ def value_of(path):
 def test_a_row_is_found_under_its_path(path):
     kind, answer, sentence = stubs.TABLE[path]
     above = path.rpartition(".")[0]
-    if above.partition(".")[0] in ("onnx", "distributed"):  # modules that are refused are imported when they are named in an import
+    if above.partition(".")[0] in (
+        "onnx",
+        "distributed",
+    ):  # modules that are refused are imported when they are named in an import
         importlib.import_module(f"dynograd.{above}")
     assert sentence.endswith(".") and value_of(path) is not None
     if kind is stubs.SETTINGS:

@@ -1,0 +1,107 @@
+"""docs/packages.md: the verdicts as a table."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+
+# Which packages a program is over: its own name otherwise.
+OVER = {
+    "transformers_models": "transformers",
+    "timm_models": "timm",
+    "torchvision_models": "torchvision",
+    "diffusers_models": "diffusers",
+    "geometric": "torch_geometric",
+    "trainers.lightning": "lightning (Trainer)",
+    "trainers.fabric": "lightning (Fabric)",
+    "trainers.ignite": "pytorch-ignite",
+    "tuning.peft_lora": "peft (LoRA, DoRA)",
+    "tuning.peft_others": "peft (IA3, prefix, prompt, VeRA)",
+    "tuning.sentence_transformers": "sentence-transformers",
+    "tuning.x_transformers": "x-transformers",
+    "tuning.vit_pytorch": "vit-pytorch",
+    "tuning.lucidrains": "local-attention, performer-pytorch, rotary-embedding-torch, vector-quantize-pytorch, ema-pytorch, lion-pytorch",
+    "probability.gpytorch_exact": "gpytorch, linear_operator",
+    "probability.gpytorch_kernels": "gpytorch (kernels)",
+    "probability.gpytorch_variational": "gpytorch (variational)",
+    "probability.pyro_svi": "pyro-ppl (SVI)",
+    "probability.pyro_distributions": "pyro-ppl (distributions)",
+    "probability.pyro_nuts": "pyro-ppl (NUTS)",
+    "probability.flows": "zuko, nflows, normflows",
+    "small_packages.pytorch_crf": "pytorch-crf",
+    "small_packages.metric_learning": "pytorch-metric-learning",
+    "small_packages.optimizers": "torch-optimizer, pytorch_optimizer, schedulefree, prodigyopt, torch-ema",
+    "small_packages.images": "segmentation-models-pytorch, efficientnet-pytorch, piq, pytorch-msssim, denoising-diffusion-pytorch, lightly",
+    "small_packages.training_tools": "torchinfo, backpack, torchjd, geomloss, torchcde, positional-encodings, pytorch-tabnet, jaxtyping",
+    "small_packages.stable_baselines": "stable-baselines3",
+    "small_packages.e3nn": "e3nn, opt_einsum_fx",
+}
+
+_HEAD = """\
+# PyTorch's packages, and what they give here
+
+Each row is a program of 20 to 60 lines over an unmodified package: it makes a model with fixed weights, trains it a few steps, saves and loads
+it, generates or samples where the package does, and returns what it saw. `make packages` runs them in an environment without PyTorch and
+compares with what the same programs gave with PyTorch {torch} (`packages/results/`, written by `python -m packages store` in an environment
+that has it). "Right" means that every number agrees to {tolerance} of the result's mean magnitude, losses after optimizer steps included.
+
+**{right} of {total} programs give PyTorch's results.** They are over {packages} packages. Which PyTorch is answered: {torch} (its public names, defaults
+and file formats); packages are pinned in `packages/requirements.txt`.
+
+Seconds are those of one run of the program behind its imports, one thread each, two programs at a time, first runs in their process: they say
+that nothing is unusably slow, and are no benchmark.
+
+| package | program | what it does | verdict | seconds | with PyTorch |
+| --- | --- | --- | --- | ---: | ---: |
+"""
+
+_TAIL = """
+## What does not run, and why
+
+| package | what | why, and the way out |
+| --- | --- | --- |
+| MONAI | `MetaTensor`, with it most transforms and metrics | its attribute `array` has the name of a tensor's memory here; networks and losses work |
+| tensordict, and torchrl above it | import | it is built on PyTorch's C++ core (`torch._C._functorch`) |
+| opacus | import | it needs sharded tensors of `torch.distributed` |
+| open_clip | import | it needs TorchScript's types; transformers has CLIP |
+| torchvision | `io` (decoding images), `box_iou_rotated`, quantized operators | compiled; read images with Pillow |
+| torchaudio, torch_scatter, flash-attn, xformers, bitsandbytes | their extensions | compiled against PyTorch: the error names the extension |
+| anything that draws | the numbers of a draw | random streams differ from PyTorch's; distributions are the same |
+"""
+
+
+def _purpose(file: str, name: str) -> str:
+    """The first sentence of a program's docstring, or of its file's."""
+    tree = ast.parse((HERE / "programs" / f"{file}.py").read_text(encoding="utf-8"))
+    function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
+    text = ast.get_docstring(function) or ""
+    return " ".join(text.split()).split(". ")[0].rstrip(".")
+
+
+def page() -> str:
+    verdicts: dict[str, dict[str, Any]] = json.loads((HERE / "verdicts.json").read_text(encoding="utf-8"))
+    rows, right, packages = [], 0, set()
+    for key, verdict in sorted(
+        verdicts.items(), key=lambda item: (OVER.get(item[0], OVER.get(item[0].partition(".")[0], item[0])), item[0])
+    ):
+        file, _, name = key.partition(".")
+        over = OVER.get(key) or OVER.get(file) or name
+        packages |= {part.split(" (")[0].strip() for part in over.split(",") if ")" not in part or "(" in part}
+        right += verdict["verdict"] == "right"
+        seconds = ["" if verdict[which] is None else f"{verdict[which]:.2f}" for which in ("seconds", "torch_seconds")]
+        rows.append(
+            f"| {over} | {name.replace('_', ' ')} | {_purpose(file, name)} | {verdict['verdict']} | {seconds[0]} | {seconds[1]} |"
+        )
+    torch = next(iter(json.loads((HERE / "results" / "timm_models.json").read_text(encoding="utf-8")).values()))[
+        "torch"
+    ]
+    from packages.__main__ import _TOLERANCE
+
+    head = _HEAD.format(
+        right=right, total=len(rows), packages=len(packages), torch=torch.partition("+")[0], tolerance=_TOLERANCE
+    )
+    return head + "\n".join(rows) + "\n" + _TAIL
