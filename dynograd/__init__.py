@@ -247,6 +247,9 @@ _INNER |= dict.fromkeys(
     _shape_as_tensor get_device_module""".split(),
     "compat.inner.top_level",
 )
+_INNER |= dict.fromkeys(
+    "TensorType ListType DictType TupleType OptionalType StringType IntType FloatType BoolType".split(), "compat.jit"
+)
 _INNER |= {"ScriptModule": "compat.jit", "PyTorchFileReader": "compat.inner.rebuilding"}
 _LAZY_NAMES |= {"native_dropout": "compat.operators.aten_forms"}
 __all__ = sorted(

@@ -1,5 +1,7 @@
 """`python -m packages run [NAME ...]`: runs the programs, each in a process of its own, and compares; `store` writes PyTorch's results;
-`table` writes docs/packages.md from the verdicts. `run` and `store` take the PyTorch that the environment has: the stand-in, or the real one.
+`table` writes docs/packages.md from the verdicts; `speed` times five programs beside PyTorch, in an environment that has it too.
+
+`run` and `store` take the PyTorch that the environment has: the stand-in, or the real one.
 """
 
 from __future__ import annotations
@@ -159,7 +161,7 @@ def run(chosen: list[tuple[str, str]], jobs: int) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m packages", description=__doc__)
-    parser.add_argument("what", choices=["run", "store", "table", "one", "list"])
+    parser.add_argument("what", choices=["run", "store", "table", "speed", "one", "list"])
     parser.add_argument(
         "names", nargs="*", help="files (transformers_models) or programs (transformers_models.bert); all without"
     )
@@ -168,6 +170,11 @@ def main() -> int:
     options = parser.parse_args()
     if options.what == "one":
         one(*options.names)
+        return 0
+    if options.what == "speed":
+        from packages import speed
+
+        speed.main(options.names)
         return 0
     if options.what == "table":
         from packages import table

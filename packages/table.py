@@ -38,6 +38,7 @@ OVER = {
     "small_packages.images": "segmentation-models-pytorch, efficientnet-pytorch, piq, pytorch-msssim, denoising-diffusion-pytorch, lightly",
     "small_packages.training_tools": "torchinfo, backpack, torchjd, geomloss, torchcde, positional-encodings, pytorch-tabnet, jaxtyping",
     "small_packages.stable_baselines": "stable-baselines3",
+    "small_packages.open_clip": "open_clip_torch",
     "small_packages.e3nn": "e3nn, opt_einsum_fx",
 }
 
@@ -66,8 +67,6 @@ _TAIL = """
 | --- | --- | --- |
 | MONAI | `MetaTensor`, with it most transforms and metrics | its attribute `array` has the name of a tensor's memory here; networks and losses work |
 | tensordict, and torchrl above it | import | it is built on PyTorch's C++ core (`torch._C._functorch`) |
-| opacus | import | it needs sharded tensors of `torch.distributed` |
-| open_clip | import | it needs TorchScript's types; transformers has CLIP |
 | torchvision | `io` (decoding images), `box_iou_rotated`, quantized operators | compiled; read images with Pillow |
 | torchaudio, torch_scatter, flash-attn, xformers, bitsandbytes | their extensions | compiled against PyTorch: the error names the extension |
 | anything that draws | the numbers of a draw | random streams differ from PyTorch's; distributions are the same |

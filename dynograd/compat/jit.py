@@ -66,11 +66,18 @@ class Attribute:
 List, Dict, Tuple = list, dict, tuple
 BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = list
 """Annotations of scripted programs: a number or a list of numbers."""
+_TYPES = (
+    "AnyType BoolType ClassType ComplexType DictType EnumType FloatType IntType InterfaceType ListType NoneType NumberType OptionalType "
+    "ScriptObject StringType TensorType TupleType UnionType"
+).split()
+"""Types of scripted programs: their names, for annotations and `isinstance`, which says False."""
 _MODULES = ("ScriptModule", "RecursiveScriptModule", "TracedModule", "TopLevelTracedModule")
 
 
 def __getattr__(name: str) -> Any:
     """`ScriptModule` and its like are Modules: what derives from one runs as the Python that it is. Scripted modules are not of them."""
+    if name in _TYPES:
+        return globals().setdefault(name, type(name, (ScriptFunction,), {"__module__": __name__}))
     if name not in _MODULES:
         raise AttributeError(f"module 'dynograd.jit' has no attribute {name!r}")
     from dynograd.nn.module import Module

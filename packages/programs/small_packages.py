@@ -492,3 +492,43 @@ def stable_baselines() -> dict[str, Any]:
             )
         )
     return results
+
+
+@program
+def opacus() -> dict[str, Any]:
+    """Gradients of each example, and a private step without noise."""
+    from opacus import GradSampleModule
+    from opacus.optimizers import DPOptimizer
+
+    net = filled(
+        torch.nn.Sequential(
+            torch.nn.Conv1d(2, 4, 3), torch.nn.GroupNorm(2, 4), torch.nn.Flatten(), torch.nn.Linear(24, 3)
+        )
+    )
+    model = GradSampleModule(net)
+    optimizer = DPOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1), noise_multiplier=0.0, max_grad_norm=0.5, expected_batch_size=5
+    )
+    torch.nn.functional.cross_entropy(model(normal(5, 2, 8)), integers(3, 5)).backward()
+    samples = [value.grad_sample for value in model.parameters()]
+    optimizer.step()
+    return {"samples": samples, "weight": net[0].weight.detach()}
+
+
+@program
+def open_clip() -> dict[str, Any]:
+    """A CLIP of images and texts: losses of a few steps, features, similarity."""
+    from open_clip.loss import ClipLoss
+    from open_clip.model import CLIP, CLIPTextCfg, CLIPVisionCfg
+
+    vision = CLIPVisionCfg(layers=2, width=32, head_width=16, patch_size=8, image_size=32)
+    model = filled(CLIP(16, vision, CLIPTextCfg(context_length=12, vocab_size=60, width=32, heads=2, layers=2)))
+    images, texts, loss = normal(3, 3, 32, 32), integers(60, 3, 12, low=1), ClipLoss()
+
+    def step() -> Any:
+        image, text, scale = model(images, texts)
+        return loss(image, text, scale)
+
+    losses = trained(model.parameters(), step, 3)
+    with torch.no_grad():
+        return {"losses": losses, "image": model.encode_image(images), "text": model.encode_text(texts, normalize=True)}

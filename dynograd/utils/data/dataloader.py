@@ -1,5 +1,8 @@
 """`torch.utils.data.dataloader`: the loader, its iterators and what collates."""
 
+from collections.abc import Callable
+from typing import Any
+
 from dynograd.data import (
     DataLoader,
     Dataset,
@@ -39,3 +42,7 @@ class _DatasetKind:
 
     Map = 0
     Iterable = 1
+
+
+_collate_fn_t = Callable[[list[Any]], Any]
+_worker_init_fn_t = Callable[[int], None]
