@@ -84,4 +84,6 @@ def make(module: ModuleType) -> None:
     chosen = tuple(real.__all__) if names == ("*",) else names
     module.__dict__.update({name: getattr(real, name) for name in chosen})
     module.__dict__["__all__"] = sorted(chosen)
+    if names == ("*",) and hasattr(real, "__getattr__"):
+        module.__dict__["__getattr__"] = real.__getattr__
     module.__doc__ = f"Names of `{source}` under PyTorch's path."

@@ -58,7 +58,7 @@ def cases_of(row: Any) -> Iterator[tuple[str, Callable[[], None]]]:
     first = next((name for name in row.dtypes if name in FLOATS), row.dtypes[0] if row.dtypes else "float32")
     if row.reference is not None and subject.has_tensors and row.strided:
         yield "strided", partial(check_strided, subject, first)
-    if subject.has_tensors:
+    if subject.has_tensors and row.dtypes:
         yield "meta", partial(check_meta, subject, first)
     for what, choice in (("ones", row.ones), ("empty", row.empty)):
         for number, shapes in enumerate(small_shapes(row, what, choice)):

@@ -205,8 +205,10 @@ def test_joins_at_once_and_the_long_way_agree(join):
     assert join([plain[0], plain[1].long()]).dtype is join([plain[1].long(), plain[0]]).dtype is dynograd.float32
     assert join([plain[0].double(), plain[1].long()]).dtype is dynograd.float64
     assert join([plain[0].half(), plain[1].bfloat16()]).dtype is dynograd.float32
+    outline = join([plain[0].to("meta"), plain[1].to("meta")])
+    assert outline.is_meta and outline.shape == join(plain[:2]).shape
     with pytest.raises(RuntimeError, match="on device 'meta' have no values"):
-        join([plain[0].to("meta"), plain[1].to("meta")])
+        join([plain[0], plain[1].to("meta")])
     assert type(join([Named(plain[0]), plain[1]])) is Named
     with pytest.raises(TypeError, match=r"must be (tuple of Tensors|Tensor), not"):
         join([plain[0], 3.0])

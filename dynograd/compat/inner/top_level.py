@@ -126,7 +126,7 @@ def get_device_module(device: Any = None) -> ModuleType:
         RuntimeError: there is none.
 
     >>> dynograd.get_device_module("cpu").__name__
-    'dynograd.cpu'
+    'dynograd.compat.cpu'
     """
     kind = (
         "cuda"

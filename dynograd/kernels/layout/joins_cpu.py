@@ -68,6 +68,8 @@ def stack_few(arrays, dim):
         return stacked
     if dim != 0 or len(arrays) > 8 or first.nbytes >= COPIED_BYTES // 8:
         return None
+    if any([type(array) is not np.ndarray for array in arrays]):  # of device meta, whose memory would be read
+        return None
     stacked = _array(arrays)
     return stacked if stacked.dtype is first.dtype and stacked.shape[1:] == first.shape else None
 
@@ -111,7 +113,7 @@ def stack(arrays, dim):
     shape = arrays[0].shape
     if not dim:
         if not shape or (len(arrays) <= 8 and arrays[0].nbytes < COPIED_BYTES // 8):
-            return np.array(arrays)  # 0.6 us for two small arrays, joining takes 1.3
+            return np.stack(arrays)
         return in_shape(cat(arrays, 0), (len(arrays), *shape))
     if dim == len(shape) and arrays[0].nbytes * len(arrays) >= COPIED_BYTES:
         out = buffers.empty((*shape, len(arrays)), arrays[0].dtype)
