@@ -45,8 +45,10 @@ def one(file: str, name: str) -> None:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     import torch
 
+    from packages.values import without_extension
+
     if "dynograd" not in torch.__version__:
-        _without_extension(torch)
+        without_extension(torch)
     torch.manual_seed(0)
     torch.set_num_threads(int(os.environ.get("PACKAGES_THREADS", "1")))
     from packages.values import PROGRAMS, summary
@@ -60,12 +62,6 @@ def one(file: str, name: str) -> None:
         {"results": summary(results), "seconds": seconds, "import": ready - begin, "torch": torch.__version__}
     )
     print("\n@@" + text)
-
-
-def _without_extension(torch: Any) -> None:
-    """torchvision's operators are not on a CPU build of PyTorch from another index: their names, so that it can be imported."""
-    for name in ("nms", "qnms"):
-        torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 
 
 def in_process(file: str, name: str, seconds: float = 600) -> dict[str, Any]:

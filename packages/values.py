@@ -95,3 +95,9 @@ def summary(value: Any) -> Any:
     if isinstance(value, (bool, str)) or value is None:
         return value
     return float(value)
+
+
+def without_extension(torch: Any) -> None:
+    """torchvision's operators are not on a CPU build of PyTorch from another index: their names, so that it can be imported."""
+    for name in ("nms", "qnms"):
+        torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
