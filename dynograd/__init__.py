@@ -219,7 +219,7 @@ _LAZY_NAMES |= dict.fromkeys(("rrelu", "rrelu_"), "nn.randomized")
 _LAZY_NAMES |= dict.fromkeys(
     ("RaggedTensor", "is_ragged", "ragged_from_padded", "ragged_like", "ragged_tensor"), "ragged"
 )
-_LAZY_NAMES |= {"spmm": "sparse.functions", "smm": "sparse.functions"}
+_LAZY_NAMES |= {"spmm": "sparse.functions", "smm": "sparse.functions", "dsmm": "sparse.functions"}
 _LAZY_NAMES |= dict.fromkeys(("GradScaler", "autocast", "clear_autocast_cache"), "amp")
 _LAZY_NAMES |= dict.fromkeys("get_autocast_cpu_dtype set_autocast_cpu_dtype get_autocast_gpu_dtype".split(), "amp")
 _LAZY_NAMES |= dict.fromkeys("set_autocast_gpu_dtype is_autocast_cpu_enabled set_autocast_cpu_enabled".split(), "amp")

@@ -14,6 +14,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from numpy import ndarray
+
 __all__ = ["install"]
 
 _BACKENDS = "einops._backends"
@@ -23,6 +25,8 @@ _LAYERS = ("einops.layers.dynograd", "einops.layers.torch")
 def _define_backend(backends: ModuleType) -> None:
     from dynograd.ops.layout.joins import cat, stack
     from dynograd.ops.matmul.contractions import einsum
+    from dynograd.tensor import creation
+    from dynograd.tensor.creation import from_numpy
     from dynograd.tensor.tensor import Tensor
 
     class DynogradBackend(backends.AbstractBackend):  # type: ignore[name-defined]
@@ -32,6 +36,15 @@ def _define_backend(backends: ModuleType) -> None:
 
         def is_appropriate_type(self, tensor: Any) -> bool:
             return isinstance(tensor, Tensor)
+
+        def from_numpy(self, x: Any) -> Tensor:
+            return from_numpy(x)
+
+        def to_numpy(self, x: Tensor) -> ndarray:
+            return x.detach().cpu().numpy()
+
+        def arange(self, start: int, stop: int) -> Tensor:
+            return creation.arange(start, stop)
 
         def transpose(self, x: Any, axes: Any) -> Any:
             return x.permute(tuple(axes))

@@ -52,7 +52,7 @@ def mm(mat1: Any, mat2: Any, reduce: str = "sum") -> Tensor:
     return scatter_reduce(product, 0, index, parts, reduce, include_self=False)
 
 
-spmm = smm = mm
+spmm = smm = dsmm = mm
 
 
 def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
