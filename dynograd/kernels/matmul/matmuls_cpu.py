@@ -56,6 +56,11 @@ def matmul_forward(input: Any, other: Any) -> Any:
     return _product(input, other, None)
 
 
+def ordered_product(input: Any, other: Any, begin: Any = None) -> Any:
+    """begin + input @ other for float arrays of 2 and more dims, whose bits depend on no size but the inner one, in every mode."""
+    return _product(input, other, begin, ordered=True)
+
+
 def few_product(input: Any, other: Any) -> Any:
     """What NumPy multiplies at once: small float matrices and vectors; None leaves others to `matmul_forward`."""
     if input.dtype is not other.dtype or input.dtype.char not in "fd" or (USES.batch_invariant and batch_invariant()):
@@ -129,21 +134,21 @@ def _count(shape: tuple[int, ...]) -> int:
 # --- batches of matrices in blocks -----------------------------------------------------------------------------------------
 
 
-def _product(x: Any, y: Any, begin: Any) -> Any:
-    """begin + x @ y for float arrays of 2 and more dims."""
+def _product(x: Any, y: Any, begin: Any, ordered: bool = False) -> Any:
+    """begin + x @ y for float arrays of 2 and more dims; `ordered`: in batch-invariant mode, whether it is on or not."""
+    invariant = ordered or batch_invariant()
     if y.ndim == 2 and (begin is None or begin.ndim < 2):
         if x.ndim == 2:
-            return _of_matrices(x, y, begin)
+            return _of_matrices(x, y, begin, invariant)
         if x.flags.c_contiguous:
             flat = x.reshape(_count(x.shape[:-1]), x.shape[-1])
-            return _of_matrices(flat, y, begin).reshape(*x.shape[:-1], y.shape[1])
+            return _of_matrices(flat, y, begin, invariant).reshape(*x.shape[:-1], y.shape[1])
     m, k = x.shape[-2:]
     n = y.shape[-1]
     lead = x.shape[:-2]
     if lead != y.shape[:-2]:
         lead = numpy.broadcast_shapes(lead, y.shape[:-2])
     batch = _count(lead)
-    invariant = batch_invariant()
     if batch * m * n * k < _SMALL and not invariant and (k * max(m, n) <= _SMALL_WITH_VECTOR or min(m, n) > 1):
         out = numpy.matmul(x, y)
         return out if begin is None else numpy.add(out, begin, out=out)
@@ -171,7 +176,7 @@ def _product(x: Any, y: Any, begin: Any) -> Any:
     return out
 
 
-def _of_matrices(x: Any, y: Any, begin: Any) -> Any:
+def _of_matrices(x: Any, y: Any, begin: Any, invariant: bool) -> Any:
     """`_product` of two matrices, with little to decide."""
     m, k = x.shape
     n = y.shape[1]
@@ -185,7 +190,7 @@ def _of_matrices(x: Any, y: Any, begin: Any) -> Any:
         if begin.shape != (n,) or begin.strides[0] != out.itemsize:
             begin = _begin_in_rows(begin, out)
             begin_row = begin.strides[0] // out.itemsize
-    elif (m == 1 or n == 1) and not batch_invariant():
+    elif (m == 1 or n == 1) and not invariant:
         flags = [transpose_x, row_x, transpose_y, row_y]
         if _vector_product([x, y, None, out], flags, (m, n, k), [], [[], [], [], []]):
             return out
