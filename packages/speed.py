@@ -129,11 +129,15 @@ def resnet50() -> Callable[[], Any]:
 PROGRAMS = {"bert": bert, "gpt2": gpt2, "gat": gat, "unet": unet, "resnet50": resnet50}
 
 
-def work(name: str) -> None:
+def work(name: str, library: str) -> None:
     """The process of one library: a line in, the seconds of one run out."""
     import torch
 
-    if "dynograd" not in torch.__version__:
+    if ("dynograd" in torch.__version__) != (library == "dynograd"):
+        sys.exit(
+            f"speed: torch is {torch.__version__} here, but {library} is to be timed; use an environment that has PyTorch"
+        )
+    if library == "torch":
         from packages.values import without_extension
 
         without_extension(torch)
@@ -149,13 +153,12 @@ def work(name: str) -> None:
 class _Worker:
     def __init__(self, name: str, library: str) -> None:
         door = ["-m", "dynograd"] if library == "dynograd" else []
-        command = [sys.executable, "-W", "ignore", *door, "-m", "packages.speed", name]
+        command = [sys.executable, "-W", "ignore", *door, "-m", "packages.speed", name, library]
         environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "HF_HUB_OFFLINE": "1"}
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
             text=True,
             env=environment,
             cwd=HERE.parent,
@@ -194,4 +197,4 @@ def main(names: list[str], rounds: int = 15) -> None:
 
 
 if __name__ == "__main__":
-    work(sys.argv[1])
+    work(sys.argv[1], sys.argv[2])

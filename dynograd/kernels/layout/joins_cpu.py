@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from math import prod
+from operator import attrgetter
+
 import numpy as np
 
 from dynograd.arrays import buffers
 from dynograd.arrays.buffers import in_shape
-from dynograd.kernels.build.sizes import COPIED_BYTES
+from dynograd.kernels.build.sizes import COPIED_BYTES, JOINED_BYTES, JOINED_RUN
 from dynograd.kernels.layout.copies_cpu import copied, copy_into
 from dynograd.kernels.small.few_cpu import entries
 
+_bytes = attrgetter("nbytes")
 _concatenate, _array, _empty = np.concatenate, np.array, np.empty
 
 
@@ -29,7 +33,9 @@ def cat(arrays, dim):
             return _concatenate(arrays, dim)  # which says what is wrong
         shape[place] += array.shape[place]
     out = buffers.empty(shape, first.dtype)
-    if max([array.nbytes for array in arrays]) < COPIED_BYTES:
+    largest = max(arrays, key=_bytes)
+    run = largest.nbytes // (prod(shape[:place]) or 1)
+    if largest.nbytes < COPIED_BYTES or (largest.nbytes < JOINED_BYTES and run >= JOINED_RUN):
         return _concatenate(arrays, dim, out)
     lead, start = (slice(None),) * place, 0
     for array in arrays:
