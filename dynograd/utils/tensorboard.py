@@ -1,6 +1,6 @@
 """`torch.utils.tensorboard`: `SummaryWriter` writes TensorBoard's event files, by tensorboardX (extra `tensorboard`).
 
-Importing this loads tensorboardX.
+Importing this loads tensorboardX. Without it the class can be named, which packages do at their start, and not be made.
 """
 
 from __future__ import annotations
@@ -11,16 +11,23 @@ from typing import Any
 from dynograd.tensor.tensor import Tensor
 
 try:
-    import tensorboardX
-except ImportError as error:
-    raise ImportError(
-        "dynograd.utils.tensorboard needs tensorboardX, which writes the event files: pip install 'dynograd[tensorboard]'."
-    ) from error
+    from tensorboardX import SummaryWriter as _Writer
+except ModuleNotFoundError as error:
+    if error.name != "tensorboardX":
+        raise
+
+    class _Writer:  # type: ignore[no-redef]
+        def __init__(self, *args: Any) -> None:
+            raise ImportError(
+                "SummaryWriter: dynograd writes TensorBoard's event files by tensorboardX, which is not installed: "
+                "pip install 'dynograd[tensorboard]'."
+            )
+
 
 __all__ = ["SummaryWriter"]
 
 
-class SummaryWriter(tensorboardX.SummaryWriter):
+class SummaryWriter(_Writer):
     """Writes scalars, histograms, images and more for TensorBoard; the methods are PyTorch's, and take tensors.
 
     Args:
@@ -86,6 +93,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-for _name in dir(tensorboardX.SummaryWriter):
+for _name in dir(_Writer):
     if _name.startswith("add_") and _name not in vars(SummaryWriter):
-        setattr(SummaryWriter, _name, _with_arrays(getattr(tensorboardX.SummaryWriter, _name)))
+        setattr(SummaryWriter, _name, _with_arrays(getattr(_Writer, _name)))

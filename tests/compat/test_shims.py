@@ -1,5 +1,6 @@
 """Modules that programs import: what they answer, and how they refuse."""
 
+import importlib
 import sys
 import tomllib
 from pathlib import Path
@@ -147,6 +148,14 @@ def test_summary_writer_takes_tensors(tmp_path):
             writer.add_graph(torch.nn.Linear(1, 1))
     written = b"".join(file.read_bytes() for file in tmp_path.rglob("events.*"))
     assert b"loss" in written and b"weights" in written and b"words" in written
+
+
+def test_summary_writer_without_tensorboardx(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    monkeypatch.delitem(sys.modules, "dynograd.utils.tensorboard", raising=False)
+    module = importlib.import_module("dynograd.utils.tensorboard")
+    with pytest.raises(ImportError, match=r"SummaryWriter: .* tensorboardX, .* pip install 'dynograd\[tensorboard\]'"):
+        module.SummaryWriter("runs")
 
 
 def test_random():
