@@ -6,23 +6,27 @@ Importing this loads tensorboardX. Without it the class can be named, which pack
 from __future__ import annotations
 
 import functools
+from importlib.util import find_spec
 from typing import Any
 
 from dynograd.tensor.tensor import Tensor
 
-try:
-    from tensorboardX import SummaryWriter as _Writer
-except ModuleNotFoundError as error:
-    if error.name != "tensorboardX":
-        raise
 
-    class _Writer:  # type: ignore[no-redef]
-        def __init__(self, *args: Any) -> None:
-            raise ImportError(
-                "SummaryWriter: dynograd writes TensorBoard's event files by tensorboardX, which is not installed: "
-                "pip install 'dynograd[tensorboard]'."
-            )
+class _WithoutTensorboardX:
+    """Stands for tensorboardX's writer where that is not installed."""
 
+    def __init__(self, *args: Any) -> None:
+        raise ImportError(
+            "SummaryWriter: dynograd writes TensorBoard's event files by tensorboardX, which is not installed: "
+            "pip install 'dynograd[tensorboard]'."
+        )
+
+
+_Writer: type = _WithoutTensorboardX
+if find_spec("tensorboardX") is not None:
+    import tensorboardX
+
+    _Writer = tensorboardX.SummaryWriter
 
 __all__ = ["SummaryWriter"]
 

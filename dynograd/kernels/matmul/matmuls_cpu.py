@@ -56,7 +56,7 @@ def matmul_forward(input: Any, other: Any) -> Any:
     return _product(input, other, None)
 
 
-def ordered_product(input: Any, other: Any, begin: Any = None) -> Any:
+def ordered_product(input: Any, other: Any, begin: Any = None) -> numpy.ndarray:
     """begin + input @ other for float arrays of 2 and more dims, whose bits depend on no size but the inner one, in every mode."""
     return _product(input, other, begin, ordered=True)
 
@@ -95,7 +95,7 @@ def few_products(input: Any, other: Any) -> Any:
     return None
 
 
-def linear_forward(input: Any, weight: Any, bias: Any) -> Any:
+def linear_forward(input: Any, weight: Any, bias: Any) -> numpy.ndarray:
     """`input @ weight.T + bias`."""
     kind = input.dtype
     if kind not in _FLOATS:
@@ -134,7 +134,7 @@ def _count(shape: tuple[int, ...]) -> int:
 # --- batches of matrices in blocks -----------------------------------------------------------------------------------------
 
 
-def _product(x: Any, y: Any, begin: Any, ordered: bool = False) -> Any:
+def _product(x: Any, y: Any, begin: Any, ordered: bool = False) -> numpy.ndarray:
     """begin + x @ y for float arrays of 2 and more dims; `ordered`: in batch-invariant mode, whether it is on or not."""
     invariant = ordered or batch_invariant()
     if y.ndim == 2 and (begin is None or begin.ndim < 2):
@@ -176,7 +176,7 @@ def _product(x: Any, y: Any, begin: Any, ordered: bool = False) -> Any:
     return out
 
 
-def _of_matrices(x: Any, y: Any, begin: Any, invariant: bool) -> Any:
+def _of_matrices(x: Any, y: Any, begin: Any, invariant: bool) -> numpy.ndarray:
     """`_product` of two matrices, with little to decide."""
     m, k = x.shape
     n = y.shape[1]
