@@ -15,7 +15,7 @@ from dynograd.tensor.tensor import Tensor
 class _WithoutTensorboardX:
     """Stands for tensorboardX's writer where that is not installed."""
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: Any, **options: Any) -> None:
         raise ImportError(
             "SummaryWriter: dynograd writes TensorBoard's event files by tensorboardX, which is not installed: "
             "pip install 'dynograd[tensorboard]'."
@@ -29,6 +29,7 @@ if find_spec("tensorboardX") is not None:
     _Writer = tensorboardX.SummaryWriter
 
 __all__ = ["SummaryWriter"]
+__path__: list[str] = []  # PyTorch has a module below it (`compat.faces`)
 
 
 class SummaryWriter(_Writer):

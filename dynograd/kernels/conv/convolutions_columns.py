@@ -81,8 +81,7 @@ class _Job:
     @property
     def places(self):
         """Index of the input places that a 1x1 kernel reads."""
-        spans = zip(self.out_shape[2:], self.stride, strict=True)
-        return (slice(None), slice(None), *(slice(0, size * step, step) for size, step in spans))
+        return places_read(self.out_shape[2:], self.stride)
 
     def by_group(self, weight):
         """The weight as (groups, CO / groups, C / groups * taps), a view."""
@@ -241,6 +240,11 @@ def _weight_by_columns(job, x, g, result):
     for block in columns.blocks():
         outer = columns.gather(g, block)
         result += np.matmul(outer, columns.fill(columns.pad(x, block), block).swapaxes(1, 2))
+
+
+def places_read(sizes, stride):
+    """Index of the places of images that a 1x1 kernel reads for results of these sizes."""
+    return (slice(None), slice(None), *(slice(0, size * step, step) for size, step in zip(sizes, stride, strict=True)))
 
 
 def _five(shape):

@@ -136,7 +136,7 @@ def _count(shape: tuple[int, ...]) -> int:
 
 def _product(x: Any, y: Any, begin: Any, ordered: bool = False) -> numpy.ndarray:
     """begin + x @ y for float arrays of 2 and more dims; `ordered`: in batch-invariant mode, whether it is on or not."""
-    invariant = ordered or batch_invariant()
+    invariant = ordered or (USES.batch_invariant and batch_invariant())
     if y.ndim == 2 and (begin is None or begin.ndim < 2):
         if x.ndim == 2:
             return _of_matrices(x, y, begin, invariant)
