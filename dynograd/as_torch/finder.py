@@ -45,6 +45,7 @@ def install() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SITE), *([paths] if paths else [])])
     sys.modules["torch"] = module("torch")
     Tensor.__module__ = "torch"  # packages choose their backend by it
+    touched.watch_tensors()
 
 
 def module(name: str) -> ModuleType:

@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import dis
-import functools
 import importlib
-import importlib.resources
 import os
 import sys
 from types import FrameType, ModuleType
 from typing import Any, NamedTuple, NoReturn
 
-from dynograd.tensor.absent import absence_of, absent_module
-from dynograd.version import __version__
+from dynograd.compat.verdicts import why_missing
+from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Lacking", "Report", "lacking", "no_module", "report", "used", "watch"]
+__all__ = ["Lacking", "Report", "lacking", "no_module", "report", "used", "watch", "watch_tensors"]
 
-_PYTORCH = __version__.partition("+")[0]
 _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _used: dict[str, None] = {}
@@ -106,7 +103,7 @@ def lacking(module: str, name: str, error: AttributeError | None = None) -> NoRe
     if name.startswith("__"):
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     fullname = f"{module}.{name}"
-    why = _why(fullname)
+    why = why_missing(fullname)
     frame = _asking(sys._getframe(1))
     _lacking.setdefault(fullname, Lacking(fullname, why, _place(frame)))
     text = f"{fullname}: {why}"
@@ -115,40 +112,43 @@ def lacking(module: str, name: str, error: AttributeError | None = None) -> NoRe
     raise AttributeError(text, name=name) from None
 
 
+def watch_tensors() -> None:
+    """Explains, from now on, the attributes that tensors have not."""
+
+    def attribute(self: Tensor, asked: str) -> Any:
+        kind = type(self)
+        if hasattr(kind, asked):
+            return object.__getattribute__(self, asked)  # a property whose own error is the one to show
+        text = f"{kind.__name__!r} object has no attribute {asked!r}"
+        asker = sys._getframe(1)
+        if asked.startswith("__") or _is_own(asker):
+            raise AttributeError(text, name=asked, obj=self)
+        name = f"torch.Tensor.{asked}"
+        why = why_missing(name)
+        _lacking.setdefault(name, Lacking(name, why, _place(asker)))
+        raise AttributeError(f"{text}: {why}", name=asked, obj=self)
+
+    Tensor.__getattr__ = attribute  # type: ignore[attr-defined]
+
+
 def no_module(fullname: str, error: ModuleNotFoundError) -> ModuleNotFoundError:
     """The error for a module that is missing."""
-    why = _why(fullname)
+    why = why_missing(fullname)
     _lacking.setdefault(fullname, Lacking(fullname, why, _place(_asking(sys._getframe(1)))))
     return ModuleNotFoundError(f"No module named {fullname!r}: {why}", name=fullname)
-
-
-def _why(fullname: str) -> str:
-    path = fullname.partition(".")[2]
-    reason = absent_module(path) or ("." not in path and absence_of(path)) or None
-    if reason is not None:
-        return f"dynograd, which is torch here, refuses it: {reason}"
-    if fullname in _gaps():
-        return f"PyTorch {_PYTORCH} has it; dynograd, which is torch here, has not yet. Please report what asks for it."
-    return f"dynograd is torch here, and neither it nor PyTorch {_PYTORCH} has a public name of that kind."
-
-
-@functools.cache
-def _gaps() -> frozenset[str]:
-    """The public names of PyTorch that are missing without a reason; a test writes the list."""
-    text = importlib.resources.files("dynograd.as_torch").joinpath("gaps.txt").read_text(encoding="utf-8")
-    return frozenset(text.split())
 
 
 def _asking(frame: FrameType | None) -> FrameType | None:
     """The first frame that is neither dynograd's nor the import system's."""
     while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith((_PACKAGE, "<frozen importlib")) and "importlib" not in os.path.basename(
-            os.path.dirname(file)
-        ):
+        if not _is_own(frame) and "importlib" not in os.path.basename(os.path.dirname(frame.f_code.co_filename)):
             return frame
         frame = frame.f_back
     return None
+
+
+def _is_own(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith((_PACKAGE, "<frozen importlib"))
 
 
 def _place(frame: FrameType | None) -> str:

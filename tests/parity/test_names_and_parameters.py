@@ -150,7 +150,7 @@ def reasons(file):
     return {line: mark + reason for line, mark, reason in parts}
 
 
-GAPS = Path(dynograd.__file__).parent / "as_torch" / "gaps.txt"
+GAPS = Path(dynograd.__file__).parent / "compat" / "gaps.txt"
 
 
 def gaps(names):
