@@ -319,6 +319,11 @@ ERRORS = [
         RuntimeError,
         "LSTM: expected hx to be a pair of tensors",
     ),
+    (
+        lambda: setattr(nn.GRU(3, 4, bias=False), "_flat_weights", [dg.zeros(12, 3)]),
+        ValueError,
+        r"GRU: _flat_weights takes 2 tensors \(weight_ih_l0, weight_hh_l0\), got 1",
+    ),
     (lambda: nn.LSTM(3, 4, proj_size=4), ValueError, r"proj_size.*\[0, hidden_size\).*4"),
     (lambda: nn.RNNBase("GRU", 3, 4, proj_size=2), ValueError, "proj_size.*only supported for LSTM"),
     (lambda: nn.LSTM(3, 4, dropout=1.5), ValueError, r"dropout.*\[0, 1\].*1.5"),
@@ -368,3 +373,28 @@ def test_a_weight_that_became_an_attribute_is_used():
     output = layer(x)[0]
     layer.weight_hh_l0 = raw
     assert not dg.allclose(layer(x)[0], output)
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"num_layers": 2, "bidirectional": True}, {"proj_size": 2}])
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_assigned_to_flat_weights_are_used(kind, kwargs):
+    """Tensors with a history too, as meta-learning puts them there; until a weight is assigned by its own name."""
+    if "proj_size" in kwargs and kind != "LSTM":
+        kwargs = {}
+    layer, other = make(kind, I, H, **kwargs), make(kind, I, H, **kwargs)
+    x, scale = dg.randn(T, B, I), dg.tensor(0.5, requires_grad=True)
+    for weight in other.parameters():
+        weight.data.mul_(0.5)
+    layer._flat_weights = [weight * scale for weight in layer.parameters()]
+    assert [weight.requires_grad and not weight.is_leaf for weight in layer._flat_weights] == [True] * len(
+        other._flat_weights
+    )
+    output = layer(x)[0]
+    dg.testing.assert_close(output, other(x)[0])
+    output.sum().backward()
+    assert scale.grad != 0
+    layer._flat_weights = list(layer.parameters())
+    dg.testing.assert_close(layer(x)[0], make(kind, I, H, **kwargs)(x)[0])
+    layer._flat_weights = [dg.zeros_like(weight) for weight in layer.parameters()]
+    layer.weight_ih_l0 = layer.weight_ih_l0
+    assert layer._flat_weights[0] is layer.weight_ih_l0 and layer._flat_weights[1].abs().sum() == 0

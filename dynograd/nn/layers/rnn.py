@@ -31,6 +31,8 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 class RNNBase(Module):
     """What RNN, LSTM and GRU share: the weights of each layer and direction, and the walk over them."""
 
+    _weights_instead: dict[str, Any] = {}  # of those assigned to _flat_weights, by name
+
     def __init__(
         self,
         mode: str,
@@ -102,7 +104,27 @@ class RNNBase(Module):
 
     @property
     def _flat_weights(self) -> list[Any]:
-        return [getattr(self, name) for name in self._flat_weights_names]
+        """The weights that the layer computes with. A list assigned to it stands in for the parameters, tensors with a history too; a weight
+        that is later assigned by its own name counts again."""
+        return [self._weight(name) for name in self._flat_weights_names]
+
+    @_flat_weights.setter
+    def _flat_weights(self, weights: Any) -> None:
+        names = self._flat_weights_names
+        if len(weights) != len(names):
+            raise ValueError(
+                f"{type(self).__name__}: _flat_weights takes {len(names)} tensors ({', '.join(names)}), got {len(weights)}."
+            )
+        pairs = zip(names, weights, strict=True)
+        self._weights_instead = {name: weight for name, weight in pairs if weight is not getattr(self, name)}
+
+    def _weight(self, name: str) -> Any:
+        return self._weights_instead[name] if name in self._weights_instead else getattr(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._weights_instead:
+            del self._weights_instead[name]
+        super().__setattr__(name, value)
 
     @property
     def _all_weights(self) -> list[list[str]]:
@@ -229,10 +251,8 @@ class RNNBase(Module):
             for direction in range(directions):
                 place = layer * directions + direction
                 end = f"_l{layer}" + ("_reverse" if direction else "")
-                weights = [getattr(self, f"weight_{source}{end}") for source in ("ih", "hh")]
-                biases = (
-                    [getattr(self, f"bias_{source}{end}") for source in ("ih", "hh")] if self.bias else [None, None]
-                )
+                weights = [self._weight(f"weight_{source}{end}") for source in ("ih", "hh")]
+                biases = [self._weight(f"bias_{source}{end}") for source in ("ih", "hh")] if self.bias else [None, None]
                 start = [state[place] for state in states]
                 results = self._direction(x, start, weights, biases, end, lengths, direction == 1, ragged)
                 outputs.append(results[0])
@@ -248,7 +268,7 @@ class RNNBase(Module):
     ) -> tuple[Tensor, ...]:
         order = {"reverse": reverse, "ragged": ragged}
         if self.proj_size:
-            arrays = [x, *start, *weights, *biases, getattr(self, f"weight_hr{end}"), lengths]
+            arrays = [x, *start, *weights, *biases, self._weight(f"weight_hr{end}"), lengths]
             return projected_lstm(*arrays, **order)
         if self.mode == "LSTM":
             return _ops["lstm_layer"](x, *start, *weights, *biases, lengths, **order)
