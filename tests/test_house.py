@@ -14,7 +14,7 @@ CEILINGS = {
     "top_entries": 39,
     "top_files": 13,
     "largest_folder": 30,
-    "median_lines": 139,
+    "median_lines": 119,
     "circles": 0,
     "modules_in_circles": 0,
     "slots_from_above": 3,

@@ -32,13 +32,17 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     lies there, by a projection to `in_features / div_value ** (i + 1)` features.
 
     Args:
+        in_features: the last size of the input.
+        n_classes: the number of classes; targets are sorted by frequency, the most frequent is 0.
         cutoffs: where clusters begin: [100, 1000] makes a head of 100 classes and clusters of 900 and of the rest.
-        div_value: by how much each cluster has fewer features than the one before.
+        div_value: by how much each cluster has fewer features than the one before, above 0.
         head_bias: the head adds a bias.
+        device, dtype: of the parameters.
+    Shape: input (N, in_features) and target (N,), or (in_features,) and (), or ragged (B, j, in_features) and (B, j);
+        gives (output, loss): the log-probabilities of the targets, of the target's shape, and minus their mean ().
     Raises:
         ValueError: `cutoffs` are not increasing integers from 1 to n_classes - 1.
         RuntimeError: in forward: sizes that do not fit, a target outside the classes.
-
     Source: Grave et al., Efficient softmax approximation for GPUs, 2017 (arXiv:1609.04309).
 
     >>> layer = dynograd.nn.AdaptiveLogSoftmaxWithLoss(8, 100, cutoffs=[10, 40], div_value=2.0)
@@ -87,14 +91,31 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
 
     def reset_parameters(self) -> None:
-        """The initial values of each Linear again."""
+        """Draws the initial values of each Linear again.
+
+        >>> layer = dynograd.nn.AdaptiveLogSoftmaxWithLoss(8, 100, cutoffs=[10])
+        >>> layer.reset_parameters()
+        """
         self.head.reset_parameters()
         for project, score in self.tail:
             project.reset_parameters()
             score.reset_parameters()
 
     def forward(self, input_: Any, target_: Any) -> _ASMoutput:
-        """(N, in_features) and (N,), or (in_features,) and (), to (output (N,) or (), loss ()); also ragged (B, j, in_features) and (B, j)."""
+        """The log-probabilities of targets and their mean loss.
+
+        Args:
+            input_ (N, in_features): features; (in_features,) for a single row, or ragged (B, j, in_features).
+            target_ (N,): classes of 0 to n_classes - 1; () for a single row, ragged (B, j) for ragged input.
+        Returns:
+            (output, loss): output has the target's shape; loss () is minus its mean.
+        Raises:
+            ShapeError: `input_` and `target_` do not fit.
+
+        >>> layer = dynograd.nn.AdaptiveLogSoftmaxWithLoss(8, 100, cutoffs=[10])
+        >>> layer(dynograd.zeros(2, 8), tensor([3, 50])).output.shape
+        dynograd.Size([2])
+        """
         if is_ragged(input_) and is_ragged(target_):
             input_.partition.check_same("AdaptiveLogSoftmaxWithLoss", target_.partition, ("the input", "the target"))
             result = self.forward(input_.packed, target_.packed)
@@ -139,13 +160,33 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return _ops["cat"](parts, 1)
 
     def log_prob(self, input: Any) -> Any:
-        """(N, in_features) to the log-probabilities of all classes, (N, n_classes)."""
+        """The log-probabilities of all classes.
+
+        Args:
+            input (N, in_features): features.
+        Returns:
+            (N, n_classes).
+
+        >>> layer = dynograd.nn.AdaptiveLogSoftmaxWithLoss(8, 100, cutoffs=[10])
+        >>> layer.log_prob(dynograd.zeros(2, 8)).exp().sum(1).detach()
+        tensor([1.0000, 1.0000])
+        """
         if is_ragged(input):
             return input.with_packed(self.log_prob(input.packed))
         return self._get_full_log_prob(input, self.head(input))
 
     def predict(self, input: Any) -> Any:
-        """The most probable class of each row, (N,); clusters are scored only for rows whose head chooses one."""
+        """The most probable class of each row; clusters are scored only for rows whose head chooses one.
+
+        Args:
+            input (N, in_features): features.
+        Returns:
+            (N,), int64.
+
+        >>> layer = dynograd.nn.AdaptiveLogSoftmaxWithLoss(8, 100, cutoffs=[10])
+        >>> layer.predict(dynograd.zeros(2, 8)).shape
+        dynograd.Size([2])
+        """
         if is_ragged(input):
             return input.with_packed(self.predict(input.packed))
         head = self.head(input)

@@ -60,14 +60,27 @@ class _NormBase(Module):
         self.register_buffer("num_batches_tracked", tensor(0, dtype=int64, device=device) if tracked else None)
 
     def reset_running_stats(self) -> None:
-        """Mean 0, variance 1, nothing seen."""
+        """Sets the running mean to 0, the running variance to 1 and the number of batches to 0.
+
+        >>> layer = dynograd.nn.BatchNorm1d(2)
+        >>> _ = layer(dynograd.ones(3, 2))
+        >>> layer.reset_running_stats()
+        >>> layer.running_mean, layer.num_batches_tracked
+        (tensor([0., 0.]), tensor(0))
+        """
         if self.track_running_stats:
             self.running_mean.zero_()
             self.running_var.fill_(1)
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
-        """Scale 1, shift 0, and the running statistics at their start."""
+        """Sets scale to 1, shift to 0, and the running statistics to their start.
+
+        >>> layer = dynograd.nn.BatchNorm1d(2)
+        >>> layer.reset_parameters()
+        >>> layer.weight.detach(), layer.bias.detach()
+        (tensor([1., 1.]), tensor([0., 0.]))
+        """
         self.reset_running_stats()
         if self.weight is not None:
             init.ones_(self.weight)
@@ -137,11 +150,26 @@ class _BatchNorm(_NormBase):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Normalizes each channel of (N, C) or (N, C, L) over the batch; running statistics serve evaluation.
+    """Normalizes each channel over the batch and positions to mean 0 and variance 1, then scales and shifts.
 
+    In training the batch's mean and (biased) variance are used, and `running_mean` and `running_var` follow them; evaluation uses
+    these.
+
+    Args:
+        num_features: C, the channels (dim 1).
+        eps: added to the variance.
+        momentum: share of the new batch in the running statistics; None averages over all batches.
+        affine: scale by `weight` (C,) and shift by `bias` (C,), which start at 1 and 0.
+        track_running_stats: keep running statistics; without, evaluation uses the batch's too.
+        device, dtype: of the parameters.
+        bias: with `affine`, also shift.
+    Shape: input (N, C) or (N, C, L); gives the same shape.
+    Raises:
+        ShapeError: in a call: an input of another rank or with other channels.
+        ValueError: eps is not above 0.
     Source: Ioffe and Szegedy, Batch normalization, 2015 (arXiv:1502.03167).
 
-    >>> dynograd.nn.BatchNorm1d(1)(tensor([[1.0], [3.0]]).detach()).detach()
+    >>> dynograd.nn.BatchNorm1d(1)(tensor([[1.0], [3.0]])).detach()
     tensor([[-1.0000],
             [ 1.0000]])
     """
@@ -150,19 +178,80 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """Normalizes each channel of (N, C, H, W) over the batch and positions."""
+    """Normalizes each channel over the batch and positions to mean 0 and variance 1, then scales and shifts.
+
+    In training the batch's mean and (biased) variance are used, and `running_mean` and `running_var` follow them; evaluation uses
+    these.
+
+    Args:
+        num_features: C, the channels (dim 1).
+        eps: added to the variance.
+        momentum: share of the new batch in the running statistics; None averages over all batches.
+        affine: scale by `weight` (C,) and shift by `bias` (C,), which start at 1 and 0.
+        track_running_stats: keep running statistics; without, evaluation uses the batch's too.
+        device, dtype: of the parameters.
+        bias: with `affine`, also shift.
+    Shape: input (N, C, H, W); gives the same shape.
+    Raises:
+        ShapeError: in a call: an input of another rank or with other channels.
+        ValueError: eps is not above 0.
+    Source: Ioffe and Szegedy, Batch normalization, 2015 (arXiv:1502.03167).
+
+    >>> dynograd.nn.BatchNorm2d(1)(tensor([[[[1.0, 3.0]]]])).detach()
+    tensor([[[[-1.0000,  1.0000]]]])
+    """
 
     ranks = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    """Normalizes each channel of (N, C, D, H, W) over the batch and positions."""
+    """Normalizes each channel over the batch and positions to mean 0 and variance 1, then scales and shifts.
+
+    In training the batch's mean and (biased) variance are used, and `running_mean` and `running_var` follow them; evaluation uses
+    these.
+
+    Args:
+        num_features: C, the channels (dim 1).
+        eps: added to the variance.
+        momentum: share of the new batch in the running statistics; None averages over all batches.
+        affine: scale by `weight` (C,) and shift by `bias` (C,), which start at 1 and 0.
+        track_running_stats: keep running statistics; without, evaluation uses the batch's too.
+        device, dtype: of the parameters.
+        bias: with `affine`, also shift.
+    Shape: input (N, C, D, H, W); gives the same shape.
+    Raises:
+        ShapeError: in a call: an input of another rank or with other channels.
+        ValueError: eps is not above 0.
+    Source: Ioffe and Szegedy, Batch normalization, 2015 (arXiv:1502.03167).
+
+    >>> dynograd.nn.BatchNorm3d(1)(tensor([[[[[1.0, 3.0]]]]])).detach()
+    tensor([[[[[-1.0000,  1.0000]]]]])
+    """
 
     ranks = (5,)
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalization over all processes of a group. A program of one process has one group of one: plain batch norm."""
+    """Batch normalization over all processes of a group. A program of one process has one group of one: plain batch norm.
+
+    Args:
+        num_features: C, the channels (dim 1).
+        eps: added to the variance.
+        momentum: share of the new batch in the running statistics; None averages over all batches.
+        affine: scale by `weight` (C,) and shift by `bias` (C,), which start at 1 and 0.
+        track_running_stats: keep running statistics; without, evaluation uses the batch's too.
+        process_group: the processes whose batches count as one; all when left out.
+        device, dtype: of the parameters.
+        bias: with `affine`, also shift.
+    Shape: input (N, C, *); gives the same shape.
+    Raises:
+        ShapeError: in a call: an input of another rank or with other channels.
+    Source: Ioffe and Szegedy, Batch normalization, 2015 (arXiv:1502.03167).
+
+    >>> dynograd.nn.SyncBatchNorm(1)(tensor([[1.0], [3.0]])).detach()
+    tensor([[-1.0000],
+            [ 1.0000]])
+    """
 
     ranks = tuple(range(2, 9))
 
@@ -184,7 +273,18 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
-        """`module` with every BatchNorm in it replaced by a SyncBatchNorm that shares its parameters and statistics."""
+        """`module` with each BatchNorm in it replaced by a SyncBatchNorm that shares its parameters and statistics.
+
+        Args:
+            module: a module; its submodules are replaced in place.
+            process_group: the processes whose batches count as one; all when left out.
+        Returns:
+            `module`, or a SyncBatchNorm where it is a BatchNorm itself.
+
+        >>> model = dynograd.nn.Sequential(dynograd.nn.BatchNorm1d(2))
+        >>> type(dynograd.nn.SyncBatchNorm.convert_sync_batchnorm(model)[0]).__name__
+        'SyncBatchNorm'
+        """
         converted = module
         if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
             tracked = module.track_running_stats
@@ -232,21 +332,69 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Normalizes each channel of each example of (N, C, L).
+    """Normalizes each channel of each example over its positions to mean 0 and variance 1.
 
+    Args:
+        num_features: C, the channels (dim 1).
+        eps: added to the variance.
+        momentum: share of the new batch in the running statistics; None averages over all batches.
+        affine: scale by `weight` (C,) and shift by `bias` (C,), which start at 1 and 0.
+        track_running_stats: keep running statistics: evaluation uses them then.
+        device, dtype: of the parameters.
+        bias: with `affine`, also shift.
+    Shape: input (N, C, L) or (C, L); gives the same shape.
+    Raises:
+        ShapeError: in a call: an input of another rank or with other channels.
     Source: Ulyanov et al., Instance normalization, 2016 (arXiv:1607.08022).
+
+    >>> dynograd.nn.InstanceNorm1d(1)(tensor([[[1.0, 3.0]]]))
+    tensor([[[-1.0000,  1.0000]]])
     """
 
     ranks = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Normalizes each channel of each example of (N, C, H, W)."""
+    """Normalizes each channel of each example over its positions to mean 0 and variance 1.
+
+    Args:
+        num_features: C, the channels (dim 1).
+        eps: added to the variance.
+        momentum: share of the new batch in the running statistics; None averages over all batches.
+        affine: scale by `weight` (C,) and shift by `bias` (C,), which start at 1 and 0.
+        track_running_stats: keep running statistics: evaluation uses them then.
+        device, dtype: of the parameters.
+        bias: with `affine`, also shift.
+    Shape: input (N, C, H, W) or (C, H, W); gives the same shape.
+    Raises:
+        ShapeError: in a call: an input of another rank or with other channels.
+    Source: Ulyanov et al., Instance normalization, 2016 (arXiv:1607.08022).
+
+    >>> dynograd.nn.InstanceNorm2d(1)(tensor([[[[1.0, 3.0]]]]))
+    tensor([[[[-1.0000,  1.0000]]]])
+    """
 
     ranks = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Normalizes each channel of each example of (N, C, D, H, W)."""
+    """Normalizes each channel of each example over its positions to mean 0 and variance 1.
+
+    Args:
+        num_features: C, the channels (dim 1).
+        eps: added to the variance.
+        momentum: share of the new batch in the running statistics; None averages over all batches.
+        affine: scale by `weight` (C,) and shift by `bias` (C,), which start at 1 and 0.
+        track_running_stats: keep running statistics: evaluation uses them then.
+        device, dtype: of the parameters.
+        bias: with `affine`, also shift.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); gives the same shape.
+    Raises:
+        ShapeError: in a call: an input of another rank or with other channels.
+    Source: Ulyanov et al., Instance normalization, 2016 (arXiv:1607.08022).
+
+    >>> dynograd.nn.InstanceNorm3d(1)(tensor([[[[[1.0, 3.0]]]]]))
+    tensor([[[[[-1.0000,  1.0000]]]]])
+    """
 
     ranks = (4, 5)

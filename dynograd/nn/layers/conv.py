@@ -18,7 +18,17 @@ __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "
 
 
 def as_tuple(value: Any, rank: int) -> tuple[int, ...]:
-    """One number for every dimension, or a number each."""
+    """One number for every dimension, or a number each.
+
+    Args:
+        value: a number, or a tuple or list.
+        rank: the number of dimensions.
+    Returns:
+        a tuple: that of `value`, or `rank` times the number.
+
+    >>> dynograd.nn.layers.conv.as_tuple(3, 2), dynograd.nn.layers.conv.as_tuple([1, 2], 2)
+    ((3, 3), (1, 2))
+    """
     return tuple(value) if isinstance(value, (tuple, list)) else (value,) * rank
 
 
@@ -81,7 +91,13 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform within 1 / sqrt(fan_in), weight and bias."""
+        """Draws new initial values, uniform within 1 / sqrt(fan_in), for weight and bias.
+
+        >>> layer = dynograd.nn.Conv1d(1, 2, 4)
+        >>> layer.reset_parameters()
+        >>> bool(layer.weight.abs().max() <= 0.5)
+        True
+        """
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
@@ -156,19 +172,64 @@ class _PlainConvNd(_ConvNd):
 
 
 class Conv1d(_PlainConvNd):
-    """Cross-correlation over (N, C, L).
+    """Cross-correlation with a learned kernel over the last dim.
+
+    `weight` is (out_channels, in_channels / groups, kernel_size), `bias` (out_channels,); both start uniform within 1 /
+    sqrt(fan_in).
+    The output's size in a dim is floor((size + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1.
+
+    Args:
+        in_channels, out_channels: the channels of input and output, each divisible by `groups`.
+        kernel_size: of the window: an integer.
+        stride: from one window to the next.
+        padding: at both ends; "valid" is 0, and "same", for stride 1, keeps the input's size.
+        dilation: from one element of a window to the next.
+        groups: channels are split in so many groups that do not see each other.
+        bias: whether to add a bias.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+        device, dtype: of the parameters.
+    Shape: input (N, in_channels, L) or (in_channels, L); gives (N, out_channels, L_out) or (out_channels, L_out).
+    Raises:
+        TypeError: a size is not an integer.
+        ShapeError: a negative size, another number of sizes, an input of other channels.
+        ValueError: channels that `groups` does not divide, an unknown padding, "same" with a stride.
 
     >>> dynograd.nn.Conv1d(2, 4, 3)(dynograd.ones(1, 2, 5)).shape
     dynograd.Size([1, 4, 3])
+    >>> dynograd.nn.Conv1d(2, 4, 3, padding="same")(dynograd.ones(1, 2, 5)).shape
+    dynograd.Size([1, 4, 5])
     """
 
     rank = 1
 
 
 class Conv2d(_PlainConvNd):
-    """Cross-correlation over (N, C, H, W).
+    """Cross-correlation with a learned kernel over the last two dims.
 
-    >>> dynograd.nn.Conv2d(1, 4, 3, padding=1)(dynograd.ones(1, 1, 5, 5)).shape
+    `weight` is (out_channels, in_channels / groups, kernel height, kernel width), `bias` (out_channels,); both start uniform
+    within 1 / sqrt(fan_in).
+    The output's size in a dim is floor((size + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1.
+
+    Args:
+        in_channels, out_channels: the channels of input and output, each divisible by `groups`.
+        kernel_size: of the window: an integer, or one for each of two dims.
+        stride: from one window to the next.
+        padding: at both ends; "valid" is 0, and "same", for stride 1, keeps the input's size.
+        dilation: from one element of a window to the next.
+        groups: channels are split in so many groups that do not see each other.
+        bias: whether to add a bias.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+        device, dtype: of the parameters.
+    Shape: input (N, in_channels, H, W) or (in_channels, H, W); gives (N, out_channels, H_out, W_out) or (out_channels, H_out,
+        W_out).
+    Raises:
+        TypeError: a size is not an integer.
+        ShapeError: a negative size, another number of sizes, an input of other channels.
+        ValueError: channels that `groups` does not divide, an unknown padding, "same" with a stride.
+
+    >>> dynograd.nn.Conv2d(2, 4, 3)(dynograd.ones(1, 2, 5, 5)).shape
+    dynograd.Size([1, 4, 3, 3])
+    >>> dynograd.nn.Conv2d(2, 4, 3, padding="same")(dynograd.ones(1, 2, 5, 5)).shape
     dynograd.Size([1, 4, 5, 5])
     """
 
@@ -176,7 +237,34 @@ class Conv2d(_PlainConvNd):
 
 
 class Conv3d(_PlainConvNd):
-    """Cross-correlation over (N, C, D, H, W)."""
+    """Cross-correlation with a learned kernel over the last three dims.
+
+    `weight` is (out_channels, in_channels / groups, kernel depth, kernel height, kernel width), `bias` (out_channels,); both
+    start uniform within 1 / sqrt(fan_in).
+    The output's size in a dim is floor((size + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1.
+
+    Args:
+        in_channels, out_channels: the channels of input and output, each divisible by `groups`.
+        kernel_size: of the window: an integer, or one for each of three dims.
+        stride: from one window to the next.
+        padding: at both ends; "valid" is 0, and "same", for stride 1, keeps the input's size.
+        dilation: from one element of a window to the next.
+        groups: channels are split in so many groups that do not see each other.
+        bias: whether to add a bias.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+        device, dtype: of the parameters.
+    Shape: input (N, in_channels, D, H, W) or (in_channels, D, H, W); gives (N, out_channels, D_out, H_out, W_out) or
+        (out_channels, D_out, H_out, W_out).
+    Raises:
+        TypeError: a size is not an integer.
+        ShapeError: a negative size, another number of sizes, an input of other channels.
+        ValueError: channels that `groups` does not divide, an unknown padding, "same" with a stride.
+
+    >>> dynograd.nn.Conv3d(2, 4, 3)(dynograd.ones(1, 2, 5, 5, 5)).shape
+    dynograd.Size([1, 4, 3, 3, 3])
+    >>> dynograd.nn.Conv3d(2, 4, 3, padding="same")(dynograd.ones(1, 2, 5, 5, 5)).shape
+    dynograd.Size([1, 4, 5, 5, 5])
+    """
 
     rank = 3
 
@@ -236,22 +324,100 @@ class _ConvTransposeNd(_ConvNd):
 
 
 class ConvTranspose1d(_ConvTransposeNd):
-    """The transpose (gradient) of `Conv1d` with respect to its input."""
+    """The transpose (gradient) of `Conv1d` with respect to its input: what has a stride becomes larger.
+
+    `weight` is (in_channels, out_channels / groups, kernel_size), `bias` (out_channels,). The output's size in a dim is
+    (size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1.
+
+    Args:
+        in_channels, out_channels: the channels of input and output, each divisible by `groups`.
+        kernel_size: of the window: an integer.
+        stride: from one window to the next.
+        padding: what is cut off at both ends.
+        output_padding: added to one end of the output's size; less than stride or dilation.
+        groups: channels are split in so many groups that do not see each other.
+        bias: whether to add a bias.
+        dilation: from one element of a window to the next.
+        padding_mode: "zeros" only.
+        device, dtype: of the parameters.
+    Shape: input (N, in_channels, L) or (in_channels, L); gives (N, out_channels, L_out) or (out_channels, L_out),
+        with the sizes `output_size` when forward gets them.
+    Raises:
+        TypeError: a size is not an integer.
+        ShapeError: a negative size, another number of sizes, an input of other channels.
+        ValueError: channels that `groups` does not divide, another padding_mode; in a call, an output_size that cannot be.
+    Source: Zeiler et al., Deconvolutional networks, 2010.
+
+    >>> dynograd.nn.ConvTranspose1d(2, 4, 2, stride=2)(dynograd.ones(1, 2, 3)).shape
+    dynograd.Size([1, 4, 6])
+    """
 
     rank = 1
 
 
 class ConvTranspose2d(_ConvTransposeNd):
-    """The transpose (gradient) of `Conv2d` with respect to its input.
+    """The transpose (gradient) of `Conv2d` with respect to its input: what has a stride becomes larger.
 
-    >>> dynograd.nn.ConvTranspose2d(1, 2, 2, stride=2)(dynograd.ones(1, 1, 3, 3)).shape
-    dynograd.Size([1, 2, 6, 6])
+    `weight` is (in_channels, out_channels / groups, kernel height, kernel width), `bias` (out_channels,). The output's size in a
+    dim is
+    (size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1.
+
+    Args:
+        in_channels, out_channels: the channels of input and output, each divisible by `groups`.
+        kernel_size: of the window: an integer, or one for each of two dims.
+        stride: from one window to the next.
+        padding: what is cut off at both ends.
+        output_padding: added to one end of the output's size; less than stride or dilation.
+        groups: channels are split in so many groups that do not see each other.
+        bias: whether to add a bias.
+        dilation: from one element of a window to the next.
+        padding_mode: "zeros" only.
+        device, dtype: of the parameters.
+    Shape: input (N, in_channels, H, W) or (in_channels, H, W); gives (N, out_channels, H_out, W_out) or (out_channels, H_out,
+        W_out),
+        with the sizes `output_size` when forward gets them.
+    Raises:
+        TypeError: a size is not an integer.
+        ShapeError: a negative size, another number of sizes, an input of other channels.
+        ValueError: channels that `groups` does not divide, another padding_mode; in a call, an output_size that cannot be.
+    Source: Zeiler et al., Deconvolutional networks, 2010.
+
+    >>> dynograd.nn.ConvTranspose2d(2, 4, 2, stride=2)(dynograd.ones(1, 2, 3, 3)).shape
+    dynograd.Size([1, 4, 6, 6])
     """
 
     rank = 2
 
 
 class ConvTranspose3d(_ConvTransposeNd):
-    """The transpose (gradient) of `Conv3d` with respect to its input."""
+    """The transpose (gradient) of `Conv3d` with respect to its input: what has a stride becomes larger.
+
+    `weight` is (in_channels, out_channels / groups, kernel depth, kernel height, kernel width), `bias` (out_channels,). The
+    output's size in a dim is
+    (size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1.
+
+    Args:
+        in_channels, out_channels: the channels of input and output, each divisible by `groups`.
+        kernel_size: of the window: an integer, or one for each of three dims.
+        stride: from one window to the next.
+        padding: what is cut off at both ends.
+        output_padding: added to one end of the output's size; less than stride or dilation.
+        groups: channels are split in so many groups that do not see each other.
+        bias: whether to add a bias.
+        dilation: from one element of a window to the next.
+        padding_mode: "zeros" only.
+        device, dtype: of the parameters.
+    Shape: input (N, in_channels, D, H, W) or (in_channels, D, H, W); gives (N, out_channels, D_out, H_out, W_out) or
+        (out_channels, D_out, H_out, W_out),
+        with the sizes `output_size` when forward gets them.
+    Raises:
+        TypeError: a size is not an integer.
+        ShapeError: a negative size, another number of sizes, an input of other channels.
+        ValueError: channels that `groups` does not divide, another padding_mode; in a call, an output_size that cannot be.
+    Source: Zeiler et al., Deconvolutional networks, 2010.
+
+    >>> dynograd.nn.ConvTranspose3d(2, 4, 2, stride=2)(dynograd.ones(1, 2, 3, 3, 3)).shape
+    dynograd.Size([1, 4, 6, 6, 6])
+    """
 
     rank = 3

@@ -13,6 +13,11 @@ __all__ = ["Flatten", "Unflatten"]
 class Flatten(Module):
     """Joins the dims from start_dim to end_dim into one.
 
+    Args:
+        start_dim: the first dim that is joined; 1 leaves the batch alone.
+        end_dim: the last dim that is joined; negative counts from the end.
+    Shape: input (*, S_start, ..., S_end, *); gives (*, S_start * ... * S_end, *).
+
     >>> dynograd.nn.Flatten()(dynograd.zeros(2, 3, 4)).shape
     dynograd.Size([2, 12])
     """
@@ -30,6 +35,13 @@ class Flatten(Module):
 
 class Unflatten(Module):
     """Splits one dim into several.
+
+    Args:
+        dim: the dim that is split.
+        unflattened_size: the sizes it becomes, a tuple or list of ints; one may be -1.
+    Shape: input (*, S, *); gives (*, *unflattened_size, *), whose product is S.
+    Raises:
+        TypeError: unflattened_size is no tuple or list of ints.
 
     >>> dynograd.nn.Unflatten(1, (2, 3))(dynograd.zeros(4, 6)).shape
     dynograd.Size([4, 2, 3])

@@ -18,7 +18,10 @@ __all__ = ["LazyLinear"]
 class LazyModuleMixin:
     """Makes a module lazy: it holds uninitialised parameters, and `initialize_parameters(*inputs)` gives them shapes.
 
-    That runs once, before the first forward; then the module's class becomes `cls_to_become`. Loading a state_dict gives the shapes too.
+    That runs once, before the first forward; then the module's class becomes `cls_to_become`. Loading a state_dict gives the
+    shapes too.
+
+    Args: those of the other base class.
 
     >>> class Scale(dynograd.nn.modules.lazy.LazyModuleMixin, dynograd.nn.Module):
     ...     def __init__(self):
@@ -47,11 +50,29 @@ class LazyModuleMixin:
         self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)  # type: ignore[attr-defined]
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Materialises the parameters for the inputs of the first forward."""
+        """Materialises the parameters for the inputs of the first forward; each lazy class writes its own.
+
+        Args:
+            args, kwargs: the arguments of that forward.
+        Raises:
+            NotImplementedError: the class has none.
+
+        >>> layer = dynograd.nn.LazyLinear(2)
+        >>> layer.initialize_parameters(dynograd.ones(4, 3))
+        >>> layer.weight.shape
+        dynograd.Size([2, 3])
+        """
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}.")
 
     def has_uninitialized_params(self) -> bool:
-        """Whether a parameter or buffer of this module has no shape yet."""
+        """Whether a parameter or buffer of this module has no shape yet.
+
+        Returns:
+            bool.
+
+        >>> dynograd.nn.LazyLinear(2).has_uninitialized_params()
+        True
+        """
         return any(is_lazy(tensor) for tensor in (*self._parameters.values(), *self._buffers.values()))
 
     def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:
@@ -92,13 +113,27 @@ class LazyModuleMixin:
     """The field that is 0 until the size is known."""
 
     def reset_parameters(self) -> None:
-        """The plain class's initial values, once the size is known."""
+        """Draws the plain class's initial values, once the size is known; before, it does nothing.
+
+        >>> layer = dynograd.nn.LazyLinear(2)
+        >>> layer.reset_parameters()
+        >>> layer.weight
+        <UninitializedParameter>
+        """
         if not self.has_uninitialized_params() and getattr(self, self._size_name) != 0:
             super().reset_parameters()  # type: ignore[misc]
 
 
 class LazyLinear(LazyModuleMixin, Linear):
     """A `Linear` that takes `in_features` from the last size of its first input.
+
+    Until then its parameters have no shape: move it and convert it, but make the optimizer after the first call.
+
+    Args:
+        out_features: the last size of the output.
+        bias: whether to add a bias.
+        device, dtype: of the parameters.
+    Shape: input (*, in_features); gives (*, out_features).
 
     >>> layer = dynograd.nn.LazyLinear(2)
     >>> layer(dynograd.ones(4, 3)).shape
@@ -116,6 +151,16 @@ class LazyLinear(LazyModuleMixin, Linear):
         self.out_features = out_features
 
     def initialize_parameters(self, input: Any) -> None:
+        """Gives weight and bias their shapes: (out_features, last size of the input) and (out_features,).
+
+        Args:
+            input (*, in_features): that of the first call.
+
+        >>> layer = dynograd.nn.LazyLinear(2)
+        >>> layer.initialize_parameters(dynograd.ones(4, 3))
+        >>> layer.in_features
+        3
+        """
         if self.has_uninitialized_params():
             self.in_features = int(input.shape[-1])
             self._materialize(weight=(self.out_features, self.in_features), bias=(self.out_features,))
@@ -141,6 +186,20 @@ class _LazyConvNd(LazyModuleMixin):
         self.out_channels = out_channels
 
     def initialize_parameters(self, input: Any, *args: Any, **kwargs: Any) -> None:
+        """Gives weight and bias their shapes, with the channels of the input.
+
+        Args:
+            input (N, C, *): that of the first call, or (C, *).
+            args, kwargs: further arguments of that call, which do not matter.
+        Raises:
+            ShapeError: an input of another rank.
+            ValueError: channels that `groups` does not divide.
+
+        >>> layer = dynograd.nn.LazyConv1d(2, 3)
+        >>> layer.initialize_parameters(dynograd.ones(5, 4, 6))
+        >>> layer.weight.shape
+        dynograd.Size([2, 4, 3])
+        """
         who = type(self).__name__
         if input.dim() not in (self.rank + 1, self.rank + 2):
             raise ShapeError(
@@ -220,6 +279,18 @@ class _LazyNormBase(LazyModuleMixin):
             self._buffers["num_batches_tracked"] = tensor(0, dtype=int64, device=device)
 
     def initialize_parameters(self, input: Any) -> None:
+        """Gives scale, shift and running statistics their shapes, with the channels of the input.
+
+        Args:
+            input (N, C, *): that of the first call.
+        Raises:
+            ShapeError: an input of another rank.
+
+        >>> layer = dynograd.nn.LazyBatchNorm1d()
+        >>> layer.initialize_parameters(dynograd.ones(5, 4))
+        >>> layer.running_mean.shape
+        dynograd.Size([4])
+        """
         self._check_input_dim(input)  # type: ignore[attr-defined]
         single = isinstance(self, batchnorm._InstanceNorm) and input.dim() == self.ranks[0]
         waiting = self.has_uninitialized_params()
@@ -234,7 +305,23 @@ class _LazyNormBase(LazyModuleMixin):
 def _lazy(plain: Any, base: type, what: str) -> type:
     first = "(C, ...)" if base is not _LazyNormBase or "Instance" in plain.__name__ else None
     where = "dim 1" if first is None else f"dim 1 (dim 0 of {first} without a batch)"
-    doc = f"A `{plain.__name__}` that takes `{what}` from {where} of its first input."
+    rank, arguments = plain.__name__[-2], "2, 3" if base is not _LazyNormBase else ""
+    sizes = "5, 4" + ", 3" * int(rank)
+    doc = f"""A `{plain.__name__}` that takes `{what}` from {where} of its first input.
+
+    Until then its parameters have no shape: move it and convert it, but make the optimizer after the first call, as for each lazy
+    module. From then on its class is `{plain.__name__}`.
+
+    Args: those of `{plain.__name__}`, without `{what}`.
+    Shape: as for `{plain.__name__}`.
+    Raises:
+        ShapeError: in the first call: an input of another rank.
+
+    >>> layer = dynograd.nn.Lazy{plain.__name__}({arguments})
+    >>> output = layer(dynograd.ones({sizes}))
+    >>> type(layer).__name__, layer.{what}
+    ('{plain.__name__}', 4)
+    """
     return type(
         f"Lazy{plain.__name__}", (base, plain), {"cls_to_become": plain, "__doc__": doc, "__module__": __name__}
     )

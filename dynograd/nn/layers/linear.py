@@ -18,7 +18,15 @@ __all__ = ["Bilinear", "Identity", "Linear"]
 
 
 class Identity(Module):
-    """Gives its input back; takes and ignores any arguments."""
+    """Gives its input back; takes and ignores any arguments, so that it can stand in for any layer.
+
+    Args:
+        args, kwargs: ignored.
+    Shape: input of any shape; gives the same object.
+
+    >>> dynograd.nn.Identity(54, unused=True)(tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -28,15 +36,25 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """`input @ weight.T + bias`.
+    """The affine map `input @ weight.T + bias` over the last dim.
+
+    `weight` (out_features, in_features) and `bias` (out_features,) start uniform within 1 / sqrt(in_features).
 
     Args:
-        in_features: the last size of the input.
-        out_features: the last size of the output.
-        bias: whether to add a bias.
+        in_features: the last size of the input, 0 or more.
+        out_features: the last size of the output, 0 or more.
+        bias: whether to add a bias; without it `bias` is None.
+        device, dtype: of the parameters; the defaults of the process when left out.
+    Shape: input (*, in_features), also ragged; gives (*, out_features).
+    Raises:
+        TypeError: a size is not an integer.
+        ShapeError: a size is negative; in a call, the input's last size is not `in_features`.
 
-    >>> dynograd.nn.Linear(3, 2)
+    >>> layer = dynograd.nn.Linear(3, 2)
+    >>> layer
     Linear(in_features=3, out_features=2, bias=True)
+    >>> layer(dynograd.ones(4, 3)).shape
+    dynograd.Size([4, 2])
     """
 
     def __init__(
@@ -54,7 +72,13 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform within 1 / sqrt(in_features), weight and bias."""
+        """Draws new initial values, uniform within 1 / sqrt(in_features), for weight and bias.
+
+        >>> layer = dynograd.nn.Linear(4, 2)
+        >>> layer.reset_parameters()
+        >>> bool(layer.weight.abs().max() <= 0.5)
+        True
+        """
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
@@ -74,11 +98,36 @@ class Linear(Module):
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """A Linear; PyTorch prints the `out_proj` of MultiheadAttention under this name."""
+    """A `Linear`; PyTorch prints the `out_proj` of MultiheadAttention under this name.
+
+    Args: as for `Linear`.
+    Shape: input (*, in_features); gives (*, out_features).
+
+    >>> dynograd.nn.MultiheadAttention(4, 2).out_proj
+    NonDynamicallyQuantizableLinear(in_features=4, out_features=4, bias=True)
+    """
 
 
 class Bilinear(Module):
-    """`x1 @ weight[k] @ x2 + bias[k]` for every output feature k."""
+    """The form `input1 @ weight[k] @ input2 + bias[k]` for each output feature k.
+
+    `weight` is (out_features, in1_features, in2_features), `bias` (out_features,); both start uniform within 1 / sqrt(in1_features).
+
+    Args:
+        in1_features: the last size of the first input, at least 1.
+        in2_features: the last size of the second input.
+        out_features: the last size of the output.
+        bias: whether to add a bias.
+        device, dtype: of the parameters.
+    Shape: input1 (*, in1_features) and input2 (*, in2_features), of equal leading dims; gives (*, out_features).
+    Raises:
+        TypeError: a size is not an integer.
+        ShapeError: a size is negative, or in1_features is 0; in a call, inputs that do not fit.
+
+    >>> layer = dynograd.nn.Bilinear(3, 4, 2)
+    >>> layer(dynograd.ones(5, 3), dynograd.ones(5, 4)).shape
+    dynograd.Size([5, 2])
+    """
 
     def __init__(
         self,
@@ -101,7 +150,13 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform within 1 / sqrt(in1_features)."""
+        """Draws new initial values, uniform within 1 / sqrt(in1_features), for weight and bias.
+
+        >>> layer = dynograd.nn.Bilinear(4, 3, 2)
+        >>> layer.reset_parameters()
+        >>> bool(layer.weight.abs().max() <= 0.5)
+        True
+        """
         bound = 1 / math.sqrt(self.in1_features)
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:

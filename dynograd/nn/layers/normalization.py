@@ -30,9 +30,23 @@ def _as_shape(who: str, normalized_shape: Any) -> tuple[int, ...]:
 
 
 class LayerNorm(Module):
-    """Normalizes over the last dims to mean 0 and variance 1, then scales and shifts.
+    """Normalizes over the last dims to mean 0 and (biased) variance 1, then scales by `weight` and shifts by `bias`.
 
+    Args:
+        normalized_shape: the sizes of the last dims, an integer or a tuple; `weight` and `bias` have this shape.
+        eps: added to the variance.
+        elementwise_affine: scale and shift; they start at 1 and 0.
+        bias: with `elementwise_affine`, also shift.
+        device, dtype: of the parameters.
+    Shape: input (*, *normalized_shape), also ragged; gives the same shape.
+    Raises:
+        TypeError: a size is not an integer.
+        ShapeError: a size is negative; in a call, other last sizes.
     Source: Ba et al., Layer normalization, 2016 (arXiv:1607.06450).
+
+    >>> dynograd.nn.LayerNorm(2)(tensor([[1.0, 3.0], [0.0, 0.0]])).detach()
+    tensor([[-1.0000,  1.0000],
+            [ 0.0000,  0.0000]])
     """
 
     def __init__(
@@ -54,7 +68,13 @@ class LayerNorm(Module):
         self.register_parameter("bias", shift)
 
     def reset_parameters(self) -> None:
-        """Scale 1, shift 0."""
+        """Sets the scale to 1 and the shift to 0.
+
+        >>> layer = dynograd.nn.LayerNorm(2)
+        >>> layer.reset_parameters()
+        >>> layer.weight.detach(), layer.bias.detach()
+        (tensor([1., 1.]), tensor([0., 0.]))
+        """
         if self.weight is not None:
             init.ones_(self.weight)
         if self.bias is not None:
@@ -68,9 +88,21 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """Divides by the root of the mean square over the last dims, then scales.
+    """Divides by the root of the mean square over the last dims, then scales by `weight`.
 
+    Args:
+        normalized_shape: the sizes of the last dims, an integer or a tuple; `weight` has this shape.
+        eps: added to the mean square; None is the dtype's epsilon.
+        elementwise_affine: scale; it starts at 1.
+        device, dtype: of the parameters.
+    Shape: input (*, *normalized_shape), also ragged; gives the same shape.
+    Raises:
+        TypeError: a size is not an integer.
+        ShapeError: a size is negative; in a call, other last sizes.
     Source: Zhang and Sennrich, Root mean square layer normalization, 2019 (arXiv:1910.07467).
+
+    >>> dynograd.nn.RMSNorm(2)(tensor([3.0, 3.0])).detach()
+    tensor([1., 1.])
     """
 
     def __init__(
@@ -90,7 +122,13 @@ class RMSNorm(Module):
             self.register_parameter("weight", None)
 
     def reset_parameters(self) -> None:
-        """Scale 1."""
+        """Sets the scale to 1.
+
+        >>> layer = dynograd.nn.RMSNorm(2)
+        >>> layer.reset_parameters()
+        >>> layer.weight.detach()
+        tensor([1., 1.])
+        """
         if self.weight is not None:
             init.ones_(self.weight)
 
@@ -102,9 +140,23 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Module):
-    """Normalizes each example over groups of channels, then scales and shifts per channel.
+    """Normalizes each example over groups of channels to mean 0 and (biased) variance 1, then scales and shifts per channel.
 
+    Args:
+        num_groups: into how many groups the channels are split, at least 1.
+        num_channels: C, divisible by `num_groups`.
+        eps: added to the variance.
+        affine: scale by `weight` (C,) and shift by `bias` (C,), which start at 1 and 0.
+        device, dtype: of the parameters.
+        bias: with `affine`, also shift.
+    Shape: input (N, C, *); gives the same shape.
+    Raises:
+        ValueError: num_groups does not divide num_channels.
+        TypeError, ShapeError: a size that is no integer, or too small.
     Source: Wu and He, Group normalization, 2018 (arXiv:1803.08494).
+
+    >>> dynograd.nn.GroupNorm(1, 2)(tensor([[1.0, 3.0]])).detach()
+    tensor([[-1.0000,  1.0000]])
     """
 
     def __init__(
@@ -131,7 +183,13 @@ class GroupNorm(Module):
         self.register_parameter("bias", Parameter(zeros(num_channels, **options)) if affine and bias else None)
 
     def reset_parameters(self) -> None:
-        """Scale 1, shift 0."""
+        """Sets the scale to 1 and the shift to 0.
+
+        >>> layer = dynograd.nn.GroupNorm(1, 2)
+        >>> layer.reset_parameters()
+        >>> layer.weight.detach(), layer.bias.detach()
+        (tensor([1., 1.]), tensor([0., 0.]))
+        """
         if self.weight is not None:
             init.ones_(self.weight)
         if self.bias is not None:
@@ -148,6 +206,18 @@ class CrossMapLRN2d(Module):
     """Divides by a power of the summed squares of neighbouring channels, as Torch did: prefer `LocalResponseNorm`.
 
     As in PyTorch the square of channel 0 stays in the sum of all channels behind it, and an even `size` counts as one less.
+
+    Args:
+        size: the number of channels that are summed, at least 1.
+        alpha: factor of the mean square.
+        beta: the power.
+        k: added to the mean square.
+    Shape: input (N, C, H, W); gives the same shape.
+    Raises:
+        ShapeError: size below 1; in a call, an input that is not 4-d.
+
+    >>> dynograd.nn.CrossMapLRN2d(1, alpha=1.0)(dynograd.ones(1, 2, 1, 1)).flatten()
+    tensor([0.5946, 0.4387])
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
@@ -177,7 +247,21 @@ class CrossMapLRN2d(Module):
 
 
 class LocalResponseNorm(Module):
-    """Divides by a power of the summed squares of neighbouring channels."""
+    """Divides by (k + alpha * the mean square of `size` neighbouring channels) ** beta.
+
+    Args:
+        size: the number of channels, at least 1.
+        alpha: factor of the mean square.
+        beta: the power.
+        k: added to the mean square.
+    Shape: input (N, C, *); gives the same shape.
+    Raises:
+        ShapeError: size below 1.
+    Source: Krizhevsky et al., ImageNet classification with deep convolutional neural networks, 2012, section 3.3.
+
+    >>> dynograd.nn.LocalResponseNorm(1, alpha=1.0)(dynograd.ones(1, 2, 1)).flatten()
+    tensor([0.5946, 0.5946])
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()

@@ -55,11 +55,31 @@ class _ConstantPadNd(_PadNd):
 
 
 class ConstantPad1d(_ConstantPadNd):
-    """`value` around the last dim."""
+    """Puts `value` around the last dim.
+
+    Args:
+        padding: one number for both sides, or (left, right); negative numbers cut.
+        value: what is put there.
+    Shape: input (N, C, L) or (C, L); gives (N, C, L) or (C, L), each dim longer by its two paddings.
+    Raises:
+        ValueError: padding is no single number and no 2 numbers.
+        TypeError: padding is not of integers.
+
+    >>> dynograd.nn.ConstantPad1d(1, 9.0)(dynograd.zeros(1, 2))
+    tensor([[9., 0., 0., 9.]])
+    """
 
 
 class ConstantPad2d(_ConstantPadNd):
-    """`value` around the last two dims.
+    """Puts `value` around the last two dims.
+
+    Args:
+        padding: one number for all sides, or (left, right, top, bottom); negative numbers cut.
+        value: what is put there.
+    Shape: input (N, C, H, W) or (C, H, W); gives (N, C, H, W) or (C, H, W), each dim longer by its two paddings.
+    Raises:
+        ValueError: padding is no single number and no 4 numbers.
+        TypeError: padding is not of integers.
 
     >>> dynograd.nn.ConstantPad2d((1, 0, 0, 1), 9.0)(dynograd.zeros(1, 1, 1))
     tensor([[[9., 0.],
@@ -70,7 +90,19 @@ class ConstantPad2d(_ConstantPadNd):
 
 
 class ConstantPad3d(_ConstantPadNd):
-    """`value` around the last three dims."""
+    """Puts `value` around the last three dims.
+
+    Args:
+        padding: one number for all sides, or (left, right, top, bottom, front, back); negative numbers cut.
+        value: what is put there.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); gives (N, C, D, H, W) or (C, D, H, W), each dim longer by its two paddings.
+    Raises:
+        ValueError: padding is no single number and no 6 numbers.
+        TypeError: padding is not of integers.
+
+    >>> dynograd.nn.ConstantPad3d(1, 9.0)(dynograd.zeros(1, 2, 2, 2)).shape
+    dynograd.Size([1, 4, 4, 4])
+    """
 
     rank = 3
 
@@ -80,17 +112,51 @@ class _ZeroPadNd(_PadNd):
 
 
 class ZeroPad1d(_ZeroPadNd):
-    """Zeros around the last dim."""
+    """Puts zeros around the last dim.
+
+    Args:
+        padding: one number for both sides, or (left, right); negative numbers cut.
+    Shape: input (N, C, L) or (C, L); gives (N, C, L) or (C, L), each dim longer by its two paddings.
+    Raises:
+        ValueError: padding is no single number and no 2 numbers.
+        TypeError: padding is not of integers.
+
+    >>> dynograd.nn.ZeroPad1d(1)(dynograd.ones(1, 2))
+    tensor([[0., 1., 1., 0.]])
+    """
 
 
 class ZeroPad2d(_ZeroPadNd):
-    """Zeros around the last two dims."""
+    """Puts zeros around the last two dims.
+
+    Args:
+        padding: one number for all sides, or (left, right, top, bottom); negative numbers cut.
+    Shape: input (N, C, H, W) or (C, H, W); gives (N, C, H, W) or (C, H, W), each dim longer by its two paddings.
+    Raises:
+        ValueError: padding is no single number and no 4 numbers.
+        TypeError: padding is not of integers.
+
+    >>> dynograd.nn.ZeroPad2d((1, 0, 0, 1))(dynograd.ones(1, 1, 1))
+    tensor([[[0., 1.],
+             [0., 0.]]])
+    """
 
     rank = 2
 
 
 class ZeroPad3d(_ZeroPadNd):
-    """Zeros around the last three dims."""
+    """Puts zeros around the last three dims.
+
+    Args:
+        padding: one number for all sides, or (left, right, top, bottom, front, back); negative numbers cut.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); gives (N, C, D, H, W) or (C, D, H, W), each dim longer by its two paddings.
+    Raises:
+        ValueError: padding is no single number and no 6 numbers.
+        TypeError: padding is not of integers.
+
+    >>> dynograd.nn.ZeroPad3d(1)(dynograd.ones(1, 2, 2, 2)).shape
+    dynograd.Size([1, 4, 4, 4])
+    """
 
     rank = 3
 
@@ -100,7 +166,14 @@ class _ReflectionPadNd(_PadNd):
 
 
 class ReflectionPad1d(_ReflectionPadNd):
-    """The last dim mirrored at its first and last element, which are not repeated.
+    """Mirrors the last dim at the first and last element, which are not repeated.
+
+    Args:
+        padding: one number for both sides, or (left, right), each less than the dim it pads.
+    Shape: input (N, C, L) or (C, L); gives (N, C, L) or (C, L), each dim longer by its two paddings.
+    Raises:
+        ValueError: padding is no single number and no 2 numbers.
+        TypeError: padding is not of integers.
 
     >>> dynograd.nn.ReflectionPad1d(2)(tensor([[1.0, 2.0, 3.0]]))
     tensor([[3., 2., 1., 2., 3., 2., 1.]])
@@ -108,13 +181,37 @@ class ReflectionPad1d(_ReflectionPadNd):
 
 
 class ReflectionPad2d(_ReflectionPadNd):
-    """The last two dims mirrored at their borders."""
+    """Mirrors the last two dims at the first and last elements, which are not repeated.
+
+    Args:
+        padding: one number for all sides, or (left, right, top, bottom), each less than the dim it pads.
+    Shape: input (N, C, H, W) or (C, H, W); gives (N, C, H, W) or (C, H, W), each dim longer by its two paddings.
+    Raises:
+        ValueError: padding is no single number and no 4 numbers.
+        TypeError: padding is not of integers.
+
+    >>> dynograd.nn.ReflectionPad2d((1, 0, 1, 0))(tensor([[[1.0, 2.0], [3.0, 4.0]]]))
+    tensor([[[4., 3., 4.],
+             [2., 1., 2.],
+             [4., 3., 4.]]])
+    """
 
     rank = 2
 
 
 class ReflectionPad3d(_ReflectionPadNd):
-    """The last three dims mirrored at their borders."""
+    """Mirrors the last three dims at the first and last elements, which are not repeated.
+
+    Args:
+        padding: one number for all sides, or (left, right, top, bottom, front, back), each less than the dim it pads.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); gives (N, C, D, H, W) or (C, D, H, W), each dim longer by its two paddings.
+    Raises:
+        ValueError: padding is no single number and no 6 numbers.
+        TypeError: padding is not of integers.
+
+    >>> dynograd.nn.ReflectionPad3d(1)(dynograd.ones(1, 2, 2, 2)).shape
+    dynograd.Size([1, 4, 4, 4])
+    """
 
     rank = 3
 
@@ -124,17 +221,52 @@ class _ReplicationPadNd(_PadNd):
 
 
 class ReplicationPad1d(_ReplicationPadNd):
-    """The first and last element of the last dim repeated."""
+    """Repeats the first and last element of the last dim.
+
+    Args:
+        padding: one number for both sides, or (left, right); negative numbers cut.
+    Shape: input (N, C, L) or (C, L); gives (N, C, L) or (C, L), each dim longer by its two paddings.
+    Raises:
+        ValueError: padding is no single number and no 2 numbers.
+        TypeError: padding is not of integers.
+
+    >>> dynograd.nn.ReplicationPad1d(2)(tensor([[1.0, 2.0, 3.0]]))
+    tensor([[1., 1., 1., 2., 3., 3., 3.]])
+    """
 
 
 class ReplicationPad2d(_ReplicationPadNd):
-    """The border of the last two dims repeated."""
+    """Repeats the first and last elements of the last two dims.
+
+    Args:
+        padding: one number for all sides, or (left, right, top, bottom); negative numbers cut.
+    Shape: input (N, C, H, W) or (C, H, W); gives (N, C, H, W) or (C, H, W), each dim longer by its two paddings.
+    Raises:
+        ValueError: padding is no single number and no 4 numbers.
+        TypeError: padding is not of integers.
+
+    >>> dynograd.nn.ReplicationPad2d((1, 0, 1, 0))(tensor([[[1.0, 2.0], [3.0, 4.0]]]))
+    tensor([[[1., 1., 2.],
+             [1., 1., 2.],
+             [3., 3., 4.]]])
+    """
 
     rank = 2
 
 
 class ReplicationPad3d(_ReplicationPadNd):
-    """The border of the last three dims repeated."""
+    """Repeats the first and last elements of the last three dims.
+
+    Args:
+        padding: one number for all sides, or (left, right, top, bottom, front, back); negative numbers cut.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); gives (N, C, D, H, W) or (C, D, H, W), each dim longer by its two paddings.
+    Raises:
+        ValueError: padding is no single number and no 6 numbers.
+        TypeError: padding is not of integers.
+
+    >>> dynograd.nn.ReplicationPad3d(1)(dynograd.ones(1, 2, 2, 2)).shape
+    dynograd.Size([1, 4, 4, 4])
+    """
 
     rank = 3
 
@@ -152,16 +284,54 @@ class _CircularPadNd(_PadNd):
 
 
 class CircularPad1d(_CircularPadNd):
-    """The last dim continued from its other end."""
+    """Continues the last dim from its other end.
+
+    Args:
+        padding: one number for both sides, or (left, right), each at most the dim it pads.
+    Shape: input (N, C, L) or (C, L); gives (N, C, L) or (C, L), each dim longer by its two paddings.
+    Raises:
+        ValueError: padding is no single number and no 2 numbers.
+        TypeError: padding is not of integers.
+        ShapeError: in a call: an input of another rank.
+
+    >>> dynograd.nn.CircularPad1d(1)(tensor([[1.0, 2.0, 3.0]]))
+    tensor([[3., 1., 2., 3., 1.]])
+    """
 
 
 class CircularPad2d(_CircularPadNd):
-    """The last two dims continued from their other ends."""
+    """Continues the last two dims from their other ends.
+
+    Args:
+        padding: one number for all sides, or (left, right, top, bottom), each at most the dim it pads.
+    Shape: input (N, C, H, W) or (C, H, W); gives (N, C, H, W) or (C, H, W), each dim longer by its two paddings.
+    Raises:
+        ValueError: padding is no single number and no 4 numbers.
+        TypeError: padding is not of integers.
+        ShapeError: in a call: an input of another rank.
+
+    >>> dynograd.nn.CircularPad2d((1, 0, 1, 0))(tensor([[[1.0, 2.0], [3.0, 4.0]]]))
+    tensor([[[4., 3., 4.],
+             [2., 1., 2.],
+             [4., 3., 4.]]])
+    """
 
     rank = 2
 
 
 class CircularPad3d(_CircularPadNd):
-    """The last three dims continued from their other ends."""
+    """Continues the last three dims from their other ends.
+
+    Args:
+        padding: one number for all sides, or (left, right, top, bottom, front, back), each at most the dim it pads.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); gives (N, C, D, H, W) or (C, D, H, W), each dim longer by its two paddings.
+    Raises:
+        ValueError: padding is no single number and no 6 numbers.
+        TypeError: padding is not of integers.
+        ShapeError: in a call: an input of another rank.
+
+    >>> dynograd.nn.CircularPad3d(1)(dynograd.ones(1, 2, 2, 2)).shape
+    dynograd.Size([1, 4, 4, 4])
+    """
 
     rank = 3

@@ -70,7 +70,26 @@ class _MaxPoolNd(Module):
 
 
 class MaxPool1d(_MaxPoolNd):
-    """The largest value of each window of (N, C, L)."""
+    """The largest value of each window of the last dim.
+
+    The output's size in a dim is floor((size + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1.
+
+    Args:
+        kernel_size: of the window: an integer.
+        stride: from one window to the next; `kernel_size` when left out.
+        padding: at both ends, with -inf; at most half of `kernel_size`.
+        dilation: from one element of a window to the next.
+        return_indices: also give where the maxima lie, for `MaxUnpool1d`.
+        ceil_mode: round the output's size up, for a last window that begins inside and reaches beyond the end.
+    Shape: input (N, C, L) or (C, L); gives (N, C, L_out) or (C, L_out); with `return_indices` a pair of them, values and int64
+        indices.
+    Raises:
+        TypeError: a size is not an integer.
+        ShapeError: a size below 1, a negative padding, or another number of sizes; in a call, windows that do not fit the input.
+
+    >>> dynograd.nn.MaxPool1d(2)(dynograd.arange(6.0).reshape(1, 1, 6))
+    tensor([[[1., 3., 5.]]])
+    """
 
     rank = 1
 
@@ -79,7 +98,22 @@ class MaxPool1d(_MaxPoolNd):
 
 
 class MaxPool2d(_MaxPoolNd):
-    """The largest value of each window of (N, C, H, W).
+    """The largest value of each window of the last two dims.
+
+    The output's size in a dim is floor((size + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1.
+
+    Args:
+        kernel_size: of the window: an integer, or one for each of two dims.
+        stride: from one window to the next; `kernel_size` when left out.
+        padding: at both ends, with -inf; at most half of `kernel_size`.
+        dilation: from one element of a window to the next.
+        return_indices: also give where the maxima lie, for `MaxUnpool2d`.
+        ceil_mode: round the output's size up, for a last window that begins inside and reaches beyond the end.
+    Shape: input (N, C, H, W) or (C, H, W); gives (N, C, H_out, W_out) or (C, H_out, W_out); with `return_indices` a pair of them,
+        values and int64 indices.
+    Raises:
+        TypeError: a size is not an integer.
+        ShapeError: a size below 1, a negative padding, or another number of sizes; in a call, windows that do not fit the input.
 
     >>> dynograd.nn.MaxPool2d(2)(dynograd.arange(16.0).reshape(1, 1, 4, 4))
     tensor([[[[ 5.,  7.],
@@ -93,7 +127,26 @@ class MaxPool2d(_MaxPoolNd):
 
 
 class MaxPool3d(_MaxPoolNd):
-    """The largest value of each window of (N, C, D, H, W)."""
+    """The largest value of each window of the last three dims.
+
+    The output's size in a dim is floor((size + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1.
+
+    Args:
+        kernel_size: of the window: an integer, or one for each of three dims.
+        stride: from one window to the next; `kernel_size` when left out.
+        padding: at both ends, with -inf; at most half of `kernel_size`.
+        dilation: from one element of a window to the next.
+        return_indices: also give where the maxima lie, for `MaxUnpool3d`.
+        ceil_mode: round the output's size up, for a last window that begins inside and reaches beyond the end.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); gives (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out); with
+        `return_indices` a pair of them, values and int64 indices.
+    Raises:
+        TypeError: a size is not an integer.
+        ShapeError: a size below 1, a negative padding, or another number of sizes; in a call, windows that do not fit the input.
+
+    >>> dynograd.nn.MaxPool3d(2)(dynograd.arange(64.0).reshape(1, 1, 4, 4, 4)).shape
+    dynograd.Size([1, 1, 2, 2, 2])
+    """
 
     rank = 3
 
@@ -116,27 +169,107 @@ class _MaxUnpoolNd(Module):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Puts pooled values back where `MaxPool1d` with `return_indices=True` found them, and 0 elsewhere."""
+    """Puts pooled values back where `MaxPool1d` with `return_indices=True` saw them, and 0 elsewhere.
+
+    Args:
+        kernel_size, stride, padding: those of the pooling.
+    Shape: input and indices (N, C, L_out) or (C, L_out); gives (N, C, L) or (C, L), of `output_size` when forward gets one.
+    Raises:
+        TypeError: a size is not an integer.
+        ShapeError: a size below 1, a negative padding, or another number of sizes; in a call, windows that do not fit the input.
+
+    >>> pool = dynograd.nn.MaxPool1d(2, return_indices=True)
+    >>> values, indices = pool(dynograd.arange(6.0).reshape(1, 1, 6))
+    >>> dynograd.nn.MaxUnpool1d(2)(values, indices)
+    tensor([[[0., 1., 0., 3., 0., 5.]]])
+    """
 
     def forward(self, input: Any, indices: Any, output_size: Any = None) -> Tensor:
+        """The values at their indices, 0 elsewhere.
+
+        Args:
+            input (N, C, L_out): pooled values.
+            indices (N, C, L_out): where each lay, from `MaxPool1d` with `return_indices=True`.
+            output_size: sizes of the result, where several sizes pool to the same.
+        Returns:
+            (N, C, L).
+
+        >>> pool = dynograd.nn.MaxPool1d(2, return_indices=True)
+        >>> dynograd.nn.MaxUnpool1d(2)(*pool(dynograd.arange(6.0).reshape(1, 1, 6))).shape
+        dynograd.Size([1, 1, 6])
+        """
         return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Puts pooled values back where `MaxPool2d` with `return_indices=True` found them, and 0 elsewhere."""
+    """Puts pooled values back where `MaxPool2d` with `return_indices=True` saw them, and 0 elsewhere.
+
+    Args:
+        kernel_size, stride, padding: those of the pooling.
+    Shape: input and indices (N, C, H_out, W_out) or (C, H_out, W_out); gives (N, C, H, W) or (C, H, W), of `output_size` when
+        forward gets one.
+    Raises:
+        TypeError: a size is not an integer.
+        ShapeError: a size below 1, a negative padding, or another number of sizes; in a call, windows that do not fit the input.
+
+    >>> pool = dynograd.nn.MaxPool2d(2, return_indices=True)
+    >>> values, indices = pool(dynograd.arange(16.0).reshape(1, 1, 4, 4))
+    >>> dynograd.nn.MaxUnpool2d(2)(values, indices).shape
+    dynograd.Size([1, 1, 4, 4])
+    """
 
     rank = 2
 
     def forward(self, input: Any, indices: Any, output_size: Any = None) -> Tensor:
+        """The values at their indices, 0 elsewhere.
+
+        Args:
+            input (N, C, H_out, W_out): pooled values.
+            indices (N, C, H_out, W_out): where each lay, from `MaxPool2d` with `return_indices=True`.
+            output_size: sizes of the result, where several sizes pool to the same.
+        Returns:
+            (N, C, H, W).
+
+        >>> pool = dynograd.nn.MaxPool2d(2, return_indices=True)
+        >>> dynograd.nn.MaxUnpool2d(2)(*pool(dynograd.arange(16.0).reshape(1, 1, 4, 4))).shape
+        dynograd.Size([1, 1, 4, 4])
+        """
         return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Puts pooled values back where `MaxPool3d` with `return_indices=True` found them, and 0 elsewhere."""
+    """Puts pooled values back where `MaxPool3d` with `return_indices=True` saw them, and 0 elsewhere.
+
+    Args:
+        kernel_size, stride, padding: those of the pooling.
+    Shape: input and indices (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out); gives (N, C, D, H, W) or (C, D, H, W), of
+        `output_size` when forward gets one.
+    Raises:
+        TypeError: a size is not an integer.
+        ShapeError: a size below 1, a negative padding, or another number of sizes; in a call, windows that do not fit the input.
+
+    >>> pool = dynograd.nn.MaxPool3d(2, return_indices=True)
+    >>> values, indices = pool(dynograd.arange(64.0).reshape(1, 1, 4, 4, 4))
+    >>> dynograd.nn.MaxUnpool3d(2)(values, indices).shape
+    dynograd.Size([1, 1, 4, 4, 4])
+    """
 
     rank = 3
 
     def forward(self, input: Any, indices: Any, output_size: Any = None) -> Tensor:
+        """The values at their indices, 0 elsewhere.
+
+        Args:
+            input (N, C, D_out, H_out, W_out): pooled values.
+            indices (N, C, D_out, H_out, W_out): where each lay, from `MaxPool3d` with `return_indices=True`.
+            output_size: sizes of the result, where several sizes pool to the same.
+        Returns:
+            (N, C, D, H, W).
+
+        >>> pool = dynograd.nn.MaxPool3d(2, return_indices=True)
+        >>> dynograd.nn.MaxUnpool3d(2)(*pool(dynograd.arange(64.0).reshape(1, 1, 4, 4, 4))).shape
+        dynograd.Size([1, 1, 4, 4, 4])
+        """
         return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
@@ -148,7 +281,24 @@ class _AvgPoolNd(Module):
 
 
 class AvgPool1d(_AvgPoolNd):
-    """The mean of each window of (N, C, L)."""
+    """The mean of each window of the last dim.
+
+    The output's size in a dim is floor((size + 2 * padding - kernel_size) / stride) + 1.
+
+    Args:
+        kernel_size: of the window: an integer.
+        stride: from one window to the next; `kernel_size` when left out.
+        padding: at both ends, with zeros; at most half of `kernel_size`.
+        ceil_mode: round the output's size up, for a last window that begins inside and reaches beyond the end.
+        count_include_pad: padding counts in the means.
+    Shape: input (N, C, L) or (C, L); gives (N, C, L_out) or (C, L_out).
+    Raises:
+        TypeError: a size is not an integer.
+        ShapeError: a size below 1, a negative padding, or another number of sizes; in a call, windows that do not fit the input.
+
+    >>> dynograd.nn.AvgPool1d(2)(dynograd.arange(6.0).reshape(1, 1, 6))
+    tensor([[[0.5000, 2.5000, 4.5000]]])
+    """
 
     rank = 1
 
@@ -202,7 +352,26 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
 
 
 class AvgPool2d(_AvgPoolWithDivisor):
-    """The mean of each window of (N, C, H, W)."""
+    """The mean of each window of the last two dims.
+
+    The output's size in a dim is floor((size + 2 * padding - kernel_size) / stride) + 1.
+
+    Args:
+        kernel_size: of the window: an integer, or one for each of two dims.
+        stride: from one window to the next; `kernel_size` when left out.
+        padding: at both ends, with zeros; at most half of `kernel_size`.
+        ceil_mode: round the output's size up, for a last window that begins inside and reaches beyond the end.
+        count_include_pad: padding counts in the means.
+        divisor_override: what sums are divided by, instead of the window's size.
+    Shape: input (N, C, H, W) or (C, H, W); gives (N, C, H_out, W_out) or (C, H_out, W_out).
+    Raises:
+        TypeError: a size is not an integer.
+        ShapeError: a size below 1, a negative padding, or another number of sizes; in a call, windows that do not fit the input.
+
+    >>> dynograd.nn.AvgPool2d(2)(dynograd.arange(16.0).reshape(1, 1, 4, 4))
+    tensor([[[[ 2.5000,  4.5000],
+              [10.5000, 12.5000]]]])
+    """
 
     rank = 2
 
@@ -211,7 +380,25 @@ class AvgPool2d(_AvgPoolWithDivisor):
 
 
 class AvgPool3d(_AvgPoolWithDivisor):
-    """The mean of each window of (N, C, D, H, W)."""
+    """The mean of each window of the last three dims.
+
+    The output's size in a dim is floor((size + 2 * padding - kernel_size) / stride) + 1.
+
+    Args:
+        kernel_size: of the window: an integer, or one for each of three dims.
+        stride: from one window to the next; `kernel_size` when left out.
+        padding: at both ends, with zeros; at most half of `kernel_size`.
+        ceil_mode: round the output's size up, for a last window that begins inside and reaches beyond the end.
+        count_include_pad: padding counts in the means.
+        divisor_override: what sums are divided by, instead of the window's size.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); gives (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out).
+    Raises:
+        TypeError: a size is not an integer.
+        ShapeError: a size below 1, a negative padding, or another number of sizes; in a call, windows that do not fit the input.
+
+    >>> dynograd.nn.AvgPool3d(2)(dynograd.arange(64.0).reshape(1, 1, 4, 4, 4)).shape
+    dynograd.Size([1, 1, 2, 2, 2])
+    """
 
     rank = 3
 
@@ -237,7 +424,25 @@ class _LPPoolNd(Module):
 
 
 class LPPool1d(_LPPoolNd):
-    """The p-norm of each window of (N, C, L), p being `norm_type`."""
+    """The p-norm of each window, p being `norm_type`: (the sum of x^p)^(1/p).
+
+    p = 1 is the sum, and large p approach the maximum. As in PyTorch the sum is of x^p, not of |x|^p: with an odd p
+    it may be negative, and the result is NaN then.
+
+    Args:
+        norm_type: p, not 0.
+        kernel_size: of the window: an integer.
+        stride: from one window to the next; `kernel_size` when left out.
+        ceil_mode: round the output's size up.
+    Shape: input (N, C, L) or (C, L); gives (N, C, L_out) or (C, L_out).
+    Raises:
+        ValueError: norm_type is 0.
+        TypeError: a size is not an integer.
+        ShapeError: a size below 1, or another number of sizes.
+
+    >>> dynograd.nn.LPPool1d(2, 2)(dynograd.arange(6.0).reshape(1, 1, 6))
+    tensor([[[1.0000, 3.6056, 6.4031]]])
+    """
 
     rank = 1
 
@@ -246,7 +451,26 @@ class LPPool1d(_LPPoolNd):
 
 
 class LPPool2d(_LPPoolNd):
-    """The p-norm of each window of (N, C, H, W), p being `norm_type`."""
+    """The p-norm of each window, p being `norm_type`: (the sum of x^p)^(1/p).
+
+    p = 1 is the sum, and large p approach the maximum. As in PyTorch the sum is of x^p, not of |x|^p: with an odd p
+    it may be negative, and the result is NaN then.
+
+    Args:
+        norm_type: p, not 0.
+        kernel_size: of the window: an integer, or one for each of two dims.
+        stride: from one window to the next; `kernel_size` when left out.
+        ceil_mode: round the output's size up.
+    Shape: input (N, C, H, W) or (C, H, W); gives (N, C, H_out, W_out) or (C, H_out, W_out).
+    Raises:
+        ValueError: norm_type is 0.
+        TypeError: a size is not an integer.
+        ShapeError: a size below 1, or another number of sizes.
+
+    >>> dynograd.nn.LPPool2d(2, 2)(dynograd.arange(16.0).reshape(1, 1, 4, 4))
+    tensor([[[[ 6.4807,  9.8995],
+              [21.4009, 25.3377]]]])
+    """
 
     rank = 2
 
@@ -255,7 +479,25 @@ class LPPool2d(_LPPoolNd):
 
 
 class LPPool3d(_LPPoolNd):
-    """The p-norm of each window of (N, C, D, H, W), p being `norm_type`."""
+    """The p-norm of each window, p being `norm_type`: (the sum of x^p)^(1/p).
+
+    p = 1 is the sum, and large p approach the maximum. As in PyTorch the sum is of x^p, not of |x|^p: with an odd p
+    it may be negative, and the result is NaN then.
+
+    Args:
+        norm_type: p, not 0.
+        kernel_size: of the window: an integer, or one for each of three dims.
+        stride: from one window to the next; `kernel_size` when left out.
+        ceil_mode: round the output's size up.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); gives (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out).
+    Raises:
+        ValueError: norm_type is 0.
+        TypeError: a size is not an integer.
+        ShapeError: a size below 1, or another number of sizes.
+
+    >>> dynograd.nn.LPPool3d(2, 2)(dynograd.arange(64.0).reshape(1, 1, 4, 4, 4)).shape
+    dynograd.Size([1, 1, 2, 2, 2])
+    """
 
     rank = 3
 
@@ -276,7 +518,20 @@ class _AdaptiveAvgPoolNd(Module):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
-    """Means over as many windows as `output_size`, of (N, C, L)."""
+    """Means over as many windows as `output_size` says, whatever the input's size.
+
+    Window i of n over a dim of size s goes from floor(i s / n) to ceil((i + 1) s / n).
+
+    Args:
+        output_size: the number of windows.
+    Shape: input (N, C, L) or (C, L); gives (N, C, L_out) or (C, L_out).
+    Raises:
+        TypeError: output_size is not of integers.
+        ShapeError: it is negative, or another number of sizes.
+
+    >>> dynograd.nn.AdaptiveAvgPool1d(3)(dynograd.arange(6.0).reshape(1, 1, 6))
+    tensor([[[0.5000, 2.5000, 4.5000]]])
+    """
 
     rank = 1
 
@@ -285,7 +540,20 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    """Means over as many windows as `output_size`, of (N, C, H, W)."""
+    """Means over as many windows as `output_size` says, whatever the input's size.
+
+    Window i of n over a dim of size s goes from floor(i s / n) to ceil((i + 1) s / n).
+
+    Args:
+        output_size: the numbers of windows in both dims: one number for both, or (H_out, W_out); None keeps the input's size.
+    Shape: input (N, C, H, W) or (C, H, W); gives (N, C, H_out, W_out) or (C, H_out, W_out).
+    Raises:
+        TypeError: output_size is not of integers.
+        ShapeError: it is negative, or another number of sizes.
+
+    >>> dynograd.nn.AdaptiveAvgPool2d((2, None))(dynograd.arange(16.0).reshape(1, 1, 4, 4)).shape
+    dynograd.Size([1, 1, 2, 4])
+    """
 
     rank = 2
 
@@ -294,7 +562,20 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    """Means over as many windows as `output_size`, of (N, C, D, H, W)."""
+    """Means over as many windows as `output_size` says, whatever the input's size.
+
+    Window i of n over a dim of size s goes from floor(i s / n) to ceil((i + 1) s / n).
+
+    Args:
+        output_size: the numbers of windows: one number for all dims, or (D_out, H_out, W_out); None keeps the input's size.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); gives (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out).
+    Raises:
+        TypeError: output_size is not of integers.
+        ShapeError: it is negative, or another number of sizes.
+
+    >>> dynograd.nn.AdaptiveAvgPool3d(2)(dynograd.arange(64.0).reshape(1, 1, 4, 4, 4)).shape
+    dynograd.Size([1, 1, 2, 2, 2])
+    """
 
     rank = 3
 
@@ -349,14 +630,43 @@ def _for_each(value: Any, rank: int) -> Any:
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """Maxima over `output_size` windows at random places of (N, C, H, W); see `nn.functional.fractional_max_pool2d`."""
+    """Maxima over windows at random places, so many that the output has `output_size`: pooling by a factor that is no integer.
+
+    Args:
+        kernel_size: of the window: an integer, or one for each of two dims.
+        output_size: the numbers of windows: one for all dims, or one for each.
+        output_ratio: instead of `output_size`, the output's size as a share of the input's, between 0 and 1.
+        return_indices: also give where the maxima lie.
+    Shape: input (N, C, H, W) or (C, H, W); gives (N, C, H_out, W_out) or (C, H_out, W_out); with `return_indices` a pair of them.
+    Raises:
+        ValueError: neither or both of output_size and output_ratio; a ratio outside (0, 1).
+    Source: Graham, Fractional max-pooling, 2014 (arXiv:1412.6071).
+
+    >>> dynograd.nn.FractionalMaxPool2d(2, output_size=3)(dynograd.ones(1, 2, 5, 5)).shape
+    dynograd.Size([1, 2, 3, 3])
+    """
 
     def forward(self, input: Any) -> tuple[Tensor, ...]:
         return F.fractional_max_pool2d(input, *self._options())
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """Maxima over `output_size` windows at random places of (N, C, D, H, W)."""
+    """Maxima over windows at random places, so many that the output has `output_size`: pooling by a factor that is no integer.
+
+    Args:
+        kernel_size: of the window: an integer, or one for each of three dims.
+        output_size: the numbers of windows: one for all dims, or one for each.
+        output_ratio: instead of `output_size`, the output's size as a share of the input's, between 0 and 1.
+        return_indices: also give where the maxima lie.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); gives (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out); with
+        `return_indices` a pair of them.
+    Raises:
+        ValueError: neither or both of output_size and output_ratio; a ratio outside (0, 1).
+    Source: Graham, Fractional max-pooling, 2014 (arXiv:1412.6071).
+
+    >>> dynograd.nn.FractionalMaxPool3d(2, output_size=3)(dynograd.ones(1, 2, 5, 5, 5)).shape
+    dynograd.Size([1, 2, 3, 3, 3])
+    """
 
     _rank = 3
 
@@ -365,7 +675,22 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """Maxima over as many windows as `output_size`, of (N, C, L)."""
+    """Maxima over as many windows as `output_size` says, whatever the input's size.
+
+    Window i of n over a dim of size s goes from floor(i s / n) to ceil((i + 1) s / n).
+
+    Args:
+        output_size: the number of windows.
+        return_indices: also give where the maxima lie.
+    Shape: input (N, C, L) or (C, L); gives (N, C, L_out) or (C, L_out); with `return_indices` a pair of them, values and int64
+        indices.
+    Raises:
+        TypeError: output_size is not of integers.
+        ShapeError: it is negative, or another number of sizes.
+
+    >>> dynograd.nn.AdaptiveMaxPool1d(3)(dynograd.arange(6.0).reshape(1, 1, 6))
+    tensor([[[1., 3., 5.]]])
+    """
 
     rank = 1
 
@@ -374,7 +699,22 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """Maxima over as many windows as `output_size`, of (N, C, H, W)."""
+    """Maxima over as many windows as `output_size` says, whatever the input's size.
+
+    Window i of n over a dim of size s goes from floor(i s / n) to ceil((i + 1) s / n).
+
+    Args:
+        output_size: the numbers of windows in both dims: one number for both, or (H_out, W_out); None keeps the input's size.
+        return_indices: also give where the maxima lie.
+    Shape: input (N, C, H, W) or (C, H, W); gives (N, C, H_out, W_out) or (C, H_out, W_out); with `return_indices` a pair of them,
+        values and int64 indices.
+    Raises:
+        TypeError: output_size is not of integers.
+        ShapeError: it is negative, or another number of sizes.
+
+    >>> dynograd.nn.AdaptiveMaxPool2d((2, None))(dynograd.arange(16.0).reshape(1, 1, 4, 4)).shape
+    dynograd.Size([1, 1, 2, 4])
+    """
 
     rank = 2
 
@@ -383,7 +723,22 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """Maxima over as many windows as `output_size`, of (N, C, D, H, W)."""
+    """Maxima over as many windows as `output_size` says, whatever the input's size.
+
+    Window i of n over a dim of size s goes from floor(i s / n) to ceil((i + 1) s / n).
+
+    Args:
+        output_size: the numbers of windows: one number for all dims, or (D_out, H_out, W_out); None keeps the input's size.
+        return_indices: also give where the maxima lie.
+    Shape: input (N, C, D, H, W) or (C, D, H, W); gives (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out); with
+        `return_indices` a pair of them, values and int64 indices.
+    Raises:
+        TypeError: output_size is not of integers.
+        ShapeError: it is negative, or another number of sizes.
+
+    >>> dynograd.nn.AdaptiveMaxPool3d(2)(dynograd.arange(64.0).reshape(1, 1, 4, 4, 4)).shape
+    dynograd.Size([1, 1, 2, 2, 2])
+    """
 
     rank = 3
 
