@@ -261,6 +261,11 @@ def elementwise(
             inplace=inplace,
             differentiable=texts is not None,
         )
+        if not op.array_names:
+            raise TypeError(
+                f"elementwise: expected a parameter of {op.name} with the annotation 'Array' as text, got {annotations_of(forward)}. "
+                f'Write it in quotes (input: "Array"), or begin the file with `from __future__ import annotations`.'
+            )
         return _publish(op)
 
     return register

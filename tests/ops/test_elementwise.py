@@ -9,7 +9,7 @@ import dynograd as dg
 from dynograd.interpreter import fusion
 from dynograd.kernels import kernel
 from dynograd.kernels.build import threads
-from dynograd.ops.op import registry
+from dynograd.ops.op import elementwise, registry
 
 DOMAINS = {
     "log_odds": (0.05, 0.95),
@@ -195,3 +195,12 @@ def test_division_by_zero_in_place_is_infinity():
     t = dg.ones(100)
     t.div_(0.0)
     assert (t.numpy() == numpy.inf).all()
+
+
+def test_an_op_of_a_program_needs_annotations_as_text():
+    def half(input: float):
+        """"""
+
+    message = r"elementwise: expected a parameter of half with the annotation 'Array' as text, got .*float.*from __future__ import annotations"
+    with pytest.raises(TypeError, match=message):
+        elementwise(formula="input / 2", derivative="g / 2")(half)
