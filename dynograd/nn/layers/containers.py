@@ -37,11 +37,17 @@ def _insert(holder: Module, index: int, module: Any) -> None:
 
 
 class Sequential(Module):
-    """Calls its modules one after another.
+    """Calls its modules one after another, each with the result of the one before.
+
+    Args:
+        args: modules; or one OrderedDict of names and modules.
+    Shape: input of the first module; gives the output of the last.
+    Raises:
+        TypeError: an argument is no Module.
 
     >>> model = dynograd.nn.Sequential(dynograd.nn.Linear(2, 3), dynograd.nn.ReLU())
-    >>> model(dynograd.ones(1, 2)).shape
-    dynograd.Size([1, 3])
+    >>> model(dynograd.ones(1, 2)).shape, model[1]
+    (dynograd.Size([1, 3]), ReLU())
     """
 
     def __init__(self, *args: Any) -> None:
@@ -89,30 +95,83 @@ class Sequential(Module):
         return self.extend(other)
 
     def append(self, module: Module) -> Sequential:
-        """Adds a module at the end."""
+        """Adds a module at the end.
+
+        Args:
+            module: a Module.
+        Returns:
+            this Sequential.
+        Raises:
+            TypeError: it is no Module.
+
+        >>> layers = dynograd.nn.Sequential(dynograd.nn.ReLU())
+        >>> len(layers.append(dynograd.nn.Tanh()))
+        2
+        """
         self.add_module(str(len(self)), module)
         return self
 
     def extend(self, sequential: Iterable[Module]) -> Sequential:
-        """Adds modules at the end."""
+        """Adds modules at the end.
+
+        Args:
+            sequential: Modules in a list, another Sequential, or another iterable.
+        Returns:
+            this Sequential.
+
+        >>> layers = dynograd.nn.Sequential(dynograd.nn.ReLU())
+        >>> len(layers.extend([dynograd.nn.Tanh(), dynograd.nn.Sigmoid()]))
+        3
+        """
         for module in sequential:
             self.append(module)
         return self
 
     def insert(self, index: int, module: Module) -> Sequential:
-        """Puts a module before position `index`."""
+        """Puts a module before position `index`.
+
+        Args:
+            index: the position; negative counts from the end.
+            module: a Module.
+        Returns:
+            this Sequential.
+        Raises:
+            TypeError: it is no Module.
+
+        >>> layers = dynograd.nn.Sequential(dynograd.nn.ReLU())
+        >>> _ = layers.insert(0, dynograd.nn.Tanh())
+        >>> layers[0], layers[1]
+        (Tanh(), ReLU())
+        """
         _insert(self, index, module)
         return self
 
     def pop(self, index: int = -1) -> Module:
-        """Removes and returns a module."""
+        """Removes and returns a module; those behind it move up.
+
+        Args:
+            index: the position; negative counts from the end.
+        Returns:
+            the module.
+        Raises:
+            IndexError: `index` is out of range.
+
+        >>> layers = dynograd.nn.Sequential(dynograd.nn.ReLU())
+        >>> layers.pop(), len(layers)
+        (ReLU(), 0)
+        """
         module = self[index]
         del self[index]
         return module
 
 
 class ModuleList(Module):
-    """A list of modules whose parameters are registered; calling it is up to the model.
+    """A list of modules whose parameters are registered; calling them is up to the model.
+
+    Args:
+        modules: Modules, in a list or another iterable.
+    Raises:
+        TypeError: no iterable, or an element that is no Module.
 
     >>> layers = dynograd.nn.ModuleList([dynograd.nn.Linear(2, 2) for _ in range(3)])
     >>> len(layers), len(list(layers.parameters()))
@@ -155,12 +214,36 @@ class ModuleList(Module):
         return self.extend(modules)
 
     def append(self, module: Module) -> ModuleList:
-        """Adds a module at the end."""
+        """Adds a module at the end.
+
+        Args:
+            module: a Module.
+        Returns:
+            this ModuleList.
+        Raises:
+            TypeError: it is no Module.
+
+        >>> layers = dynograd.nn.ModuleList([dynograd.nn.ReLU()])
+        >>> len(layers.append(dynograd.nn.Tanh()))
+        2
+        """
         self.add_module(str(len(self)), module)
         return self
 
     def extend(self, modules: Iterable[Module]) -> ModuleList:
-        """Adds modules at the end."""
+        """Adds modules at the end.
+
+        Args:
+            modules: Modules in a list, another ModuleList, or another iterable.
+        Returns:
+            this ModuleList.
+        Raises:
+            TypeError: a single Module instead.
+
+        >>> layers = dynograd.nn.ModuleList([dynograd.nn.ReLU()])
+        >>> len(layers.extend([dynograd.nn.Tanh(), dynograd.nn.Sigmoid()]))
+        3
+        """
         if isinstance(modules, Module) and not isinstance(modules, (ModuleList, Sequential)):
             raise TypeError(f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}.")
         for module in list(modules):
@@ -168,11 +251,35 @@ class ModuleList(Module):
         return self
 
     def insert(self, index: int, module: Module) -> None:
-        """Puts a module before position `index`."""
+        """Puts a module before position `index`.
+
+        Args:
+            index: the position; negative counts from the end.
+            module: a Module.
+        Raises:
+            TypeError: it is no Module.
+
+        >>> layers = dynograd.nn.ModuleList([dynograd.nn.ReLU()])
+        >>> layers.insert(0, dynograd.nn.Tanh())
+        >>> layers[0], layers[1]
+        (Tanh(), ReLU())
+        """
         _insert(self, index, module)
 
     def pop(self, index: int = -1) -> Module:
-        """Removes and returns a module."""
+        """Removes and returns a module; those behind it move up.
+
+        Args:
+            index: the position; negative counts from the end.
+        Returns:
+            the module.
+        Raises:
+            IndexError: `index` is out of range.
+
+        >>> layers = dynograd.nn.ModuleList([dynograd.nn.ReLU()])
+        >>> layers.pop(), len(layers)
+        (ReLU(), 0)
+        """
         module = self[index]
         del self[index]
         return module
@@ -196,6 +303,11 @@ class ModuleList(Module):
 
 class ModuleDict(Module):
     """A dict of modules whose parameters are registered.
+
+    Args:
+        modules: a mapping of names to Modules, or (name, Module) pairs.
+    Raises:
+        TypeError: no mapping and no iterable, or a value that is no Module.
 
     >>> heads = dynograd.nn.ModuleDict({"mean": dynograd.nn.Linear(4, 1), "spread": dynograd.nn.Linear(4, 1)})
     >>> list(heads), heads["mean"](dynograd.ones(2, 4)).shape
@@ -228,15 +340,45 @@ class ModuleDict(Module):
     get, keys, items, values = Mapping.get, Mapping.keys, Mapping.items, Mapping.values
 
     def clear(self) -> None:
-        """Removes all modules."""
+        """Removes all modules.
+
+        >>> layers = dynograd.nn.ModuleDict({"a": dynograd.nn.ReLU()})
+        >>> layers.clear()
+        >>> len(layers)
+        0
+        """
         self._modules.clear()
 
     def pop(self, key: str) -> Any:
-        """Removes and returns a module."""
+        """Removes and returns a module.
+
+        Args:
+            key: its name.
+        Returns:
+            the module.
+        Raises:
+            KeyError: there is none of that name.
+
+        >>> layers = dynograd.nn.ModuleDict({"a": dynograd.nn.ReLU()})
+        >>> layers.pop("a"), len(layers)
+        (ReLU(), 0)
+        """
         return self._modules.pop(key)
 
     def update(self, modules: Any) -> None:
-        """Adds modules from a mapping or (key, module) pairs, in their order."""
+        """Adds modules, in their order; those of a known name are replaced.
+
+        Args:
+            modules: a mapping of names to Modules, or (name, Module) pairs.
+        Raises:
+            TypeError: no mapping and no iterable.
+            ValueError: an element that is no pair.
+
+        >>> layers = dynograd.nn.ModuleDict({"a": dynograd.nn.ReLU()})
+        >>> layers.update({"b": dynograd.nn.Tanh()})
+        >>> list(layers)
+        ['a', 'b']
+        """
         for key, module in _pairs("ModuleDict", modules):
             self[key] = module
 
@@ -269,7 +411,13 @@ def _as_parameter(value: Any) -> Any:
 class ParameterList(Module):
     """A list of parameters (tensors become parameters; other values are kept as they are).
 
-    >>> len(list(dynograd.nn.ParameterList([dynograd.zeros(2), dynograd.zeros(3)]).parameters()))
+    Args:
+        values: tensors or other values, in a list or another iterable.
+    Raises:
+        TypeError: no iterable.
+
+    >>> weights = dynograd.nn.ParameterList([dynograd.zeros(2), dynograd.zeros(3)])
+    >>> len(list(weights.parameters()))
     2
     """
 
@@ -297,13 +445,35 @@ class ParameterList(Module):
         return self.extend(values)
 
     def append(self, value: Any) -> ParameterList:
-        """Adds a value at the end."""
+        """Adds a value at the end; a tensor becomes a parameter.
+
+        Args:
+            value: a tensor or another value.
+        Returns:
+            this ParameterList.
+
+        >>> weights = dynograd.nn.ParameterList([dynograd.zeros(2)])
+        >>> len(weights.append(dynograd.ones(3)))
+        2
+        """
         self._size += 1
         self[self._size - 1] = value
         return self
 
     def extend(self, values: Iterable[Any]) -> ParameterList:
-        """Adds values at the end."""
+        """Adds values at the end; tensors become parameters.
+
+        Args:
+            values: tensors or other values, in an iterable that is no tensor itself.
+        Returns:
+            this ParameterList.
+        Raises:
+            TypeError: no iterable.
+
+        >>> weights = dynograd.nn.ParameterList([dynograd.zeros(2)])
+        >>> len(weights.extend([dynograd.ones(3), dynograd.ones(4)]))
+        3
+        """
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
             raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}.")
         for value in list(values):
@@ -316,7 +486,17 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dict of parameters (tensors become parameters; other values are kept as they are)."""
+    """A dict of parameters (tensors become parameters; other values are kept as they are).
+
+    Args:
+        parameters: a mapping of names to tensors or other values, or (name, value) pairs.
+    Raises:
+        TypeError: no mapping and no iterable.
+
+    >>> weights = dynograd.nn.ParameterDict({"scale": dynograd.ones(2), "shift": dynograd.zeros(2)})
+    >>> list(weights), len(list(weights.parameters()))
+    (['scale', 'shift'], 2)
+    """
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()
@@ -353,30 +533,83 @@ class ParameterDict(Module):
     clear = MutableMapping.clear
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """The value of `key`, which `default` becomes where there is none."""
+        """The value of `key`, which `default` becomes where there is none.
+
+        Args:
+            key: a name.
+            default: a tensor, which becomes a parameter, or another value.
+        Returns:
+            the value that the dict holds now.
+
+        >>> weights = dynograd.nn.ParameterDict({"a": dynograd.zeros(2)})
+        >>> weights.setdefault("b", dynograd.ones(3)).shape
+        dynograd.Size([3])
+        """
         if key not in self:
             self[key] = default
         return self[key]
 
     def pop(self, key: str) -> Any:
-        """Removes and returns a value."""
+        """Removes and returns a value.
+
+        Args:
+            key: its name.
+        Returns:
+            the value.
+        Raises:
+            KeyError: there is none of that name.
+
+        >>> weights = dynograd.nn.ParameterDict({"a": dynograd.zeros(2)})
+        >>> weights.pop("a").shape, len(weights)
+        (dynograd.Size([2]), 0)
+        """
         value = self[key]
         del self[key]
         return value
 
     def popitem(self) -> tuple[str, Any]:
-        """Removes and returns the last (key, value)."""
+        """Removes and returns the last (key, value).
+
+        Returns:
+            (key, value).
+        Raises:
+            KeyError: the dict is empty.
+
+        >>> weights = dynograd.nn.ParameterDict({"a": dynograd.zeros(2)})
+        >>> weights.popitem()[0]
+        'a'
+        """
         if not self._keys:
             raise KeyError("popitem: the ParameterDict is empty.")
         key = next(reversed(self._keys))
         return key, self.pop(key)
 
     def copy(self) -> ParameterDict:
-        """A new dict of the same parameters."""
+        """A new dict of the same parameters.
+
+        Returns:
+            ParameterDict.
+
+        >>> weights = dynograd.nn.ParameterDict({"a": dynograd.zeros(2)})
+        >>> weights.copy()["a"] is weights["a"]
+        True
+        """
         return type(self)(OrderedDict((key, self[key]) for key in self))
 
     def update(self, parameters: Any) -> None:
-        """Adds values from a mapping or (key, value) pairs; a plain dict in the order of its keys' names, as PyTorch does."""
+        """Adds values, tensors as parameters; a plain dict in the order of its keys' names, as PyTorch does.
+
+        Args:
+            parameters: a mapping of names to values, or (name, value) pairs.
+        Raises:
+            TypeError: no mapping and no iterable.
+            ValueError: an element that is no pair.
+
+        >>> weights = dynograd.nn.ParameterDict({"a": dynograd.zeros(2)})
+        >>> weights.update({"c": dynograd.ones(1), "b": dynograd.ones(1)})
+        >>> list(weights)
+        ['a', 'b', 'c']
+        """
         pairs = _pairs("ParameterDict", parameters)
         if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
             pairs = sorted(pairs, key=operator.itemgetter(0))

@@ -26,7 +26,17 @@ _REDUCTIONS = ("none", "sum", "mean", "token_mean")
 
 
 class BestPaths(NamedTuple):
-    """What `CRF.viterbi` gives."""
+    """What `CRF.viterbi` gives.
+
+    Args:
+        tags: the tags of the highest score, in the emissions' shape without the last dim.
+        scores (B,): their scores.
+
+    >>> crf = dynograd.nn.CRF(3, batch_first=True)
+    >>> best = crf.viterbi(dynograd.zeros(2, 4, 3))
+    >>> best.tags.shape, best.scores.shape
+    (dynograd.Size([2, 4]), dynograd.Size([2]))
+    """
 
     tags: Tensor
     scores: Tensor
@@ -108,7 +118,13 @@ class CRF(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform in [-0.1, 0.1]."""
+        """Draws new transitions, uniform in [-0.1, 0.1].
+
+        >>> crf = dynograd.nn.CRF(3)
+        >>> crf.reset_parameters()
+        >>> bool(crf.transitions.abs().max() <= 0.1)
+        True
+        """
         for parameter in (self.start_transitions, self.end_transitions, self.transitions):
             init.uniform_(parameter, -0.1, 0.1)
 
@@ -126,12 +142,26 @@ class CRF(Module):
         lengths: Any = None,
         offsets: Any = None,
     ) -> Tensor:
-        """The log-likelihood of `tags`.
+        """The log-likelihood of `tags`; its negative is the loss.
 
         Args:
+            emissions: (T, B, K), (B, T, K) with batch_first, (M, K) with `offsets`, (T, K) for one sequence, or ragged (B, j, K).
+            tags: of 0 to K - 1, in the shape of the emissions without K.
+            mask: in the shape of the tags, True for the first steps of each sequence.
             reduction: "sum", "mean" (over sequences), "token_mean" (the sum divided by the number of steps) or "none".
+            lengths (B,): instead of `mask`, of each sequence.
+            offsets (B + 1,): instead of both, where sequences begin that lie behind one another, and where the last one ends.
         Returns:
             a scalar; (B,) for "none" (a scalar for one sequence (T, K)).
+        Raises:
+            ValueError: an unknown reduction, or a mask with holes.
+            ShapeError: arguments that do not fit each other.
+            IndexRangeError: a tag, length or offset outside its range.
+
+        >>> crf = dynograd.nn.CRF(2, batch_first=True)
+        >>> emissions = tensor([[[5.0, 0.0], [0.0, 5.0]]])
+        >>> bool(crf(emissions, tensor([[0, 1]])) > crf(emissions, tensor([[1, 0]])))
+        True
         """
         if reduction not in _REDUCTIONS:
             raise ValueError(
@@ -153,30 +183,88 @@ class CRF(Module):
 
     @_takes_rows
     def log_partition(self, emissions: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> Tensor:
-        """(B,): the logarithm of the sum of exp(score) over all sequences of tags."""
+        """The logarithm of the sum of exp(score) over all sequences of tags.
+
+        Args:
+            emissions: (T, B, K), (B, T, K) with batch_first, (M, K) with `offsets`, (T, K) for one sequence, or ragged (B, j, K).
+            mask: in the shape of the tags, True for the first steps of each sequence.
+            lengths (B,): instead of `mask`, of each sequence.
+            offsets (B + 1,): instead of both, where sequences begin that lie behind one another, and where the last one ends.
+        Returns:
+            (B,); () for one sequence (T, K).
+
+        >>> crf = dynograd.nn.CRF(2, batch_first=True)
+        >>> emissions = tensor([[[5.0, 0.0], [0.0, 5.0]]])
+        >>> crf.log_partition(emissions).shape
+        dynograd.Size([1])
+        """
         chains = self._chains(emissions, mask, lengths, offsets)
         log_partitions = -chain_likelihoods(*chains.scores, None, chains.starts, chains.lengths, chains.step)
         return narrowed(log_partitions.reshape(()) if chains.single else log_partitions, emissions)
 
     @_takes_rows
     def score(self, emissions: Any, tags: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> Tensor:
-        """(B,): the scores of `tags`, differentiable (for losses on margins, with the tags of `viterbi`)."""
+        """The scores of `tags`, differentiable (for losses on margins, with the tags of `viterbi`).
+
+        Args:
+            emissions: (T, B, K), (B, T, K) with batch_first, (M, K) with `offsets`, (T, K) for one sequence, or ragged (B, j, K).
+            tags: of 0 to K - 1, in the shape of the emissions without K.
+            mask: in the shape of the tags, True for the first steps of each sequence.
+            lengths (B,): instead of `mask`, of each sequence.
+            offsets (B + 1,): instead of both, where sequences begin that lie behind one another, and where the last one ends.
+        Returns:
+            (B,); () for one sequence (T, K).
+
+        >>> crf = dynograd.nn.CRF(2, batch_first=True)
+        >>> emissions = tensor([[[5.0, 0.0], [0.0, 5.0]]])
+        >>> best = crf.viterbi(emissions)
+        >>> dynograd.allclose(crf.score(emissions, best.tags), best.scores)
+        True
+        """
         sequences = dict(mask=mask, lengths=lengths, offsets=offsets)
         return self.forward(emissions, tags, reduction="none", **sequences) + self.log_partition(emissions, **sequences)
 
     @_takes_rows
     def marginals(self, emissions: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> Tensor:
-        """Of the shape of `emissions`: the probability of each tag in each step; 0 beyond a sequence's end."""
+        """The probability of each tag in each step.
+
+        Args:
+            emissions: (T, B, K), (B, T, K) with batch_first, (M, K) with `offsets`, (T, K) for one sequence, or ragged (B, j, K).
+            mask: in the shape of the tags, True for the first steps of each sequence.
+            lengths (B,): instead of `mask`, of each sequence.
+            offsets (B + 1,): instead of both, where sequences begin that lie behind one another, and where the last one ends.
+        Returns:
+            of the shape of `emissions`; 0 beyond a sequence's end.
+
+        >>> crf = dynograd.nn.CRF(2, batch_first=True)
+        >>> emissions = tensor([[[5.0, 0.0], [0.0, 5.0]]])
+        >>> dynograd.allclose(crf.marginals(emissions).sum(-1), dynograd.ones(1, 2))
+        True
+        """
         chains = self._chains(emissions, mask, lengths, offsets)
         marginals = chain_marginals(*chains.scores, chains.starts, chains.lengths, chains.step)
         return narrowed(marginals.reshape(tuple(emissions.shape)), emissions)
 
     @_takes_rows
     def viterbi(self, emissions: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> BestPaths:
-        """(tags, scores): the sequences of tags with the highest scores, and these (B,).
+        """The sequences of tags with the highest scores, and these scores.
 
-        Tags have the shape of the emissions without the last dim, 0 beyond a sequence's end; where several tie, those with the
-        lowest last tag, then the lowest before it, and so on.
+        Where several tie, those with the lowest last tag, then the lowest before it, and so on.
+
+        Args:
+            emissions: (T, B, K), (B, T, K) with batch_first, (M, K) with `offsets`, (T, K) for one sequence, or ragged (B, j, K).
+            mask: in the shape of the tags, True for the first steps of each sequence.
+            lengths (B,): instead of `mask`, of each sequence.
+            offsets (B + 1,): instead of both, where sequences begin that lie behind one another, and where the last one ends.
+        Returns:
+            (tags, scores): tags in the shape of the emissions without K, 0 beyond a sequence's end; scores (B,), or () for one
+                sequence (T, K).
+        Source: Viterbi, Error bounds for convolutional codes, 1967.
+
+        >>> crf = dynograd.nn.CRF(2, batch_first=True)
+        >>> emissions = tensor([[[5.0, 0.0], [0.0, 5.0]]])
+        >>> crf.viterbi(emissions).tags
+        tensor([[0, 1]])
         """
         chains = self._chains(emissions, mask, lengths, offsets)
         tags, scores = chain_best_paths(
@@ -187,7 +275,21 @@ class CRF(Module):
 
     @_takes_rows
     def decode(self, emissions: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> list[list[int]]:
-        """The best tags of each sequence, as lists of their own lengths (see `viterbi` for tensors and scores)."""
+        """The best tags of each sequence, as lists of their own lengths (see `viterbi` for tensors and scores).
+
+        Args:
+            emissions: (T, B, K), (B, T, K) with batch_first, (M, K) with `offsets`, (T, K) for one sequence, or ragged (B, j, K).
+            mask: in the shape of the tags, True for the first steps of each sequence.
+            lengths (B,): instead of `mask`, of each sequence.
+            offsets (B + 1,): instead of both, where sequences begin that lie behind one another, and where the last one ends.
+        Returns:
+            a list of B lists of ints.
+
+        >>> crf = dynograd.nn.CRF(2, batch_first=True)
+        >>> emissions = tensor([[[5.0, 0.0], [0.0, 5.0]]])
+        >>> crf.decode(emissions)
+        [[0, 1]]
+        """
         chains = self._chains(emissions, mask, lengths, offsets)
         tags, _ = chain_best_paths(
             *[score.detach() for score in chains.scores], chains.starts, chains.lengths, chains.step

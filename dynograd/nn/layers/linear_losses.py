@@ -20,14 +20,20 @@ class LinearCrossEntropyLoss(_WeightedLoss):
     """`CrossEntropyLoss` of the scores of `linear`, which are never held for all rows at once; see `F.linear_cross_entropy`.
 
     Args:
+        in_features: the last size of the input.
+        num_classes: C.
         out_features: dims of a loss at several places: targets are (N, *out_features).
         bias: `linear` has one.
-        weight (C,): of each class.
-        ignore_index: targets of this value do not count; None is -100.
-        label_smoothing: share of the target's probability that is spread evenly over the classes.
+        device, dtype: of the parameters.
+        reduction: "mean", "sum" or "none".
+        weight (C,): a factor for each class.
+        ignore_index: targets of this number do not count; None is -100.
+        label_smoothing: share of the target's probability that is spread evenly over the classes, from 0 to 1.
         options: the size of chunks.
+    Shape: input (N, in_features), target (N, *out_features); gives () for "mean" and "sum", the target's shape for "none".
     Raises:
-        RuntimeError: `weight` of another size; label_smoothing outside 0 to 1.
+        ShapeError: `weight` of another size.
+        RuntimeError: label_smoothing outside [0, 1].
 
     >>> loss = dynograd.nn.LinearCrossEntropyLoss(8, 1000)
     >>> loss(dynograd.zeros(4, 8), tensor([0, 1, 2, 999])).detach()

@@ -29,7 +29,18 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
 class RNNBase(Module):
-    """What RNN, LSTM and GRU share: the weights of each layer and direction, and the walk over them."""
+    """What RNN, LSTM and GRU share: the weights of each layer and direction, and the walk over them.
+
+    Args:
+        mode: "RNN_TANH", "RNN_RELU", "LSTM" or "GRU".
+        input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype: as for `LSTM`.
+    Shape: input (T, B, input_size), or (B, T, input_size) with batch_first, or (T, input_size), packed or ragged; see `forward`.
+    Raises:
+        TypeError, ValueError, ShapeError: as for `LSTM`.
+
+    >>> isinstance(dynograd.nn.GRU(3, 5), dynograd.nn.RNNBase)
+    True
+    """
 
     _weights_instead: dict[str, Any] = {}  # of those assigned to _flat_weights, by name
 
@@ -94,13 +105,22 @@ class RNNBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform within 1 / sqrt(hidden_size)."""
+        """Draws new initial values, uniform within 1 / sqrt(hidden_size), for all weights and biases.
+
+        >>> layer = dynograd.nn.GRU(3, 4)
+        >>> layer.reset_parameters()
+        >>> bool(layer.weight_hh_l0.abs().max() <= 0.5)
+        True
+        """
         bound = 1.0 / math.sqrt(self.hidden_size)
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
     def flatten_parameters(self) -> None:
-        """Nothing to do: the layer's weights need no packing here."""
+        """Does nothing: the layer's weights need no packing here. PyTorch's programs call it.
+
+        >>> dynograd.nn.GRU(3, 4).flatten_parameters()
+        """
 
     @property
     def _flat_weights(self) -> list[Any]:
@@ -134,17 +154,33 @@ class RNNBase(Module):
 
     @property
     def all_weights(self) -> list[list[Any]]:
-        """The weights of each layer and direction, in the order of their names."""
+        """The weights of each layer and direction, in the order of their names.
+
+        Returns:
+            a list for each layer and direction, of (weight_ih, weight_hh, bias_ih, bias_hh, weight_hr) as far as there are.
+
+        >>> [weight.shape for weight in dynograd.nn.RNN(3, 4).all_weights[0]]
+        [dynograd.Size([4, 3]), dynograd.Size([4, 4]), dynograd.Size([4]), dynograd.Size([4])]
+        """
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         """Runs the sequences.
 
         Args:
-            input: (T, B, input_size), (B, T, input_size) with batch_first, (T, input_size), a PackedSequence, or ragged (B, j, input_size).
-            hx: initial state(s) (layers * directions, B, hidden_size), zeros when left out.
+            input: (T, B, input_size), (B, T, input_size) with batch_first, (T, input_size), a PackedSequence, or ragged (B, j,
+                input_size).
+            hx: initial state(s) (layers * directions, B, hidden_size), zeros when left out; for LSTM a pair (h, c).
         Returns:
-            (output, final state(s)); output is packed or ragged when the input is.
+            (output, final state(s)): output (T, B, directions * hidden_size), laid out, packed or ragged as the input is; the
+                state(s)
+            (layers * directions, B, hidden_size). With proj_size, output and h have that size instead.
+        Raises:
+            ShapeError: an input or state of another rank or size.
+
+        >>> output, h = dynograd.nn.GRU(3, 5)(dynograd.zeros(7, 2, 3))
+        >>> output.shape, h.shape
+        (dynograd.Size([7, 2, 5]), dynograd.Size([1, 2, 5]))
         """
         if is_ragged(input):
             return self._forward_ragged(input, hx)
@@ -295,7 +331,35 @@ class RNNBase(Module):
 
 
 class RNN(RNNBase):
-    """Elman network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu."""
+    """Elman network, layers stacked and optionally bidirectional.
+
+    h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu instead of tanh.
+    Parameters are named weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, and so on for further layers, with the ending
+    `_reverse` for the other direction.
+
+    Args:
+        input_size: features of a step, at least 1.
+        hidden_size: features of a state, at least 1.
+        num_layers: stacked layers, each fed by the outputs of the one below.
+        nonlinearity: "tanh" or "relu".
+        bias: whether each product adds a bias.
+        batch_first: input and output are (B, T, features), not (T, B, features); states stay as they are.
+        dropout: the probability with which outputs of all layers but the last are dropped in training, from 0 to 1.
+        bidirectional: a second set of weights runs from the end; outputs are concatenated.
+        device, dtype: of the parameters.
+    Shape: input (T, B, input_size), or (B, T, input_size) with batch_first, or (T, input_size), packed or ragged (B, j,
+        input_size); gives
+        output (T, B, directions * hidden_size) in the same layout, and h (layers * directions, B, hidden_size).
+    Raises:
+        TypeError: a size that is no integer, a flag that is no bool.
+        ShapeError: a size that is too small; in a call, an input or state that does not fit.
+        ValueError: dropout outside [0, 1]; another nonlinearity.
+    Source: Elman, Finding structure in time, 1990.
+
+    >>> output, h = dynograd.nn.RNN(3, 5, batch_first=True)(dynograd.zeros(2, 7, 3))
+    >>> output.shape, h.shape
+    (dynograd.Size([2, 7, 5]), dynograd.Size([1, 2, 5]))
+    """
 
     def __init__(
         self,
@@ -320,8 +384,30 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory, layers stacked and optionally bidirectional; gates in the order i, f, g, o.
+    """Long short-term memory, layers stacked and optionally bidirectional.
 
+    i, f, o = sigmoid and g = tanh of W_ih x + b_ih + W_hh h + b_hh, rows in the order i, f, g, o; c' = f * c + i * g, h' = o *
+    tanh(c').
+    Parameters are named weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, and so on for further layers, with the ending
+    `_reverse` for the other direction.
+
+    Args:
+        input_size: features of a step, at least 1.
+        hidden_size: features of a state, at least 1.
+        num_layers: stacked layers, each fed by the outputs of the one below.
+        bias: whether each product adds a bias.
+        batch_first: input and output are (B, T, features), not (T, B, features); states stay as they are.
+        dropout: the probability with which outputs of all layers but the last are dropped in training, from 0 to 1.
+        bidirectional: a second set of weights runs from the end; outputs are concatenated.
+        proj_size: h is projected to this size, less than hidden_size; 0 for no projection.
+        device, dtype: of the parameters.
+    Shape: input (T, B, input_size), or (B, T, input_size) with batch_first, or (T, input_size), packed or ragged (B, j,
+        input_size); gives
+        output (T, B, directions * hidden_size) in the same layout, and (h, c), each (layers * directions, B, hidden_size).
+    Raises:
+        TypeError: a size that is no integer, a flag that is no bool.
+        ShapeError: a size that is too small; in a call, an input or state that does not fit.
+        ValueError: dropout outside [0, 1]; proj_size outside [0, hidden_size).
     Source: Hochreiter and Schmidhuber, Long short-term memory, 1997.
 
     >>> lstm = dynograd.nn.LSTM(3, 5, bidirectional=True, batch_first=True)
@@ -359,9 +445,34 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """Gated recurrent units; gates in the order r, z, n, with the reset applied after the hidden product.
+    """Gated recurrent units, layers stacked and optionally bidirectional.
 
-    Source: Cho et al., Learning phrase representations using RNN encoder-decoder, 2014 (arXiv:1406.1078).
+    r, z = sigmoid(W x + b + U h + d) and n = tanh(W x + b + r * (U h + d)), rows in the order r, z, n; h' = (1 - z) * n + z * h.
+    Parameters are named weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, and so on for further layers, with the ending
+    `_reverse` for the other direction.
+
+    Args:
+        input_size: features of a step, at least 1.
+        hidden_size: features of a state, at least 1.
+        num_layers: stacked layers, each fed by the outputs of the one below.
+        bias: whether each product adds a bias.
+        batch_first: input and output are (B, T, features), not (T, B, features); states stay as they are.
+        dropout: the probability with which outputs of all layers but the last are dropped in training, from 0 to 1.
+        bidirectional: a second set of weights runs from the end; outputs are concatenated.
+        device, dtype: of the parameters.
+    Shape: input (T, B, input_size), or (B, T, input_size) with batch_first, or (T, input_size), packed or ragged (B, j,
+        input_size); gives
+        output (T, B, directions * hidden_size) in the same layout, and h (layers * directions, B, hidden_size).
+    Raises:
+        TypeError: a size that is no integer, a flag that is no bool.
+        ShapeError: a size that is too small; in a call, an input or state that does not fit.
+        ValueError: dropout outside [0, 1].
+    Source: Cho et al., Learning phrase representations using RNN encoder-decoder, 2014 (arXiv:1406.1078); the reset is applied
+        after the hidden product.
+
+    >>> output, h = dynograd.nn.GRU(3, 5, batch_first=True)(dynograd.zeros(2, 7, 3))
+    >>> output.shape, h.shape
+    (dynograd.Size([2, 7, 5]), dynograd.Size([1, 2, 5]))
     """
 
     def __init__(

@@ -22,7 +22,20 @@ _ops = public_functions()
 
 
 class RNNCellBase(Module):
-    """What the cells share: weights of `num_chunks` gates, their initial values, the check of input and state."""
+    """What the cells share: weights of `num_chunks` gates, their initial values, the check of input and state.
+
+    Args:
+        input_size, hidden_size: features of input and state.
+        bias: whether each product adds a bias.
+        num_chunks: how many gates: 1, 3 (GRU) or 4 (LSTM).
+        device, dtype: of the parameters.
+    Shape: input (B, input_size) or (input_size,), state (B, hidden_size) or (hidden_size,).
+    Raises:
+        TypeError, ShapeError: a size that is no integer, or negative.
+
+    >>> isinstance(dynograd.nn.GRUCell(3, 5), dynograd.nn.RNNCellBase)
+    True
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None
@@ -45,7 +58,13 @@ class RNNCellBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform within 1 / sqrt(hidden_size)."""
+        """Draws new initial values, uniform within 1 / sqrt(hidden_size), for all weights and biases.
+
+        >>> cell = dynograd.nn.GRUCell(3, 4)
+        >>> cell.reset_parameters()
+        >>> bool(cell.weight_hh.abs().max() <= 0.5)
+        True
+        """
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0.0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -97,7 +116,21 @@ def _start(x: Any, width: int) -> Any:
 
 
 class RNNCell(RNNCellBase):
-    """One step of an Elman network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu.
+    """One step of an Elman network: input and h to h'.
+
+    h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu instead of tanh.
+
+    Args:
+        input_size, hidden_size: features of input and state.
+        bias: whether each product adds a bias.
+        nonlinearity: "tanh" or "relu".
+        device, dtype: of the parameters.
+    Shape: input (B, input_size) or (input_size,); h (B, hidden_size) or (hidden_size,), zeros when left out; gives h' of the
+        state's shape.
+    Raises:
+        TypeError, ShapeError: a size that is no integer, or negative; in a call, an input or state that does not fit.
+        RuntimeError: another nonlinearity.
+    Source: Elman, Finding structure in time, 1990.
 
     >>> dynograd.nn.RNNCell(3, 5)(dynograd.zeros(2, 3)).shape
     dynograd.Size([2, 5])
@@ -129,6 +162,19 @@ class RNNCell(RNNCellBase):
 class LSTMCell(RNNCellBase):
     """One step of an LSTM: input and (h, c) to (h', c').
 
+    i, f, o = sigmoid and g = tanh of W_ih x + b_ih + W_hh h + b_hh, rows in the order i, f, g, o; c' = f * c + i * g, h' = o *
+    tanh(c').
+
+    Args:
+        input_size, hidden_size: features of input and state.
+        bias: whether each product adds a bias.
+        device, dtype: of the parameters.
+    Shape: input (B, input_size) or (input_size,); a pair (h, c), each (B, hidden_size) or (hidden_size,), zeros when left out;
+        gives (h', c') of the states' shapes.
+    Raises:
+        TypeError, ShapeError: a size that is no integer, or negative; in a call, an input or state that does not fit.
+    Source: Hochreiter and Schmidhuber, Long short-term memory, 1997.
+
     >>> h, c = dynograd.nn.LSTMCell(3, 5)(dynograd.zeros(2, 3))
     >>> h.shape, c.shape
     (dynograd.Size([2, 5]), dynograd.Size([2, 5]))
@@ -150,6 +196,18 @@ class LSTMCell(RNNCellBase):
 
 class GRUCell(RNNCellBase):
     """One step of a GRU: input and h to h'.
+
+    r, z = sigmoid(W x + b + U h + d) and n = tanh(W x + b + r * (U h + d)), rows in the order r, z, n; h' = (1 - z) * n + z * h.
+
+    Args:
+        input_size, hidden_size: features of input and state.
+        bias: whether each product adds a bias.
+        device, dtype: of the parameters.
+    Shape: input (B, input_size) or (input_size,); h (B, hidden_size) or (hidden_size,), zeros when left out; gives h' of the
+        state's shape.
+    Raises:
+        TypeError, ShapeError: a size that is no integer, or negative; in a call, an input or state that does not fit.
+    Source: Cho et al., Learning phrase representations using RNN encoder-decoder, 2014 (arXiv:1406.1078).
 
     >>> dynograd.nn.GRUCell(3, 5)(dynograd.zeros(2, 3), dynograd.zeros(2, 5)).shape
     dynograd.Size([2, 5])

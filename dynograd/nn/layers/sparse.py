@@ -18,11 +18,22 @@ __all__ = ["Embedding", "EmbeddingBag"]
 
 
 class Embedding(Module):
-    """A table of `num_embeddings` vectors, looked up by index.
+    """A table of `num_embeddings` vectors, looked up by index. `weight` (num_embeddings, embedding_dim) starts with normal numbers.
 
     Args:
+        num_embeddings: rows of the table.
+        embedding_dim: size of a row.
         padding_idx: this row starts at 0 and gets no gradient.
         max_norm: rows that are looked up are first shrunk, in place, to this norm.
+        norm_type: p of that norm.
+        scale_grad_by_freq: divide the gradient of a row by how often the call looked it up.
+        sparse: the gradient of `weight` is a sparse tensor of the rows that were looked up.
+        device, dtype: of `weight`.
+    Shape: input (*) of integers from 0 to num_embeddings - 1, also ragged; gives (*, embedding_dim).
+    Raises:
+        TypeError, ShapeError: a size that is no integer, or negative.
+        ValueError: padding_idx outside the table.
+        IndexRangeError: in a call: an index outside the table.
 
     >>> dynograd.nn.Embedding(10, 3)(tensor([1, 2])).shape
     dynograd.Size([2, 3])
@@ -57,7 +68,13 @@ class Embedding(Module):
             self.weight = Parameter(_weight, requires_grad=not _freeze)
 
     def reset_parameters(self) -> None:
-        """Normal numbers; the padding row is 0."""
+        """Draws new normal numbers; the padding row is 0.
+
+        >>> layer = dynograd.nn.Embedding(4, 2, padding_idx=0)
+        >>> layer.reset_parameters()
+        >>> layer.weight[0].detach()
+        tensor([0., 0.])
+        """
         _normal_table(self.weight, self.padding_idx)
 
     @classmethod
@@ -71,7 +88,25 @@ class Embedding(Module):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Embedding:
-        """An embedding around a given (rows, dims) tensor."""
+        """An embedding around a table that exists.
+
+        Args:
+            embeddings (num_embeddings, embedding_dim): the table; its memory is shared.
+            freeze: it requires no grad.
+            padding_idx: this row gets no gradient; it is not set to 0.
+            max_norm: rows that are looked up are first shrunk, in place, to this norm.
+            norm_type: p of that norm.
+            scale_grad_by_freq: divide the gradient of a row by how often the call looked it up.
+            sparse: the gradient of `weight` is a sparse tensor.
+        Returns:
+            Embedding.
+        Raises:
+            ValueError: `embeddings` is not 2-d.
+
+        >>> table = dynograd.nn.Embedding.from_pretrained(tensor([[1.0, 2.0], [3.0, 4.0]]))
+        >>> table(tensor([1]))
+        tensor([[3., 4.]])
+        """
         rows, columns = _size_of_table(embeddings)
         return cls(
             rows,
@@ -107,12 +142,23 @@ class Embedding(Module):
 
 
 class EmbeddingBag(Module):
-    """The sum, mean or maximum of the vectors of each bag of indices.
+    """The sum, mean or maximum of the vectors of each bag of indices. `weight` is (num_embeddings, embedding_dim).
 
     Args:
+        num_embeddings: rows of the table.
+        embedding_dim: size of a row.
+        max_norm: rows that are looked up are first shrunk, in place, to this norm.
+        norm_type: p of that norm.
+        scale_grad_by_freq: divide the gradient of a row by how often the call looked it up.
         mode: "sum", "mean" or "max".
+        sparse: the gradient of `weight` is a sparse tensor of the rows that were looked up.
         include_last_offset: `offsets` has one more entry, the end of the last bag.
         padding_idx: indices of this value do not count.
+        device, dtype: of `weight`.
+    Shape: input (B, N), or (total,) with offsets (B,), or ragged (B, j); gives (B, embedding_dim). An empty bag gives zeros.
+    Raises:
+        TypeError, ShapeError: a size that is no integer, or negative.
+        ValueError: another mode, padding_idx outside the table.
 
     >>> bag = dynograd.nn.EmbeddingBag.from_pretrained(tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
     >>> bag(tensor([0, 1, 1]), tensor([0, 2]))
@@ -151,7 +197,13 @@ class EmbeddingBag(Module):
         self.mode, self.sparse, self.include_last_offset = mode, sparse, include_last_offset
 
     def reset_parameters(self) -> None:
-        """Normal numbers; the padding row is 0."""
+        """Draws new normal numbers; the padding row is 0.
+
+        >>> layer = dynograd.nn.EmbeddingBag(4, 2, padding_idx=0)
+        >>> layer.reset_parameters()
+        >>> layer.weight[0].detach()
+        tensor([0., 0.])
+        """
         _normal_table(self.weight, self.padding_idx)
 
     @classmethod
@@ -167,7 +219,27 @@ class EmbeddingBag(Module):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> EmbeddingBag:
-        """Bags over a given (rows, dims) tensor."""
+        """Bags over a table that exists.
+
+        Args:
+            embeddings (num_embeddings, embedding_dim): the table; its memory is shared.
+            freeze: it requires no grad.
+            max_norm: rows that are looked up are first shrunk, in place, to this norm.
+            norm_type: p of that norm.
+            scale_grad_by_freq: divide the gradient of a row by how often the call looked it up.
+            mode: "sum", "mean" or "max".
+            sparse: the gradient of `weight` is a sparse tensor.
+            include_last_offset: `offsets` has one more entry, the end of the last bag.
+            padding_idx: indices of this value do not count.
+        Returns:
+            EmbeddingBag.
+        Raises:
+            ValueError: `embeddings` is not 2-d.
+
+        >>> bag = dynograd.nn.EmbeddingBag.from_pretrained(tensor([[1.0, 2.0], [3.0, 4.0]]))
+        >>> bag(tensor([[0, 1]]))
+        tensor([[2., 3.]])
+        """
         rows, columns = _size_of_table(embeddings)
         bag = cls(
             rows,
@@ -185,7 +257,21 @@ class EmbeddingBag(Module):
         return bag
 
     def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Tensor:
-        """(B, N) indices, or (total,) indices whose bags begin at `offsets`, to (B, embedding_dim)."""
+        """One vector for each bag.
+
+        Args:
+            input: (B, N) indices, or (total,) indices whose bags begin at `offsets`, or ragged (B, j).
+            offsets (B,): where bags begin; only for 1-d input.
+            per_sample_weights: in the shape of `input`, a factor of each vector; only for mode "sum".
+        Returns:
+            (B, embedding_dim).
+        Raises:
+            IndexRangeError: an index outside the table.
+
+        >>> bag = dynograd.nn.EmbeddingBag.from_pretrained(tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
+        >>> bag(tensor([[0, 1]]), per_sample_weights=tensor([[1.0, 10.0]]))
+        tensor([[31., 42.]])
+        """
         return F.embedding_bag(
             input,
             self.weight,

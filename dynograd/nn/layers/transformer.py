@@ -58,10 +58,20 @@ class TransformerEncoderLayer(_Layer):
     """Self-attention and two Linear layers, each with a residual connection and LayerNorm.
 
     Args:
+        d_model: E, the features; a multiple of `nhead`.
+        nhead: heads of attention.
         dim_feedforward: features between the two Linear layers.
+        dropout: the probability with which attention weights and results are dropped in training.
         activation: "relu", "gelu" or a function.
+        layer_norm_eps: added to the variances of LayerNorm.
+        batch_first: tensors are (B, T, E) instead of (T, B, E).
         norm_first: LayerNorm before each part instead of after.
-
+        bias: Linear layers and LayerNorm have one.
+        device, dtype: of the parameters.
+    Shape: src (T, B, E), or (B, T, E) with batch_first, or (T, E), or ragged (B, j, E); gives the same shape.
+    Raises:
+        ValueError: d_model is not a multiple of nhead; dropout outside [0, 1].
+        RuntimeError: an activation of another name.
     Source: Vaswani et al., Attention is all you need, 2017 (arXiv:1706.03762); Xiong et al., 2020 (arXiv:2002.04745), figure 1.
 
     >>> layer = dynograd.nn.TransformerEncoderLayer(8, nhead=2, dim_feedforward=16, batch_first=True)
@@ -98,7 +108,20 @@ class TransformerEncoderLayer(_Layer):
     def forward(
         self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False
     ) -> Tensor:
-        """Masks as in `MultiheadAttention`."""
+        """What the layer makes of `src`.
+
+        Args:
+            src (T, B, E): the sequences; (B, T, E) with batch_first, (T, E) for one, or ragged (B, j, E).
+            src_mask (T, T) or (B * nhead, T, T): True where a query may not look; numbers are added to the scores.
+            src_key_padding_mask (B, T): True where a key is padding.
+            is_causal: says that `src_mask` is causal, which may be quicker.
+        Returns:
+            of the shape of `src`.
+
+        >>> layer = dynograd.nn.TransformerEncoderLayer(8, nhead=2, dim_feedforward=16, batch_first=True)
+        >>> layer(dynograd.zeros(3, 5, 8), src_key_padding_mask=dynograd.zeros(3, 5, dtype=dynograd.bool)).shape
+        dynograd.Size([3, 5, 8])
+        """
         if self.norm_first:
             x = self._attend(src, self.norm1(src), src_mask, src_key_padding_mask, is_causal)
             return added(x, self.dropout2, self._feed(self.norm2(x)))
@@ -107,7 +130,30 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to the encoder's output, and two Linear layers, each with a residual connection and LayerNorm."""
+    """Self-attention, attention to the encoder's output, and two Linear layers, each with a residual connection and LayerNorm.
+
+    Args:
+        d_model: E, the features; a multiple of `nhead`.
+        nhead: heads of attention.
+        dim_feedforward: features between the two Linear layers.
+        dropout: the probability with which attention weights and results are dropped in training.
+        activation: "relu", "gelu" or a function.
+        layer_norm_eps: added to the variances of LayerNorm.
+        batch_first: tensors are (B, T, E) instead of (T, B, E).
+        norm_first: LayerNorm before each part instead of after.
+        bias: Linear layers and LayerNorm have one.
+        device, dtype: of the parameters.
+    Shape: tgt (T, B, E) and memory (S, B, E), or (B, T, E) and (B, S, E) with batch_first, or ragged (B, j, E); gives the shape
+        of tgt.
+    Raises:
+        ValueError: d_model is not a multiple of nhead; dropout outside [0, 1].
+        RuntimeError: an activation of another name.
+    Source: Vaswani et al., Attention is all you need, 2017 (arXiv:1706.03762).
+
+    >>> layer = dynograd.nn.TransformerDecoderLayer(8, nhead=2, dim_feedforward=16, batch_first=True)
+    >>> layer(dynograd.zeros(3, 4, 8), dynograd.zeros(3, 5, 8)).shape
+    dynograd.Size([3, 4, 8])
+    """
 
     def __init__(
         self,
@@ -148,7 +194,22 @@ class TransformerDecoderLayer(_Layer):
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Masks as in `MultiheadAttention`: of the target's own attention, and of its attention to `memory`."""
+        """What the layer makes of `tgt`, looking at `memory`.
+
+        Args:
+            tgt (T, B, E): the target sequences; (B, T, E) with batch_first, or ragged (B, j, E).
+            memory (S, B, E): the encoder's output, in the same layout.
+            tgt_mask (T, T), memory_mask (T, S): True where a query may not look; numbers are added to the scores. Also (B *
+                nhead, T, *).
+            tgt_key_padding_mask (B, T), memory_key_padding_mask (B, S): True where a key is padding.
+            tgt_is_causal, memory_is_causal: say that the mask is causal, which may be quicker.
+        Returns:
+            of the shape of `tgt`.
+
+        >>> layer = dynograd.nn.TransformerDecoderLayer(8, nhead=2, dim_feedforward=16, batch_first=True)
+        >>> layer(dynograd.zeros(3, 4, 8), dynograd.zeros(3, 5, 8)).shape
+        dynograd.Size([3, 4, 8])
+        """
 
         def look(residual: Any, x: Any) -> Tensor:
             attended, _ = self.multihead_attn(
@@ -175,8 +236,16 @@ class TransformerEncoder(Module):
     """`num_layers` copies of an encoder layer, one after another.
 
     Args:
+        encoder_layer: what is copied.
+        num_layers: how often.
         norm: a last normalization.
         enable_nested_tensor, mask_check: accepted for PyTorch's sake; padding is always computed as given.
+    Shape: src (T, B, E), or (B, T, E) if the layer is batch_first, or ragged (B, j, E); gives the same shape.
+    Source: Vaswani et al., Attention is all you need, 2017 (arXiv:1706.03762).
+
+    >>> layer = dynograd.nn.TransformerEncoderLayer(8, nhead=2, dim_feedforward=16, batch_first=True)
+    >>> dynograd.nn.TransformerEncoder(layer, num_layers=2)(dynograd.zeros(3, 5, 8)).shape
+    dynograd.Size([3, 5, 8])
     """
 
     def __init__(
@@ -195,7 +264,21 @@ class TransformerEncoder(Module):
     def forward(
         self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
     ) -> Tensor:
-        """Masks as in `MultiheadAttention`; with `is_causal` left out, `mask` is looked at."""
+        """What the layers make of `src`.
+
+        Args:
+            src (T, B, E): the sequences; (B, T, E) if the layers are batch_first, or ragged (B, j, E).
+            mask (T, T) or (B * nhead, T, T): True where a query may not look; numbers are added to the scores.
+            src_key_padding_mask (B, T): True where a key is padding.
+            is_causal: says that `mask` is causal; None looks at it.
+        Returns:
+            of the shape of `src`.
+
+        >>> layer = dynograd.nn.TransformerEncoderLayer(8, nhead=2, dim_feedforward=16, batch_first=True)
+        >>> encoder, mask = dynograd.nn.TransformerEncoder(layer, 2), dynograd.nn.Transformer.generate_square_subsequent_mask(5)
+        >>> encoder(dynograd.zeros(3, 5, 8), mask=mask).shape
+        dynograd.Size([3, 5, 8])
+        """
         mask = additive_mask("TransformerEncoder", mask, src.dtype)
         causal = _is_causal(mask, is_causal)
         for layer in self.layers:
@@ -204,7 +287,19 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """`num_layers` copies of a decoder layer, one after another."""
+    """`num_layers` copies of a decoder layer, one after another.
+
+    Args:
+        decoder_layer: what is copied.
+        num_layers: how often.
+        norm: a last normalization.
+    Shape: tgt (T, B, E) and memory (S, B, E), or batch first if the layer is, or ragged (B, j, E); gives the shape of tgt.
+    Source: Vaswani et al., Attention is all you need, 2017 (arXiv:1706.03762).
+
+    >>> layer = dynograd.nn.TransformerDecoderLayer(8, nhead=2, dim_feedforward=16, batch_first=True)
+    >>> dynograd.nn.TransformerDecoder(layer, num_layers=2)(dynograd.zeros(3, 4, 8), dynograd.zeros(3, 5, 8)).shape
+    dynograd.Size([3, 4, 8])
+    """
 
     def __init__(self, decoder_layer: Any, num_layers: int, norm: Any = None) -> None:
         super().__init__()
@@ -222,7 +317,23 @@ class TransformerDecoder(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Masks as in `MultiheadAttention`."""
+        """What the layers make of `tgt`, looking at `memory`.
+
+        Args:
+            tgt (T, B, E): the target sequences; (B, T, E) if the layers are batch_first, or ragged (B, j, E).
+            memory (S, B, E): the encoder's output, in the same layout.
+            tgt_mask (T, T), memory_mask (T, S): True where a query may not look; numbers are added to the scores. Also (B *
+                nhead, T, *).
+            tgt_key_padding_mask (B, T), memory_key_padding_mask (B, S): True where a key is padding.
+            tgt_is_causal, memory_is_causal: say that the mask is causal, which may be quicker; `tgt_is_causal=None` looks at
+                `tgt_mask`.
+        Returns:
+            of the shape of `tgt`.
+
+        >>> layer = dynograd.nn.TransformerDecoderLayer(8, nhead=2, dim_feedforward=16, batch_first=True)
+        >>> dynograd.nn.TransformerDecoder(layer, num_layers=2)(dynograd.zeros(3, 4, 8), dynograd.zeros(3, 5, 8)).shape
+        dynograd.Size([3, 4, 8])
+        """
         tgt_mask = additive_mask("TransformerDecoder", tgt_mask, tgt.dtype)
         causal = _is_causal(tgt_mask, tgt_is_causal)
         for layer in self.layers:
@@ -241,6 +352,26 @@ class TransformerDecoder(Module):
 
 class Transformer(Module):
     """An encoder of source sequences and a decoder of target sequences that looks at them.
+
+    Args:
+        d_model: E, the features; a multiple of `nhead`.
+        nhead: heads of attention.
+        num_encoder_layers, num_decoder_layers: of each stack.
+        dim_feedforward: features between the two Linear layers of a layer.
+        dropout: the probability with which attention weights and results are dropped in training.
+        activation: "relu", "gelu" or a function.
+        custom_encoder, custom_decoder: modules in place of the stacks.
+        layer_norm_eps: added to the variances of LayerNorm.
+        batch_first: tensors are (B, T, E) instead of (T, B, E).
+        norm_first: LayerNorm before each part instead of after.
+        bias: Linear layers and LayerNorm have one.
+        device, dtype: of the parameters.
+    Shape: src (S, B, E) and tgt (T, B, E), or (B, S, E) and (B, T, E) with batch_first, or ragged (B, j, E); gives the shape of
+        tgt.
+    Raises:
+        ValueError: d_model is not a multiple of nhead; dropout outside [0, 1].
+        RuntimeError: an activation of another name.
+    Source: Vaswani et al., Attention is all you need, 2017 (arXiv:1706.03762).
 
     >>> model = dynograd.nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
     >>> model(dynograd.zeros(3, 5, 8), dynograd.zeros(3, 4, 8)).shape
@@ -310,7 +441,24 @@ class Transformer(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Masks as in `MultiheadAttention`: of the encoder, of the decoder, and of the decoder's look at the encoder."""
+        """What the decoder makes of `tgt`, looking at what the encoder makes of `src`.
+
+        Args:
+            src (S, B, E), tgt (T, B, E): the sequences; batch first with batch_first, or ragged (B, j, E).
+            src_mask (S, S), tgt_mask (T, T), memory_mask (T, S): True where a query may not look; numbers are added to the
+                scores.
+            src_key_padding_mask (B, S), tgt_key_padding_mask (B, T), memory_key_padding_mask (B, S): True where a key is padding.
+            src_is_causal, tgt_is_causal, memory_is_causal: say that the mask is causal; None looks at it.
+        Returns:
+            of the shape of `tgt`.
+        Raises:
+            ShapeError: another number of sequences in `src` and `tgt`, or features that are not d_model.
+
+        >>> model = dynograd.nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
+        >>> mask = model.generate_square_subsequent_mask(4)
+        >>> model(dynograd.zeros(3, 5, 8), dynograd.zeros(3, 4, 8), tgt_mask=mask).shape
+        dynograd.Size([3, 4, 8])
+        """
         batch = 0 if self.batch_first or is_ragged(src) else 1
         if src.dim() == 3 and src.shape[batch] != tgt.shape[batch]:
             raise ShapeError(
@@ -336,7 +484,13 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
-        """(sz, sz): -inf above the diagonal, 0 elsewhere, so that no query looks ahead.
+        """A mask to add to scores, so that no query looks ahead: -inf above the diagonal, 0 elsewhere.
+
+        Args:
+            sz: how many queries and keys.
+            device, dtype: of the mask.
+        Returns:
+            (sz, sz).
 
         >>> dynograd.nn.Transformer.generate_square_subsequent_mask(2)
         tensor([[0., -inf],

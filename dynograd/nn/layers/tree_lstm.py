@@ -38,7 +38,13 @@ class _TreeLSTMCell(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform within 1 / sqrt(hidden_size)."""
+        """Draws new initial values, uniform within 1 / sqrt(hidden_size), for all weights and biases.
+
+        >>> cell = dynograd.nn.BinaryTreeLSTMCell(3, 4)
+        >>> cell.reset_parameters()
+        >>> bool(cell.bias.abs().max() <= 0.5)
+        True
+        """
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0.0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -70,15 +76,20 @@ class _TreeLSTMCell(Module):
 class BinaryTreeLSTMCell(_TreeLSTMCell):
     """One node of a binary tree: (h, c) from its input and the states of its two children.
 
-    Leaves have an input and no children, inner nodes children and, where the tree has one, an input. With the gates i, f_l, f_r, o, u
+    Leaves have an input and no children, inner nodes children and, where the tree has one, an input. With the gates i, f_l, f_r,
+    o, u
     as affine maps of the input and of both children's h (sigmoids, and tanh for u):
     c = i * u + f_l * c_l + f_r * c_r and h = o * tanh(c).
 
     Args:
         input_size: features of the inputs; 0 when no node has one.
         hidden_size: features of h and c.
-
+        device, dtype: of the parameters.
     Shape: input (*, input_size) or None; left and right pairs of (*, hidden_size), or None; gives a pair of (*, hidden_size).
+    Raises:
+        TypeError, ShapeError: a size that is no integer, or negative; in a call, one child, or neither input nor children.
+    Source: Tai, Socher and Manning, Improved semantic representations from tree-structured long short-term memory networks, 2015
+        (arXiv:1503.00075), section 3.2.
 
     >>> cell = dynograd.nn.BinaryTreeLSTMCell(3, 5)
     >>> leaf = cell(dynograd.ones(3))
@@ -125,8 +136,12 @@ class ChildSumTreeLSTMCell(_TreeLSTMCell):
     Args:
         input_size: features of the inputs.
         hidden_size: features of h and c.
-
+        device, dtype: of the parameters.
     Shape: input (*, input_size); children a list or tuple of pairs of (*, hidden_size); gives a pair of (*, hidden_size).
+    Raises:
+        TypeError, ShapeError: a size that is no integer, or negative; in a call, no input.
+    Source: Tai, Socher and Manning, Improved semantic representations from tree-structured long short-term memory networks, 2015
+        (arXiv:1503.00075), section 3.1.
 
     >>> cell = dynograd.nn.ChildSumTreeLSTMCell(3, 5)
     >>> leaf = cell(dynograd.ones(3))
@@ -173,8 +188,13 @@ class TreeLSTM(Module):
         hidden_size: features of h and c.
         kind: "binary": a tree is a tensor (a leaf's input) or a pair (left, right) of trees; "child_sum": a tree is a pair
             (input, children) with a list of trees.
-
-    Shape: inputs (input_size,); gives (h, c), each (trees, hidden_size): the states of the roots.
+        device, dtype: of the parameters.
+    Shape: a list of trees with inputs (input_size,); gives (h, c), each (trees, hidden_size): the states of the roots.
+    Raises:
+        ValueError: another kind.
+        ShapeError: in a call: a node that is no tree of this kind.
+    Source: Tai, Socher and Manning, Improved semantic representations from tree-structured long short-term memory networks, 2015
+        (arXiv:1503.00075).
 
     >>> forest = dynograd.nn.TreeLSTM(3, 5)
     >>> word = dynograd.ones(3)
