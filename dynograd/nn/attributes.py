@@ -19,7 +19,15 @@ _MOST = 200  # notes in a class; more names are made up by a program, not writte
 
 
 class Registered:
-    """The note: such an attribute lies in a module's `_parameters`, `_modules` or `_buffers`."""
+    """The note: such an attribute lies in a module's `_parameters`, `_modules` or `_buffers`.
+
+    Args:
+        group: which of the three.
+        name: of the attribute.
+
+    >>> dynograd.nn.attributes.Registered("_parameters", "weight").name
+    'weight'
+    """
 
     __slots__ = ("group", "name")
 
@@ -36,7 +44,11 @@ class Registered:
 
 
 class AttributeMethods:
-    """The part of Module that finds what is registered."""
+    """The part of Module that finds what is registered.
+
+    >>> isinstance(dynograd.nn.Linear(2, 1), dynograd.nn.attributes.AttributeMethods)
+    True
+    """
 
     def __getattr__(self, name: str) -> Any:
         attributes = self.__dict__
@@ -111,7 +123,16 @@ def _withdraw(kind: type) -> None:
 
 @contextmanager
 def reading_through(change: Callable[[str, Any], Any]) -> Iterator[None]:
-    """A context in which what is read from modules, in this thread, is what `change(name, value)` makes of it: a trace sees parameters."""
+    """A context in which what is read from modules, in this thread, is what `change(name, value)` makes of it: a trace sees parameters.
+
+    Args:
+        change: a function of a name and what the module has under it; what it returns is read instead.
+
+    >>> layer = dynograd.nn.Linear(2, 1)
+    >>> with dynograd.nn.attributes.reading_through(lambda name, value: name):
+    ...     layer.weight
+    'weight'
+    """
     find, get, thread = AttributeMethods.__getattr__, Registered.__get__, threading.get_ident()
 
     def find_and_change(self: AttributeMethods, name: str) -> object:

@@ -128,7 +128,11 @@ class _WithModule:
 
 
 class HookMethods:
-    """The part of Module that registers and runs hooks."""
+    """The part of Module that registers and runs hooks.
+
+    >>> isinstance(dynograd.nn.Linear(2, 1), dynograd.nn.hooks.HookMethods)
+    True
+    """
 
     _forward_hooks: dict[int, Any]
     _forward_hooks_with_kwargs: dict[int, bool]
@@ -149,8 +153,13 @@ class HookMethods:
         """Calls `hook(module, args)` before forward; what it returns replaces the arguments.
 
         Args:
+            hook: returns None, a tuple of arguments, or one argument.
             prepend: run it before the hooks that are there.
             with_kwargs: call `hook(module, args, kwargs)`; it returns None or `(args, kwargs)`.
+        Returns:
+            a handle, whose `remove()` takes the hook away.
+        Raises:
+            RuntimeError: in a call: a hook with kwargs that returns something else.
 
         >>> layer = dynograd.nn.Identity()
         >>> handle = layer.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
@@ -163,32 +172,93 @@ class HookMethods:
     def register_forward_hook(
         self, hook: Any, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
-        """Calls `hook(module, args, output)` after forward; what it returns replaces the output.
+        """Calls `hook(module, args, output)` after forward; what it returns, unless it is None, replaces the output.
 
         Args:
+            hook: returns None or the new output.
             prepend: run it before the hooks that are there.
             with_kwargs: call `hook(module, args, kwargs, output)`.
             always_call: call it also when forward raises; `output` is None then.
+        Returns:
+            a handle, whose `remove()` takes the hook away.
+
+        >>> shapes = []
+        >>> layer = dynograd.nn.Linear(2, 1)
+        >>> handle = layer.register_forward_hook(lambda module, args, output: shapes.append(output.shape))
+        >>> y = layer(dynograd.ones(3, 2))
+        >>> handle.remove()
+        >>> shapes
+        [dynograd.Size([3, 1])]
         """
         marks = [self._forward_hooks_with_kwargs] if with_kwargs else []
         marks += [self._forward_hooks_always_called] if always_call else []
         return _Handle(self._forward_hooks, hook, *marks, first=prepend)
 
     def register_full_backward_hook(self, hook: Any, prepend: bool = False) -> RemovableHandle:
-        """Calls `hook(module, grad_input, grad_output)` when backward has passed the module; it may return a new grad_input."""
+        """Calls `hook(module, grad_input, grad_output)` when backward has passed the module.
+
+        Args:
+            hook: gets tuples of the gradients of the module's inputs and outputs, None where there is none; returns None or a new
+                grad_input.
+            prepend: run it before the hooks that are there.
+        Returns:
+            a handle, whose `remove()` takes the hook away.
+
+        >>> layer = dynograd.nn.ReLU()
+        >>> handle = layer.register_full_backward_hook(lambda module, grad_input, grad_output: print(grad_input[0]))
+        >>> layer(tensor([-1.0, 2.0], requires_grad=True)).sum().backward()
+        tensor([0., 1.])
+        """
         self._is_full_backward_hook = True
         return _Handle(self._backward_hooks, hook, first=prepend)
 
     def register_backward_hook(self, hook: Any) -> RemovableHandle:
-        """PyTorch's deprecated name; here it is `register_full_backward_hook`, whose gradients are those of the whole module."""
+        """PyTorch's deprecated name; here it is `register_full_backward_hook`, whose gradients are those of the whole module.
+
+        Args:
+            hook: gets (module, grad_input, grad_output); returns None or a new grad_input.
+        Returns:
+            a handle, whose `remove()` takes the hook away.
+
+        >>> layer = dynograd.nn.ReLU()
+        >>> handle = layer.register_backward_hook(lambda module, grad_input, grad_output: print(grad_input[0]))
+        >>> layer(tensor([-1.0, 2.0], requires_grad=True)).sum().backward()
+        tensor([0., 1.])
+        """
         return self.register_full_backward_hook(hook)
 
     def register_full_backward_pre_hook(self, hook: Any, prepend: bool = False) -> RemovableHandle:
-        """Calls `hook(module, grad_output)` before backward enters the module; it may return a new grad_output."""
+        """Calls `hook(module, grad_output)` before backward enters the module.
+
+        Args:
+            hook: gets a tuple of the gradients of the module's outputs; returns None or a new one.
+            prepend: run it before the hooks that are there.
+        Returns:
+            a handle, whose `remove()` takes the hook away.
+
+        >>> layer, x = dynograd.nn.ReLU(), tensor([-1.0, 2.0], requires_grad=True)
+        >>> handle = layer.register_full_backward_pre_hook(lambda module, grad_output: (grad_output[0] * 10,))
+        >>> layer(x).sum().backward()
+        >>> x.grad
+        tensor([ 0., 10.])
+        """
         return _Handle(self._backward_pre_hooks, hook, first=prepend)
 
     def register_state_dict_post_hook(self, hook: Any) -> RemovableHandle:
-        """Calls `hook(module, state_dict, prefix, local_metadata)` when this module's part is in the state_dict; it may change it."""
+        """Calls `hook(module, state_dict, prefix, local_metadata)` when this module's part is in the state_dict; it may change it in place.
+
+        Args:
+            hook: returns None.
+        Returns:
+            a handle, whose `remove()` takes the hook away.
+        Raises:
+            RuntimeError: in `state_dict()`: the hook returns something.
+
+        >>> layer = dynograd.nn.Linear(2, 1)
+        >>> handle = layer.register_state_dict_post_hook(lambda module, state, prefix, meta: state.pop(prefix + "bias") and None)
+        >>> list(layer.state_dict())
+        ['weight']
+        """
 
         def silent(*args: Any) -> None:
             if hook(*args) is not None:
@@ -203,18 +273,55 @@ class HookMethods:
         return _Handle(self._state_dict_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Any) -> RemovableHandle:
-        """Calls `hook(module, prefix, keep_vars)` before this module's part is put in the state_dict."""
+        """Calls `hook(module, prefix, keep_vars)` before this module's part is put in the state_dict.
+
+        Args:
+            hook: what it returns is ignored.
+        Returns:
+            a handle, whose `remove()` takes the hook away.
+
+        >>> layer = dynograd.nn.Linear(2, 1)
+        >>> handle = layer.register_state_dict_pre_hook(lambda module, prefix, keep_vars: print("saving", module))
+        >>> _ = layer.state_dict()
+        saving Linear(in_features=2, out_features=1, bias=True)
+        """
         return _Handle(self._state_dict_pre_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Any) -> RemovableHandle:
-        """Calls `hook(module, state_dict, prefix, metadata, strict, missing, unexpected, errors)` before loading."""
+        """Calls `hook(module, state_dict, prefix, metadata, strict, missing, unexpected, errors)` before loading: for older names in files.
+
+        Args:
+            hook: may change `state_dict` and the three lists in place.
+        Returns:
+            a handle, whose `remove()` takes the hook away.
+
+        >>> def rename(module, state, prefix, *rest):
+        ...     state[prefix + "weight"] = state.pop(prefix + "w")
+        >>> layer = dynograd.nn.Linear(2, 1, bias=False)
+        >>> handle = layer.register_load_state_dict_pre_hook(rename)
+        >>> layer.load_state_dict({"w": dynograd.ones(1, 2)})
+        <All keys matched successfully>
+        """
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
     def _register_load_state_dict_pre_hook(self, hook: Any, with_module: bool = False) -> RemovableHandle:
         return _Handle(self._load_state_dict_pre_hooks, _WithModule(hook, self) if with_module else hook)
 
     def register_load_state_dict_post_hook(self, hook: Any) -> RemovableHandle:
-        """Calls `hook(module, incompatible_keys)` after loading; it may change the lists of keys."""
+        """Calls `hook(module, incompatible_keys)` after loading; it may change the lists of keys.
+
+        Args:
+            hook: returns None; `incompatible_keys` has `missing_keys` and `unexpected_keys`.
+        Returns:
+            a handle, whose `remove()` takes the hook away.
+        Raises:
+            AssertionError: in `load_state_dict`: the hook returns something.
+
+        >>> layer = dynograd.nn.Linear(2, 1)
+        >>> handle = layer.register_load_state_dict_post_hook(lambda module, keys: keys.missing_keys.clear())
+        >>> layer.load_state_dict({"weight": dynograd.ones(1, 2)})
+        <All keys matched successfully>
+        """
         return _Handle(self._load_state_dict_post_hooks, hook)
 
     # --- running --------------------------------------------------------------------------------------------------------
@@ -281,42 +388,143 @@ class HookMethods:
 
 
 def register_module_forward_pre_hook(hook: Any) -> RemovableHandle:
-    """Calls `hook(module, args)` before the forward of every module."""
+    """Calls `hook(module, args)` before the forward of every module.
+
+    Args:
+        hook: returns None, a tuple of arguments, or one argument.
+    Returns:
+        a handle, whose `remove()` takes the hook away.
+
+    >>> from dynograd.nn.modules.module import register_module_forward_pre_hook
+    >>> handle = register_module_forward_pre_hook(lambda module, args: print(module))
+    >>> y = dynograd.nn.ReLU()(tensor([1.0]))
+    ReLU()
+    >>> handle.remove()
+    """
     return _GlobalHandle(_global_forward_pre_hooks, hook)
 
 
 def register_module_forward_hook(hook: Any, *, with_kwargs: bool = False, always_call: bool = False) -> RemovableHandle:
-    """Calls `hook(module, args, output)` after the forward of every module."""
+    """Calls `hook(module, args, output)` after the forward of every module.
+
+    Args:
+        hook: returns None or the new output.
+        with_kwargs: call `hook(module, args, kwargs, output)`.
+        always_call: call it also when forward raises; `output` is None then.
+    Returns:
+        a handle, whose `remove()` takes the hook away.
+
+    >>> from dynograd.nn.modules.module import register_module_forward_hook
+    >>> handle = register_module_forward_hook(lambda module, args, output: print(module, output))
+    >>> y = dynograd.nn.ReLU()(tensor([1.0]))
+    ReLU() tensor([1.])
+    >>> handle.remove()
+    """
     marks = [_global_forward_hooks_with_kwargs] if with_kwargs else []
     marks += [_global_forward_hooks_always_called] if always_call else []
     return _GlobalHandle(_global_forward_hooks, hook, *marks)
 
 
 def register_module_full_backward_hook(hook: Any) -> RemovableHandle:
-    """Calls `hook(module, grad_input, grad_output)` when backward has passed a module."""
+    """Calls `hook(module, grad_input, grad_output)` when backward has passed a module, whichever it is.
+
+    Args:
+        hook: returns None or a new grad_input.
+    Returns:
+        a handle, whose `remove()` takes the hook away.
+
+    >>> from dynograd.nn.modules.module import register_module_full_backward_hook
+    >>> handle = register_module_full_backward_hook(lambda module, grad_input, grad_output: print(module, grad_input[0]))
+    >>> dynograd.nn.ReLU()(tensor([-1.0, 2.0], requires_grad=True)).sum().backward()
+    ReLU() tensor([0., 1.])
+    >>> handle.remove()
+    """
     return _GlobalHandle(_global_backward_hooks, hook)
 
 
 def register_module_full_backward_pre_hook(hook: Any) -> RemovableHandle:
-    """Calls `hook(module, grad_output)` before backward enters a module."""
+    """Calls `hook(module, grad_output)` before backward enters a module, whichever it is.
+
+    Args:
+        hook: returns None or a new grad_output.
+    Returns:
+        a handle, whose `remove()` takes the hook away.
+
+    >>> from dynograd.nn.modules.module import register_module_full_backward_pre_hook
+    >>> handle = register_module_full_backward_pre_hook(lambda module, grad_output: print(module, grad_output[0]))
+    >>> dynograd.nn.ReLU()(tensor([-1.0, 2.0], requires_grad=True)).sum().backward()
+    ReLU() tensor([1., 1.])
+    >>> handle.remove()
+    """
     return _GlobalHandle(_global_backward_pre_hooks, hook)
 
 
 def register_module_backward_hook(hook: Any) -> RemovableHandle:
-    """PyTorch's deprecated name; here it is `register_module_full_backward_hook`."""
+    """PyTorch's deprecated name; here it is `register_module_full_backward_hook`.
+
+    Args:
+        hook: gets (module, grad_input, grad_output); returns None or a new grad_input.
+    Returns:
+        a handle, whose `remove()` takes the hook away.
+
+    >>> from dynograd.nn.modules.module import register_module_backward_hook
+    >>> handle = register_module_backward_hook(lambda module, grad_input, grad_output: print(module))
+    >>> dynograd.nn.ReLU()(tensor([-1.0, 2.0], requires_grad=True)).sum().backward()
+    ReLU()
+    >>> handle.remove()
+    """
     return register_module_full_backward_hook(hook)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls `hook(module, name, parameter)` when a parameter is registered; what it returns is registered instead."""
+    """Calls `hook(module, name, parameter)` when a parameter is registered in any module.
+
+    Args:
+        hook: returns None, or what is registered instead.
+    Returns:
+        a handle, whose `remove()` takes the hook away.
+
+    >>> from dynograd.nn.modules.module import register_module_parameter_registration_hook
+    >>> handle = register_module_parameter_registration_hook(lambda module, name, parameter: print(name, parameter.shape))
+    >>> layer = dynograd.nn.Linear(2, 1)
+    weight dynograd.Size([1, 2])
+    bias dynograd.Size([1])
+    >>> handle.remove()
+    """
     return _Handle(_global_parameter_registration_hooks, hook)
 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls `hook(module, name, buffer)` when a buffer is registered; what it returns is registered instead."""
+    """Calls `hook(module, name, buffer)` when a buffer is registered in any module.
+
+    Args:
+        hook: returns None, or what is registered instead.
+    Returns:
+        a handle, whose `remove()` takes the hook away.
+
+    >>> from dynograd.nn.modules.module import register_module_buffer_registration_hook
+    >>> handle = register_module_buffer_registration_hook(lambda module, name, buffer: print(name))
+    >>> layer = dynograd.nn.BatchNorm1d(2)
+    running_mean
+    running_var
+    num_batches_tracked
+    >>> handle.remove()
+    """
     return _Handle(_global_buffer_registration_hooks, hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls `hook(module, name, submodule)` when a module is registered; what it returns is registered instead."""
+    """Calls `hook(module, name, submodule)` when a submodule is registered in any module.
+
+    Args:
+        hook: returns None, or what is registered instead.
+    Returns:
+        a handle, whose `remove()` takes the hook away.
+
+    >>> from dynograd.nn.modules.module import register_module_module_registration_hook
+    >>> handle = register_module_module_registration_hook(lambda module, name, submodule: print(name, submodule))
+    >>> model = dynograd.nn.Sequential(dynograd.nn.ReLU())
+    0 ReLU()
+    >>> handle.remove()
+    """
     return _Handle(_global_module_registration_hooks, hook)

@@ -42,6 +42,16 @@ _EXTRA_STATE_KEY_SUFFIX = state._EXTRA
 class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.MoveMethods):
     """Base of all models: assign layers, parameters and buffers as attributes, and write `forward`.
 
+    What is assigned is registered: `parameters()` lists it, `state_dict()` saves it, `to()` moves it. Calling the module runs
+    `forward` and
+    its hooks.
+
+    Args:
+        args, kwargs: none; with the class attribute `call_super_init = True` they go to the next base class.
+    Raises:
+        TypeError: arguments.
+        AttributeError: an assignment before `super().__init__()`.
+
     >>> class Model(dynograd.nn.Module):
     ...     def __init__(self):
     ...         super().__init__()
@@ -77,6 +87,18 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
             super().__init__(*args, **kwargs)
 
     def forward(self, *inputs: Any) -> Any:
+        """What a call computes. Each class writes its own; call the module itself, `module(x)`, which runs hooks too.
+
+        Args:
+            inputs: whatever the class takes.
+        Returns:
+            whatever the class gives.
+        Raises:
+            NotImplementedError: the class has none.
+
+        >>> dynograd.nn.ReLU().forward(tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+        """
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function.')
 
     @hands_on
@@ -120,7 +142,18 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         return self._call_with_hooks(args, kwargs) if self._hooked else self.forward(*args, **kwargs)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Has calls of this module, hooks included, compiled by what `compiled_by` names, with these options; in place."""
+        """Has calls of this module, hooks included, compiled by what `compiled_by` names, with these options; in place.
+
+        Without a compiler there, calls run as they are, and a warning says so; `disable=True` leaves it out.
+
+        Args:
+            args, kwargs: options of the compiler.
+
+        >>> model = dynograd.nn.Sequential(dynograd.nn.Linear(2, 1), dynograd.nn.ReLU())
+        >>> model.compile(disable=True)
+        >>> model(dynograd.ones(3, 2)).shape
+        dynograd.Size([3, 1])
+        """
         self._compiled_call_impl = compiled_by(self._call_impl, *args, **kwargs)
 
     @property
@@ -214,7 +247,22 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
             )
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Registers a parameter under `name`; None keeps the name without one."""
+        """Registers a parameter under `name`, as an assignment does; None keeps the name without one.
+
+        Args:
+            name: of the attribute, without dots.
+            param: a Parameter, or None.
+        Raises:
+            TypeError: neither a Parameter nor None, or a name that is no string.
+            KeyError: a name with a dot, the empty one, or that of another attribute.
+            ValueError: a tensor that has been computed from others.
+
+        >>> layer = dynograd.nn.Identity()
+        >>> layer.register_parameter("scale", dynograd.nn.Parameter(dynograd.ones(2)))
+        >>> layer.register_parameter("shift", None)
+        >>> [name for name, _ in layer.named_parameters()], layer.shift
+        (['scale'], None)
+        """
         self._check_name("parameter", name, "_parameters")
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
@@ -232,7 +280,21 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
             self._put("_parameters", name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Registers a tensor that is no parameter; `persistent` ones are in `state_dict()`."""
+        """Registers a tensor that is no parameter, such as a running mean.
+
+        Args:
+            name: of the attribute, without dots.
+            tensor: a Tensor, or None.
+            persistent: it is in `state_dict()`.
+        Raises:
+            TypeError: neither a Tensor nor None, or a name that is no string.
+            KeyError: a name with a dot, the empty one, or that of another attribute.
+
+        >>> layer = dynograd.nn.Identity()
+        >>> layer.register_buffer("steps", tensor(0))
+        >>> layer.steps, list(layer.state_dict())
+        (tensor(0), ['steps'])
+        """
         self._check_name("buffer", name, "_buffers")
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
@@ -242,7 +304,20 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Registers a submodule under `name`."""
+        """Registers a submodule under `name`, as an assignment does.
+
+        Args:
+            name: of the attribute, without dots.
+            module: a Module, or None.
+        Raises:
+            TypeError: neither a Module nor None, or a name that is no string.
+            KeyError: a name with a dot, the empty one, or that of another attribute.
+
+        >>> model = dynograd.nn.Sequential()
+        >>> model.add_module("activation", dynograd.nn.ReLU())
+        >>> model.activation
+        ReLU()
+        """
         if module is not None and not isinstance(module, Module):
             raise TypeError(
                 f"{type(module).__name__} is not a Module subclass: {type(self).__name__} cannot take it as '{name}'. "
@@ -252,7 +327,19 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         self._put("_modules", name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
-        """`add_module` under its other name."""
+        """`add_module` under its other name.
+
+        Args:
+            name: of the attribute, without dots.
+            module: a Module, or None.
+        Raises:
+            TypeError, KeyError: as `add_module`.
+
+        >>> model = dynograd.nn.Sequential()
+        >>> model.register_module("activation", dynograd.nn.ReLU())
+        >>> model.activation
+        ReLU()
+        """
         self.add_module(name, module)
 
     # --- iteration ------------------------------------------------------------------------------------------------------
@@ -260,7 +347,19 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
     def named_modules(
         self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """This module and all below it, with their paths; each once."""
+        """This module and all below it, with their paths; each once.
+
+        Args:
+            memo: modules that are left out, a set; those that are given come to it.
+            prefix: the path of this module.
+            remove_duplicate: give a module that has several paths only with its first.
+        Returns:
+            an iterator of (path, module); this module comes first.
+
+        >>> model = dynograd.nn.Sequential(dynograd.nn.Sequential(dynograd.nn.ReLU()), dynograd.nn.Tanh())
+        >>> [name for name, _ in model.named_modules()]
+        ['', '0', '0.0', '1']
+        """
         memo = set() if memo is None else memo
         if self in memo:
             return
@@ -272,12 +371,28 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
                 yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     def modules(self) -> Iterator[Module]:
-        """This module and all below it."""
+        """This module and all below it, each once.
+
+        Returns:
+            an iterator of Modules; this one comes first.
+
+        >>> model = dynograd.nn.Sequential(dynograd.nn.ReLU(), dynograd.nn.Tanh())
+        >>> [type(module).__name__ for module in model.modules()]
+        ['Sequential', 'ReLU', 'Tanh']
+        """
         for _, module in self.named_modules():
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """The modules directly below, each once."""
+        """The modules directly below with their names, each once.
+
+        Returns:
+            an iterator of (name, module).
+
+        >>> model = dynograd.nn.Sequential(dynograd.nn.ReLU(), dynograd.nn.Tanh())
+        >>> list(model.named_children())
+        [('0', ReLU()), ('1', Tanh())]
+        """
         seen = set()
         for name, module in self._modules.items():
             if module is not None and module not in seen:
@@ -285,6 +400,15 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
                 yield name, module
 
     def children(self) -> Iterator[Module]:
+        """The modules directly below, each once.
+
+        Returns:
+            an iterator of Modules.
+
+        >>> model = dynograd.nn.Sequential(dynograd.nn.ReLU(), dynograd.nn.Tanh())
+        >>> list(model.children())
+        [ReLU(), Tanh()]
+        """
         for _, module in self.named_children():
             yield module
 
@@ -307,26 +431,80 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """All parameters with their names; shared ones once."""
+        """All parameters with their paths; shared ones once.
+
+        Args:
+            prefix: put before all paths, with a dot.
+            recurse: also those of the modules below.
+            remove_duplicate: give a parameter that has several paths only with its first.
+        Returns:
+            an iterator of (path, Parameter).
+
+        >>> model = dynograd.nn.Sequential(dynograd.nn.Linear(2, 1))
+        >>> [name for name, _ in model.named_parameters()]
+        ['0.weight', '0.bias']
+        """
         return self._named("_parameters", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """All parameters; shared ones once."""
+        """All parameters, as optimizers take them; shared ones once.
+
+        Args:
+            recurse: also those of the modules below.
+        Returns:
+            an iterator of Parameters.
+
+        >>> [parameter.shape for parameter in dynograd.nn.Linear(2, 1).parameters()]
+        [dynograd.Size([1, 2]), dynograd.Size([1])]
+        """
         for _, value in self.named_parameters(recurse=recurse):
             yield value
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """All buffers with their names; shared ones once."""
+        """All buffers with their paths; shared ones once.
+
+        Args:
+            prefix: put before all paths, with a dot.
+            recurse: also those of the modules below.
+            remove_duplicate: give a buffer that has several paths only with its first.
+        Returns:
+            an iterator of (path, Tensor).
+
+        >>> [name for name, _ in dynograd.nn.BatchNorm1d(2).named_buffers()]
+        ['running_mean', 'running_var', 'num_batches_tracked']
+        """
         return self._named("_buffers", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """All buffers; shared ones once.
+
+        Args:
+            recurse: also those of the modules below.
+        Returns:
+            an iterator of Tensors.
+
+        >>> list(dynograd.nn.BatchNorm1d(2).buffers())[1]
+        tensor([1., 1.])
+        """
         for _, value in self.named_buffers(recurse=recurse):
             yield value
 
     def get_submodule(self, target: str) -> Module:
-        """The module at the path `a.b.c`."""
+        """The module at the path `a.b.c`.
+
+        Args:
+            target: names with dots between them; "" is this module.
+        Returns:
+            Module.
+        Raises:
+            AttributeError: there is none; the message names the part that is missing.
+
+        >>> model = dynograd.nn.Sequential(dynograd.nn.Sequential(dynograd.nn.ReLU()))
+        >>> model.get_submodule("0.0")
+        ReLU()
+        """
         module: Any = self
         for name in target.split(".") if target else ():
             module = getattr(module, name, None)
@@ -340,7 +518,12 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         """Puts `module` at the path `a.b.c`, in the place of what is there.
 
         Args:
+            target: names with dots between them.
+            module: the new Module.
             strict: there must be a module already.
+        Raises:
+            ValueError: an empty path, or what is no Module.
+            AttributeError: no module above that place, or with `strict` none in it.
 
         >>> model = dynograd.nn.Sequential(dynograd.nn.Linear(2, 3), dynograd.nn.ReLU())
         >>> model.set_submodule("1", dynograd.nn.Tanh())
@@ -358,7 +541,18 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter at the path `a.b.weight`."""
+        """The parameter at the path `a.b.weight`.
+
+        Args:
+            target: names with dots between them.
+        Returns:
+            Parameter.
+        Raises:
+            AttributeError: there is none.
+
+        >>> dynograd.nn.Sequential(dynograd.nn.Linear(2, 1)).get_parameter("0.weight").shape
+        dynograd.Size([1, 2])
+        """
         path, _, name = target.rpartition(".")
         parameter = self.get_submodule(path)._parameters.get(name)
         if parameter is None:
@@ -366,7 +560,18 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         return parameter
 
     def get_buffer(self, target: str) -> Tensor:
-        """The buffer at the path `a.b.running_mean`."""
+        """The buffer at the path `a.b.running_mean`.
+
+        Args:
+            target: names with dots between them.
+        Returns:
+            Tensor.
+        Raises:
+            AttributeError: there is none.
+
+        >>> dynograd.nn.BatchNorm1d(2).get_buffer("running_mean")
+        tensor([0., 0.])
+        """
         path, _, name = target.rpartition(".")
         buffer = self.get_submodule(path)._buffers.get(name)
         if buffer is None:
@@ -376,14 +581,38 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
     # --- changes of the whole tree --------------------------------------------------------------------------------------
 
     def apply(self, fn: Callable[[Module], Any]) -> Any:
-        """Calls `fn` on every submodule, then on this module; returns it."""
+        """Calls `fn` on every submodule, then on this module: for initial values, for example.
+
+        Args:
+            fn: a function of a Module; what it returns is ignored.
+        Returns:
+            this module.
+
+        >>> def fill(module):
+        ...     if isinstance(module, dynograd.nn.Linear):
+        ...         dynograd.nn.init.ones_(module.weight)
+        >>> dynograd.nn.Sequential(dynograd.nn.Linear(2, 1)).apply(fill)[0].weight.detach()
+        tensor([[1., 1.]])
+        """
         for module in self.children():
             module.apply(fn)
         fn(self)
         return self
 
     def train(self, mode: bool = True) -> Any:
-        """Sets training mode here and below."""
+        """Sets training mode here and below: dropout drops, batch norm uses the batch's statistics.
+
+        Args:
+            mode: False sets evaluation mode.
+        Returns:
+            this module.
+        Raises:
+            ValueError: `mode` is no bool.
+
+        >>> model = dynograd.nn.Sequential(dynograd.nn.Dropout()).eval()
+        >>> model.train()[0].training
+        True
+        """
         if not isinstance(mode, bool):
             raise ValueError(f"train: training mode is expected to be boolean, got {mode!r}.")
         if self.training is not mode:
@@ -394,17 +623,43 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         return self
 
     def eval(self) -> Any:
-        """Sets evaluation mode here and below."""
+        """Sets evaluation mode here and below: dropout passes its input on, batch norm uses its running statistics.
+
+        Returns:
+            this module.
+
+        >>> dynograd.nn.Sequential(dynograd.nn.Dropout()).eval()[0].training
+        False
+        """
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
-        """Sets `requires_grad` of every parameter."""
+        """Sets `requires_grad` of every parameter; False freezes the module.
+
+        Args:
+            requires_grad: the new value.
+        Returns:
+            this module.
+
+        >>> dynograd.nn.Linear(2, 1).requires_grad_(False).weight.requires_grad
+        False
+        """
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drops (or zeroes) the gradients of every parameter."""
+        """Drops (or zeroes) the gradients of every parameter.
+
+        Args:
+            set_to_none: `grad` becomes None; False fills it with zeros instead.
+
+        >>> layer = dynograd.nn.Linear(2, 1)
+        >>> layer(dynograd.ones(3, 2)).sum().backward()
+        >>> layer.zero_grad()
+        >>> print(layer.weight.grad)
+        None
+        """
         for parameter in self.parameters():
             if parameter._grad is not None:
                 if set_to_none:
@@ -416,7 +671,14 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
     # --- text -----------------------------------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
-        """What stands in the parentheses of the printed module."""
+        """What stands in the parentheses of the printed module; classes with options write their own.
+
+        Returns:
+            str.
+
+        >>> dynograd.nn.Linear(2, 1).extra_repr()
+        'in_features=2, out_features=1, bias=True'
+        """
         return ""
 
     def _get_name(self) -> str:
@@ -479,7 +741,19 @@ _ON_REGISTRATION: dict[str, dict[int, Any]] = {
 
 @contextmanager
 def calling_through(take: Callable[[Module, Callable[..., Any], tuple, dict[str, Any]], Any]) -> Iterator[None]:
-    """A context in which a call of a module, in this thread, is `take(module, what the call does, args, kwargs)`: a trace sees calls."""
+    """A context in which a call of a module, in this thread, is `take(module, what the call does, args, kwargs)`: a trace sees calls.
+
+    Args:
+        take: the function that stands in for the call.
+
+    >>> from dynograd.nn.module import calling_through
+    >>> def shout(module, call, args, kwargs):
+    ...     print(module)
+    ...     return call(*args, **kwargs)
+    >>> with calling_through(shout):
+    ...     x = dynograd.nn.ReLU()(tensor([-1.0]))
+    ReLU()
+    """
     call, thread = Module.__call__, threading.get_ident()
 
     def take_call(self: Module, *args: Any, **kwargs: Any) -> object:

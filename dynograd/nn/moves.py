@@ -14,7 +14,11 @@ __all__ = ["MoveMethods"]
 
 
 class MoveMethods:
-    """The part of Module that converts and moves parameters and buffers."""
+    """The part of Module that converts and moves parameters and buffers.
+
+    >>> isinstance(dynograd.nn.Linear(2, 1), dynograd.nn.moves.MoveMethods)
+    True
+    """
 
     _parameters: dict[str, Any]
     _buffers: dict[str, Any]
@@ -39,7 +43,17 @@ class MoveMethods:
     def to(self, *args: Any, **kwargs: Any) -> Any:
         """Moves or converts in place: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`. Integers keep their dtype.
 
-        `memory_format=channels_last` reorders the memory of 4-d parameters and buffers (`channels_last_3d` of 5-d ones).
+        Args:
+            args, kwargs: a device, a floating or complex dtype, or a tensor that has both; `non_blocking` is accepted;
+                `memory_format=channels_last` reorders the memory of 4-d parameters and buffers (`channels_last_3d` of 5-d ones).
+        Returns:
+            this module.
+        Raises:
+            DtypeError: an integer dtype.
+            TypeError: neither a device nor a dtype nor a tensor.
+
+        >>> dynograd.nn.Linear(2, 1).to(dynograd.float64).weight.dtype
+        dynograd.float64
         """
         format = kwargs.pop("memory_format", None)
         dtype, device = _destination(*args, **kwargs)
@@ -57,29 +71,70 @@ class MoveMethods:
         return self._apply(convert)
 
     def type(self, dst_type: Any) -> Any:
+        """Converts all parameters and buffers, integers too.
+
+        Args:
+            dst_type: a dtype, or its name in PyTorch's old way ("torch.DoubleTensor").
+        Returns:
+            this module.
+
+        >>> dynograd.nn.Linear(2, 1).type(dynograd.float64).weight.dtype
+        dynograd.float64
+        """
         return self._apply(lambda x: x.type(dst_type))
 
     def float(self) -> Any:
-        """Converts floating parameters and buffers to float32."""
+        """Converts floating parameters and buffers to float32.
+
+        Returns:
+            this module.
+
+        >>> dynograd.nn.Linear(2, 1, dtype=dynograd.float64).float().weight.dtype
+        dynograd.float32
+        """
         return self._apply(lambda x: x.float() if x.is_floating_point() else x)
 
     def double(self) -> Any:
-        """Converts floating parameters and buffers to float64."""
+        """Converts floating parameters and buffers to float64.
+
+        Returns:
+            this module.
+
+        >>> dynograd.nn.Linear(2, 1).double().weight.dtype
+        dynograd.float64
+        """
         return self._apply(lambda x: x.double() if x.is_floating_point() else x)
 
     def half(self) -> Any:
-        """Converts floating parameters and buffers to float16."""
+        """Converts floating parameters and buffers to float16.
+
+        Returns:
+            this module.
+
+        >>> dynograd.nn.Linear(2, 1).half().weight.dtype
+        dynograd.float16
+        """
         return self._apply(lambda x: x.half() if x.is_floating_point() else x)
 
     def bfloat16(self) -> Any:
-        """Converts floating parameters and buffers to bfloat16."""
+        """Converts floating parameters and buffers to bfloat16.
+
+        Returns:
+            this module.
+
+        >>> dynograd.nn.Linear(2, 1).bfloat16().weight.dtype
+        dynograd.bfloat16
+        """
         return self._apply(lambda x: x.bfloat16() if x.is_floating_point() else x)
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Any:
         """Moves parameters and buffers to `device` without their values, as a model built on device "meta" needs it.
 
         Args:
+            device: where to.
             recurse: also those of the modules below.
+        Returns:
+            this module.
 
         >>> layer = dynograd.nn.Linear(2, 3, device="meta")
         >>> layer.to_empty(device="cpu").weight.device
@@ -88,22 +143,85 @@ class MoveMethods:
         return self._apply(lambda x: empty_like(x, device=device), recurse)
 
     def cpu(self) -> Any:
+        """Moves parameters and buffers to the CPU.
+
+        Returns:
+            this module.
+
+        >>> dynograd.nn.Linear(2, 1).cpu().weight.device
+        device(type='cpu')
+        """
         return self._apply(lambda x: x.cpu())
 
     def cuda(self, device: Any = None) -> Any:
+        """Moves parameters and buffers to a GPU.
+
+        Args:
+            device: its number or name; the current one when left out.
+        Returns:
+            this module.
+        Raises:
+            DeviceError: there is no GPU.
+
+        >>> model = dynograd.nn.Linear(2, 1)
+        >>> model = model.cuda() if dynograd.cuda.is_available() else model
+        """
         return self._apply(lambda x: x.cuda(device))
 
     def xpu(self, device: Any = None) -> Any:
+        """Moves parameters and buffers to an XPU. dynograd computes on CPUs and NVIDIA's GPUs only, so this is an error.
+
+        Args:
+            device: its number or name.
+        Raises:
+            DeviceError: always.
+
+        >>> dynograd.nn.Linear(2, 1).xpu()
+        Traceback (most recent call last):
+            ...
+        dynograd.errors.DeviceError: to: there is no support for devices of type 'xpu'. Use 'cpu', 'cuda' or 'meta'.
+        """
         return self._apply(lambda x: x.to("xpu" if device is None else device))
 
     def ipu(self, device: Any = None) -> Any:
+        """Moves parameters and buffers to an IPU. dynograd computes on CPUs and NVIDIA's GPUs only, so this is an error.
+
+        Args:
+            device: its number or name.
+        Raises:
+            DeviceError: always.
+
+        >>> dynograd.nn.Linear(2, 1).ipu()
+        Traceback (most recent call last):
+            ...
+        dynograd.errors.DeviceError: to: there is no support for devices of type 'ipu'. Use 'cpu', 'cuda' or 'meta'.
+        """
         return self._apply(lambda x: x.to("ipu" if device is None else device))
 
     def mtia(self, device: Any = None) -> Any:
+        """Moves parameters and buffers to an MTIA device. dynograd computes on CPUs and NVIDIA's GPUs only, so this is an error.
+
+        Args:
+            device: its number or name.
+        Raises:
+            DeviceError: always.
+
+        >>> dynograd.nn.Linear(2, 1).mtia()
+        Traceback (most recent call last):
+            ...
+        dynograd.errors.DeviceError: to: there is no support for devices of type 'mtia'. Use 'cpu', 'cuda' or 'meta'.
+        """
         return self._apply(lambda x: x.to("mtia" if device is None else device))
 
     def share_memory(self) -> Any:
-        """Moves parameters and buffers into memory that forked processes share."""
+        """Moves parameters and buffers into memory that forked processes share.
+
+        Returns:
+            this module.
+
+        >>> dynograd.nn.Linear(2, 1).share_memory().weight.is_shared()
+        True
+        """
         return self._apply(lambda x: x.share_memory_())
 
 

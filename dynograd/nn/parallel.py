@@ -20,6 +20,11 @@ __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 class DataParallel(Module):
     """Calls `module` with all of its input at once. Parameters are named `module.*`, as in PyTorch.
 
+    Args:
+        module: what is called.
+        device_ids, output_device, dim: accepted; nothing is split.
+    Shape: whatever `module` takes and gives.
+
     >>> model = dynograd.nn.DataParallel(dynograd.nn.Linear(2, 1))
     >>> list(model.state_dict()), model(dynograd.zeros(3, 2)).shape
     (['module.weight', 'module.bias'], dynograd.Size([3, 1]))
@@ -37,7 +42,19 @@ class DataParallel(Module):
 def data_parallel(
     module: Any, inputs: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0, module_kwargs: Any = None
 ) -> Any:
-    """Calls `module` with `inputs` (a tuple of arguments, or one), all at once."""
+    """Calls `module` with `inputs`, all at once.
+
+    Args:
+        module: what is called.
+        inputs: a tuple of arguments, or the only one.
+        device_ids, output_device, dim: accepted; nothing is split.
+        module_kwargs: keyword arguments, a dict.
+    Returns:
+        what `module` gives.
+
+    >>> dynograd.nn.parallel.data_parallel(dynograd.nn.Linear(2, 1), dynograd.zeros(3, 2)).shape
+    dynograd.Size([3, 1])
+    """
     return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))
 
 
@@ -46,6 +63,12 @@ class DistributedDataParallel(Module):
 
     Parameters are named `module.*`, as in PyTorch. The options say how numbers travel between processes, and change nothing.
 
+    Args:
+        module: what is called.
+        process_group: whose processes join their gradients; all when left out.
+        device_ids, output_device, dim, broadcast_buffers, init_sync, bucket_cap_mb, find_unused_parameters, check_reduction,
+            gradient_as_bucket_view, static_graph, options: accepted.
+    Shape: whatever `module` takes and gives.
     Raises:
         ValueError: `dynograd.distributed.init_process_group` has not been called.
         RuntimeError: no parameter of `module` requires grad.
@@ -91,7 +114,14 @@ class DistributedDataParallel(Module):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Inside, gradients are added up without being joined over the group."""
+        """A context in which gradients are added up without being joined over the group.
+
+        >>> dynograd.distributed.init_process_group("gloo")
+        >>> model = dynograd.nn.parallel.DistributedDataParallel(dynograd.nn.Linear(2, 1))
+        >>> with model.no_sync():
+        ...     model(dynograd.zeros(3, 2)).sum().backward()
+        >>> dynograd.distributed.destroy_process_group()
+        """
         before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
         try:
             yield
@@ -102,8 +132,27 @@ class DistributedDataParallel(Module):
     def join(
         self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False
     ) -> Iterator[None]:
-        """Inside, processes may have different numbers of batches."""
+        """A context in which processes may have different numbers of batches.
+
+        Args:
+            divide_by_initial_world_size, enable, throw_on_early_termination: accepted; there is one process.
+
+        >>> dynograd.distributed.init_process_group("gloo")
+        >>> model = dynograd.nn.parallel.DistributedDataParallel(dynograd.nn.Linear(2, 1))
+        >>> with model.join():
+        ...     model(dynograd.zeros(3, 2)).sum().backward()
+        >>> dynograd.distributed.destroy_process_group()
+        """
         yield
 
     def register_comm_hook(self, state: object, hook: Any) -> None:
-        """Accepted: what a hook does to numbers on their way between processes is never asked for."""
+        """Accepted: what a hook does to numbers on their way between processes is never asked for.
+
+        Args:
+            state, hook: ignored.
+
+        >>> dynograd.distributed.init_process_group("gloo")
+        >>> model = dynograd.nn.parallel.DistributedDataParallel(dynograd.nn.Linear(2, 1))
+        >>> model.register_comm_hook(None, lambda state, bucket: bucket)
+        >>> dynograd.distributed.destroy_process_group()
+        """

@@ -29,6 +29,12 @@ _MEMORY: Any = Tensor.__dict__["array"]
 class Parameter(Tensor):
     """A tensor that belongs to a module: listed by `parameters()`, saved in `state_dict()`, and requiring grad.
 
+    Args:
+        data: its values, in shared memory; an empty tensor when left out.
+        requires_grad: whether backward fills `grad`.
+    Raises:
+        TypeError: no tensor, or a ragged one.
+
     >>> dynograd.nn.Parameter(tensor([1.0, 2.0]))
     Parameter containing:
     tensor([1., 2.], requires_grad=True)
@@ -72,7 +78,13 @@ class Buffer(Tensor):
     """A tensor that belongs to a module and is no parameter, such as a running mean.
 
     Args:
+        data: its values, in shared memory; an empty tensor when left out.
         persistent: whether `state_dict()` holds it.
+
+    >>> layer = dynograd.nn.Identity()
+    >>> layer.mean = dynograd.nn.Buffer(dynograd.zeros(2))
+    >>> list(layer.state_dict())
+    ['mean']
     """
 
     __slots__ = ("persistent",)
@@ -89,7 +101,14 @@ class Buffer(Tensor):
 
 
 class UninitializedTensorMixin:
-    """A tensor with a dtype and a device but no shape: it can be moved, converted and materialised, and nothing else."""
+    """A tensor with a dtype and a device but no shape: it can be moved, converted and materialised, and nothing else.
+
+    Raises:
+        ValueError, RuntimeError: anything else is asked of it.
+
+    >>> isinstance(dynograd.nn.UninitializedBuffer(), dynograd.nn.parameter.UninitializedTensorMixin)
+    True
+    """
 
     __slots__ = ()
 
@@ -123,6 +142,16 @@ class UninitializedTensorMixin:
         self.take_memory(value)
 
     def take_memory(self, source: Tensor) -> None:
+        """Takes over the dtype and device of another uninitialised one, as `Module.to` does.
+
+        Args:
+            source: another uninitialised parameter or buffer.
+
+        >>> weight = dynograd.nn.UninitializedParameter()
+        >>> weight.take_memory(dynograd.nn.UninitializedParameter(dtype=dynograd.float64))
+        >>> weight.dtype
+        dynograd.float64
+        """
         self.array = source.data.array
 
     @property
@@ -138,28 +167,88 @@ class UninitializedTensorMixin:
         return self.data.is_cuda
 
     def get_device(self) -> int:
+        """The number of the GPU it is for, -1 on the CPU.
+
+        Returns:
+            int.
+
+        >>> dynograd.nn.UninitializedParameter().get_device()
+        -1
+        """
         return self.data.get_device()
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
-        """Becomes a plain parameter or buffer of `shape` in place, with any values; device and dtype stay unless they are given."""
+        """Becomes a plain parameter or buffer of `shape` in place, with any values.
+
+        Args:
+            shape: the sizes.
+            device, dtype: new ones; as they are when left out.
+
+        >>> weight = dynograd.nn.UninitializedParameter()
+        >>> weight.materialize((2, 3))
+        >>> weight.shape
+        dynograd.Size([2, 3])
+        """
         self.array = empty(
             tuple(shape), device=self.device if device is None else device, dtype=self.dtype if dtype is None else dtype
         ).array
         self.__class__ = self.cls_to_become
 
     def detach(self) -> Any:
+        """The same object: there are no values whose history could be left behind.
+
+        Returns:
+            this one.
+
+        >>> weight = dynograd.nn.UninitializedParameter()
+        >>> weight.detach() is weight
+        True
+        """
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
+        """Another one with a dtype or on a device, as `Tensor.to`.
+
+        Args:
+            args, kwargs: those of `Tensor.to`.
+        Returns:
+            an uninitialised parameter or buffer.
+
+        >>> dynograd.nn.UninitializedParameter().to(dynograd.float64).dtype
+        dynograd.float64
+        """
         return self._like(self.data.to(*args, **kwargs))
 
     def copy_(self, source: Any, non_blocking: bool = False) -> Any:
-        """Nothing to copy from another one without values; from a tensor it is an error."""
+        """Nothing to copy from another one without values; from a tensor it is an error.
+
+        Args:
+            source: another uninitialised parameter or buffer.
+            non_blocking: accepted.
+        Returns:
+            this one.
+        Raises:
+            ValueError: `source` has values.
+
+        >>> weight = dynograd.nn.UninitializedParameter()
+        >>> weight.copy_(dynograd.nn.UninitializedParameter())
+        <UninitializedParameter>
+        """
         if not is_lazy(source):
             _ = self.array
         return self
 
     def share_memory_(self) -> Any:
+        """An error: there is no memory yet.
+
+        Raises:
+            RuntimeError: always.
+
+        >>> dynograd.nn.UninitializedParameter().share_memory_()
+        Traceback (most recent call last):
+            ...
+        RuntimeError: Can't share memory on an uninitialized parameter or buffer (UninitializedParameter). Call the ...
+        """
         raise RuntimeError(
             f"Can't share memory on an uninitialized parameter or buffer ({type(self).__name__}). Call the model with a dummy batch before."
         )
@@ -208,6 +297,10 @@ def _start(kind: Any, tensor: Any) -> Tensor:
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
     """A parameter whose shape is not known yet; `materialize(shape)` makes it a `Parameter`.
 
+    Args:
+        requires_grad: whether backward fills `grad`.
+        device, dtype: those of the parameter it will be.
+
     >>> weight = dynograd.nn.UninitializedParameter()
     >>> weight
     <UninitializedParameter>
@@ -230,7 +323,14 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):
     """A buffer whose shape is not known yet; `materialize(shape)` makes it a `Buffer`.
 
     Args:
+        requires_grad: whether backward fills `grad`.
+        device, dtype: those of the buffer it will be.
         persistent: whether `state_dict()` holds it.
+
+    >>> mean = dynograd.nn.UninitializedBuffer()
+    >>> mean.materialize((3,))
+    >>> type(mean).__name__, mean.shape
+    ('Buffer', dynograd.Size([3]))
     """
 
     __slots__ = ()
@@ -257,5 +357,14 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):
 
 
 def is_lazy(param: Any) -> bool:
-    """Whether `param` is an `UninitializedParameter` or `UninitializedBuffer`."""
+    """Whether `param` is an `UninitializedParameter` or `UninitializedBuffer`.
+
+    Args:
+        param: anything.
+    Returns:
+        bool.
+
+    >>> dynograd.nn.parameter.is_lazy(dynograd.nn.LazyLinear(2).weight)
+    True
+    """
     return isinstance(param, UninitializedTensorMixin)

@@ -29,7 +29,11 @@ class _IncompatibleKeys(NamedTuple):
 
 
 class StateMethods:
-    """The part of Module that saves and loads parameters and buffers by name."""
+    """The part of Module that saves and loads parameters and buffers by name.
+
+    >>> isinstance(dynograd.nn.Linear(2, 1), dynograd.nn.state.StateMethods)
+    True
+    """
 
     _version = 1
     _parameters: dict[str, Any]
@@ -42,18 +46,61 @@ class StateMethods:
     _load_state_dict_post_hooks: dict[int, Any]
 
     def get_extra_state(self) -> Any:
-        """What to keep beside tensors; a module that overrides this and `set_extra_state` has it in its state_dict."""
+        """What to keep beside tensors; a module that overrides this and `set_extra_state` has it in its state_dict.
+
+        Returns:
+            whatever `set_extra_state` takes.
+        Raises:
+            RuntimeError: the class has none.
+
+        >>> class Counter(dynograd.nn.Module):
+        ...     count = 3
+        ...
+        ...     def get_extra_state(self):
+        ...         return {"count": self.count}
+        ...
+        ...     def set_extra_state(self, state):
+        ...         self.count = state["count"]
+        >>> Counter().state_dict()["_extra_state"]
+        {'count': 3}
+        """
         raise RuntimeError("get_extra_state: override it to keep extra state in state_dict().")
 
     def set_extra_state(self, state: Any) -> None:
-        """Takes back what `get_extra_state` gave."""
+        """Takes back what `get_extra_state` gave; `load_state_dict` calls it.
+
+        Args:
+            state: what `get_extra_state` gave.
+        Raises:
+            RuntimeError: the class has none.
+
+        >>> class Counter(dynograd.nn.Module):
+        ...     def get_extra_state(self):
+        ...         return self.count
+        ...
+        ...     def set_extra_state(self, state):
+        ...         self.count = state
+        >>> counter = Counter()
+        >>> counter.load_state_dict({"_extra_state": 5})
+        <All keys matched successfully>
+        >>> counter.count
+        5
+        """
         raise RuntimeError("set_extra_state: override it to read extra state from state_dict().")
 
     def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
-        """Parameters and persistent buffers by name, sharing their memory.
+        """Parameters and persistent buffers by path, sharing their memory.
 
         Args:
+            args: PyTorch's old way to give the three others.
+            destination: a dict that they are put into; a new one when left out.
+            prefix: put before all paths.
             keep_vars: give the parameters themselves instead of detached tensors.
+        Returns:
+            an OrderedDict of path and tensor.
+
+        >>> dynograd.nn.Sequential(dynograd.nn.Linear(2, 1)).state_dict().keys()
+        odict_keys(['0.weight', '0.bias'])
         """
         if args:
             destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])  # type: ignore[misc]
@@ -91,13 +138,22 @@ class StateMethods:
         """Copies values from `state_dict` into the parameters and buffers.
 
         Args:
+            state_dict: a mapping of path and tensor, as `state_dict()` gives it.
             strict: raise when keys are missing or unexpected.
-            assign: take the given tensors themselves instead of copying into the old ones.
+            assign: take the tensors themselves instead of copying into the old ones.
         Returns:
             the lists of missing and unexpected keys.
         Raises:
-            StateDictError: names every missing or unexpected key, with the nearest name, and every shape that differs; what fits has
+            TypeError: `state_dict` is no mapping.
+            StateDictError: names every missing or unexpected key, with the nearest name, and every shape that differs; what fits
+                has
                 been copied.
+
+        >>> source, copy = dynograd.nn.Linear(2, 1), dynograd.nn.Linear(2, 1)
+        >>> copy.load_state_dict(source.state_dict())
+        <All keys matched successfully>
+        >>> copy.load_state_dict({"weight": dynograd.ones(1, 2)}, strict=False)
+        _IncompatibleKeys(missing_keys=['bias'], unexpected_keys=[])
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"load_state_dict: expected state_dict to be dict-like, got {type(state_dict).__name__}.")

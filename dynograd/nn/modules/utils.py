@@ -39,6 +39,10 @@ def _list_with_default(out_size: Any, defaults: Any) -> Any:
 def consume_prefix_in_state_dict_if_present(state_dict: Any, prefix: str) -> None:
     """Strips `prefix` from the names that begin with it, in place, as those of a model wrapped in DataParallel do.
 
+    Args:
+        state_dict: a dict of names.
+        prefix: with its dot, such as "module.".
+
     >>> state = {"module.weight": dynograd.ones(1), "step": 3}
     >>> consume_prefix_in_state_dict_if_present(state, "module.")
     >>> sorted(state)
