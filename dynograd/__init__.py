@@ -24,6 +24,7 @@ with uncollected():
     from dynograd import ops as _ops
     from dynograd.base import devices, dtypes, shapes
     from dynograd.base import layouts as _layouts
+    from dynograd.base import listing as _listing
     from dynograd.base import memory_formats as _memory_formats
     from dynograd.compat import einops_support as _einops_support
     from dynograd.compat import import_paths as _import_paths
@@ -252,32 +253,18 @@ _INNER |= dict.fromkeys(
 )
 _INNER |= {"ScriptModule": "compat.jit", "PyTorchFileReader": "compat.inner.rebuilding"}
 _LAZY_NAMES |= {"native_dropout": "compat.operators.aten_forms"}
-__all__ = sorted(
-    {
-        *_public,
-        *_LAZY_NAMES,
-        "amp",
-        "array_api",
-        "autograd",
-        "backends",
-        "cuda",
-        "data",
-        "errors",
-        "fft",
-        "linalg",
-        "memory",
-        "nn",
-        "optim",
-        "masked",
-        "signal",
-        "special",
-        "utils",
-    }
-)
+# What `dir` and completion show, and `import *` brings: of PyTorch's names those that are here (`base/listing.py`), and these.
+_OWN = """RaggedTensor Run array_api autobatch batched cell clear_kernel_cache data errors get_printoptions is_batch_invariant is_quiet is_ragged
+    kernel_cache_statistics load_run memory printoptions ragged ragged_from_padded ragged_like ragged_tensor runs save_run set_quiet transforms
+    use_batch_invariant warmup""".split()
+__dir__ = _listing.lists(__name__, (*_OWN, "__all__"))
 
 
 def __getattr__(name: str) -> Any:
     """Sub-packages are imported when they are first named."""
+    if name == "__all__":
+        value = globals()[name] = [shown for shown in __dir__() if not shown.startswith("__")]
+        return value
     if name in _LAZY:
         return importlib.import_module(f"dynograd.{name}")
     place = _LAZY_NAMES.get(name) or _INNER.get(name)

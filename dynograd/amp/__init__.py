@@ -19,6 +19,7 @@ from dynograd.amp.autocasting import (
 )
 from dynograd.amp.functions import custom_bwd, custom_fwd
 from dynograd.amp.grad_scaler import GradScaler
+from dynograd.base.listing import lists
 
 __all__ = [
     "GradScaler",
@@ -40,3 +41,4 @@ __all__ = [
     "set_autocast_enabled",
     "set_autocast_gpu_dtype",
 ]
+__dir__ = lists(__name__, __all__)

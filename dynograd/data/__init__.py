@@ -11,6 +11,7 @@ For samples of variable length: `BucketBatchSampler` puts similar lengths in a b
 import importlib
 from typing import Any
 
+from dynograd.base.listing import lists
 from dynograd.data.buckets import BucketBatchSampler, TokenBatchSampler
 from dynograd.data.collate import default_collate, default_convert
 from dynograd.data.dataset import (
@@ -68,6 +69,7 @@ __all__ = [
     "progress",
     "random_split",
 ]
+__dir__ = lists(__name__, (*__all__, "datasets"))
 
 
 def __getattr__(name: str) -> Any:

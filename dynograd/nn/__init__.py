@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dynograd.base.listing import lists
 from dynograd.nn import functional, init, modules, parameter, utils
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
@@ -19,3 +20,4 @@ __all__ = [
 ]
 globals().update(modules.of_families)
 __all__ += list(modules.of_families)
+__dir__ = lists(__name__, __all__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Any
 
+from dynograd.base.listing import lists
 from dynograd.interpreter.out_forms import out_forms
 from dynograd.interpreter.public_forms import explained
 from dynograd.nn import randomized, variants
@@ -29,6 +30,7 @@ _functions |= {
 }
 __all__ = sorted(_functions)
 globals().update(_functions)
+__dir__ = lists(__name__, __all__)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,5 +1,6 @@
 """Optimizers and learning rate schedules. `optimizer.py` is the machinery, `elementwise.py` what most optimizers share; each has a file."""
 
+from dynograd.base.listing import lists
 from dynograd.optim import lr_scheduler, swa_utils
 from dynograd.optim.adadelta import Adadelta
 from dynograd.optim.adafactor import Adafactor
@@ -38,3 +39,4 @@ __all__ = [
     "lr_scheduler",
     "swa_utils",
 ]
+__dir__ = lists(__name__, __all__)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import copyreg
+import functools
 import os
 import threading
 import weakref
@@ -24,6 +25,7 @@ from dynograd.autograd.replacements import check_replacement
 from dynograd.autograd.writes import before_rebinding, version
 from dynograd.base import devices, dtypes, layouts
 from dynograd.base.dtypes import BY_NUM
+from dynograd.base.listing import of_pytorch
 from dynograd.base.shapes import SIZES, Size
 from dynograd.base.values import TENSORS
 from dynograd.errors import DeviceError, DtypeError, GradientError
@@ -60,6 +62,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock)
 
 
+@functools.cache
+def _unlisted() -> frozenset[str]:
+    """Names of Tensor that `dir` and completion do not show: dynograd's own, but for the array."""
+    names = {name for name in type.__dir__(Tensor) if not name.startswith("_")}
+    return frozenset(names - of_pytorch()["Tensor"] - {"array"})
+
+
 class TensorType(type):
     """The type of Tensor and its subclasses, whose bases are chosen when they are made."""
 
@@ -67,6 +76,9 @@ class TensorType(type):
         for choose in choose_bases:
             bases = choose(bases, namespace)
         return super().__new__(mcs, name, bases, namespace, **options)
+
+    def __dir__(cls) -> list[str]:
+        return sorted({*super().__dir__()} - _unlisted())
 
 
 class Tensor(InstalledMethods, metaclass=TensorType):
@@ -653,7 +665,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         return object.__format__(self, spec) if spec else str(self)
 
     def __dir__(self) -> list[str]:
-        return sorted(set(object.__dir__(self)))
+        return sorted({*object.__dir__(self)} - _unlisted())
 
     # --- copies and moves -----------------------------------------------------------------------------------------------
 

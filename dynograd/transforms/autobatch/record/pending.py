@@ -233,7 +233,7 @@ def _settling(name: str) -> Any:
 
 def install_methods() -> None:
     """Gives Lazy the methods of Tensor that need a value or a place in memory; called once, when Tensor has all of its own."""
-    for name in dir(Tensor):
+    for name in type.__dir__(Tensor):
         if name in Lazy.__dict__ or not callable(getattr(Tensor, name)):
             continue
         if name in _SETTLING:

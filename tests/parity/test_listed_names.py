@@ -1,0 +1,69 @@
+"""What torch lists and dynograd has is listed here, too. From the top folder:
+
+python -m tests.parity.test_listed_names       writes `dynograd/base/listed.txt` anew
+"""
+
+import importlib
+import types
+from pathlib import Path
+
+import pytest
+import torch
+
+import dynograd
+from dynograd.base import listing
+
+FILE = Path(listing.__file__).with_name("listed.txt")
+PLACES = {
+    ".": "",
+    "nn": "nn",
+    "nn.functional": "nn.functional",
+    "optim": "optim",
+    "data": "utils.data",
+    "amp": "amp",
+    "Tensor": "Tensor",
+}
+HEAD = "# What PyTorch 2.13.0 lists and dynograd has. Written by `python -m tests.parity.test_listed_names`; do not edit it.\n"
+
+
+def place_of(library, path):
+    if path in ("", "."):
+        return library
+    if path == "Tensor":
+        return library.Tensor
+    return importlib.import_module(f"{library.__name__}.{path}")
+
+
+def names_of_torch(path):
+    """Public names that are torch's own, not what its files import (`math`, `Any`)."""
+    place = place_of(torch, path)
+    for name in dir(place):
+        value = getattr(place, name, None)
+        if isinstance(value, types.ModuleType):
+            home = value.__name__
+        else:
+            home = getattr(value, "__module__", None) or "torch"
+        if not name.startswith("_") and name != "TYPE_CHECKING" and str(home).partition(".")[0] == "torch":
+            yield name
+
+
+def names(path):
+    ours = place_of(dynograd, path)
+    return [name for name in sorted(set(names_of_torch(PLACES[path]))) if hasattr(ours, name)]
+
+
+@pytest.mark.parametrize("path", PLACES)
+def test_what_torch_lists_is_listed(path):
+    expected = names(path)
+    assert not set(expected) - set(dir(place_of(dynograd, path)))
+    stored = listing.of_pytorch()[path.removeprefix(".")]
+    assert stored == set(expected), "run `python -m tests.parity.test_listed_names`"
+
+
+def main():
+    lines = "".join(f"{path}: {' '.join(names(path))}\n" for path in PLACES)
+    FILE.write_text(HEAD + lines, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
