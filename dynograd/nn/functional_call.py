@@ -26,11 +26,18 @@ def functional_call(
     """`module(*args, **kwargs)` with some of its parameters and buffers replaced for this one call.
 
     Args:
-        parameter_and_buffer_dicts: tensors by name ("layer.weight"), or a tuple of such dicts.
+        module: what is called.
+        parameter_and_buffer_dicts: tensors by path ("layer.weight"), or a tuple of such dicts.
         args: the positional arguments, a tuple; what is no tuple is the only argument.
+        kwargs: the keyword arguments, a dict.
         tie_weights: a tensor that the module has under several names is replaced under all of them.
         strict: the names must be exactly those of the module.
+    Returns:
+        what the module gives.
     Raises:
+        ValueError: no dict, or a name in two of them.
+        KeyError: a name that the module does not have.
+        TypeError: a value that is no tensor.
         RuntimeError: with `strict`, names are missing or unknown.
 
     >>> layer = dynograd.nn.Linear(2, 1)
@@ -62,7 +69,22 @@ def functional_call(
 
 @contextmanager
 def replaced(module: Module, state: dict[str, Any], tie_weights: bool, strict: bool) -> Iterator[None]:
-    """Inside, `module` has the tensors of `state`."""
+    """A context in which `module` has the tensors of `state`.
+
+    Args:
+        module: whose tensors are replaced.
+        state: tensors by path.
+        tie_weights: a tensor that the module has under several names is replaced under all of them.
+        strict: the names must be exactly those of the module.
+    Raises:
+        KeyError, TypeError, RuntimeError: as `functional_call`.
+
+    >>> from dynograd.nn.functional_call import replaced
+    >>> layer = dynograd.nn.Linear(2, 1, bias=False)
+    >>> with replaced(layer, {"weight": tensor([[1.0, 2.0]])}, True, False):
+    ...     layer(tensor([1.0, 1.0]))
+    tensor([3.])
+    """
     places = _places(module)
     if strict:
         unknown, missing = sorted(set(state) - set(places)), sorted(set(places) - set(state))
@@ -118,8 +140,12 @@ def _places(module: Module) -> dict[str, tuple[dict[str, Any], str]]:
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[str, Any]]:
     """(parameters, buffers) of several modules of one kind, each stacked along a new dim 0: an ensemble for `func.vmap`.
 
+    Args:
+        models: modules of one class, all in training or all in evaluation mode; at least one.
+    Returns:
+        two dicts of path and tensor (len(models), *).
     Raises:
-        RuntimeError: no modules, of different classes, or in different modes.
+        RuntimeError: no modules, of different classes, in different modes, or of different `requires_grad`.
 
     >>> models = [dynograd.nn.Linear(3, 2) for _ in "abcd"]
     >>> parameters, buffers = dynograd.func.stack_module_state(models)
@@ -161,6 +187,11 @@ def replace_all_batch_norm_modules_(root: Module) -> Module:
     """Makes every batch norm in `root` use the statistics of its batch alone, for `vmap` over models; changes and returns `root`.
 
     Running statistics cannot be written inside `vmap`, where each example would leave others.
+
+    Args:
+        root: a module.
+    Returns:
+        `root`.
 
     >>> model = dynograd.nn.Sequential(dynograd.nn.BatchNorm1d(3))
     >>> dynograd.func.replace_all_batch_norm_modules_(model)[0].running_mean is None

@@ -41,9 +41,45 @@ def _functions_for(rank: int) -> tuple[Any, Any]:
         return _gradient(convolve, input, weight, 1, grad_output, stride, padding, dilation, groups)
 
     of_input.__name__ = of_input.__qualname__ = f"{name}_input"
-    of_input.__doc__ = f"The gradient of `{name}` with respect to its input, of shape `input_size`."
+    dims = ", ".join(("D", "H", "W")[3 - rank :]) if rank > 1 else "L"
+    sizes, kernel, out = ", 5" * rank, ", 3" * rank, ", 3" * rank
+    options = """    stride, padding, dilation, groups: those of the convolution.
+    Returns:"""
+    of_input.__doc__ = f"""The gradient of `{name}` with respect to its input.
+
+    Args:
+        input_size: the input's shape, (N, C, {dims}).
+        weight (out, C / groups, *): that of the convolution.
+        grad_output (N, out, *): the gradient of the result.
+    {options}
+        of shape `input_size`; it can be differentiated again.
+    Raises:
+        ShapeError: shapes that do not fit each other.
+        GradientError: `grad_output` has another shape than the result.
+
+    >>> from dynograd.nn.grad import {name}_input
+    >>> g = {name}_input((1, 2{sizes}), dynograd.ones(4, 2{kernel}), dynograd.ones(1, 4{out}))
+    >>> g.shape
+    dynograd.Size([1, 2{sizes}])
+    """
     of_weight.__name__ = of_weight.__qualname__ = f"{name}_weight"
-    of_weight.__doc__ = f"The gradient of `{name}` with respect to its weight, of shape `weight_size`."
+    of_weight.__doc__ = f"""The gradient of `{name}` with respect to its weight.
+
+    Args:
+        input (N, C, {dims}): that of the convolution.
+        weight_size: the weight's shape, (out, C / groups, *).
+        grad_output (N, out, *): the gradient of the result.
+    {options}
+        of shape `weight_size`; it can be differentiated again.
+    Raises:
+        ShapeError: shapes that do not fit each other.
+        GradientError: `grad_output` has another shape than the result.
+
+    >>> from dynograd.nn.grad import {name}_weight
+    >>> g = {name}_weight(dynograd.ones(1, 2{sizes}), (4, 2{kernel}), dynograd.ones(1, 4{out}))
+    >>> g.shape
+    dynograd.Size([4, 2{kernel}])
+    """
     return of_input, of_weight
 
 

@@ -15,8 +15,14 @@ def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float =
     """softmax((logits + Gumbel noise) / tau): near a one-hot sample for small `tau`.
 
     Args:
+        logits: of any shape; log-probabilities of the classes along `dim`, up to a constant.
+        tau: the temperature, above 0.
         hard: give the one-hot vector itself, with the gradient of the soft one.
         eps: ignored, as in PyTorch.
+        dim: along which dim the classes lie.
+    Returns:
+        of the shape of `logits`; sums to 1 along `dim`.
+    Source: Jang et al., Categorical reparameterization with Gumbel-softmax, 2016 (arXiv:1611.01144).
 
     >>> y = dynograd.nn.functional.gumbel_softmax(tensor([0.0, 50.0]), hard=True)
     >>> y.argmax().item()

@@ -56,6 +56,15 @@ def _outside_tape(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """The factor that keeps the variance of activations through `nonlinearity`.
 
+    Args:
+        nonlinearity: "linear", "conv1d" and the like, "sigmoid", "tanh", "relu", "leaky_relu" or "selu".
+        param: the slope of "leaky_relu", 0.01 when left out.
+    Returns:
+        float: 1 for linear ones and sigmoid, 5/3 for tanh, sqrt(2) for relu, sqrt(2 / (1 + slope^2)) for leaky_relu, 3/4 for
+            selu.
+    Raises:
+        ValueError: another name, or a slope that is no number.
+
     >>> dynograd.nn.init.calculate_gain("leaky_relu", 0.2)
     1.3867504905630728
     """
@@ -73,13 +82,41 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 @_outside_tape
 def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Uniform numbers of [a, b)."""
+    """Fills with uniform numbers of [a, b), outside the tape.
+
+    Args:
+        tensor: of any shape.
+        a, b: the bounds.
+        generator: where numbers come from; the global one when left out.
+    Returns:
+        `tensor`.
+    Raises:
+        TypeError: no tensor.
+
+    >>> w = dynograd.nn.init.uniform_(dynograd.empty(100), -1.0, 1.0)
+    >>> bool((w >= -1).all() and (w < 1).all())
+    True
+    """
     return tensor.uniform_(a, b, generator=generator)
 
 
 @_outside_tape
 def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """Normal numbers."""
+    """Fills with normal numbers, outside the tape.
+
+    Args:
+        tensor: of any shape.
+        mean, std: of the distribution; std is 0 or more.
+        generator: where numbers come from; the global one when left out.
+    Returns:
+        `tensor`.
+    Raises:
+        TypeError: no tensor.
+
+    >>> w = dynograd.nn.init.normal_(dynograd.empty(10000), mean=3.0)
+    >>> bool((w.mean() - 3).abs() < 0.1)
+    True
+    """
     return tensor.normal_(mean, std, generator=generator)
 
 
@@ -87,7 +124,22 @@ def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = N
 def trunc_normal_(
     tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
 ) -> Tensor:
-    """Normal numbers that lie in [a, b], by the inverse of the distribution function."""
+    """Fills with normal numbers that lie in [a, b], by the inverse of the distribution function, outside the tape.
+
+    Args:
+        tensor: of any shape.
+        mean, std: of the distribution before it is cut.
+        a, b: the bounds.
+        generator: where numbers come from; the global one when left out.
+    Returns:
+        `tensor`.
+    Raises:
+        TypeError: no tensor.
+
+    >>> w = dynograd.nn.init.trunc_normal_(dynograd.empty(1000), a=-0.5, b=0.5)
+    >>> bool(w.abs().max() <= 0.5)
+    True
+    """
     below, above = (math.erf((bound - mean) / (std * math.sqrt(2.0))) for bound in (a, b))
     tensor.uniform_(below, above, generator=generator)
     tensor.copy_(tensor.erfinv()).mul_(std * math.sqrt(2.0)).add_(mean)
@@ -96,25 +148,71 @@ def trunc_normal_(
 
 @_outside_tape
 def constant_(tensor: Any, val: float) -> Tensor:
-    """The same value everywhere."""
+    """Fills with one value, outside the tape.
+
+    Args:
+        tensor: of any shape.
+        val: the value.
+    Returns:
+        `tensor`.
+    Raises:
+        TypeError: no tensor.
+
+    >>> dynograd.nn.init.constant_(dynograd.empty(2), 0.3)
+    tensor([0.3000, 0.3000])
+    """
     return tensor.fill_(val)
 
 
 @_outside_tape
 def ones_(tensor: Any) -> Tensor:
-    """Ones."""
+    """Fills with ones, outside the tape.
+
+    Args:
+        tensor: of any shape.
+    Returns:
+        `tensor`.
+    Raises:
+        TypeError: no tensor.
+
+    >>> dynograd.nn.init.ones_(dynograd.empty(2))
+    tensor([1., 1.])
+    """
     return tensor.fill_(1.0)
 
 
 @_outside_tape
 def zeros_(tensor: Any) -> Tensor:
-    """Zeros."""
+    """Fills with zeros, outside the tape.
+
+    Args:
+        tensor: of any shape.
+    Returns:
+        `tensor`.
+    Raises:
+        TypeError: no tensor.
+
+    >>> dynograd.nn.init.zeros_(dynograd.empty(2))
+    tensor([0., 0.])
+    """
     return tensor.zero_()
 
 
 @_outside_tape
 def eye_(tensor: Any) -> Tensor:
-    """Ones on the diagonal of a matrix, zeros elsewhere."""
+    """Ones on the diagonal of a matrix, zeros elsewhere: a linear layer that passes its input through.
+
+    Args:
+        tensor (N, M): a matrix.
+    Returns:
+        `tensor`.
+    Raises:
+        ValueError: it is not 2-d.
+
+    >>> dynograd.nn.init.eye_(dynograd.empty(2, 3))
+    tensor([[1., 0., 0.],
+            [0., 1., 0.]])
+    """
     if tensor.ndim != 2:
         raise ValueError(f"eye_: only tensors with 2 dimensions are supported, got shape {tuple(tensor.shape)}.")
     tensor.zero_()
@@ -125,7 +223,23 @@ def eye_(tensor: Any) -> Tensor:
 
 @_outside_tape
 def dirac_(tensor: Any, groups: int = 1) -> Tensor:
-    """A convolution weight that passes its input through (per group)."""
+    """A convolution's weight that passes its input through (in each group).
+
+    Args:
+        tensor (out, in, *): of 3, 4 or 5 dims.
+        groups: of the convolution; divides `out`.
+    Returns:
+        `tensor`.
+    Raises:
+        ValueError: another rank, or `out` is not a multiple of `groups`.
+
+    >>> dynograd.nn.init.dirac_(dynograd.empty(2, 2, 3))
+    tensor([[[0., 1., 0.],
+             [0., 0., 0.]],
+    <BLANKLINE>
+            [[0., 0., 0.],
+             [0., 1., 0.]]])
+    """
     if tensor.ndim not in (3, 4, 5):
         raise ValueError(
             f"dirac_: only tensors with 3, 4, or 5 dimensions are supported, got shape {tuple(tensor.shape)}."
@@ -159,9 +273,21 @@ def _fan(tensor: Tensor, mode: str) -> int:
 
 @_outside_tape
 def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Uniform of variance gain^2 * 2 / (fan_in + fan_out).
+    """Uniform numbers of variance gain^2 * 2 / (fan_in + fan_out).
 
+    Args:
+        tensor (out, in, *): of 2 dims or more; fans are in and out times the product of the rest.
+        gain: a factor, see `calculate_gain`.
+        generator: where numbers come from; the global one when left out.
+    Returns:
+        `tensor`.
+    Raises:
+        ShapeError: fewer than 2 dims.
     Source: Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks, 2010.
+
+    >>> w = dynograd.nn.init.xavier_uniform_(dynograd.empty(4, 2))
+    >>> bool(w.abs().max() <= 1)  # sqrt(6 / (4 + 2))
+    True
     """
     bound = gain * math.sqrt(6.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
     return tensor.uniform_(-bound, bound, generator=generator)
@@ -169,7 +295,22 @@ def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Te
 
 @_outside_tape
 def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Normal of variance gain^2 * 2 / (fan_in + fan_out)."""
+    """Normal numbers of variance gain^2 * 2 / (fan_in + fan_out).
+
+    Args:
+        tensor (out, in, *): of 2 dims or more; fans are in and out times the product of the rest.
+        gain: a factor, see `calculate_gain`.
+        generator: where numbers come from; the global one when left out.
+    Returns:
+        `tensor`.
+    Raises:
+        ShapeError: fewer than 2 dims.
+    Source: Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks, 2010.
+
+    >>> w = dynograd.nn.init.xavier_normal_(dynograd.empty(100, 100))
+    >>> bool((w.std() - 0.1).abs() < 0.01)
+    True
+    """
     return tensor.normal_(0.0, gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor))), generator=generator)
 
 
@@ -177,9 +318,24 @@ def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Ten
 def kaiming_uniform_(
     tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Tensor:
-    """Uniform of variance gain^2 / fan.
+    """Uniform numbers of variance gain^2 / fan.
 
+    Args:
+        tensor (out, in, *): of 2 dims or more; fan_in is in times the product of the rest.
+        a: the slope of leaky_relu.
+        mode: "fan_in" keeps variances in forward, "fan_out" in backward.
+        nonlinearity: whose gain, see `calculate_gain`.
+        generator: where numbers come from; the global one when left out.
+    Returns:
+        `tensor`.
+    Raises:
+        ShapeError: fewer than 2 dims.
+        ValueError: another mode or nonlinearity.
     Source: He et al., Delving deep into rectifiers, 2015 (arXiv:1502.01852).
+
+    >>> w = dynograd.nn.init.kaiming_uniform_(dynograd.empty(4, 6), nonlinearity="relu")
+    >>> bool(w.abs().max() <= 1)  # sqrt(3 * 2 / 6)
+    True
     """
     if 0 in tensor.shape:
         return tensor
@@ -191,7 +347,25 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Tensor:
-    """Normal of variance gain^2 / fan."""
+    """Normal numbers of variance gain^2 / fan.
+
+    Args:
+        tensor (out, in, *): of 2 dims or more; fan_in is in times the product of the rest.
+        a: the slope of leaky_relu.
+        mode: "fan_in" keeps variances in forward, "fan_out" in backward.
+        nonlinearity: whose gain, see `calculate_gain`.
+        generator: where numbers come from; the global one when left out.
+    Returns:
+        `tensor`.
+    Raises:
+        ShapeError: fewer than 2 dims.
+        ValueError: another mode or nonlinearity.
+    Source: He et al., Delving deep into rectifiers, 2015 (arXiv:1502.01852).
+
+    >>> w = dynograd.nn.init.kaiming_normal_(dynograd.empty(100, 200), nonlinearity="relu")
+    >>> bool((w.std() - 0.1).abs() < 0.01)
+    True
+    """
     if 0 in tensor.shape:
         return tensor
     return tensor.normal_(0.0, calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode)), generator=generator)
@@ -199,9 +373,22 @@ def kaiming_normal_(
 
 @_outside_tape
 def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Tensor:
-    """A (semi-)orthogonal matrix; dims after the first are flattened.
+    """A random (semi-)orthogonal matrix, times `gain`; dims after the first are flattened.
 
-    Source: Saxe et al., Exact solutions to the nonlinear dynamics of learning in deep linear neural networks, 2013.
+    Args:
+        tensor (rows, *): of 2 dims or more.
+        gain: a factor, see `calculate_gain`.
+        generator: where numbers come from; the global one when left out.
+    Returns:
+        `tensor`; its rows are orthonormal times gain, or its columns where it is tall.
+    Raises:
+        ValueError: fewer than 2 dims.
+    Source: Saxe et al., Exact solutions to the nonlinear dynamics of learning in deep linear neural networks, 2013
+        (arXiv:1312.6120).
+
+    >>> w = dynograd.nn.init.orthogonal_(dynograd.empty(2, 3))
+    >>> dynograd.allclose(w @ w.T, dynograd.eye(2), atol=1e-5)
+    True
     """
     if tensor.ndim < 2:
         raise ValueError(
@@ -219,7 +406,23 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Tensor:
 
 @_outside_tape
 def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """Normal numbers with a fraction `sparsity` of each column set to 0."""
+    """Normal numbers with a fraction `sparsity` of each column set to 0.
+
+    Args:
+        tensor (N, M): a matrix.
+        sparsity: the fraction, from 0 to 1; counts are rounded up.
+        std: of the normal numbers.
+        generator: where numbers come from; the global one when left out.
+    Returns:
+        `tensor`.
+    Raises:
+        ValueError: it is not 2-d.
+    Source: Martens, Deep learning via Hessian-free optimization, 2010.
+
+    >>> w = dynograd.nn.init.sparse_(dynograd.empty(10, 2), sparsity=0.3)
+    >>> (w == 0).sum(0)
+    tensor([3, 3])
+    """
     if tensor.ndim != 2:
         raise ValueError(f"sparse_: only tensors with 2 dimensions are supported, got shape {tuple(tensor.shape)}.")
     from dynograd.tensor.randomness import randperm

@@ -48,20 +48,44 @@ def multi_head_attention_forward(
 ) -> tuple[Any, Any]:
     """Attention of `num_heads` heads between projected queries, keys and values, and a projection of what they found.
 
+    Ragged queries, keys and values are (B, j, E), the batch first; see `ragged_attention`.
+
     Args:
         query (L, B, E), key (S, B, Ek), value (S, B, Ev): time first; without B for a single sequence.
+        embed_dim_to_check: E.
+        num_heads: how many parts E is cut into.
         in_proj_weight (3 E, E): projections of query, key and value; or one of each with `use_separate_proj_weight`.
-        bias_k, bias_v (1, 1, E): one more key and value for every sequence.
+        in_proj_bias (3 E,): their biases, or None.
+        bias_k, bias_v (1, 1, E): one more key and value for every sequence, or None.
         add_zero_attn: one more key and value of zeros.
+        dropout_p: the probability with which weights are dropped, if `training`.
+        out_proj_weight (E, E), out_proj_bias (E,): of the last projection; the bias may be None.
+        training: whether weights are dropped.
         key_padding_mask (B, S): True where a key is padding; numbers are added to the scores.
+        need_weights: also give the weights; without, it is quicker.
         attn_mask (L, S) or (B * num_heads, L, S): True where a query may not look; numbers are added to the scores.
+        use_separate_proj_weight: the projections are the next three.
+        q_proj_weight (E, E), k_proj_weight (E, Ek), v_proj_weight (E, Ev): instead of `in_proj_weight`.
         static_k, static_v (B * num_heads, S, E / num_heads): take the place of projected keys and values.
+        average_attn_weights: give the mean of the heads' weights.
         is_causal: says that `attn_mask` is causal, which may be quicker.
     Returns:
-        (L, B, E), and the weights (B, L, S), or (B, num_heads, L, S) unless averaged; None without `need_weights`. A query that may
+        (L, B, E), and the weights (B, L, S), or (B, num_heads, L, S) unless averaged; None without `need_weights`. A query that
+        may
         look at nothing gets weights of 0.
+    Raises:
+        ShapeError: sizes that do not fit each other.
+        ValueError: only one of bias_k and bias_v.
+        RuntimeError: `is_causal` without a mask.
+        DtypeError: a mask of integers.
+    Source: Vaswani et al., Attention is all you need, 2017 (arXiv:1706.03762), section 3.2.2.
 
-    Ragged queries, keys and values are (B, j, E), the batch first; see `ragged_attention`.
+    >>> x, w = dynograd.ones(3, 1, 4), dynograd.eye(4)
+    >>> out, weights = dynograd.nn.functional.multi_head_attention_forward(
+    ...     x, x, x, 4, 2, dynograd.cat([w, w, w]), None, None, None, False, 0.0, w, None
+    ... )
+    >>> out.shape, weights.shape
+    (dynograd.Size([3, 1, 4]), dynograd.Size([1, 3, 3]))
     """
     if is_ragged(query) or is_ragged(key) or is_ragged(value):
         return ragged_attention.multi_head_attention(multi_head_attention_forward, dict(locals()))
@@ -125,7 +149,21 @@ def multi_head_attention_forward(
 
 
 def additive_mask(who: str, mask: Any, dtype: Any) -> Tensor | None:
-    """A mask as numbers to add to scores: -inf where a bool one says True."""
+    """A mask as numbers to add to scores: -inf where a bool one says True.
+
+    Args:
+        who: the function that messages name.
+        mask: bool or floating, or None.
+        dtype: of the numbers that a bool mask becomes.
+    Returns:
+        of the shape of `mask`, or None.
+    Raises:
+        DtypeError: a mask of integers.
+
+    >>> from dynograd.nn.multihead import additive_mask
+    >>> additive_mask("mine", tensor([False, True]), dynograd.float32)
+    tensor([0., -inf])
+    """
     if mask is None:
         return None
     if mask.is_floating_point():

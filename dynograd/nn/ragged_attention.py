@@ -30,10 +30,20 @@ def multi_head_attention(forward: Callable[..., Any], arguments: dict[str, Any])
     """The result of `forward` for its `arguments`, of which query, key or value are ragged.
 
     Args:
-        key_padding_mask: ragged (B, j) like the keys, or dense (B, longest): True where a key is not to be seen; numbers are added.
-        attn_mask: (L, S), of which each row has its first places, or ragged (B, j, j); with `is_causal` it may be left out.
+        forward: `multi_head_attention_forward`.
+        arguments: its arguments by name, where
+            key_padding_mask is ragged (B, j) like the keys, or dense (B, longest): True where a key is not to be seen; numbers
+                are added;
+            attn_mask is (L, S), of which each row has its first places, or ragged (B, j, j); with `is_causal` it may be left out.
     Returns:
         (B, j, E) and, with `need_weights`, (B, j, j) weights.
+    Raises:
+        ShapeError: sizes that do not fit each other.
+
+    >>> attend = dynograd.nn.MultiheadAttention(4, 2)
+    >>> x = dynograd.ragged_tensor([dynograd.ones(2, 4), dynograd.ones(3, 4)])
+    >>> attend(x, x, x)[0].shape
+    dynograd.Size([2, j1, 4])
     """
     if is_deep(arguments["query"]):
         return _below(forward, arguments)

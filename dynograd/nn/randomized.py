@@ -28,10 +28,15 @@ def rrelu(
     """`input` where positive, else `input` times a slope that is drawn from [lower, upper] for each element.
 
     Args:
+        input: of any shape.
+        lower, upper: between which slopes are drawn.
         training: False takes the mean of the bounds instead.
+        inplace: overwrite `input`.
+        generator: where numbers come from; the global one when left out.
+    Returns:
+        of the shape of `input`.
     Raises:
         RuntimeError: `lower` is above `upper`.
-
     Source: Xu et al., Empirical evaluation of rectified activations in convolutional network, 2015 (arXiv:1505.00853).
 
     >>> dynograd.nn.functional.rrelu(tensor([-1.0, 2.0]), 0.1, 0.3)
@@ -51,7 +56,22 @@ def rrelu(
 def rrelu_(
     input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, generator: Any = None
 ) -> Tensor:
-    """`rrelu`, written into `input`."""
+    """`rrelu`, written into `input`.
+
+    Args:
+        input: of any shape.
+        lower, upper: between which slopes are drawn.
+        training: False takes the mean of the bounds instead.
+        generator: where numbers come from; the global one when left out.
+    Returns:
+        `input`.
+    Raises:
+        RuntimeError: `lower` is above `upper`.
+
+    >>> x = tensor([-1.0, 2.0])
+    >>> dynograd.nn.functional.rrelu_(x, 0.1, 0.3) is x, x
+    (True, tensor([-0.2000,  2.0000]))
+    """
     return rrelu(input, lower, upper, training, True, generator)
 
 
@@ -63,18 +83,20 @@ def fractional_max_pool2d(
     return_indices: bool = False,
     _random_samples: Any = None,
 ) -> Any:
-    """The largest value of each of `output_size` windows over (N, C, H, W) or (C, H, W), at random places that cover the image.
+    """The largest value of each of `output_size` windows over images, at random places that cover the image.
 
     Args:
+        input (N, C, H, W) or (C, H, W): the images.
         kernel_size: sizes of the windows, or one for both.
         output_size: how many windows in each dim, or one number for both.
         output_ratio: or their share of the sizes of `input`, between 0 and 1.
         return_indices: also give the places of the largest values among H * W.
         _random_samples (N, C, 2): the numbers of [0, 1) that choose the windows of W and of H; drawn when left out.
+    Returns:
+        (N, C, *output_size) or (C, *output_size); with `return_indices` a pair of them, values and int64 places.
     Raises:
         ValueError: neither or an impossible one of `output_size` and `output_ratio`.
         ShapeError: windows that do not fit, or numbers of another shape.
-
     Source: Graham, Fractional max-pooling, 2014 (arXiv:1412.6071).
 
     >>> x = dynograd.arange(36.0).reshape(1, 6, 6)
@@ -95,7 +117,21 @@ def fractional_max_pool3d(
     return_indices: bool = False,
     _random_samples: Any = None,
 ) -> Any:
-    """`fractional_max_pool2d` of (N, C, D, H, W) or (C, D, H, W); the numbers of `_random_samples` are for D, H and W.
+    """`fractional_max_pool2d` of volumes.
+
+    Args:
+        input (N, C, D, H, W) or (C, D, H, W): the volumes.
+        kernel_size: sizes of the windows, or one for all.
+        output_size: how many windows in each dim, or one number for all.
+        output_ratio: or their share of the sizes of `input`, between 0 and 1.
+        return_indices: also give the places of the largest values among D * H * W.
+        _random_samples (N, C, 3): the numbers of [0, 1) that choose the windows of D, H and W; drawn when left out.
+    Returns:
+        (N, C, *output_size) or (C, *output_size); with `return_indices` a pair of them, values and int64 places.
+    Raises:
+        ValueError: neither or an impossible one of `output_size` and `output_ratio`.
+        ShapeError: windows that do not fit, or numbers of another shape.
+    Source: Graham, Fractional max-pooling, 2014 (arXiv:1412.6071).
 
     >>> x = dynograd.arange(216.0).reshape(1, 6, 6, 6)
     >>> dynograd.nn.functional.fractional_max_pool3d(x, 2, 3).shape

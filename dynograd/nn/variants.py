@@ -25,7 +25,19 @@ def _with_indices(name: str, function: Any) -> Callable[..., Any]:
 
     call.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     call.__name__ = call.__qualname__ = f"{name}_with_indices"
-    call.__doc__ = f"`{name}` with `return_indices=True`: (values, indices)."
+    rank = int(name[-2])
+    sizes = {"fractional": "2, output_size=2", "adaptive": "2"}.get(name.split("_")[0], "2")
+    call.__doc__ = f"""`{name}` with `return_indices=True`: where the maxima lie, too.
+
+    Args: those of `{name}`.
+    Returns:
+        (values, indices): of the same shape; indices are int64, and count within the last {"dim" if rank == 1 else f"{rank} dims"}.
+    Raises: what `{name}` raises.
+
+    >>> values, indices = dynograd.nn.functional.{name}_with_indices(dynograd.ones(1, 1{", 4" * rank}), {sizes})
+    >>> indices.shape
+    dynograd.Size([1, 1{", 2" * rank}])
+    """
     return call
 
 
@@ -38,7 +50,15 @@ for _name in ("max_pool{}d", "adaptive_max_pool{}d", "fractional_max_pool{}d"):
 
 
 def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
-    """`conv1d` with time first: (T, B, C) and weight (width, C, out), padded by `pad` on both sides, to (T + 2 pad - width + 1, B, out).
+    """`conv1d` with time first.
+
+    Args:
+        input (T, B, C): the sequences.
+        weight (width, C, out): the kernel.
+        bias (out,): added to each result.
+        pad: how many zeros stand at both ends.
+    Returns:
+        (T + 2 pad - width + 1, B, out).
 
     >>> dynograd.nn.functional.conv_tbc(dynograd.ones(4, 1, 2), dynograd.ones(3, 2, 5), dynograd.zeros(5)).shape
     dynograd.Size([2, 1, 5])

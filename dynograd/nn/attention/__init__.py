@@ -24,13 +24,21 @@ class MultiheadAttention(Module):
     """Attention of several heads, each in its part of the features.
 
     Args:
-        embed_dim: size of queries and results; a multiple of `num_heads`.
-        dropout: probability with which weights are dropped in training.
+        embed_dim: E, the size of queries and results; a multiple of `num_heads`.
+        num_heads: how many parts E is cut into.
+        dropout: the probability with which weights are dropped in training, from 0 to 1.
+        bias: the projections have one.
         add_bias_kv: learn one more key and value that every query sees.
         add_zero_attn: add a key and value of zeros.
         kdim, vdim: sizes of keys and values, `embed_dim` when left out.
         batch_first: tensors are (B, T, E) instead of (T, B, E).
-
+        device, dtype: of the parameters.
+    Shape: query (L, B, E), key (S, B, kdim), value (S, B, vdim), or batch first, or without B, or ragged (B, j, E); gives
+        (output, weights):
+        output of the query's shape, weights (B, L, S) or None.
+    Raises:
+        ValueError: embed_dim is not a multiple of num_heads; dropout outside [0, 1].
+        TypeError, ShapeError: a size that is no integer above 0; in a call, sizes that do not fit.
     Source: Vaswani et al., Attention is all you need, 2017 (arXiv:1706.03762), section 3.2.2.
 
     >>> attend = dynograd.nn.MultiheadAttention(8, 2, batch_first=True)
@@ -102,9 +110,26 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Any, Any]:
-        """(output, weights); see `nn.functional.multi_head_attention_forward` for masks. Without weights it is quicker.
+        """What each query gathers from the values, and how it weighs them.
 
         Ragged tensors (B, j, E) have their batch first in any case; beside them dense ones do too.
+
+        Args:
+            query (L, B, E), key (S, B, kdim), value (S, B, vdim): batch first with batch_first; without B for a single sequence.
+            key_padding_mask (B, S): True where a key is padding; numbers are added to the scores.
+            need_weights: also give the weights; without, it is quicker.
+            attn_mask (L, S) or (B * num_heads, L, S): True where a query may not look; numbers are added to the scores.
+            average_attn_weights: give the mean of the heads' weights.
+            is_causal: says that `attn_mask` is causal, which may be quicker.
+        Returns:
+            (output, weights): output of the query's shape; weights (B, L, S), (B, num_heads, L, S) unless averaged, or None.
+        Raises:
+            ShapeError: sizes that do not fit each other.
+            RuntimeError: `is_causal` without a mask.
+
+        >>> attend, x = dynograd.nn.MultiheadAttention(8, 2, batch_first=True), dynograd.zeros(3, 5, 8)
+        >>> attend(x, x, x, key_padding_mask=dynograd.zeros(3, 5, dtype=dynograd.bool), average_attn_weights=False)[1].shape
+        dynograd.Size([3, 2, 5, 5])
         """
         turned = self.batch_first and query.dim() == 3 and not (is_ragged(query) or is_ragged(key))
         if turned:
@@ -141,7 +166,11 @@ class MultiheadAttention(Module):
 
 
 class SDPBackend(Enum):
-    """PyTorch's implementations of attention. Here there is one, which never holds all scores at once."""
+    """PyTorch's implementations of attention. Here there is one, which never holds all scores at once.
+
+    >>> dynograd.nn.attention.SDPBackend.FLASH_ATTENTION.name
+    'FLASH_ATTENTION'
+    """
 
     ERROR = -1
     MATH = 0
@@ -153,7 +182,13 @@ class SDPBackend(Enum):
 
 @contextmanager
 def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
-    """Accepts a choice of implementations; the results are the same whatever it is.
+    """A context that accepts a choice of implementations; the results are the same whatever it is.
+
+    Args:
+        backends: an `SDPBackend`, or a list of them.
+        set_priority: accepted.
+    Raises:
+        AssertionError: something else.
 
     >>> from dynograd.nn.attention import SDPBackend, sdpa_kernel
     >>> with sdpa_kernel(SDPBackend.MATH):

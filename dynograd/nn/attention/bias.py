@@ -11,7 +11,15 @@ __all__ = ["causal_lower_right", "causal_upper_left"]
 
 
 def causal_upper_left(*size: int, device: Any = None) -> Tensor:
-    """Bool (T, S): query t sees the keys up to t.
+    """A bool mask: query t sees the keys up to t.
+
+    Args:
+        size: T queries and S keys.
+        device: of the mask.
+    Returns:
+        (T, S), bool, True where a query may look.
+    Raises:
+        ValueError: not two sizes.
 
     >>> dynograd.nn.attention.bias.causal_upper_left(2, 3)
     tensor([[ True, False, False],
@@ -22,7 +30,15 @@ def causal_upper_left(*size: int, device: Any = None) -> Tensor:
 
 
 def causal_lower_right(*size: int, device: Any = None) -> Tensor:
-    """Bool (T, S): the last query sees all keys, and each one before it one key less.
+    """A bool mask: the last query sees all keys, and each one before it one key less.
+
+    Args:
+        size: T queries and S keys.
+        device: of the mask.
+    Returns:
+        (T, S), bool, True where a query may look.
+    Raises:
+        ValueError: not two sizes.
 
     >>> dynograd.nn.attention.bias.causal_lower_right(2, 3)
     tensor([[ True,  True, False],

@@ -37,12 +37,35 @@ _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 
 def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Tensor:
-    """A mask that lets everything through."""
+    """A mask that lets everything through.
+
+    Args:
+        batch, head, token_q, token_kv: indices, tensors that broadcast.
+    Returns:
+        True everywhere.
+
+    >>> from dynograd.nn.attention.flex_attention import create_mask, noop_mask
+    >>> create_mask(noop_mask, None, None, 1, 2).flatten()
+    tensor([True, True])
+    """
     return (token_kv == token_kv) & (token_q == token_q)
 
 
 def and_masks(*mask_mods: Mask) -> Mask:
-    """The mask that lets through what all of them do."""
+    """The mask that lets through what all of them do.
+
+    Args:
+        mask_mods: masks: functions of the indices (batch, head, query, key).
+    Returns:
+        a mask.
+
+    >>> from dynograd.nn.attention.flex_attention import and_masks, create_mask
+    >>> near = and_masks(lambda b, h, q, k: q >= k, lambda b, h, q, k: q - k < 2)
+    >>> create_mask(near, None, None, 3, 3)[0, 0]
+    tensor([[ True, False, False],
+            [ True,  True, False],
+            [False,  True,  True]])
+    """
 
     def both(b: Any, h: Any, q: Any, k: Any) -> Tensor:
         mask = noop_mask(b, h, q, k)
@@ -54,7 +77,20 @@ def and_masks(*mask_mods: Mask) -> Mask:
 
 
 def or_masks(*mask_mods: Mask) -> Mask:
-    """The mask that lets through what one of them does."""
+    """The mask that lets through what one of them does.
+
+    Args:
+        mask_mods: masks: functions of the indices (batch, head, query, key).
+    Returns:
+        a mask.
+
+    >>> from dynograd.nn.attention.flex_attention import create_mask, or_masks
+    >>> ends = or_masks(lambda b, h, q, k: k == 0, lambda b, h, q, k: k == q)
+    >>> create_mask(ends, None, None, 3, 3)[0, 0]
+    tensor([[ True, False, False],
+            [ True,  True, False],
+            [ True, False,  True]])
+    """
 
     def either(b: Any, h: Any, q: Any, k: Any) -> Tensor:
         mask = ~noop_mask(b, h, q, k)
@@ -75,7 +111,15 @@ def _indices(sizes: tuple[int, ...], device: Any) -> list[Tensor]:
 
 
 def create_mask(mod_fn: Mask, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None) -> Tensor:
-    """The mask of a function as a bool tensor (B, H, Q_LEN, KV_LEN); B and H count as 1 where they are None.
+    """The mask of a function as a bool tensor.
+
+    Args:
+        mod_fn: a function of the indices (batch, head, query, key), which are tensors that broadcast.
+        B, H: sizes of batch and heads; None is 1.
+        Q_LEN, KV_LEN: how many queries and keys.
+        device: of the mask.
+    Returns:
+        (B, H, Q_LEN, KV_LEN), bool, True where a query may look.
 
     >>> from dynograd.nn.attention.flex_attention import create_mask
     >>> create_mask(lambda b, h, q, k: q >= k, None, None, 2, 2)[0, 0]
@@ -88,7 +132,18 @@ def create_mask(mod_fn: Mask, B: int | None, H: int | None, Q_LEN: int, KV_LEN: 
 
 
 class BlockMask:
-    """A mask given by a function, for (B, H) or for all; `to_dense` and `sparsity` say which blocks hold something."""
+    """A mask of a function, for (B, H) or for all; `to_dense` and `sparsity` say which blocks hold something.
+
+    Args:
+        mask_mod: a function of the indices (batch, head, query, key).
+        shape: (B, H, Q, K).
+        block: sizes of the blocks of queries and of keys.
+        device: of the mask.
+
+    >>> from dynograd.nn.attention.flex_attention import create_block_mask
+    >>> create_block_mask(lambda b, h, q, k: q >= k, None, None, 4, 4, BLOCK_SIZE=2)
+    BlockMask(shape=(1, 1, 4, 4), sparsity=25.00%)
+    """
 
     def __init__(self, mask_mod: Mask, shape: tuple[int, int, int, int], block: tuple[int, int], device: Any) -> None:
         self.mask_mod, self.shape, self.BLOCK_SIZE, self._device = mask_mod, shape, block, device
@@ -96,13 +151,31 @@ class BlockMask:
         self._mask: Tensor | None = None
 
     def mask(self) -> Tensor:
-        """Bool (B, H, Q, K), made once."""
+        """The mask as a tensor, made once.
+
+        Returns:
+            (B, H, Q, K), bool.
+
+        >>> from dynograd.nn.attention.flex_attention import create_block_mask
+        >>> create_block_mask(lambda b, h, q, k: q >= k, None, None, 2, 2).mask()[0, 0]
+        tensor([[ True, False],
+                [ True,  True]])
+        """
         if self._mask is None:
             self._mask = create_mask(self.mask_mod, *self.shape, device=self._device)
         return self._mask
 
     def to_dense(self) -> Tensor:
-        """Int (B, H, blocks of queries, blocks of keys): 1 where a block has a score that counts."""
+        """Which blocks have a score that counts.
+
+        Returns:
+            (B, H, blocks of queries, blocks of keys), int32: 1 where there is one, else 0.
+
+        >>> from dynograd.nn.attention.flex_attention import create_block_mask
+        >>> create_block_mask(lambda b, h, q, k: q >= k, None, None, 4, 4, BLOCK_SIZE=2).to_dense()[0, 0]
+        tensor([[1, 0],
+                [1, 1]], dtype=dynograd.int32)
+        """
         batch, heads, queries, keys = self.shape
         rows, columns = (-(-size // block) for size, block in zip((queries, keys), self.BLOCK_SIZE, strict=True))
         room = zeros(batch, heads, rows * self.BLOCK_SIZE[0], columns * self.BLOCK_SIZE[1], device=self._device)
@@ -111,16 +184,42 @@ class BlockMask:
         return blocks.amax((3, 5)).int()
 
     def sparsity(self) -> float:
-        """The percentage of blocks without any score that counts."""
+        """The percentage of blocks without any score that counts.
+
+        Returns:
+            float, from 0 to 100.
+
+        >>> from dynograd.nn.attention.flex_attention import create_block_mask
+        >>> create_block_mask(lambda b, h, q, k: q >= k, None, None, 4, 4, BLOCK_SIZE=2).sparsity()
+        25.0
+        """
         dense = self.to_dense()
         return 100 * (1 - dense.sum().item() / max(dense.numel(), 1))
 
     def numel(self) -> int:
-        """How many scores there are."""
+        """How many scores there are.
+
+        Returns:
+            B * H * Q * K.
+
+        >>> from dynograd.nn.attention.flex_attention import create_block_mask
+        >>> create_block_mask(lambda b, h, q, k: q >= k, None, None, 4, 4).numel()
+        16
+        """
         return math.prod(self.shape)
 
     def to(self, device: Any) -> BlockMask:
-        """The same mask on another device."""
+        """The same mask on another device.
+
+        Args:
+            device: where to.
+        Returns:
+            BlockMask.
+
+        >>> from dynograd.nn.attention.flex_attention import create_block_mask
+        >>> create_block_mask(lambda b, h, q, k: q >= k, None, None, 2, 2).to("cpu").mask().device
+        device(type='cpu')
+        """
         return BlockMask(self.mask_mod, self.shape, self.BLOCK_SIZE, device)
 
     def __repr__(self) -> str:
@@ -140,7 +239,22 @@ def create_block_mask(
     compute_dq_write_order: bool = False,
     dq_kv_order: bool = True,
 ) -> BlockMask:
-    """A mask for `flex_attention`. B or H of None (or 1) means one mask for all; the last four say how PyTorch keeps blocks."""
+    """A mask for `flex_attention`.
+
+    Args:
+        mask_mod: a function of the indices (batch, head, query, key), True where a query may look.
+        B, H: sizes of batch and heads; None (or 1) is one mask for all.
+        Q_LEN, KV_LEN: how many queries and keys.
+        device: of the mask.
+        BLOCK_SIZE: sizes of the blocks of queries and of keys, or one for both.
+        _compile, separate_full_blocks, compute_dq_write_order, dq_kv_order: how PyTorch keeps blocks; accepted.
+    Returns:
+        BlockMask.
+
+    >>> from dynograd.nn.attention.flex_attention import create_block_mask
+    >>> create_block_mask(lambda b, h, q, k: q >= k, None, None, 256, 256)
+    BlockMask(shape=(1, 1, 256, 256), sparsity=25.00%)
+    """
     block = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
     return BlockMask(mask_mod, (B or 1, H or 1, Q_LEN, KV_LEN), block, device)  # type: ignore[arg-type]
 
@@ -154,7 +268,25 @@ def create_nested_block_mask(
     BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
     _compile: bool = False,
 ) -> BlockMask:
-    """A mask for ragged queries (B, H, j, E) and keys, those of the queries unless given: as large as the longest row needs."""
+    """A mask for ragged queries and keys: as large as the longest row needs.
+
+    Args:
+        mask_mod: a function of the indices (batch, head, query, key), which count from each row's beginning.
+        B, H: sizes of batch and heads; None (or 1) is one mask for all.
+        q_nt (B, H, j, E): ragged queries.
+        kv_nt (B, H, j, E): ragged keys; those of the queries when left out.
+        BLOCK_SIZE: sizes of the blocks of queries and of keys, or one for both.
+        _compile: accepted.
+    Returns:
+        BlockMask.
+    Raises:
+        ShapeError: queries or keys of another form.
+
+    >>> from dynograd.nn.attention.flex_attention import create_nested_block_mask
+    >>> q = dynograd.ragged_tensor([dynograd.ones(2, 1, 4), dynograd.ones(3, 1, 4)]).transpose(1, 2)
+    >>> create_nested_block_mask(lambda b, h, q, k: q >= k, None, None, q).shape
+    (1, 1, 3, 3)
+    """
     queries, keys = [
         _row_lengths("create_nested_block_mask", nested).longest for nested in (q_nt, q_nt if kv_nt is None else kv_nt)
     ]
@@ -162,14 +294,34 @@ def create_nested_block_mask(
 
 
 class AuxRequest(NamedTuple):
-    """What `flex_attention` gives beside its result."""
+    """What `flex_attention` gives beside its result.
+
+    Args:
+        lse: the logarithm of the sums of exponentials.
+        max_scores: each query's largest score.
+
+    >>> from dynograd.nn.attention.flex_attention import AuxRequest
+    >>> AuxRequest(lse=True)
+    AuxRequest(lse=True, max_scores=False)
+    """
 
     lse: bool = False
     max_scores: bool = False
 
 
 class AuxOutput(NamedTuple):
-    """What was asked for in an `AuxRequest`, None for the rest."""
+    """What was asked for in an `AuxRequest`, None for the rest.
+
+    Args:
+        lse (B, H, Q): the logarithm of the sums of exponentials.
+        max_scores (B, H, Q): each query's largest score, without history.
+
+    >>> from dynograd.nn.attention.flex_attention import AuxRequest, flex_attention
+    >>> q = dynograd.ones(1, 1, 3, 2)
+    >>> _, aux = flex_attention(q, q, q, return_aux=AuxRequest(lse=True))
+    >>> aux.lse.shape, aux.max_scores
+    (dynograd.Size([1, 1, 3]), None)
+    """
 
     lse: Tensor | None = None
     max_scores: Tensor | None = None
@@ -190,17 +342,27 @@ def flex_attention(
 ) -> Any:
     """`softmax(score_mod(query @ key.mT * scale, b, h, q, k)) @ value` over the keys that `block_mask` lets through.
 
-    A query that sees no key gives zeros. Ragged rows (B, H, j, E) see the keys of their own row: q and k count from the row's beginning, b
-    counts the rows, and `block_mask` is at least as large as the longest row. Rows of equal shape are computed together, nothing is padded.
+    A query that sees no key gives zeros. Ragged rows (B, H, j, E) see the keys of their own row: q and k count from the row's
+    beginning, b
+    counts the rows, and `block_mask` is at least as large as the longest row. Rows of equal shape are computed together, nothing
+    is padded.
 
     Args:
         query (B, H, Q, E), key (B, H, K, E), value (B, H, K, V): with `enable_gqa`, keys and values may have fewer heads.
         score_mod: the new scores from scores and the four indices, all broadcast to (B, H, Q, K).
-        scale: `1 / sqrt(E)` unless given.
-        return_lse: also gives the logarithm of the sums of exponentials, (B, H, Q).
-        return_aux: also gives an `AuxOutput` of what is asked for: the same logarithms, and each query's largest score (without history).
+        block_mask: which keys a query sees; all when left out.
+        scale: `1 / sqrt(E)` when left out.
+        enable_gqa: several heads of queries share a head of keys and values.
+        return_lse: also give the logarithm of the sums of exponentials, (B, H, Q).
+        kernel_options: accepted.
+        return_aux: also give an `AuxOutput` of what is asked for: the same logarithms, and each query's largest score (without
+            history).
     Returns:
-        (B, H, Q, V).
+        (B, H, Q, V); a pair with what else is asked for.
+    Raises:
+        ShapeError: tensors that are not 4-d, numbers of heads that do not fit, a mask for other sizes.
+        ValueError: both `return_lse` and `return_aux`.
+    Source: Dong et al., Flex attention: a programming model for generating optimized attention kernels, 2024 (arXiv:2412.05496).
 
     >>> from dynograd.nn.attention.flex_attention import create_block_mask, flex_attention
     >>> q = dynograd.ones(1, 1, 3, 2)

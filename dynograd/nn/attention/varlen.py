@@ -20,7 +20,15 @@ _ops = public_functions()
 
 
 class AuxRequest(NamedTuple):
-    """What `varlen_attn` gives besides its result."""
+    """What `varlen_attn` gives besides its result.
+
+    Args:
+        lse: the logarithm of the sums of exponentials.
+
+    >>> from dynograd.nn.attention.varlen import AuxRequest
+    >>> AuxRequest(lse=True)
+    AuxRequest(lse=True)
+    """
 
     lse: bool = False
 
@@ -46,15 +54,21 @@ def varlen_attn(
 
     Args:
         query (Tq, H, E), key (Tk, H, E), value (Tk, H, V): tokens of all sequences behind one another.
-        cu_seq_q, cu_seq_k (B + 1,): where sequences begin, and where the last one ends; keys like queries where the second is None.
+        cu_seq_q, cu_seq_k (B + 1,): where sequences begin, and where the last one ends; keys like queries where the second is
+            None.
         max_q, max_k, num_splits: accepted; lengths are read from the offsets.
         return_aux: `AuxRequest(lse=True)` also gives the logarithms of the sums of exponentials, as PyTorch does (H, Tq).
-        window_size: (left, right), how many keys a query sees on either side of its place, -1 for all; (-1, 0) is causal. The last query
+        scale: `1 / sqrt(E)` when left out.
+        window_size: (left, right), how many keys a query sees on either side of its place, -1 for all; (-1, 0) is causal. The
+            last query
             of a sequence stands at its last key.
         enable_gqa: keys and values have fewer heads.
         seqused_k (B,): how many keys of each sequence are in use, the first ones: a cache with room for more.
-        block_table (B, pages): caches in pages: key and value are then (pages, tokens of a page, H, *), and the tokens of sequence b lie
+        block_table (B, pages): caches in pages: key and value are then (pages, tokens of a page, H, *), and the tokens of
+            sequence b lie
             in the pages `block_table[b]`; needs `seqused_k`, and `cu_seq_k` is not read.
+    Returns:
+        (Tq, H, V); a pair with the logarithms where `return_aux` asks for them.
     Raises:
         ValueError: numbers of heads that do not fit; `block_table` without `seqused_k`.
         IndexRangeError: more keys in use than a sequence has, or a page that there is not; the message names the sequence.
@@ -161,8 +175,18 @@ def _whole(who: str, name: str, value: Any) -> Array:
 def varlen_attn_out(out: Any, *args: Any, **kwargs: Any) -> Tensor | tuple[Tensor, ...]:
     """`varlen_attn`, written into `out`.
 
+    Args:
+        out (Tq, H, V): where to.
+        args, kwargs: those of `varlen_attn`.
+    Returns:
+        `out`; a pair with the logarithms where `return_aux` asks for them.
     Raises:
         ShapeError: `out` has another shape than the result.
+
+    >>> from dynograd.nn.attention.varlen import varlen_attn_out
+    >>> q, cuts, out = dynograd.ones(5, 2, 4), tensor([0, 2, 5]), dynograd.empty(5, 2, 4)
+    >>> varlen_attn_out(out, q, q, q, cuts, cuts, 3, 3) is out
+    True
     """
     results = varlen_attn(*args, **kwargs)
     result, *rest = results if isinstance(results, tuple) else (results,)

@@ -38,10 +38,11 @@ def clip_grad_norm_(
         error_if_nonfinite: raise instead of scaling by a norm that is NaN or infinite.
         foreach: accepted; there is one implementation.
     Returns:
-        The norm before clipping, without dimensions; in the gradients' dtype (the wider one of two).
+        the norm before clipping, (), in the gradients' dtype (the wider one of two).
     Raises:
-        RuntimeError: the norm is NaN or infinite, and `error_if_nonfinite`.
-    Source: Pascanu et al., On the difficulty of training Recurrent Neural Networks, 2012 (arXiv 1211.5063), algorithm 1.
+        RuntimeError: the norm is NaN or infinite, and `error_if_nonfinite`; the message names the first such gradient.
+        TypeError: a module instead of its parameters.
+    Source: Pascanu et al., On the difficulty of training Recurrent Neural Networks, 2012 (arXiv:1211.5063), algorithm 1.
 
     >>> w = tensor([3.0, 4.0], requires_grad=True)
     >>> (w * w).sum().backward()
@@ -66,6 +67,13 @@ def clip_grad_norm_(
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
     """Moves every element of the gradients that is outside [-clip_value, clip_value] to the nearer bound, in place.
 
+    Args:
+        parameters: tensors whose `.grad` is clipped, or one tensor.
+        clip_value: the bound, 0 or more.
+        foreach: accepted; there is one implementation.
+    Raises:
+        TypeError: a module instead of its parameters.
+
     >>> w = tensor([3.0, 0.2], requires_grad=True)
     >>> (w * w).sum().backward()
     >>> dynograd.nn.utils.clip_grad_value_([w], 1.0)
@@ -82,7 +90,17 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
 def get_total_norm(
     tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
-    """The norm of all tensors as one vector; see `clip_grad_norm_` for the arguments.
+    """The norm of all tensors as one vector.
+
+    Args:
+        tensors: tensors, or one.
+        norm_type: which p-norm; `inf` for the largest absolute value.
+        error_if_nonfinite: raise where the norm is NaN or infinite.
+        foreach: accepted; there is one implementation.
+    Returns:
+        the norm, (), in the tensors' dtype (the wider one of two).
+    Raises:
+        RuntimeError: the norm is NaN or infinite, and `error_if_nonfinite`.
 
     >>> dynograd.nn.utils.get_total_norm([tensor([3.0]), tensor([0.0, 4.0])])
     tensor(5.)
@@ -92,7 +110,22 @@ def get_total_norm(
 
 
 def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None) -> None:
-    """The scaling of `clip_grad_norm_` by a norm computed before, e.g. by `get_total_norm`."""
+    """The scaling of `clip_grad_norm_` by a norm computed before, by `get_total_norm` for example.
+
+    Args:
+        parameters: tensors whose `.grad` is clipped in place, or one tensor.
+        max_norm: the largest norm allowed.
+        total_norm: the norm of the gradients.
+        foreach: accepted; there is one implementation.
+    Raises:
+        TypeError: a module instead of its parameters.
+
+    >>> w = tensor([3.0, 4.0], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> dynograd.nn.utils.clip_grads_with_norm_([w], 5.0, dynograd.nn.utils.get_total_norm([w.grad]))
+    >>> w.grad
+    tensor([3.0000, 4.0000])
+    """
     grads = _gradients(_listed(parameters))
     norm = total_norm.array if _on_gpu(grads) and isinstance(total_norm, Tensor) else float(total_norm)
     arrays.quietly(_scale, grads, max_norm, norm, caller())
@@ -105,7 +138,23 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """The old name of `clip_grad_norm_`."""
+    """The old name of `clip_grad_norm_`, with a warning.
+
+    Args:
+        parameters, max_norm, norm_type, error_if_nonfinite, foreach: as for `clip_grad_norm_`.
+    Returns:
+        the norm before clipping, ().
+    Raises:
+        RuntimeError, TypeError: as `clip_grad_norm_`.
+
+    >>> import warnings
+    >>> w = tensor([3.0, 4.0], requires_grad=True)
+    >>> w.sum().backward()
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     norm = dynograd.nn.utils.clip_grad_norm([w], 1.0)
+    >>> norm
+    tensor(1.4142)
+    """
     warnings.warn(
         "`nn.utils.clip_grad_norm` is now deprecated in favor of `nn.utils.clip_grad_norm_`.",
         FutureWarning,

@@ -14,6 +14,11 @@ __all__ = ["parameters_to_vector", "vector_to_parameters"]
 def parameters_to_vector(parameters: Any) -> Tensor:
     """The elements of all parameters, one after another.
 
+    Args:
+        parameters: tensors.
+    Returns:
+        (number of all elements,); gradients flow back to the parameters.
+
     >>> dynograd.nn.utils.parameters_to_vector(dynograd.nn.Linear(2, 1).parameters()).shape
     dynograd.Size([3])
     """
@@ -21,7 +26,19 @@ def parameters_to_vector(parameters: Any) -> Tensor:
 
 
 def vector_to_parameters(vec: Any, parameters: Any) -> None:
-    """Cuts `vec` into the parameters' memory, in their order."""
+    """Makes the parts of `vec` the parameters' values, in their order.
+
+    Args:
+        vec: a vector of as many elements as all parameters have.
+        parameters: tensors, whose memory is that of `vec` from now on.
+    Raises:
+        ShapeError: another number of elements.
+
+    >>> layer = dynograd.nn.Linear(2, 1)
+    >>> dynograd.nn.utils.vector_to_parameters(tensor([1.0, 2.0, 3.0]), layer.parameters())
+    >>> layer.weight.detach(), layer.bias.detach()
+    (tensor([[1., 2.]]), tensor([3.]))
+    """
     listed = list(parameters)
     total = sum(parameter.numel() for parameter in listed)
     if vec.numel() != total:

@@ -16,7 +16,13 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
     """A new convolution that computes `bn(conv(x))`; both must be in evaluation mode.
 
     Args:
+        conv: a convolution.
+        bn: the batch norm behind it.
         transpose: whether `conv` is a transposed convolution (of one group).
+    Returns:
+        a convolution like `conv`, with a bias.
+    Raises:
+        AssertionError: one of them is in training mode, or `bn` has no running statistics.
 
     >>> conv, bn = dynograd.nn.Conv1d(1, 2, 3).eval(), dynograd.nn.BatchNorm1d(2).eval()
     >>> x = dynograd.ones(1, 1, 5)
@@ -31,7 +37,21 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """A new Linear that computes `bn(linear(x))`; both must be in evaluation mode."""
+    """A new Linear that computes `bn(linear(x))`; both must be in evaluation mode.
+
+    Args:
+        linear: a Linear.
+        bn: the batch norm behind it, of as many features as `linear` gives, or of one.
+    Returns:
+        a Linear with a bias.
+    Raises:
+        AssertionError: one of them is in training mode, `bn` has no running statistics, or features that do not fit.
+
+    >>> linear, bn = dynograd.nn.Linear(3, 2).eval(), dynograd.nn.BatchNorm1d(2).eval()
+    >>> x = dynograd.ones(4, 3)
+    >>> dynograd.allclose(dynograd.nn.utils.fuse_linear_bn_eval(linear, bn)(x), bn(linear(x)))
+    True
+    """
     fused = _copy("fuse_linear_bn_eval", linear, bn)
     if bn.num_features not in (linear.out_features, 1):
         raise AssertionError(
@@ -47,7 +67,22 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
 def fuse_conv_bn_weights(
     conv_w: Any, conv_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any, transpose: bool = False
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of a convolution with a batch norm of these statistics, scale and shift (None: 1 and 0) behind it."""
+    """Weight and bias of a convolution with a batch norm behind it.
+
+    Args:
+        conv_w (out, in, *), conv_b (out,): those of the convolution; the bias may be None.
+        bn_rm, bn_rv (out,): running mean and variance.
+        bn_eps: added to the variance.
+        bn_w, bn_b (out,): scale and shift; None is 1 and 0.
+        transpose: the weight is (in, out, *), of a transposed convolution.
+    Returns:
+        (weight, bias), Parameters.
+
+    >>> w, zero, one = dynograd.ones(2, 1, 3), dynograd.zeros(2), dynograd.ones(2)
+    >>> weight, bias = dynograd.nn.utils.fuse_conv_bn_weights(w, None, one, one, 0.0, 2 * one, zero)
+    >>> weight[0, 0].detach(), bias.detach()
+    (tensor([2., 2., 2.]), tensor([-2., -2.]))
+    """
     with no_grad():
         bias = zeros_like(bn_rm) if conv_b is None else conv_b
         scale = (ones_like(bn_rm) if bn_w is None else bn_w) / (bn_rv + bn_eps).sqrt()
@@ -64,7 +99,21 @@ def fuse_conv_bn_weights(
 def fuse_linear_bn_weights(
     linear_w: Any, linear_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of a Linear with a batch norm behind it; see `fuse_conv_bn_weights`."""
+    """Weight and bias of a Linear with a batch norm behind it.
+
+    Args:
+        linear_w (out, in), linear_b (out,): those of the Linear; the bias may be None.
+        bn_rm, bn_rv (out,): running mean and variance.
+        bn_eps: added to the variance.
+        bn_w, bn_b (out,): scale and shift; None is 1 and 0.
+    Returns:
+        (weight, bias), Parameters.
+
+    >>> w, zero, one = dynograd.ones(2, 3), dynograd.zeros(2), dynograd.ones(2)
+    >>> weight, bias = dynograd.nn.utils.fuse_linear_bn_weights(w, None, one, one, 0.0, 2 * one, zero)
+    >>> weight[0].detach(), bias.detach()
+    (tensor([2., 2., 2.]), tensor([-2., -2.]))
+    """
     return fuse_conv_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
 
 

@@ -13,9 +13,15 @@ __all__ = ["skip_init"]
 def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
     """`module_cls(*args, **kwargs)` with parameters and buffers in memory that nobody has set: no random number is drawn.
 
-    The module is built on device "meta" and given memory afterwards, so its constructor must take `device` and hand it to all that it
+    The module is built on device "meta" and given memory afterwards, so its constructor must take `device` and hand it to all
+    that it
     makes.
 
+    Args:
+        module_cls: a class of Modules.
+        args, kwargs: those of its constructor; `device` is where the memory lies in the end.
+    Returns:
+        the module.
     Raises:
         RuntimeError: not a Module class, or its constructor takes no `device`.
 

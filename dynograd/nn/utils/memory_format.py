@@ -12,6 +12,12 @@ __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_
 def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
     """`module` with the weights of its `Conv2d` and `ConvTranspose2d` laid out as `memory_format` says.
 
+    Args:
+        module: changed in place, with all modules below it.
+        memory_format: `channels_last` or `contiguous_format`.
+    Returns:
+        `module`.
+
     >>> model = convert_conv2d_weight_memory_format(dynograd.nn.Conv2d(2, 4, 3), dynograd.channels_last)
     >>> model.weight.is_contiguous(memory_format=dynograd.channels_last)
     True
@@ -20,7 +26,18 @@ def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
 
 
 def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
-    """`convert_conv2d_weight_memory_format` for `Conv3d` and `ConvTranspose3d`."""
+    """`module` with the weights of its `Conv3d` and `ConvTranspose3d` laid out as `memory_format` says.
+
+    Args:
+        module: changed in place, with all modules below it.
+        memory_format: `channels_last_3d` or `contiguous_format`.
+    Returns:
+        `module`.
+
+    >>> model = convert_conv3d_weight_memory_format(dynograd.nn.Conv3d(2, 4, 3), dynograd.channels_last_3d)
+    >>> model.weight.is_contiguous(memory_format=dynograd.channels_last_3d)
+    True
+    """
     return _converted(module, (Conv3d, ConvTranspose3d), memory_format)
 
 

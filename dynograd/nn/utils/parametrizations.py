@@ -33,8 +33,13 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     """Parametrizes `name` by its length (`original0`) and direction (`original1`). Files of the older `nn.utils.weight_norm` load.
 
     Args:
+        module: changed in place.
+        name: of its parameter.
         dim: one length for each index of this dim; None: one for the whole weight.
-
+    Returns:
+        `module`.
+    Raises:
+        ValueError: there is no such parameter.
     Source: Salimans and Kingma, Weight normalization, 2016 (arXiv:1602.07868).
 
     >>> layer = dynograd.nn.utils.parametrizations.weight_norm(dynograd.nn.Linear(3, 2))
@@ -102,9 +107,16 @@ def spectral_norm(
     """Parametrizes `name` as itself divided by its largest singular value, which power iteration follows in training.
 
     Args:
-        n_power_iterations: steps of power iteration whenever the weight is read in training.
+        module: changed in place.
+        name: of its parameter; dims but `dim` are flattened.
+        n_power_iterations: steps of power iteration whenever the weight is read in training, at least 1.
+        eps: the least norm that is divided by.
         dim: of the outputs; 1 for transposed convolutions, else 0.
-
+    Returns:
+        `module`.
+    Raises:
+        ValueError: there is no such parameter, or n_power_iterations below 1.
+        IndexError: `dim` is out of range.
     Source: Miyato et al., Spectral normalization for generative adversarial networks, 2018 (arXiv:1802.05957).
 
     >>> layer = dynograd.nn.utils.parametrizations.spectral_norm(dynograd.nn.Linear(3, 2))
@@ -194,9 +206,15 @@ def orthogonal(
     """Parametrizes a matrix (or batch of matrices) so that its columns, or its rows where it is wide, stay orthonormal.
 
     Args:
-        orthogonal_map: "matrix_exp" (square and complex ones), "cayley" or "householder" (the others).
+        module: changed in place.
+        name: of its parameter (*, M, N).
+        orthogonal_map: "matrix_exp", "cayley" or "householder"; None is the first for square and complex ones, the last for
+            others.
         use_trivialization: keep today's value as `base` and map from the identity: any value can be assigned, and it trains well.
-
+    Returns:
+        `module`.
+    Raises:
+        ValueError: there is no such parameter, fewer than 2 dims, another map, "householder" of complex numbers.
     Source: Lezcano-Casado, Trivializations for gradient-based optimization on manifolds, 2019 (arXiv:1909.09501).
 
     >>> layer = dynograd.nn.utils.parametrizations.orthogonal(dynograd.nn.Linear(2, 3))

@@ -32,7 +32,7 @@ _cachings = 0
 
 @contextlib.contextmanager
 def cached() -> Iterator[None]:
-    """Inside, a parametrized tensor is computed when it is read first, and kept; as for the weights of a recurrent cell.
+    """A context in which a parametrized tensor is computed when it is read first, and kept; as for the weights of a recurrent cell.
 
     >>> from dynograd.nn.utils import parametrizations, parametrize
     >>> layer = parametrizations.weight_norm(dynograd.nn.Linear(2, 2))
@@ -59,6 +59,12 @@ class ParametrizationList(ModuleList):
         modules: the parametrizations, at least one.
         original: the parameter or buffer that they replace; it stays the same object where there is one original.
         unsafe: whether dtype and shape may change; nothing is checked then.
+    Raises:
+        ValueError: no parametrization, or one that changes dtype or shape.
+
+    >>> layer = dynograd.nn.utils.parametrizations.weight_norm(dynograd.nn.Linear(3, 2))
+    >>> type(layer.parametrizations.weight).__name__, layer.parametrizations.weight.original0.shape
+    ('ParametrizationList', dynograd.Size([2, 1]))
     """
 
     original: Tensor
@@ -96,7 +102,19 @@ class ParametrizationList(ModuleList):
             _check_result(self(), shape, dtype, "unparametrized")
 
     def right_inverse(self, value: Tensor) -> None:
-        """Sets the originals so that the parametrizations give `value`."""
+        """Sets the originals so that the parametrizations give `value`; an assignment to the tensor calls it.
+
+        Args:
+            value: of the tensor's shape and dtype.
+        Raises:
+            RuntimeError: a parametrization has no right_inverse.
+            ValueError: one gives no tensors, another number of them, or another dtype.
+
+        >>> layer = dynograd.nn.utils.parametrizations.weight_norm(dynograd.nn.Linear(3, 2))
+        >>> layer.parametrizations.weight.right_inverse(dynograd.ones(2, 3))
+        >>> dynograd.allclose(layer.weight, dynograd.ones(2, 3))
+        True
+        """
         with no_grad():
             for module in reversed(list(self)):
                 if not hasattr(module, "right_inverse"):
@@ -126,6 +144,15 @@ class ParametrizationList(ModuleList):
                 own.data = tensor.detach()
 
     def forward(self) -> Tensor:
+        """The tensor, computed from the originals.
+
+        Returns:
+            of the shape of the tensor that was replaced, unless `unsafe`.
+
+        >>> layer = dynograd.nn.utils.parametrizations.weight_norm(dynograd.nn.Linear(3, 2))
+        >>> layer.parametrizations.weight().shape
+        dynograd.Size([2, 3])
+        """
         first, *rest = self
         x = first(*self._originals())
         for module in rest:
@@ -143,11 +170,17 @@ def register_parametrization(
 ) -> Module:
     """Makes `module.<tensor_name>` the result of `parametrization`, a module that is called with the original tensor.
 
-    Further ones are put on top. With a method `right_inverse(value)` it starts from today's value and can be assigned to; that may
+    Further ones are put on top. With a method `right_inverse(value)` it starts from today's value and can be assigned to; that
+    may
     give a tuple, the arguments of forward. Gradients go to the originals in `module.parametrizations`.
 
     Args:
+        module: changed in place; its class becomes a subclass of today's.
+        tensor_name: of its parameter or buffer.
+        parametrization: a Module.
         unsafe: the dtype and shape may change, and nothing is checked.
+    Returns:
+        `module`.
     Raises:
         ValueError: `module` has no such tensor, or dtype or shape change.
 
@@ -186,7 +219,19 @@ def register_parametrization(
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether `module.<tensor_name>`, or any tensor of `module` itself, has a parametrization."""
+    """Whether `module.<tensor_name>`, or any tensor of `module` itself, has a parametrization.
+
+    Args:
+        module: a Module.
+        tensor_name: of its parameter or buffer; None is any.
+    Returns:
+        bool.
+
+    >>> layer = dynograd.nn.utils.parametrizations.weight_norm(dynograd.nn.Linear(3, 2))
+    >>> parametrize = dynograd.nn.utils.parametrize
+    >>> parametrize.is_parametrized(layer), parametrize.is_parametrized(layer, "bias")
+    (True, False)
+    """
     parametrizations = module._modules.get("parametrizations")
     if not isinstance(parametrizations, ModuleDict) or not hasattr(type(module), "_parametrized_names"):
         return False
@@ -197,7 +242,17 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     """Makes `module.<tensor_name>` a plain parameter or buffer again; with the last one the module has its own class back.
 
     Args:
+        module: changed in place.
+        tensor_name: of its tensor.
         leave_parametrized: it keeps the computed value; otherwise it is the original one, where there is one original.
+    Returns:
+        `module`.
+    Raises:
+        ValueError: it has no parametrization, or several originals of which none could stay.
+
+    >>> layer = dynograd.nn.utils.parametrizations.weight_norm(dynograd.nn.Linear(3, 2))
+    >>> list(dynograd.nn.utils.parametrize.remove_parametrizations(layer, "weight").state_dict())
+    ['bias', 'weight']
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"remove_parametrizations: Module {module} does not have a parametrization on {tensor_name}.")
@@ -228,14 +283,38 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """The module's class without its parametrizations."""
+    """The module's class without its parametrizations.
+
+    Args:
+        module: a Module.
+    Returns:
+        its class.
+
+    >>> layer = dynograd.nn.utils.parametrizations.weight_norm(dynograd.nn.Linear(3, 2))
+    >>> type(layer).__name__, dynograd.nn.utils.parametrize.type_before_parametrizations(layer).__name__
+    ('ParametrizedLinear', 'Linear')
+    """
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Gives `to_module` the parametrizations of `from_module` (of one tensor, or of all) and their originals."""
+    """Gives `to_module` the parametrizations of `from_module` and their originals.
+
+    Args:
+        from_module: whose parametrizations are shared.
+        to_module: changed in place.
+        tensor_name: of one tensor; None is all.
+    Returns:
+        `to_module`.
+
+    >>> source = dynograd.nn.utils.parametrizations.weight_norm(dynograd.nn.Linear(3, 2))
+    >>> target = dynograd.nn.Linear(3, 2)
+    >>> target = dynograd.nn.utils.parametrize.transfer_parametrizations_and_params(source, target)
+    >>> dynograd.equal(source.weight, target.weight)
+    True
+    """
     if not is_parametrized(from_module):
         return to_module
     for name in list(from_module.parametrizations) if tensor_name is None else [tensor_name]:

@@ -46,13 +46,33 @@ __all__ = [
 
 
 def identity(module: Any, name: str) -> Any:
-    """Prunes nothing: a mask of ones."""
+    """Prunes nothing: a mask of ones.
+
+    Args:
+        module: changed in place.
+        name: of its parameter.
+    Returns:
+        `module`.
+
+    >>> layer = dynograd.nn.utils.prune.identity(dynograd.nn.Linear(2, 1), "weight")
+    >>> layer.weight_mask
+    tensor([[1., 1.]])
+    """
     Identity.apply(module, name)
     return module
 
 
 def custom_from_mask(module: Any, name: str, mask: Any) -> Any:
     """Prunes what is 0 in `mask`, and what was pruned before.
+
+    Args:
+        module: changed in place.
+        name: of its parameter.
+        mask: of the parameter's shape, 0 where an element goes.
+    Returns:
+        `module`.
+    Raises:
+        ValueError: a mask of another shape.
 
     >>> layer = dynograd.nn.utils.prune.custom_from_mask(dynograd.nn.Linear(2, 1), "weight", tensor([[1.0, 0.0]]))
     >>> list(layer.state_dict())
@@ -65,25 +85,89 @@ def custom_from_mask(module: Any, name: str, mask: Any) -> Any:
 
 
 def random_unstructured(module: Any, name: str, amount: Any) -> Any:
-    """Prunes `amount` elements at random: a share, or with an integer that many; of those that are left."""
+    """Prunes elements at random, of those that are left.
+
+    Args:
+        module: changed in place.
+        name: of its parameter.
+        amount: a share from 0 to 1 (a float), or how many (an integer).
+    Returns:
+        `module`.
+    Raises:
+        ValueError: an amount outside that.
+
+    >>> layer = dynograd.nn.utils.prune.random_unstructured(dynograd.nn.Linear(4, 1), "weight", 0.5)
+    >>> layer.weight_mask.sum()
+    tensor(2.)
+    """
     RandomUnstructured.apply(module, name, amount)
     return module
 
 
 def l1_unstructured(module: Any, name: str, amount: Any, importance_scores: Any = None) -> Any:
-    """Prunes the `amount` elements that are smallest in size (or by `importance_scores`)."""
+    """Prunes the elements that are smallest in size.
+
+    Args:
+        module: changed in place.
+        name: of its parameter.
+        amount: a share from 0 to 1 (a float), or how many (an integer), of those that are left.
+        importance_scores: what is looked at instead of the parameter, in its shape.
+    Returns:
+        `module`.
+    Raises:
+        ValueError: an amount outside that, or scores of another shape.
+
+    >>> layer = dynograd.nn.Linear(3, 1)
+    >>> layer.weight = dynograd.nn.Parameter(tensor([[0.1, -2.0, 1.0]]))
+    >>> dynograd.nn.utils.prune.l1_unstructured(layer, "weight", 1).weight_mask
+    tensor([[0., 1., 1.]])
+    """
     L1Unstructured.apply(module, name, amount, importance_scores=importance_scores)
     return module
 
 
 def random_structured(module: Any, name: str, amount: Any, dim: int) -> Any:
-    """Prunes `amount` whole slices along `dim` at random."""
+    """Prunes whole slices along `dim` at random, of those that are left.
+
+    Args:
+        module: changed in place.
+        name: of its parameter, of 2 dims or more.
+        amount: a share from 0 to 1 (a float), or how many (an integer).
+        dim: 0 prunes outputs of a layer.
+    Returns:
+        `module`.
+    Raises:
+        ValueError: an amount outside that, or a parameter of one dim.
+
+    >>> layer = dynograd.nn.utils.prune.random_structured(dynograd.nn.Linear(2, 4), "weight", 0.5, dim=0)
+    >>> layer.weight_mask.sum(0)
+    tensor([2., 2.])
+    """
     RandomStructured.apply(module, name, amount, dim)
     return module
 
 
 def ln_structured(module: Any, name: str, amount: Any, n: Any, dim: int, importance_scores: Any = None) -> Any:
-    """Prunes the `amount` slices along `dim` whose n-norm is smallest."""
+    """Prunes the slices along `dim` whose n-norm is smallest.
+
+    Args:
+        module: changed in place.
+        name: of its parameter, of 2 dims or more.
+        amount: a share from 0 to 1 (a float), or how many (an integer), of those that are left.
+        n: of the norm; also `inf`.
+        dim: 0 prunes outputs of a layer.
+        importance_scores: what is looked at instead of the parameter, in its shape.
+    Returns:
+        `module`.
+    Raises:
+        ValueError: an amount outside that, a parameter of one dim, or scores of another shape.
+
+    >>> layer = dynograd.nn.Linear(2, 2)
+    >>> layer.weight = dynograd.nn.Parameter(tensor([[0.1, 0.2], [3.0, 4.0]]))
+    >>> dynograd.nn.utils.prune.ln_structured(layer, "weight", 1, n=2, dim=0).weight_mask
+    tensor([[0., 0.],
+            [1., 1.]])
+    """
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
@@ -92,6 +176,8 @@ def global_unstructured(parameters: Any, pruning_method: Any, importance_scores:
     """Prunes the tensors `[(module, name), ...]` together by one unstructured method, such as `L1Unstructured`.
 
     Args:
+        parameters: pairs of a module, which is changed in place, and a parameter's name.
+        pruning_method: a class of pruning methods.
         importance_scores: a dict (module, name) -> what the method looks at instead of that tensor.
         kwargs: what the method is built with: `amount`, the share of all their elements, or how many.
     Raises:
@@ -137,8 +223,18 @@ def global_unstructured(parameters: Any, pruning_method: Any, importance_scores:
 def remove(module: Any, name: str) -> Any:
     """Makes the pruned `name` a plain parameter again; what was pruned stays 0.
 
+    Args:
+        module: changed in place.
+        name: of its parameter.
+    Returns:
+        `module`.
     Raises:
         ValueError: it is not pruned.
+
+    >>> layer = dynograd.nn.utils.prune.random_unstructured(dynograd.nn.Linear(4, 1), "weight", 0.5)
+    >>> layer = dynograd.nn.utils.prune.remove(layer, "weight")
+    >>> list(layer.state_dict()), int((layer.weight == 0).sum())
+    (['bias', 'weight'], 2)
     """
     key, method = method_of(module, name)
     if method is None:
@@ -152,6 +248,11 @@ def remove(module: Any, name: str) -> Any:
 
 def is_pruned(module: Module) -> bool:
     """Whether a tensor of `module`, or of a module below it, is pruned.
+
+    Args:
+        module: a Module.
+    Returns:
+        bool.
 
     >>> dynograd.nn.utils.prune.is_pruned(dynograd.nn.Linear(2, 2))
     False

@@ -29,7 +29,8 @@ __all__ = [
 class BasePruningMethod(ABC):
     """Base of pruning methods: write `compute_mask`, set `PRUNING_TYPE`, and `apply` does the rest.
 
-    `PRUNING_TYPE` says what a second pruning looks at: "unstructured" the elements that are left, "structured" the slices along `dim` that
+    `PRUNING_TYPE` says what a second pruning looks at: "unstructured" the elements that are left, "structured" the slices along
+    `dim` that
     are left, "global" everything.
 
     >>> class EveryOther(dynograd.nn.utils.prune.BasePruningMethod):
@@ -50,13 +51,37 @@ class BasePruningMethod(ABC):
 
     @abstractmethod
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        """1 where an element of `t` stays, 0 elsewhere; what is 0 in `default_mask` stays 0."""
+        """Which elements stay; each method writes its own.
+
+        Args:
+            t: what the method looks at.
+            default_mask: of the shape of `t`; what is 0 there stays 0.
+        Returns:
+            of the shape of `t`: 1 where an element stays, 0 elsewhere.
+        Raises:
+            ValueError: an amount or a dim that does not fit `t`.
+
+        >>> method = dynograd.nn.utils.prune.L1Unstructured(amount=1)
+        >>> method.compute_mask(tensor([0.1, -2.0]), dynograd.ones(2))
+        tensor([0., 1.])
+        """
 
     def __call__(self, module: Any, inputs: Any) -> None:
         setattr(module, self._tensor_name, self.apply_mask(module))
 
     def apply_mask(self, module: Any) -> Tensor:
-        """The pruned tensor: what was there, times the mask."""
+        """The pruned tensor: what was there, times the mask.
+
+        Args:
+            module: that was pruned.
+        Returns:
+            of the parameter's shape.
+
+        >>> layer = dynograd.nn.Linear(2, 2)
+        >>> method = dynograd.nn.utils.prune.RandomUnstructured.apply(layer, "bias", 1)
+        >>> int((method.apply_mask(layer) == 0).sum())
+        1
+        """
         original = getattr(module, f"{self._tensor_name}_orig")
         return getattr(module, f"{self._tensor_name}_mask").to(original.dtype) * original
 
@@ -65,9 +90,19 @@ class BasePruningMethod(ABC):
         """Prunes `module`'s parameter `name` by `cls(*args, **kwargs)`, on top of what was pruned before.
 
         Args:
+            module: changed in place.
+            name: of its parameter.
+            args, kwargs: those of the method, such as `amount`.
             importance_scores: what the method looks at instead of the parameter, in its shape.
         Returns:
             the method, or the container of all methods so far.
+        Raises:
+            ValueError: scores of another shape, or an amount that does not fit.
+
+        >>> layer = dynograd.nn.Linear(4, 1)
+        >>> method = dynograd.nn.utils.prune.L1Unstructured.apply(layer, "weight", amount=0.5)
+        >>> layer.weight_mask.sum()
+        tensor(2.)
         """
         method = cls(*args, **kwargs)
         method._tensor_name = name
@@ -97,7 +132,20 @@ class BasePruningMethod(ABC):
         return method
 
     def prune(self, t: Any, default_mask: Any = None, importance_scores: Any = None) -> Tensor:
-        """`t` with what the method chooses set to 0; nothing is registered."""
+        """`t` with what the method chooses set to 0; nothing is registered.
+
+        Args:
+            t: of any shape.
+            default_mask: of its shape; what is 0 there becomes 0 in any case.
+            importance_scores: what the method looks at instead of `t`, in its shape.
+        Returns:
+            of the shape of `t`.
+        Raises:
+            ValueError: scores of another shape, or an amount that does not fit.
+
+        >>> dynograd.nn.utils.prune.L1Unstructured(amount=1).prune(tensor([0.1, -2.0]))
+        tensor([ 0., -2.])
+        """
         if importance_scores is not None and importance_scores.shape != t.shape:
             raise ValueError(
                 f"{type(self).__name__}.prune: importance_scores should have the same shape as t, got "
@@ -107,7 +155,16 @@ class BasePruningMethod(ABC):
         return t * self.compute_mask(t if importance_scores is None else importance_scores, start)
 
     def remove(self, module: Any) -> None:
-        """Makes the parameter a plain one again; what was pruned stays 0. The hook itself is removed by `prune.remove`."""
+        """Makes the parameter a plain one again; what was pruned stays 0. The hook itself is removed by `prune.remove`.
+
+        Args:
+            module: that was pruned.
+
+        >>> layer = dynograd.nn.Linear(4, 1)
+        >>> dynograd.nn.utils.prune.L1Unstructured.apply(layer, "weight", amount=0.5).remove(layer)
+        >>> list(layer.state_dict())
+        ['bias', 'weight']
+        """
         name = self._tensor_name
         with no_grad():
             value = self.apply_mask(module)
@@ -121,9 +178,17 @@ class BasePruningMethod(ABC):
 class PruningContainer(BasePruningMethod):
     """The methods that one parameter was pruned by, in their order; the last one computes the next mask.
 
+    Args:
+        methods: pruning methods of one parameter.
     Raises:
         TypeError: not a pruning method.
         ValueError: methods of different parameters.
+
+    >>> layer = dynograd.nn.Linear(4, 1)
+    >>> method = dynograd.nn.utils.prune.L1Unstructured.apply(layer, "weight", 1)
+    >>> method = dynograd.nn.utils.prune.L1Unstructured.apply(layer, "weight", 1)
+    >>> type(method).__name__, len(method), layer.weight_mask.sum()
+    ('PruningContainer', 2, tensor(2.))
     """
 
     def __init__(self, *methods: Any) -> None:
@@ -134,7 +199,20 @@ class PruningContainer(BasePruningMethod):
             self.add_pruning_method(method)
 
     def add_pruning_method(self, method: Any) -> None:
-        """Adds one to the end."""
+        """Adds one to the end.
+
+        Args:
+            method: a pruning method of the same parameter.
+        Raises:
+            TypeError: not a pruning method.
+            ValueError: one of another parameter.
+
+        >>> prune, layer = dynograd.nn.utils.prune, dynograd.nn.Linear(4, 1)
+        >>> methods = prune.PruningContainer(prune.L1Unstructured.apply(layer, "weight", 1))
+        >>> methods.add_pruning_method(methods[0])
+        >>> len(methods)
+        2
+        """
         if not isinstance(method, BasePruningMethod):
             raise TypeError(f"PruningContainer: {type(method).__name__} is not a BasePruningMethod subclass.")
         if method._tensor_name != self._tensor_name:
@@ -180,7 +258,11 @@ def _combined(method: Any, t: Any, mask: Any) -> Any:
 
 
 class Identity(BasePruningMethod):
-    """Prunes nothing: a mask of ones."""
+    """Prunes nothing: a mask of ones.
+
+    >>> dynograd.nn.utils.prune.Identity().prune(tensor([0.1, -2.0]))
+    tensor([ 0.1000, -2.0000])
+    """
 
     PRUNING_TYPE = "unstructured"
 
@@ -204,7 +286,16 @@ class _ByAmount(BasePruningMethod):
 
 
 class RandomUnstructured(_ByAmount):
-    """Prunes `amount` elements at random."""
+    """Prunes `amount` elements at random.
+
+    Args:
+        amount: a share from 0 to 1 (a float), or how many (an integer).
+    Raises:
+        ValueError: an amount outside that.
+
+    >>> int((dynograd.nn.utils.prune.RandomUnstructured(2).prune(dynograd.ones(5)) == 0).sum())
+    2
+    """
 
     PRUNING_TYPE = "unstructured"
 
@@ -213,7 +304,16 @@ class RandomUnstructured(_ByAmount):
 
 
 class L1Unstructured(_ByAmount):
-    """Prunes the `amount` elements that are smallest in size."""
+    """Prunes the `amount` elements that are smallest in size.
+
+    Args:
+        amount: a share from 0 to 1 (a float), or how many (an integer).
+    Raises:
+        ValueError: an amount outside that.
+
+    >>> dynograd.nn.utils.prune.L1Unstructured(1).prune(tensor([0.1, -2.0]))
+    tensor([ 0., -2.])
+    """
 
     PRUNING_TYPE = "unstructured"
 
@@ -222,7 +322,18 @@ class L1Unstructured(_ByAmount):
 
 
 class RandomStructured(_ByAmount):
-    """Prunes `amount` whole slices along `dim` at random."""
+    """Prunes `amount` whole slices along `dim` at random.
+
+    Args:
+        amount: a share from 0 to 1 (a float), or how many (an integer).
+        dim: along which slices lie.
+    Raises:
+        ValueError: an amount outside that; in use, a parameter of one dim.
+        IndexError: in use: `dim` is out of range.
+
+    >>> dynograd.nn.utils.prune.RandomStructured(1, dim=0).prune(dynograd.ones(3, 2)).sum(0)
+    tensor([2., 2.])
+    """
 
     PRUNING_TYPE = "structured"
 
@@ -236,7 +347,20 @@ class RandomStructured(_ByAmount):
 
 
 class LnStructured(_ByAmount):
-    """Prunes the `amount` slices along `dim` whose n-norm is smallest."""
+    """Prunes the `amount` slices along `dim` whose n-norm is smallest.
+
+    Args:
+        amount: a share from 0 to 1 (a float), or how many (an integer).
+        n: of the norm; also `inf`.
+        dim: along which slices lie.
+    Raises:
+        ValueError: an amount outside that; in use, a parameter of one dim.
+        IndexError: in use: `dim` is out of range.
+
+    >>> dynograd.nn.utils.prune.LnStructured(1, n=1, dim=0).prune(tensor([[0.1, 0.2], [3.0, 4.0]]))
+    tensor([[0., 0.],
+            [3., 4.]])
+    """
 
     PRUNING_TYPE = "structured"
 
@@ -250,7 +374,16 @@ class LnStructured(_ByAmount):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes what is 0 in `mask`."""
+    """Prunes what is 0 in `mask`.
+
+    Args:
+        mask: of the parameter's shape, 0 where an element goes.
+    Raises:
+        ValueError: in use: a parameter of another shape.
+
+    >>> dynograd.nn.utils.prune.CustomFromMask(tensor([0, 1])).prune(tensor([0.1, -2.0]))
+    tensor([ 0., -2.])
+    """
 
     PRUNING_TYPE = "global"
 
@@ -266,7 +399,18 @@ class CustomFromMask(BasePruningMethod):
 
 
 def method_of(module: Any, name: str) -> tuple[int | None, Any]:
-    """The number of the hook that prunes `name`, and the method; (None, None) where nothing does."""
+    """The number of the hook that prunes `name`, and the method; (None, None) where nothing does.
+
+    Args:
+        module: a Module.
+        name: of its parameter.
+    Returns:
+        (int, method) or (None, None).
+
+    >>> from dynograd.nn.utils.pruning_methods import method_of
+    >>> method_of(dynograd.nn.Linear(2, 1), "weight")
+    (None, None)
+    """
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, BasePruningMethod) and hook._tensor_name == name:
             return key, hook

@@ -41,9 +41,19 @@ class _Packed(NamedTuple):
 
 
 class PackedSequence(_Packed):
-    """The tokens of several sequences: `data` (tokens, *), and `batch_sizes` (T,), how many sequences reach each step.
+    """The tokens of several sequences, time step by time step, the longest sequence first.
 
     Make one with `pack_padded_sequence` or `pack_sequence`.
+
+    Args:
+        data (tokens, *): the tokens.
+        batch_sizes (T,): how many sequences reach each step.
+        sorted_indices (B,): the number, before sorting, of each sequence; None where they were sorted.
+        unsorted_indices (B,): the reverse, computed when left out.
+
+    >>> packed = dynograd.nn.utils.rnn.pack_sequence([tensor([1, 2]), tensor([3])])
+    >>> packed.data, packed.batch_sizes
+    (tensor([1, 3, 2]), tensor([2, 1]))
     """
 
     __slots__ = ()
@@ -56,7 +66,16 @@ class PackedSequence(_Packed):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """The same sequences with `data` converted or moved."""
+        """The same sequences with `data` converted or moved.
+
+        Args:
+            args, kwargs: those of `Tensor.to`.
+        Returns:
+            PackedSequence.
+
+        >>> dynograd.nn.utils.rnn.pack_sequence([tensor([1, 2]), tensor([3])]).to(dynograd.float64).data
+        tensor([1., 3., 2.], dtype=dynograd.float64)
+        """
         return self._moved(self.data.to(*args, **kwargs))
 
     def _moved(self, data: Any) -> PackedSequence:
@@ -68,36 +87,119 @@ class PackedSequence(_Packed):
         return self._replace(data=getattr(self.data, name)())
 
     def float(self) -> PackedSequence:
+        """The same sequences with `data` in float32.
+
+        Returns:
+            PackedSequence.
+
+        >>> dynograd.nn.utils.rnn.pack_sequence([tensor([1, 2]), tensor([3])]).float().data
+        tensor([1., 3., 2.])
+        """
         return self._converted("float")
 
     def double(self) -> PackedSequence:
+        """The same sequences with `data` in float64.
+
+        Returns:
+            PackedSequence.
+
+        >>> dynograd.nn.utils.rnn.pack_sequence([tensor([1, 2]), tensor([3])]).double().data.dtype
+        dynograd.float64
+        """
         return self._converted("double")
 
     def half(self) -> PackedSequence:
+        """The same sequences with `data` in float16.
+
+        Returns:
+            PackedSequence.
+
+        >>> dynograd.nn.utils.rnn.pack_sequence([tensor([1, 2]), tensor([3])]).half().data.dtype
+        dynograd.float16
+        """
         return self._converted("half")
 
     def long(self) -> PackedSequence:
+        """The same sequences with `data` in int64.
+
+        Returns:
+            PackedSequence.
+
+        >>> dynograd.nn.utils.rnn.pack_sequence([tensor([1.0, 2.0]), tensor([3.0])]).long().data
+        tensor([1, 3, 2])
+        """
         return self._converted("long")
 
     def cpu(self) -> PackedSequence:
+        """The same sequences on the CPU.
+
+        Returns:
+            PackedSequence.
+
+        >>> dynograd.nn.utils.rnn.pack_sequence([tensor([1, 2]), tensor([3])]).cpu().data.device
+        device(type='cpu')
+        """
         return self.to("cpu")
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """The same sequences on a GPU; `batch_sizes` stays on the CPU.
+
+        Args:
+            args, kwargs: those of `Tensor.cuda`.
+        Returns:
+            PackedSequence.
+        Raises:
+            DeviceError: there is no GPU.
+
+        >>> packed = dynograd.nn.utils.rnn.pack_sequence([tensor([1, 2]), tensor([3])])
+        >>> packed = packed.cuda() if dynograd.cuda.is_available() else packed
+        """
         return self._moved(self.data.cuda(*args, **kwargs))
 
     @property
     def is_cuda(self) -> bool:
+        """Whether `data` lies on a GPU.
+
+        >>> dynograd.nn.utils.rnn.pack_sequence([tensor([1, 2]), tensor([3])]).is_cuda
+        False
+        """
         return self.data.is_cuda
 
     def is_pinned(self) -> bool:
+        """False: packed sequences are not kept in pinned memory.
+
+        Returns:
+            False.
+
+        >>> dynograd.nn.utils.rnn.pack_sequence([tensor([1, 2]), tensor([3])]).is_pinned()
+        False
+        """
         return False
 
     def pin_memory(self) -> PackedSequence:
+        """The same object: packed sequences are not kept in pinned memory.
+
+        Returns:
+            this PackedSequence.
+
+        >>> packed = dynograd.nn.utils.rnn.pack_sequence([tensor([1, 2]), tensor([3])])
+        >>> packed.pin_memory() is packed
+        True
+        """
         return self
 
 
 def invert_permutation(permutation: Any) -> Tensor | None:
-    """The permutation that undoes `permutation`."""
+    """The permutation that undoes `permutation`.
+
+    Args:
+        permutation (N,): each of 0 to N - 1 once, or None.
+    Returns:
+        (N,), or None.
+
+    >>> dynograd.nn.utils.rnn.invert_permutation(tensor([2, 0, 1]))
+    tensor([1, 2, 0])
+    """
     if permutation is None:
         return None
     inverse = creation.empty_like(permutation)
@@ -106,7 +208,16 @@ def invert_permutation(permutation: Any) -> Tensor | None:
 
 
 def lengths_of(batch_sizes: Any) -> Tensor:
-    """(B,) the length of each packed sequence, longest first."""
+    """The length of each packed sequence, longest first.
+
+    Args:
+        batch_sizes (T,): how many sequences reach each step.
+    Returns:
+        (B,), int64.
+
+    >>> dynograd.nn.utils.rnn.lengths_of(tensor([2, 2, 1]))
+    tensor([3, 2])
+    """
     sizes = batch_sizes.array
     return creation.from_numpy(kernel("recurrent_packing", "lengths_of", sizes)(sizes))
 
@@ -124,10 +235,13 @@ def pack_padded_sequence(
 
     Args:
         input (T, B, *): padded sequences; (B, T, *) with `batch_first`.
-        lengths (B,): of each sequence, each at least 1.
+        lengths (B,): of each sequence, each at least 1; a tensor or a list.
+        batch_first: `input` is (B, T, *).
         enforce_sorted: check that lengths do not grow; with False they are sorted here.
+    Returns:
+        PackedSequence of (sum of lengths, *).
     Raises:
-        ShapeError: a length that is not in [1, T], or as many lengths as sequences are missing.
+        ShapeError: fewer than 2 dims, another number of lengths, a length that is not in [1, T], or lengths that grow.
 
     >>> x = tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 0.0]])
     >>> packed = dynograd.nn.utils.rnn.pack_padded_sequence(x, [3, 2], batch_first=True)
@@ -174,8 +288,21 @@ def pad_packed_sequence(
 ) -> tuple[Any, Any]:
     """The padded batch of a packed one, with its lengths: the inverse of `pack_padded_sequence`.
 
+    Args:
+        sequence: a PackedSequence.
+        batch_first: give (B, T, *).
+        padding_value: what stands behind the ends.
+        total_length: T; the longest length when left out.
+    Returns:
+        (padded, lengths): (T, B, *) or (B, T, *), and (B,), in the order before packing.
     Raises:
+        TypeError: no PackedSequence.
         ValueError: total_length is shorter than the longest sequence.
+
+    >>> packed = dynograd.nn.utils.rnn.pack_sequence([tensor([1, 2]), tensor([3])])
+    >>> dynograd.nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)
+    (tensor([[1, 2],
+            [3, 0]]), tensor([2, 1]))
     """
     if not isinstance(sequence, PackedSequence):
         raise TypeError(f"pad_packed_sequence: expected a PackedSequence, got {type(sequence).__name__}.")
@@ -209,10 +336,16 @@ def pad_sequence(
     """One padded tensor from sequences of different lengths.
 
     Args:
-        sequences: tensors (L, *), alike after the first dim.
+        sequences: tensors (L, *), alike after the first dim; at least one.
+        batch_first: give (B, T, *).
+        padding_value: what stands behind the ends.
         padding_side: "right", or "left" to align the ends.
     Returns:
         (T, B, *), or (B, T, *) with `batch_first`; T is the longest length.
+    Raises:
+        ShapeError: no sequence, or sequences that differ after the first dim.
+        TypeError: what is no tensor.
+        ValueError: another side.
 
     >>> dynograd.nn.utils.rnn.pad_sequence([tensor([1, 2, 3]), tensor([4])], batch_first=True)
     tensor([[1, 2, 3],
@@ -286,7 +419,20 @@ def _padded_array(
 
 
 def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:
-    """The sequences of a padded batch, each cut to its length."""
+    """The sequences of a padded batch, each cut to its length.
+
+    Args:
+        padded_sequences (T, B, *): (B, T, *) with `batch_first`.
+        lengths (B,): of each sequence.
+        batch_first: the batch is (B, T, *).
+    Returns:
+        a list of B tensors (L, *).
+    Raises:
+        ShapeError: another number of lengths.
+
+    >>> dynograd.nn.utils.rnn.unpad_sequence(tensor([[1, 2, 3], [4, 0, 0]]), tensor([3, 1]), batch_first=True)
+    [tensor([1, 2, 3]), tensor([4])]
+    """
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
     if len(rows) != len(lengths):
         raise ShapeError(
@@ -298,6 +444,14 @@ def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = Fals
 def pack_sequence(sequences: Any, enforce_sorted: bool = True) -> PackedSequence:
     """Packs sequences of different lengths.
 
+    Args:
+        sequences: tensors (L, *), alike after the first dim, each L at least 1.
+        enforce_sorted: check that lengths do not grow; with False they are sorted here.
+    Returns:
+        PackedSequence.
+    Raises:
+        ShapeError: an empty sequence, lengths that grow, sequences that differ after the first dim.
+
     >>> dynograd.nn.utils.rnn.pack_sequence([tensor([1, 2]), tensor([3])]).data
     tensor([1, 3, 2])
     """
@@ -306,15 +460,30 @@ def pack_sequence(sequences: Any, enforce_sorted: bool = True) -> PackedSequence
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:
-    """The sequences of a packed batch."""
+    """The sequences of a packed batch, in the order before packing.
+
+    Args:
+        packed_sequences: a PackedSequence.
+    Returns:
+        a list of B tensors (L, *).
+
+    >>> packed = dynograd.nn.utils.rnn.pack_sequence([tensor([1, 2]), tensor([3])])
+    >>> dynograd.nn.utils.rnn.unpack_sequence(packed)
+    [tensor([1, 2]), tensor([3])]
+    """
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)
 
 
 def ragged_from_packed(sequence: PackedSequence) -> RaggedTensor:
-    """The sequences of a packed batch as a ragged tensor (B, j, *), in the order they had before packing.
+    """The sequences of a packed batch as a ragged tensor, in the order they had before packing.
 
     `pack_sequence(x, enforce_sorted=False)` is the way back.
+
+    Args:
+        sequence: a PackedSequence.
+    Returns:
+        (B, j, *), ragged.
 
     >>> packed = dynograd.nn.utils.rnn.pack_sequence([tensor([1, 2]), tensor([3])])
     >>> dynograd.nn.utils.rnn.ragged_from_packed(packed)

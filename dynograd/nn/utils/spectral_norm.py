@@ -14,15 +14,50 @@ __all__ = ["remove_spectral_norm", "spectral_norm"]
 
 
 class SpectralNorm:
-    """A forward pre-hook that computes `name` from `name_orig`."""
+    """A forward pre-hook that computes `name` from `name_orig`; `spectral_norm` makes it.
+
+    Args:
+        name: of the parameter.
+        n_power_iterations: steps of power iteration at each forward in training.
+        dim: of the outputs.
+        eps: the least norm that is divided by.
+
+    >>> layer = dynograd.nn.utils.spectral_norm(dynograd.nn.Linear(3, 2))
+    >>> [type(hook).__name__ for hook in layer._forward_pre_hooks.values()]
+    ['SpectralNorm']
+    """
 
     def __init__(self, name: str, n_power_iterations: int, dim: int, eps: float) -> None:
         self.name, self.n_power_iterations, self.dim, self.eps = name, n_power_iterations, dim, eps
 
     def matrix(self, weight: Any) -> Tensor:
+        """The weight as a matrix, with `dim` in front.
+
+        Args:
+            weight: of any rank.
+        Returns:
+            (size of `dim`, product of the others).
+
+        >>> from dynograd.nn.utils.spectral_norm import SpectralNorm
+        >>> SpectralNorm("weight", 1, 1, 1e-12).matrix(dynograd.ones(2, 3, 4)).shape
+        dynograd.Size([3, 8])
+        """
         return weight.transpose(0, self.dim).reshape(weight.shape[self.dim], -1)
 
     def compute_weight(self, module: Any, iterate: bool) -> Tensor:
+        """The weight divided by its spectral norm.
+
+        Args:
+            module: whose weight it is.
+            iterate: update the estimate first.
+        Returns:
+            of the weight's shape.
+
+        >>> layer = dynograd.nn.utils.spectral_norm(dynograd.nn.Linear(3, 2))
+        >>> [hook] = layer._forward_pre_hooks.values()
+        >>> hook.compute_weight(layer, iterate=False).shape
+        dynograd.Size([2, 3])
+        """
         weight = getattr(module, f"{self.name}_orig")
         u, v = getattr(module, f"{self.name}_u"), getattr(module, f"{self.name}_v")
         matrix = self.matrix(weight)
@@ -47,9 +82,16 @@ def spectral_norm(
     """Divides parameter `name` of `module` by its spectral norm before each forward; training updates the estimate.
 
     Args:
-        n_power_iterations: steps of power iteration at each forward in training.
+        module: changed in place.
+        name: of its parameter.
+        n_power_iterations: steps of power iteration at each forward in training, at least 1.
+        eps: the least norm that is divided by.
         dim: of the outputs; 1 for transposed convolutions, else 0.
-
+    Returns:
+        `module`.
+    Raises:
+        RuntimeError: it has such a hook already.
+        ValueError: n_power_iterations below 1.
     Source: Miyato et al., Spectral normalization for generative adversarial networks, 2018 (arXiv:1802.05957).
 
     >>> layer = dynograd.nn.utils.spectral_norm(dynograd.nn.Linear(3, 2))
@@ -83,8 +125,17 @@ def spectral_norm(
 def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
     """Makes `name` one parameter again, divided by its last norm.
 
+    Args:
+        module: changed in place.
+        name: of its parameter.
+    Returns:
+        `module`.
     Raises:
         ValueError: `module` has no spectral_norm of that name.
+
+    >>> layer = dynograd.nn.utils.spectral_norm(dynograd.nn.Linear(3, 2))
+    >>> sorted(dynograd.nn.utils.remove_spectral_norm(layer).state_dict())
+    ['bias', 'weight']
     """
     key = _hook_of(module, name)
     if key is None:

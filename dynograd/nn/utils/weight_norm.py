@@ -11,12 +11,33 @@ __all__ = ["remove_weight_norm", "weight_norm"]
 
 
 class WeightNorm:
-    """A forward pre-hook that computes `name` from `name_g` and `name_v`."""
+    """A forward pre-hook that computes `name` from `name_g` and `name_v`; `weight_norm` makes it.
+
+    Args:
+        name: of the parameter.
+        dim: one length for each index of this dim; None: one for the whole weight.
+
+    >>> layer = dynograd.nn.utils.weight_norm(dynograd.nn.Linear(3, 2))
+    >>> [type(hook).__name__ for hook in layer._forward_pre_hooks.values()]
+    ['WeightNorm']
+    """
 
     def __init__(self, name: str, dim: int | None) -> None:
         self.name, self.dim = name, dim
 
     def compute_weight(self, module: Any) -> Tensor:
+        """The direction times the length.
+
+        Args:
+            module: whose weight it is.
+        Returns:
+            of the weight's shape.
+
+        >>> layer = dynograd.nn.utils.weight_norm(dynograd.nn.Linear(3, 2))
+        >>> [hook] = layer._forward_pre_hooks.values()
+        >>> hook.compute_weight(layer).shape
+        dynograd.Size([2, 3])
+        """
         g, v = getattr(module, f"{self.name}_g"), getattr(module, f"{self.name}_v")
         return v * (g / _norm(v, self.dim))
 
@@ -34,8 +55,13 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     """Replaces parameter `name` of `module` by its length `name_g` and direction `name_v`; it is computed before each forward.
 
     Args:
+        module: changed in place.
+        name: of its parameter.
         dim: one length for each index of this dim; None: one for the whole weight.
-
+    Returns:
+        `module`.
+    Raises:
+        RuntimeError: it has such a hook already.
     Source: Salimans and Kingma, Weight normalization, 2016 (arXiv:1602.07868).
 
     >>> layer = dynograd.nn.utils.weight_norm(dynograd.nn.Linear(3, 2))
@@ -59,8 +85,17 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
 def remove_weight_norm(module: Any, name: str = "weight") -> Any:
     """Makes `name` one parameter again.
 
+    Args:
+        module: changed in place.
+        name: of its parameter.
+    Returns:
+        `module`.
     Raises:
         ValueError: `module` has no weight_norm of that name.
+
+    >>> layer = dynograd.nn.utils.weight_norm(dynograd.nn.Linear(3, 2))
+    >>> sorted(dynograd.nn.utils.remove_weight_norm(layer).state_dict())
+    ['bias', 'weight']
     """
     key = _hook_of(module, name)
     if key is None:
