@@ -225,8 +225,8 @@ class DistributedSampler(Sampler[int]):
     """The part of an epoch that one of several processes sees: every `num_replicas`-th index, from `rank` on.
 
     Args:
-        num_replicas, rank: how many processes there are, and which this is; by default from the environment variables
-            `WORLD_SIZE` and `RANK` that launchers set.
+        num_replicas, rank: how many processes there are, and which this is; by default those of the process group, or of the
+            environment variables `WORLD_SIZE` and `RANK` that launchers set.
         shuffle: whether the order is random; it depends on `seed` and on `set_epoch(epoch)`, equally in every process.
         drop_last: leave out the last samples where the number does not divide; otherwise the first ones come again.
 
@@ -246,8 +246,8 @@ class DistributedSampler(Sampler[int]):
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
-        num_replicas = _from_environment("num_replicas", num_replicas, "WORLD_SIZE")
-        rank = _from_environment("rank", rank, "RANK")
+        num_replicas = _known("num_replicas", num_replicas, "get_world_size", "WORLD_SIZE")
+        rank = _known("rank", rank, "get_rank", "RANK")
         if not 0 <= rank < num_replicas:
             raise ValueError(
                 f"DistributedSampler: Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]."
@@ -290,12 +290,16 @@ def batch_count(size: int, batch_size: int, drop_last: bool) -> int:
     return size // batch_size if drop_last else math.ceil(size / batch_size)
 
 
-def _from_environment(name: str, value: int | None, variable: str) -> int:
+def _known(name: str, value: int | None, of_group: str, variable: str) -> int:
     if value is not None:
         return value
+    from dynograd.distributed import groups  # loaded where a program has several processes in mind
+
+    if groups.is_initialized():
+        return getattr(groups, of_group)()
     if variable in os.environ:
         return int(os.environ[variable])
     raise RuntimeError(
-        f"DistributedSampler: {name} is not given and the environment has no {variable}. "
-        f"Pass {name}, or start the processes by a launcher that sets it."
+        f"DistributedSampler: {name} is not given, there is no process group, and the environment has no {variable}. "
+        f"Pass {name}, call distributed.init_process_group, or start the processes by a launcher that sets it."
     )

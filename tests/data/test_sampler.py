@@ -224,11 +224,24 @@ def test_distributed_sampler_changes_with_the_epoch_only():
 
 def test_distributed_sampler_reads_the_launcher(monkeypatch):
     monkeypatch.delenv("WORLD_SIZE", raising=False)
-    with pytest.raises(RuntimeError, match="num_replicas is not given and the environment has no WORLD_SIZE"):
+    with pytest.raises(
+        RuntimeError,
+        match="num_replicas is not given, there is no process group, and the environment has no WORLD_SIZE",
+    ):
         DistributedSampler(range(4))
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
     assert list(DistributedSampler(range(4), shuffle=False)) == [1, 3]
+
+
+def test_distributed_sampler_reads_the_group_before_the_launcher(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    dg.distributed.init_process_group("gloo", world_size=1, rank=0)
+    try:
+        assert list(DistributedSampler(range(4), shuffle=False)) == [0, 1, 2, 3]
+    finally:
+        dg.distributed.destroy_process_group()
 
 
 # --- batches by tokens -----------------------------------------------------------------------------------------------------
