@@ -56,6 +56,13 @@ class _Binary(Distribution):
 class Bernoulli(_Binary):
     """1 with probability `probs` (or log-odds `logits`), else 0.
 
+    Args:
+        probs: probability of 1, 0 to 1, of any shape; or else
+        logits: log-odds of 1, any real numbers.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: `probs` and `logits` are both given, or neither; or one is out of range.
+
     >>> dynograd.distributions.Bernoulli(0.25).log_prob(tensor(1.0)).exp()
     tensor(0.2500)
     """
@@ -103,10 +110,19 @@ class Bernoulli(_Binary):
 
 
 class Binomial(_Binary):
-    """Successes in `total_count` trials.
+    """Successes in `total_count` independent trials, each of probability `probs`.
 
-    >>> dynograd.distributions.Binomial(10, 0.5).mean
-    tensor(5.)
+    Args:
+        total_count: number of trials, 0 or more; broadcast against the probabilities.
+        probs: probability of success, 0 to 1; or else
+        logits: log-odds of success, any real numbers.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: `probs` and `logits` are both given, or neither; or one is out of range.
+
+    >>> m = dynograd.distributions.Binomial(10, 0.5)
+    >>> m.mean, m.log_prob(tensor(5.0)).exp()
+    (tensor(5.), tensor(0.2461))
     """
 
     arg_constraints = {"total_count": constraints.nonnegative_integer, **_Binary.arg_constraints}
@@ -124,6 +140,7 @@ class Binomial(_Binary):
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:
+        """Whole numbers from 0 to `total_count`."""
         return constraints.integer_interval(0, self.total_count)
 
     @property
@@ -169,7 +186,14 @@ class Binomial(_Binary):
 
 
 class Geometric(_Binary):
-    """Failures before the first success.
+    """Failures before the first success, when each trial succeeds with probability `probs`: 0, 1, 2, ...
+
+    Args:
+        probs: probability of success, above 0, at most 1; or else
+        logits: log-odds of success.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: `probs` and `logits` are both given, or neither; or one is out of range.
 
     >>> dynograd.distributions.Geometric(0.25).mean
     tensor(3.)

@@ -19,6 +19,13 @@ __all__ = ["Categorical", "OneHotCategorical", "OneHotCategoricalStraightThrough
 class Categorical(Distribution):
     """Class numbers 0 to K - 1 with the probabilities `probs`, or exp(`logits`), both normed over the last dim.
 
+    Args:
+        probs (..., K): weights of the classes, 0 or more; divided by their sum. Or else
+        logits (..., K): unnormalised log-probabilities.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: `probs` and `logits` are both given, or neither; or one is out of range.
+
     >>> m = dynograd.distributions.Categorical(tensor([0.25, 0.25, 0.5]))
     >>> m.log_prob(tensor(2)).exp()
     tensor(0.5000)
@@ -50,6 +57,7 @@ class Categorical(Distribution):
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:
+        """Whole numbers from 0 to K - 1."""
         return constraints.integer_interval(0, self._num_events - 1)
 
     @lazy_property
@@ -117,7 +125,14 @@ def _together(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]
 
 
 class OneHotCategorical(Distribution):
-    """As Categorical; a value is a vector with one 1.
+    """Class numbers as `Categorical` draws them; a value is a vector of K zeros with a 1 in the place of the class.
+
+    Args:
+        probs (..., K): weights of the classes, 0 or more; divided by their sum. Or else
+        logits (..., K): unnormalised log-probabilities.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: `probs` and `logits` are both given, or neither; or one is out of range.
 
     >>> m = dynograd.distributions.OneHotCategorical(tensor([0.0, 1.0]))
     >>> m.sample()
@@ -193,7 +208,19 @@ class OneHotCategorical(Distribution):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """One-hot values whose gradient is taken as that of the probabilities (Bengio et al., 2013)."""
+    """One-hot values whose gradient is taken as that of the probabilities.
+
+    Args:
+        probs (..., K): weights of the classes, 0 or more; divided by their sum. Or else
+        logits (..., K): unnormalised log-probabilities.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Source: Bengio, Léonard, Courville, Estimating or propagating gradients through stochastic neurons, 2013 (arXiv:1308.3432).
+
+    >>> probs = tensor([0.0, 1.0], requires_grad=True)
+    >>> m = dynograd.distributions.OneHotCategoricalStraightThrough(probs)
+    >>> m.rsample()
+    tensor([0., 1.], grad_fn=<AddBackward0>)
+    """
 
     has_rsample = True
 

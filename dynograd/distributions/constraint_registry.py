@@ -34,13 +34,43 @@ __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
 
 class ConstraintRegistry:
-    """Functions from a constraint to a transform, by the constraint's type."""
+    """Functions from a constraint to a transform, by the constraint's type or the nearest of its bases.
+
+    Calling the registry with a constraint gives the map from all real numbers onto it. `biject_to` and `transform_to` are two
+    registries: the maps of the first are one to one; those of the second may be cheaper ones that are not.
+
+    Args of a call:
+        constraint: of `dynograd.distributions.constraints`.
+    Returns:
+        A `Transform` onto the region.
+    Raises:
+        NotImplementedError: no map onto constraints of this type is registered.
+
+    >>> from dynograd.distributions import biject_to, constraints
+    >>> biject_to(constraints.interval(0.0, 10.0))(tensor([-100.0, 0.0, 100.0]))
+    tensor([ 0.,  5., 10.])
+    """
 
     def __init__(self) -> None:
         self._registry: dict[type, Callable[[Any], Transform]] = {}
 
     def register(self, constraint: Any, factory: Any = None) -> Callable[..., Any]:
-        """Registers a function for constraints of a type (given as the type, or as one of them); also a decorator."""
+        """Registers a function for constraints of a type (given as the type, or as one of them); also a decorator.
+
+        Args:
+            constraint: a subclass of `Constraint`, or one of its instances.
+            factory: a function from the constraint to a `Transform`; None returns a decorator for it.
+        Returns:
+            The factory.
+        Raises:
+            TypeError: `constraint` is no constraint.
+
+        >>> from dynograd.distributions import ExpTransform, constraints, constraint_registry
+        >>> registry = constraint_registry.ConstraintRegistry()
+        >>> _ = registry.register(constraints.positive, lambda constraint: ExpTransform())
+        >>> registry(constraints.positive)
+        ExpTransform()
+        """
         if factory is None:
             return lambda decorated: self.register(constraint, decorated)
         kind = type(constraint) if isinstance(constraint, constraints.Constraint) else constraint

@@ -51,13 +51,24 @@ class Constraint:
 
     >>> dynograd.distributions.constraints.positive.check(tensor([-1.0, 2.0]))
     tensor([False,  True])
+    >>> dynograd.distributions.constraints.simplex.event_dim
+    1
     """
 
     is_discrete = False
     event_dim = 0
 
     def check(self, value: Tensor) -> Tensor:
-        """Whether each value lies in the region."""
+        """Whether each value lies in the region; NaN lies in none.
+
+        Args:
+            value (..., *event): values; the last `event_dim` dims are one value.
+        Returns:
+            A bool tensor of the batch's shape.
+
+        >>> dynograd.distributions.constraints.simplex.check(tensor([[0.5, 0.5], [0.5, 0.6]]))
+        tensor([ True, False])
+        """
         raise NotImplementedError(f"{type(self).__name__}: check is not defined; a constraint overrides it.")
 
     def __repr__(self) -> str:
@@ -65,7 +76,17 @@ class Constraint:
 
 
 class _Dependent(Constraint):
-    """A region that depends on other values; nothing can be checked."""
+    """A region that depends on other values; nothing can be checked.
+
+    Called, it gives one with other settings.
+
+    Args:
+        is_discrete: whether values are whole numbers.
+        event_dim: how many dims at the end are one value.
+
+    >>> dynograd.distributions.constraints.dependent(is_discrete=True).is_discrete
+    True
+    """
 
     def __init__(self, *, is_discrete: bool = False, event_dim: int = 0) -> None:
         self.is_discrete, self.event_dim = is_discrete, event_dim
@@ -78,7 +99,22 @@ class _Dependent(Constraint):
 
 
 class dependent_property(property, _Dependent):
-    """A property that gives an object's constraint, and on the class stands for a dependent one."""
+    """A property that gives an object's constraint, and on the class stands for a dependent one.
+
+    Args:
+        fn: the method that gives the constraint; None returns a decorator.
+        is_discrete: whether values are whole numbers.
+        event_dim: how many dims at the end are one value.
+
+    >>> from dynograd.distributions import constraints
+    >>> class Below:
+    ...     bound = 3.0
+    ...     @constraints.dependent_property
+    ...     def support(self):
+    ...         return constraints.less_than(self.bound)
+    >>> Below().support.check(tensor([2.0, 4.0])), constraints.is_dependent(Below.support)
+    (tensor([ True, False]), True)
+    """
 
     def __init__(self, fn: Any = None, *, is_discrete: bool = False, event_dim: int = 0) -> None:
         property.__init__(self, fn)
@@ -89,7 +125,16 @@ class dependent_property(property, _Dependent):
 
 
 class _IndependentConstraint(Constraint):
-    """Some batch dims of another constraint taken as part of the value."""
+    """Some batch dims of another constraint taken as part of the value.
+
+    Args:
+        base_constraint: the constraint of the parts.
+        reinterpreted_batch_ndims: how many dims more belong to the value; all of their elements must satisfy it.
+
+    >>> from dynograd.distributions import constraints
+    >>> constraints.independent(constraints.positive, 1).check(tensor([[1.0, 2.0], [1.0, -2.0]]))
+    tensor([ True, False])
+    """
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
@@ -123,6 +168,15 @@ class _OneHot(Constraint):
 
 
 class _IntegerInterval(Constraint):
+    """Whole numbers from `lower_bound` to `upper_bound`, both included.
+
+    Args:
+        lower_bound, upper_bound: numbers or tensors.
+
+    >>> dynograd.distributions.constraints.integer_interval(0, 2).check(tensor([0.0, 0.5, 2.0, 3.0]))
+    tensor([ True, False,  True, False])
+    """
+
     is_discrete = True
 
     def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
@@ -136,6 +190,12 @@ class _IntegerInterval(Constraint):
 
 
 class _IntegerGreaterThan(Constraint):
+    """Whole numbers from `lower_bound` on.
+
+    Args:
+        lower_bound: a number or tensor; included.
+    """
+
     is_discrete = True
 
     def __init__(self, lower_bound: Any) -> None:
@@ -154,6 +214,15 @@ class _Real(Constraint):
 
 
 class _GreaterThan(Constraint):
+    """Numbers above `lower_bound`.
+
+    Args:
+        lower_bound: a number or tensor; itself left out.
+
+    >>> dynograd.distributions.constraints.greater_than(1.0).check(tensor([1.0, 2.0]))
+    tensor([False,  True])
+    """
+
     def __init__(self, lower_bound: Any) -> None:
         self.lower_bound = lower_bound
 
@@ -165,11 +234,29 @@ class _GreaterThan(Constraint):
 
 
 class _GreaterThanEq(_GreaterThan):
+    """Numbers from `lower_bound` on.
+
+    Args:
+        lower_bound: a number or tensor; included.
+
+    >>> dynograd.distributions.constraints.greater_than_eq(1.0).check(tensor([1.0, 0.0]))
+    tensor([ True, False])
+    """
+
     def check(self, value: Tensor) -> Tensor:
         return value >= self.lower_bound
 
 
 class _LessThan(Constraint):
+    """Numbers below `upper_bound`.
+
+    Args:
+        upper_bound: a number or tensor; itself left out.
+
+    >>> dynograd.distributions.constraints.less_than(1.0).check(tensor([1.0, 0.0]))
+    tensor([False,  True])
+    """
+
     def __init__(self, upper_bound: Any) -> None:
         self.upper_bound = upper_bound
 
@@ -181,6 +268,15 @@ class _LessThan(Constraint):
 
 
 class _Interval(Constraint):
+    """Numbers from `lower_bound` to `upper_bound`, both included.
+
+    Args:
+        lower_bound, upper_bound: numbers or tensors.
+
+    >>> dynograd.distributions.constraints.interval(0.0, 1.0).check(tensor([0.0, 1.0, 2.0]))
+    tensor([ True,  True, False])
+    """
+
     def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
@@ -192,6 +288,15 @@ class _Interval(Constraint):
 
 
 class _HalfOpenInterval(_Interval):
+    """Numbers from `lower_bound`, included, to `upper_bound`, left out.
+
+    Args:
+        lower_bound, upper_bound: numbers or tensors.
+
+    >>> dynograd.distributions.constraints.half_open_interval(0.0, 1.0).check(tensor([0.0, 1.0]))
+    tensor([ True, False])
+    """
+
     def check(self, value: Tensor) -> Tensor:
         return (value >= self.lower_bound) & (value < self.upper_bound)
 
@@ -255,7 +360,14 @@ class _PositiveSemidefinite(_Symmetric):
 
 
 class _Multinomial(Constraint):
-    """Counts that sum to at most `upper_bound`."""
+    """Counts that sum to at most `upper_bound`.
+
+    Args:
+        upper_bound: the largest sum, a whole number or a tensor of them.
+
+    >>> dynograd.distributions.constraints.multinomial(3).check(tensor([[1.0, 2.0], [2.0, 2.0]]))
+    tensor([ True, False])
+    """
 
     is_discrete, event_dim = True, 1
 
@@ -283,6 +395,18 @@ class _Several(Constraint):
 
 
 class _Cat(_Several):
+    """A region for each of several parts that lie behind each other along a dim.
+
+    Args:
+        cseq: the constraints.
+        dim: along which the parts lie.
+        lengths: how many places each part has; None is 1 each.
+
+    >>> from dynograd.distributions import constraints
+    >>> constraints.cat([constraints.positive, constraints.real], lengths=[1, 2]).check(tensor([-1.0, -1.0, 2.0]))
+    tensor([False,  True,  True])
+    """
+
     def __init__(self, cseq: Any, dim: int = 0, lengths: Any = None) -> None:
         super().__init__(cseq, dim)
         self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
@@ -294,6 +418,17 @@ class _Cat(_Several):
 
 
 class _Stack(_Several):
+    """A region for each place along a dim.
+
+    Args:
+        cseq: the constraints, as many as there are places.
+        dim: along which they lie.
+
+    >>> from dynograd.distributions import constraints
+    >>> constraints.stack([constraints.positive, constraints.real]).check(tensor([-1.0, -1.0]))
+    tensor([False,  True])
+    """
+
     def __init__(self, cseq: Any, dim: int = 0) -> None:
         super().__init__(cseq, dim)
         inner = max([constraint.event_dim for constraint in self.cseq], default=0)
@@ -305,7 +440,17 @@ class _Stack(_Several):
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """The region of a mixture's values, checked for each component."""
+    """The region of a mixture's values, checked for each component.
+
+    Args:
+        base_constraint: that of the components' values.
+    Raises:
+        TypeError: it is no constraint.
+
+    >>> from dynograd.distributions import constraints
+    >>> constraints.MixtureSameFamilyConstraint(constraints.positive)
+    MixtureSameFamilyConstraint(GreaterThan(lower_bound=0.0))
+    """
 
     def __init__(self, base_constraint: Constraint) -> None:
         if not isinstance(base_constraint, Constraint):
@@ -351,5 +496,15 @@ stack = _Stack
 
 
 def is_dependent(constraint: Any) -> bool:
-    """Whether the region depends on other values, so that it cannot be checked."""
+    """Whether the region depends on other values, so that it cannot be checked.
+
+    Args:
+        constraint: a constraint.
+    Returns:
+        True or False.
+
+    >>> from dynograd.distributions import constraints
+    >>> constraints.is_dependent(constraints.dependent), constraints.is_dependent(constraints.positive)
+    (True, False)
+    """
     return isinstance(constraint, _Dependent)

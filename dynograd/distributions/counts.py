@@ -24,6 +24,14 @@ __all__ = ["Multinomial", "NegativeBinomial"]
 class NegativeBinomial(Distribution):
     """Successes of probability `probs` before `total_count` failures.
 
+    Args:
+        total_count: failures at which counting stops, 0 or more; need not be whole.
+        probs: probability of a success, from 0, below 1; or else
+        logits: log-odds of a success.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: `probs` and `logits` are both given, or neither; or one is out of range.
+
     >>> dynograd.distributions.NegativeBinomial(3.0, 0.5).mean
     tensor(3.)
     """
@@ -96,6 +104,15 @@ class NegativeBinomial(Distribution):
 class Multinomial(Distribution):
     """How often each of K classes comes up in `total_count` draws with the probabilities `probs`, or exp(`logits`).
 
+    Args:
+        total_count: number of draws, one int for the whole batch.
+        probs (..., K): weights of the classes, 0 or more; divided by their sum. Or else
+        logits (..., K): unnormalised log-probabilities.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        NotImplementedError: `total_count` is not an int.
+        ValueError: `probs` and `logits` are both given, or neither; or one is out of range.
+
     >>> dynograd.distributions.Multinomial(4, tensor([1.0, 1.0])).mean
     tensor([2., 2.])
     """
@@ -122,6 +139,7 @@ class Multinomial(Distribution):
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Any:
+        """Whole numbers whose sum is `total_count`."""
         return constraints.multinomial(self.total_count)
 
     @property

@@ -20,6 +20,12 @@ __all__ = ["Beta", "Dirichlet"]
 class Dirichlet(Distribution):
     """Shares that sum to 1 over the last dim; `rsample` has implicit gradients.
 
+    Args:
+        concentration (..., K): positive, one for each share; large ones keep the shares near the mean.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
+
     >>> dynograd.distributions.Dirichlet(tensor([1.0, 3.0])).mean
     tensor([0.2500, 0.7500])
     """
@@ -71,6 +77,13 @@ class Dirichlet(Distribution):
 
 class Beta(Distribution):
     """Shares of [0, 1] with density x**(concentration1 - 1) (1 - x)**(concentration0 - 1), normed.
+
+    Args:
+        concentration1: positive; large values draw the shares to 1.
+        concentration0: positive; large values draw them to 0. The two broadcast.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
 
     >>> dynograd.distributions.Beta(1.0, 3.0).mean
     tensor(0.2500)

@@ -22,6 +22,10 @@ class Distribution:
         batch_shape: shape of the batch of independent variables.
         event_shape: shape of one value.
         validate_args: whether parameters and values are checked; None is the default, see `set_default_validate_args`.
+
+    >>> m = dynograd.distributions.Normal(dynograd.zeros(3), 1.0)
+    >>> m.batch_shape, m.event_shape, m.sample((2,)).shape
+    (dynograd.Size([3]), dynograd.Size([]), dynograd.Size([2, 3]))
     """
 
     has_rsample = False
@@ -69,75 +73,215 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Whether distributions made from now on check their arguments (unless they are told with `validate_args`)."""
+        """Whether distributions made from now on check their arguments (unless they are told with `validate_args`).
+
+        Args:
+            value: True or False. Checks cost a reduction for each parameter and value.
+        Raises:
+            ValueError: `value` is something else.
+
+        >>> dynograd.distributions.Distribution.set_default_validate_args(True)
+        """
         if value not in (True, False):
             raise ValueError(f"set_default_validate_args: expected True or False, got {value!r}.")
         Distribution._validate_args = value
 
     @property
     def batch_shape(self) -> Size:
-        """Shape of the batch of independent variables."""
+        """Shape of the batch of independent variables.
+
+        >>> dynograd.distributions.Normal(dynograd.zeros(3), 1.0).batch_shape
+        dynograd.Size([3])
+        """
         return self._batch_shape
 
     @property
     def event_shape(self) -> Size:
-        """Shape of one value."""
+        """Shape of one value.
+
+        >>> dynograd.distributions.Dirichlet(dynograd.ones(4)).event_shape
+        dynograd.Size([4])
+        """
         return self._event_shape
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distribution with its batch broadcast to `batch_shape`."""
+        """The same distribution with its batch broadcast to `batch_shape`.
+
+        Args:
+            batch_shape: the new shape of the batch; the old one must broadcast to it.
+        Returns:
+            A distribution of the same type, whose parameters are views.
+        Raises:
+            NotImplementedError: a subclass with an `__init__` of its own does not define `expand`.
+
+        >>> dynograd.distributions.Normal(0.0, 1.0).expand((2, 3)).batch_shape
+        dynograd.Size([2, 3])
+        """
         raise NotImplementedError(f"{type(self).__name__}: expand is not defined.")
 
     @property
     def mean(self) -> Tensor:
+        """The expectation, (*batch_shape, *event_shape); NaN or infinite where there is none.
+
+        Raises:
+            NotImplementedError: the distribution does not define it.
+
+        >>> dynograd.distributions.Exponential(4.0).mean
+        tensor(0.2500)
+        """
         raise NotImplementedError(f"{type(self).__name__}: mean is not defined.")
 
     @property
     def mode(self) -> Tensor:
+        """The most probable value, or the place of the highest density, (*batch_shape, *event_shape).
+
+        Raises:
+            NotImplementedError: the distribution does not define it.
+
+        >>> dynograd.distributions.Gamma(3.0, 2.0).mode
+        tensor(1.)
+        """
         raise NotImplementedError(f"{type(self).__name__}: mode is not defined.")
 
     @property
     def variance(self) -> Tensor:
+        """The variance of each element of a value, (*batch_shape, *event_shape); NaN or infinite where there is none.
+
+        Raises:
+            NotImplementedError: the distribution does not define it.
+
+        >>> dynograd.distributions.Uniform(0.0, 6.0).variance
+        tensor(3.)
+        """
         raise NotImplementedError(f"{type(self).__name__}: variance is not defined.")
 
     @property
     def stddev(self) -> Tensor:
-        """Square root of the variance."""
+        """Square root of the variance, (*batch_shape, *event_shape).
+
+        >>> dynograd.distributions.Uniform(0.0, 6.0).stddev
+        tensor(1.7321)
+        """
         return self.variance.sqrt()
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Random values of shape (*sample_shape, *batch_shape, *event_shape), without gradient."""
+        """Random values, without gradient.
+
+        Args:
+            sample_shape: shape of the sample; () is one value of each variable.
+        Returns:
+            (*sample_shape, *batch_shape, *event_shape).
+
+        >>> dynograd.distributions.Bernoulli(tensor([0.0, 1.0])).sample((2,))
+        tensor([[0., 1.],
+                [0., 1.]])
+        """
         with no_grad():
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """As `sample`, with gradients that flow into the parameters."""
+        """Random values with gradients that flow into the parameters (the reparametrisation trick).
+
+        Args:
+            sample_shape: shape of the sample; () is one value of each variable.
+        Returns:
+            (*sample_shape, *batch_shape, *event_shape).
+        Raises:
+            NotImplementedError: values of this distribution have no gradient (`has_rsample` is False).
+
+        >>> mean = tensor(2.0, requires_grad=True)
+        >>> dynograd.distributions.Normal(mean, 1.0).rsample((3,)).sum().backward()
+        >>> mean.grad
+        tensor(3.)
+        """
         raise NotImplementedError(
             f"{type(self).__name__}: rsample is not defined, its values have no gradient. Use sample() and log_prob()."
         )
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Logarithm of the density or probability at `value`."""
+        """Natural logarithm of the density, or of the probability for discrete values.
+
+        Args:
+            value (..., *batch_shape, *event_shape): broadcast against the batch.
+        Returns:
+            (..., *batch_shape).
+        Raises:
+            ValueError: a value lies outside `support` (where arguments are checked).
+            NotImplementedError: the distribution does not define it.
+
+        >>> dynograd.distributions.Uniform(0.0, 4.0).log_prob(tensor([1.0, 3.0]))
+        tensor([-1.3863, -1.3863])
+        """
         raise NotImplementedError(f"{type(self).__name__}: log_prob is not defined.")
 
     def cdf(self, value: Tensor) -> Tensor:
-        """Probability of a value <= `value`."""
+        """The probability of a value <= `value`, between 0 and 1.
+
+        Args:
+            value (..., *batch_shape): broadcast against the batch.
+        Returns:
+            (..., *batch_shape).
+        Raises:
+            NotImplementedError: the distribution does not define it.
+
+        >>> dynograd.distributions.Normal(0.0, 1.0).cdf(tensor([0.0, 1.96]))
+        tensor([0.5000, 0.9750])
+        """
         raise NotImplementedError(f"{type(self).__name__}: cdf is not defined.")
 
     def icdf(self, value: Tensor) -> Tensor:
-        """The value below which the probability is `value`: the inverse of `cdf`."""
+        """The value below which the probability is `value`: the inverse of `cdf`.
+
+        Args:
+            value (..., *batch_shape): probabilities, 0 to 1.
+        Returns:
+            (..., *batch_shape).
+        Raises:
+            NotImplementedError: the distribution does not define it.
+
+        >>> dynograd.distributions.Normal(0.0, 1.0).icdf(tensor([0.5, 0.975]))
+        tensor([0.0000, 1.9600])
+        """
         raise NotImplementedError(f"{type(self).__name__}: icdf is not defined.")
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """All values of a finite discrete distribution, along a new first dim."""
+        """All values of a finite discrete distribution, along a new first dim.
+
+        Args:
+            expand: repeat the values over the batch; otherwise its dims have size 1.
+        Returns:
+            (number of values, *batch_shape, *event_shape).
+        Raises:
+            NotImplementedError: the distribution is not a finite discrete one.
+
+        >>> dynograd.distributions.Bernoulli(tensor([0.5, 0.1])).enumerate_support()
+        tensor([[0., 0.],
+                [1., 1.]])
+        """
         raise NotImplementedError(f"{type(self).__name__}: enumerate_support is not defined.")
 
     def entropy(self) -> Tensor:
-        """Expected negative log-probability, in nats."""
+        """The expected negative log-probability, in nats.
+
+        Returns:
+            (*batch_shape).
+        Raises:
+            NotImplementedError: the distribution does not define it.
+
+        >>> dynograd.distributions.Bernoulli(0.5).entropy()
+        tensor(0.6931)
+        """
         raise NotImplementedError(f"{type(self).__name__}: entropy is not defined.")
 
     def perplexity(self) -> Tensor:
-        """exp(entropy)."""
+        """exp(entropy): how many equally probable values would be as uncertain.
+
+        Returns:
+            (*batch_shape).
+
+        >>> dynograd.distributions.Categorical(tensor([0.25, 0.25, 0.5])).perplexity()
+        tensor(2.8284)
+        """
         return self.entropy().exp()
 
     # --- for the families ---------------------------------------------------------------------------------------------------
@@ -199,7 +343,15 @@ def _check_all(fits: Any, told: Any) -> None:
 
 
 class LocationScale(Distribution):
-    """Numbers `loc + scale * x`, where x has a distribution without parameters whose density is highest at 0."""
+    """Numbers `loc + scale * x`, where x has a distribution without parameters whose density is highest at 0.
+
+    Args:
+        loc: where the distribution lies; broadcast against `scale`.
+        scale: positive; how wide it is.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
+    """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
@@ -222,7 +374,18 @@ class ExponentialFamily(Distribution):
 
     A subclass gives `_natural_params` (a tuple of tensors), `_log_normalizer(*natural_params)` and `_mean_carrier_measure`.
 
+    Args:
+        batch_shape: shape of the batch of independent variables.
+        event_shape: shape of one value.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
     Source: Nielsen and Nock, Entropies and cross-entropies of exponential families, 2010.
+
+    >>> class Waiting(dynograd.distributions.ExponentialFamily):
+    ...     _mean_carrier_measure = 0
+    ...     _natural_params = property(lambda self: (tensor(-2.0),))
+    ...     _log_normalizer = staticmethod(lambda theta: -(-theta).log())
+    >>> Waiting().entropy(), dynograd.distributions.Exponential(2.0).entropy()
+    (tensor(0.3069, grad_fn=<SubBackward0>), tensor(0.3069))
     """
 
     @property
@@ -237,7 +400,11 @@ class ExponentialFamily(Distribution):
         raise NotImplementedError(f"{type(self).__name__}: _mean_carrier_measure must be given for the entropy.")
 
     def entropy(self) -> Tensor:
-        """F(theta) - theta · grad F(theta) - E[k(x)], by the gradient of the log normalizer."""
+        """F(theta) - theta · grad F(theta) - E[k(x)] in nats, by the gradient of the log normalizer.
+
+        Returns:
+            (*batch_shape).
+        """
         with enable_grad():
             parameters = [parameter.detach().requires_grad_() for parameter in self._natural_params]
             normalizer = self._log_normalizer(*parameters)

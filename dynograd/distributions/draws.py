@@ -85,6 +85,11 @@ def binomial_numbers(count: Tensor, probability: Tensor) -> Tensor:
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Poisson numbers of the rates `input`.
 
+    Args:
+        input: rates, 0 or more, of any shape.
+        generator: the source of random numbers; None is the default one.
+    Returns:
+        Whole numbers in the shape and dtype of `input`, without gradient.
     Raises:
         ValueError: a rate is negative or NaN.
 
@@ -99,6 +104,12 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """How many of `count` trials succeed, each with probability `prob`; the two broadcast.
 
+    Args:
+        count: numbers of trials, 0 or more, of a floating dtype.
+        prob: probabilities, 0 to 1.
+        generator: the source of random numbers; None is the default one.
+    Returns:
+        Whole numbers in the broadcast shape and the dtype of the arguments, without gradient.
     Raises:
         ValueError: a count is negative, or a probability not between 0 and 1.
 

@@ -14,7 +14,13 @@ __all__ = ["Exponential"]
 
 
 class Exponential(Distribution):
-    """Waiting times of mean 1 / `rate`.
+    """Waiting times of mean 1 / `rate`, with density rate * exp(-rate * value).
+
+    Args:
+        rate: positive, of any shape.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
 
     >>> dynograd.distributions.Exponential(2.0).mean
     tensor(0.5000)

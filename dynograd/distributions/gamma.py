@@ -17,6 +17,13 @@ __all__ = ["Chi2", "Gamma"]
 class Gamma(Distribution):
     """Gamma numbers of shape `concentration` and inverse scale `rate`; `rsample` has implicit gradients.
 
+    Args:
+        concentration: positive; often called alpha or shape.
+        rate: positive; often called beta. The two broadcast.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
+
     >>> dynograd.distributions.Gamma(3.0, 2.0).mean
     tensor(1.5000)
     """
@@ -65,7 +72,13 @@ class Gamma(Distribution):
 
 
 class Chi2(Gamma):
-    """Sums of `df` squared standard normal numbers.
+    """Sums of `df` squared standard normal numbers: `Gamma(df / 2, 1 / 2)`.
+
+    Args:
+        df: degrees of freedom, positive; need not be whole.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
 
     >>> dynograd.distributions.Chi2(4.0).variance
     tensor(8.)

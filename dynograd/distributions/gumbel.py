@@ -17,6 +17,13 @@ _EULER = 0.57721566490153286060
 class Gumbel(LocationScale):
     """The largest of many: density exp(-(z + exp(-z))) / scale with z = (value - loc) / scale.
 
+    Args:
+        loc: the mode.
+        scale: positive; the two broadcast.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
+
     >>> dynograd.distributions.Gumbel(0.0, 1.0).mean
     tensor(0.5772)
     """

@@ -32,6 +32,13 @@ def where_or(condition: Any, value: Any, other: float) -> Tensor:
 class Cauchy(LocationScale):
     """Numbers around `loc` without a mean; half of them lie within `scale` of it.
 
+    Args:
+        loc: the median and the mode; the mean is NaN.
+        scale: positive; the two broadcast.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
+
     >>> dynograd.distributions.Cauchy(0.0, 1.0).cdf(tensor(1.0))
     tensor(0.7500)
     """
@@ -66,7 +73,13 @@ class Cauchy(LocationScale):
 
 
 class HalfCauchy(TransformedDistribution):
-    """|x| of Cauchy numbers x around 0.
+    """|x| of Cauchy numbers x around 0; half of them lie below `scale`.
+
+    Args:
+        scale: positive; the median.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
 
     >>> dynograd.distributions.HalfCauchy(1.0).cdf(tensor(1.0))
     tensor(0.5000)
@@ -115,6 +128,14 @@ class HalfCauchy(TransformedDistribution):
 
 class StudentT(Distribution):
     """Student's t numbers of `df` degrees of freedom, moved by `loc` and stretched by `scale`.
+
+    Args:
+        df: degrees of freedom, positive; the mean is NaN up to 1, the variance infinite up to 2.
+        loc: the centre.
+        scale: positive. The three broadcast.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
 
     >>> dynograd.distributions.StudentT(4.0).variance
     tensor(2.)
@@ -168,6 +189,13 @@ class StudentT(Distribution):
 class FisherSnedecor(Distribution):
     """Ratios of two chi-squared numbers, each divided by its degrees of freedom `df1` and `df2`.
 
+    Args:
+        df1: degrees of freedom of the numerator, positive.
+        df2: those of the denominator, positive; the mean exists above 2, the variance above 4. The two broadcast.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
+
     >>> dynograd.distributions.FisherSnedecor(1.0, 4.0).mean
     tensor(2.)
     """
@@ -214,6 +242,13 @@ class FisherSnedecor(Distribution):
 class Pareto(TransformedDistribution):
     """Numbers above `scale` whose tail falls with the power `alpha`.
 
+    Args:
+        scale: positive; the smallest value.
+        alpha: positive; the mean is infinite up to 1, the variance up to 2. The two broadcast.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
+
     >>> dynograd.distributions.Pareto(1.0, 2.0).mean
     tensor(2.)
     """
@@ -245,6 +280,7 @@ class Pareto(TransformedDistribution):
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:
+        """Numbers from `scale` on."""
         return constraints.greater_than_eq(self.scale)
 
     def entropy(self) -> Tensor:
@@ -253,6 +289,14 @@ class Pareto(TransformedDistribution):
 
 class GeneralizedPareto(Distribution):
     """What lies above a threshold `loc`: exponential for `concentration` 0, heavier tails above, bounded ones below.
+
+    Args:
+        loc: the threshold, the smallest value.
+        scale: positive.
+        concentration: the weight of the tail; the mean is infinite from 1, the variance from 1/2. The three broadcast.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
 
     >>> dynograd.distributions.GeneralizedPareto(0.0, 1.0, 0.5).mean
     tensor(2.)
@@ -270,6 +314,7 @@ class GeneralizedPareto(Distribution):
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:
+        """Numbers from `loc` on; for a negative `concentration` up to a bound."""
         top = where_or(self.concentration < 0, self.loc - self.scale / self.concentration, _INF)
         return constraints.interval(self.loc, top)
 
@@ -295,13 +340,31 @@ class GeneralizedPareto(Distribution):
         return (1 + self.concentration) * self._log_survival(value) - self.scale.log()
 
     def log_survival_function(self, value: Any) -> Tensor:
-        """Logarithm of the probability of a value > `value`."""
+        """Logarithm of the probability of a value > `value`.
+
+        Args:
+            value (..., *batch_shape): broadcast against the batch.
+        Returns:
+            (..., *batch_shape).
+
+        >>> dynograd.distributions.GeneralizedPareto(0.0, 1.0, 0.5).log_survival_function(tensor(2.0))
+        tensor(-1.3863)
+        """
         if self._validate_args:
             self._validate_sample(value)
         return self._log_survival(value)
 
     def log_cdf(self, value: Any) -> Any:
-        """Logarithm of `cdf`."""
+        """Logarithm of `cdf`, the probability of a value <= `value`.
+
+        Args:
+            value (..., *batch_shape): broadcast against the batch.
+        Returns:
+            (..., *batch_shape).
+
+        >>> dynograd.distributions.GeneralizedPareto(0.0, 1.0, 0.5).log_cdf(tensor(2.0))
+        tensor(-0.2877)
+        """
         return (-self.log_survival_function(value).exp()).log1p()
 
     def cdf(self, value: Any) -> Tensor:

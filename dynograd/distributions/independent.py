@@ -19,6 +19,13 @@ def sum_rightmost(value: Tensor, count: int) -> Tensor:
 class Independent(Distribution):
     """`base_distribution` with its last batch dims as part of one value, whose log-probability is the sum over them.
 
+    Args:
+        base_distribution: a distribution of batch shape (*B, *R).
+        reinterpreted_batch_ndims: how many dims R has, 0 to the number of the batch's dims.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: the batch has fewer dims.
+
     >>> from dynograd.distributions import Independent, Normal
     >>> m = Independent(Normal(dynograd.zeros(3), dynograd.ones(3)), 1)
     >>> m.batch_shape, m.event_shape
@@ -48,14 +55,17 @@ class Independent(Distribution):
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]
+        """Whether values have a gradient."""
         return self.base_dist.has_rsample
 
     @property
     def has_enumerate_support(self) -> bool:  # type: ignore[override]
+        """Whether all values can be listed: only when no dim is reinterpreted."""
         return self.base_dist.has_enumerate_support and not self.reinterpreted_batch_ndims
 
     @constraints.dependent_property
     def support(self) -> Any:
+        """Where values lie: that of the base, with more dims as one value."""
         base = self.base_dist.support
         return constraints.independent(base, self.reinterpreted_batch_ndims) if self.reinterpreted_batch_ndims else base
 

@@ -34,6 +34,13 @@ _EULER = 0.57721566490153286060
 def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
     """Registers a function (p, q) for two types of distributions and their subclasses.
 
+    Args:
+        type_p, type_q: types of distributions; the rule holds for their subclasses, too.
+    Returns:
+        A decorator for a function (p, q) that gives the divergence, of the batch's shape.
+    Raises:
+        TypeError: `type_p` or `type_q` is no type.
+
     >>> from dynograd.distributions import Normal, kl_divergence, register_kl
     >>> class Mine(Normal): ...
     >>> @register_kl(Mine, Mine)
@@ -56,6 +63,10 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """The expectation under p of log p - log q, in nats; infinite where p has values that q has not.
 
+    Args:
+        p, q: distributions; their batches broadcast.
+    Returns:
+        (*batch_shape).
     Raises:
         NotImplementedError: no rule is known for the two types.
 

@@ -15,6 +15,13 @@ __all__ = ["Laplace"]
 class Laplace(LocationScale):
     """Numbers around `loc` whose distance from it is exponential of mean `scale`.
 
+    Args:
+        loc: the centre: mean, median and mode.
+        scale: positive; the two broadcast.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
+
     >>> dynograd.distributions.Laplace(0.0, 1.0).log_prob(tensor(1.0))
     tensor(-1.6931)
     """

@@ -29,6 +29,9 @@ class LowRankMultivariateNormal(Distribution):
         loc (..., D): the mean.
         cov_factor (..., D, R): R directions; costs grow with R, not with D (Woodbury's identity).
         cov_diag (..., D): positive.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: shapes do not fit, or an element of `cov_diag` is not positive.
 
     >>> m = dynograd.distributions.LowRankMultivariateNormal(dynograd.zeros(2), dynograd.ones(2, 1), dynograd.ones(2))
     >>> m.covariance_matrix
@@ -147,6 +150,12 @@ def _low_rank_distance(factor: Tensor, diag: Tensor, x: Tensor, root: Tensor) ->
 class LKJCholesky(Distribution):
     """Lower roots of (dim, dim) correlation matrices with density proportional to determinant^(concentration - 1).
 
+    Args:
+        dim: size of the matrices, at least 2.
+        concentration: positive, of any shape; 1 is uniform over correlation matrices, larger values stay near the identity.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: `dim` is below 2, or `concentration` not positive.
     Source: Lewandowski, Kurowicka, Joe, Generating random correlation matrices, 2009 (the onion method).
 
     >>> dynograd.distributions.LKJCholesky(3, 0.5).sample().shape
@@ -204,11 +213,14 @@ class LKJCholesky(Distribution):
 class Wishart(Distribution):
     """Sums of `df` outer products of normal vectors with a covariance: random positive definite (p, p) matrices.
 
+    Samples by Bartlett's decomposition.
+
     Args:
         df (...): degrees of freedom, above p - 1.
         covariance_matrix, precision_matrix, scale_tril (..., p, p): one of them; the covariance, its inverse or its lower root.
-
-    Samples by Bartlett's decomposition.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: not exactly one matrix is given, or a parameter is out of range.
 
     >>> dynograd.distributions.Wishart(tensor(3.0), covariance_matrix=dynograd.eye(2)).mean
     tensor([[3., 0.],
@@ -220,6 +232,7 @@ class Wishart(Distribution):
 
     @property
     def arg_constraints(self) -> Any:
+        """What each parameter must satisfy."""
         return {
             "df": constraints.greater_than(self._event_shape[-1] - 1),
             "covariance_matrix": constraints.positive_definite,

@@ -18,6 +18,13 @@ __all__ = ["MixtureSameFamily"]
 class MixtureSameFamily(Distribution):
     """Values of `component_distribution`, whose last batch dim holds the components, weighted by `mixture_distribution`.
 
+    Args:
+        mixture_distribution: a `Categorical` of batch shape (*B) over K components.
+        component_distribution: a distribution of batch shape (*B, K).
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: the first is no `Categorical`, or the shapes do not fit.
+
     >>> from dynograd.distributions import Categorical, MixtureSameFamily, Normal
     >>> m = MixtureSameFamily(Categorical(tensor([0.5, 0.5])), Normal(tensor([-1.0, 1.0]), tensor([1.0, 1.0])))
     >>> m.mean, m.variance
@@ -64,6 +71,7 @@ class MixtureSameFamily(Distribution):
 
     @constraints.dependent_property
     def support(self) -> Any:
+        """Where values lie: that of the components."""
         return self._component_distribution.support
 
     @property

@@ -20,6 +20,14 @@ __all__ = ["MultivariateNormal"]
 class MultivariateNormal(Distribution):
     """Normal vectors of mean `loc`, given one of the covariance, its inverse (`precision_matrix`) or its lower root (`scale_tril`).
 
+    Args:
+        loc (..., D): the mean.
+        covariance_matrix, precision_matrix, scale_tril (..., D, D): exactly one of them; the last is lower triangular with a positive
+            diagonal, and spares a factorization.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: not exactly one matrix is given, shapes do not fit, or a matrix is not positive definite.
+
     >>> m = dynograd.distributions.MultivariateNormal(dynograd.zeros(2), dynograd.eye(2))
     >>> m.log_prob(dynograd.zeros(2))
     tensor(-1.8379)

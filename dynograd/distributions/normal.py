@@ -19,6 +19,13 @@ _LOG_2_PI = math.log(2 * math.pi)
 class Normal(LocationScale):
     """Normal numbers of mean `loc` and standard deviation `scale`.
 
+    Args:
+        loc: the mean, of any shape.
+        scale: the standard deviation, positive; the two broadcast.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
+
     >>> m = dynograd.distributions.Normal(0.0, 1.0)
     >>> m.log_prob(tensor(0.0))
     tensor(-0.9189)

@@ -18,6 +18,12 @@ __all__ = ["Poisson"]
 class Poisson(Distribution):
     """Counts of independent events that are `rate` on average.
 
+    Args:
+        rate: the mean, 0 or more, of any shape.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
+
     >>> dynograd.distributions.Poisson(2.0).log_prob(tensor(0.0))
     tensor(-2.)
     """

@@ -102,6 +102,15 @@ class LogitRelaxedBernoulli(_Binary):
 class RelaxedBernoulli(TransformedDistribution):
     """Numbers in (0, 1) that come near 0 and 1 as `temperature` falls, with gradients through their samples.
 
+    Args:
+        temperature: positive; near 0 the numbers are near 0 and 1.
+        probs: probability of 1, 0 to 1; or else
+        logits: log-odds of 1.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: `probs` and `logits` are both given, or neither; or one is out of range.
+    Source: Maddison et al., The concrete distribution, 2017 (arXiv:1611.00712).
+
     >>> dynograd.distributions.RelaxedBernoulli(tensor(0.5), probs=tensor([0.1, 0.9])).rsample().shape
     dynograd.Size([2])
     """
@@ -186,6 +195,15 @@ class ExpRelaxedCategorical(Distribution):
 class RelaxedOneHotCategorical(TransformedDistribution):
     """Vectors of the simplex that come near one-hot ones as `temperature` falls, with gradients through their samples.
 
+    Args:
+        temperature: positive; near 0 the vectors are near one-hot ones.
+        probs (..., K): weights of the classes, 0 or more; divided by their sum. Or else
+        logits (..., K): unnormalised log-probabilities.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: `probs` and `logits` are both given, or neither; or one is out of range.
+    Source: Jang et al., Categorical reparameterization with Gumbel-softmax, 2017 (arXiv:1611.01144).
+
     >>> dynograd.distributions.RelaxedOneHotCategorical(tensor(0.5), logits=dynograd.zeros(3)).rsample().shape
     dynograd.Size([3])
     """
@@ -220,6 +238,15 @@ class ContinuousBernoulli(_Binary):
     """Numbers x of [0, 1] with density proportional to probs^x (1 - probs)^(1 - x), for data such as grey values.
 
     Between the `lims` around 1/2, where the closed forms lose their digits, their Taylor series are used.
+
+    Args:
+        probs: the parameter, between 0 and 1 (not the mean, but for 1/2); or else
+        logits: its log-odds.
+        lims: where the series are used.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: `probs` and `logits` are both given, or neither; or one is out of range.
+    Source: Loaiza-Ganem and Cunningham, The continuous Bernoulli, 2019 (arXiv:1907.06845).
 
     >>> dynograd.distributions.ContinuousBernoulli(0.5).mean
     tensor(0.5000)

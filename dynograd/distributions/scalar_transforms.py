@@ -31,6 +31,11 @@ __all__ = [
 class Transform:
     """A map with `inv` and `log_abs_det_jacobian`; a subclass writes `_call`, `_inverse` and that.
 
+    `domain` and `codomain` are the constraints of x and y, `bijective` says whether the map is one to one.
+
+    Args:
+        cache_size: 1 keeps the last (x, y), so that the inverse of y is x itself; 0 keeps nothing.
+
     >>> from dynograd.distributions import transforms
     >>> t = transforms.ExpTransform()
     >>> t(tensor(0.0)), t.inv(tensor(1.0))
@@ -50,21 +55,45 @@ class Transform:
 
     @property
     def event_dim(self) -> int:
-        """How many dims of the values are one value."""
+        """How many dims at the end of the values are one value: 0 for maps of numbers, 1 for maps of vectors.
+
+        >>> dynograd.distributions.SoftmaxTransform().event_dim
+        1
+        """
         return max(self.domain.event_dim, self.codomain.event_dim)
 
     @property
     def sign(self) -> Any:
-        """+1 where the map rises, -1 where it falls."""
+        """+1 where the map rises, -1 where it falls.
+
+        Raises:
+            NotImplementedError: the map does neither everywhere.
+
+        >>> dynograd.distributions.AffineTransform(0.0, -2.0).sign
+        -1
+        """
         raise NotImplementedError(f"{type(self).__name__}: sign is not defined, the map is not monotone in one dim.")
 
     @property
     def inv(self) -> Transform:
-        """The inverse map."""
+        """The inverse map.
+
+        >>> dynograd.distributions.ExpTransform().inv(tensor(1.0))
+        tensor(0.)
+        """
         return _Inverse(self)
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """The same map with the last result kept or not."""
+        """The same map with the last result kept or not.
+
+        Args:
+            cache_size: 1 keeps the last (x, y), so that the inverse of y is x itself; 0 keeps nothing.
+        Returns:
+            The map itself when it has that size of cache, else a new one.
+
+        >>> dynograd.distributions.ExpTransform().with_cache()
+        ExpTransform()
+        """
         import copy
 
         transform = copy.copy(self)
@@ -94,15 +123,50 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__}: _inverse is not defined.")
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """log |dy/dx| at x, of which y is the image."""
+        """log |dy/dx| at x, of which y is the image; for vectors log |det| of the matrix of derivatives.
+
+        Args:
+            x (..., *event): values.
+            y (..., *event): their image.
+        Returns:
+            (...), one number for each value.
+        Raises:
+            NotImplementedError: the map has none, as one that is not one to one.
+
+        >>> t, x = dynograd.distributions.ExpTransform(), tensor([0.0, 2.0])
+        >>> t.log_abs_det_jacobian(x, t(x))
+        tensor([0., 2.])
+        """
         raise NotImplementedError(f"{type(self).__name__}: log_abs_det_jacobian is not defined.")
 
     def forward_shape(self, shape: Any) -> Size:
-        """The shape of the image of values of `shape`."""
+        """The shape of the image of values of `shape`.
+
+        Args:
+            shape: a shape.
+        Returns:
+            A `Size`.
+        Raises:
+            ValueError: values of the map have another shape.
+
+        >>> dynograd.distributions.StickBreakingTransform().forward_shape((5, 2))
+        dynograd.Size([5, 3])
+        """
         return shape
 
     def inverse_shape(self, shape: Any) -> Size:
-        """The shape that has an image of `shape`."""
+        """The shape that has an image of `shape`.
+
+        Args:
+            shape: a shape.
+        Returns:
+            A `Size`.
+        Raises:
+            ValueError: images of the map have another shape.
+
+        >>> dynograd.distributions.StickBreakingTransform().inverse_shape((5, 3))
+        dynograd.Size([5, 2])
+        """
         return shape
 
     def __eq__(self, other: object) -> bool:
@@ -152,7 +216,16 @@ class _Inverse(Transform):
 
 
 class ComposeTransform(Transform):
-    """Several maps, the first one first."""
+    """Several maps, the first one first.
+
+    Args:
+        parts: the maps.
+        cache_size: 1 keeps the last (x, y), so that the inverse of y is x itself; 0 keeps nothing.
+
+    >>> from dynograd.distributions import AffineTransform, ComposeTransform, ExpTransform
+    >>> ComposeTransform([ExpTransform(), AffineTransform(1.0, 2.0)])(tensor(0.0))
+    tensor(3.)
+    """
 
     def __init__(self, parts: list[Transform], cache_size: int = 0) -> None:
         super().__init__(cache_size)
@@ -212,7 +285,18 @@ class ComposeTransform(Transform):
 
 
 class IndependentTransform(Transform):
-    """A map whose log |dy/dx| is summed over some more dims."""
+    """A map whose log |dy/dx| is summed over some more dims.
+
+    Args:
+        base_transform: the map.
+        reinterpreted_batch_ndims: how many dims more are one value.
+        cache_size: 1 keeps the last (x, y), so that the inverse of y is x itself; 0 keeps nothing.
+
+    >>> from dynograd.distributions import ExpTransform, IndependentTransform
+    >>> x = tensor([1.0, 2.0])
+    >>> IndependentTransform(ExpTransform(), 1).log_abs_det_jacobian(x, x.exp())
+    tensor(3.)
+    """
 
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
         super().__init__(cache_size)
@@ -239,7 +323,14 @@ class IndependentTransform(Transform):
 
 
 class ExpTransform(Transform):
-    """y = exp(x)."""
+    """y = exp(x), from all real numbers to the positive ones.
+
+    Args:
+        cache_size: 1 keeps the last (x, y), so that the inverse of y is x itself; 0 keeps nothing.
+
+    >>> dynograd.distributions.ExpTransform()(tensor([0.0, 1.0]))
+    tensor([1.0000, 2.7183])
+    """
 
     bijective = True
     codomain = constraints.positive
@@ -256,7 +347,15 @@ class ExpTransform(Transform):
 
 
 class PowerTransform(Transform):
-    """y = x ** exponent, for positive x."""
+    """y = x ** exponent, for positive x.
+
+    Args:
+        exponent: not 0; a number or a tensor.
+        cache_size: 1 keeps the last (x, y), so that the inverse of y is x itself; 0 keeps nothing.
+
+    >>> dynograd.distributions.PowerTransform(2.0)(tensor([1.0, 3.0]))
+    tensor([1., 9.])
+    """
 
     bijective = True
     domain = codomain = constraints.positive
@@ -280,7 +379,14 @@ class PowerTransform(Transform):
 
 
 class SigmoidTransform(Transform):
-    """y = 1 / (1 + exp(-x))."""
+    """y = 1 / (1 + exp(-x)), from all real numbers to those between 0 and 1.
+
+    Args:
+        cache_size: 1 keeps the last (x, y), so that the inverse of y is x itself; 0 keeps nothing.
+
+    >>> dynograd.distributions.SigmoidTransform()(tensor([0.0, 2.0]))
+    tensor([0.5000, 0.8808])
+    """
 
     bijective = True
     codomain = constraints.unit_interval
@@ -300,7 +406,14 @@ class SigmoidTransform(Transform):
 
 
 class SoftplusTransform(Transform):
-    """y = log(1 + exp(x))."""
+    """y = log(1 + exp(x)), from all real numbers to the positive ones.
+
+    Args:
+        cache_size: 1 keeps the last (x, y), so that the inverse of y is x itself; 0 keeps nothing.
+
+    >>> dynograd.distributions.SoftplusTransform()(tensor([-2.0, 0.0, 2.0]))
+    tensor([0.1269, 0.6931, 2.1269])
+    """
 
     bijective = True
     codomain = constraints.positive
@@ -317,7 +430,14 @@ class SoftplusTransform(Transform):
 
 
 class TanhTransform(Transform):
-    """y = tanh(x)."""
+    """y = tanh(x), from all real numbers to those between -1 and 1.
+
+    Args:
+        cache_size: 1 keeps the last (x, y), so that the inverse of y is x itself; 0 keeps nothing.
+
+    >>> dynograd.distributions.TanhTransform()(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.7616])
+    """
 
     bijective = True
     codomain = constraints.interval(-1.0, 1.0)
@@ -334,7 +454,14 @@ class TanhTransform(Transform):
 
 
 class AbsTransform(Transform):
-    """y = |x|; the inverse takes the positive half."""
+    """y = |x|; not one to one, the inverse takes the positive half.
+
+    Args:
+        cache_size: 1 keeps the last (x, y), so that the inverse of y is x itself; 0 keeps nothing.
+
+    >>> dynograd.distributions.AbsTransform()(tensor([-2.0, 1.0]))
+    tensor([2., 1.])
+    """
 
     codomain = constraints.positive
 
@@ -346,7 +473,17 @@ class AbsTransform(Transform):
 
 
 class AffineTransform(Transform):
-    """y = loc + scale * x; the last `event_dim` dims are one value."""
+    """y = loc + scale * x; the last `event_dim` dims are one value.
+
+    Args:
+        loc: a number or a tensor.
+        scale: not 0; a number or a tensor.
+        event_dim: how many dims of a value.
+        cache_size: 1 keeps the last (x, y), so that the inverse of y is x itself; 0 keeps nothing.
+
+    >>> dynograd.distributions.AffineTransform(1.0, 2.0)(tensor([0.0, 3.0]))
+    tensor([1., 7.])
+    """
 
     bijective = True
 
@@ -380,7 +517,14 @@ class AffineTransform(Transform):
 
 
 class SoftmaxTransform(Transform):
-    """From real vectors to the simplex by exp and norming; not invertible, `inv` takes the logarithm."""
+    """From real vectors to the simplex by exp and norming; not one to one, `inv` takes the logarithm.
+
+    Args:
+        cache_size: 1 keeps the last (x, y), so that the inverse of y is x itself; 0 keeps nothing.
+
+    >>> dynograd.distributions.SoftmaxTransform()(tensor([0.0, 0.0]))
+    tensor([0.5000, 0.5000])
+    """
 
     domain = constraints.real_vector
     codomain = constraints.simplex

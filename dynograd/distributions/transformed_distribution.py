@@ -18,6 +18,13 @@ __all__ = ["LogNormal", "TransformedDistribution"]
 class TransformedDistribution(Distribution):
     """The distribution of values of `base_distribution` after the `transforms`, the first one first.
 
+    Args:
+        base_distribution: a distribution whose values the first map takes.
+        transforms: a `Transform` or a list of them.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: something in `transforms` is no `Transform`, or values have fewer dims than the first map takes.
+
     >>> from dynograd.distributions import AffineTransform, Normal, TransformedDistribution
     >>> m = TransformedDistribution(Normal(0.0, 1.0), [AffineTransform(2.0, 3.0)])
     >>> m.log_prob(tensor(2.0))
@@ -51,6 +58,7 @@ class TransformedDistribution(Distribution):
 
     @constraints.dependent_property(is_discrete=False)
     def support(self) -> Any:
+        """Where values lie: the image of the last map."""
         if not self.transforms:
             return self.base_dist.support
         codomain = self.transforms[-1].codomain
@@ -59,6 +67,7 @@ class TransformedDistribution(Distribution):
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]
+        """Whether values have a gradient: whether those of the base have."""
         return self.base_dist.has_rsample
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
@@ -106,6 +115,13 @@ class TransformedDistribution(Distribution):
 
 class LogNormal(TransformedDistribution):
     """Numbers whose logarithm is normal of mean `loc` and standard deviation `scale`.
+
+    Args:
+        loc: mean of the logarithm.
+        scale: its standard deviation, positive; the two broadcast.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
 
     >>> dynograd.distributions.LogNormal(0.0, 1.0).mean
     tensor(1.6487)

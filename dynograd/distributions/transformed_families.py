@@ -27,6 +27,12 @@ _EULER = 0.57721566490153286060
 class HalfNormal(TransformedDistribution):
     """|x| of normal numbers x of mean 0 and standard deviation `scale`.
 
+    Args:
+        scale: standard deviation of x, positive.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
+
     >>> dynograd.distributions.HalfNormal(1.0).mean
     tensor(0.7979)
     """
@@ -75,6 +81,13 @@ class HalfNormal(TransformedDistribution):
 class InverseGamma(TransformedDistribution):
     """1 / x of gamma numbers x of shape `concentration` and inverse scale `rate`.
 
+    Args:
+        concentration: positive; the mean is infinite up to 1, the variance up to 2.
+        rate: positive; the two broadcast.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
+
     >>> dynograd.distributions.InverseGamma(3.0, 2.0).mean
     tensor(1.)
     """
@@ -118,6 +131,13 @@ class InverseGamma(TransformedDistribution):
 class Weibull(TransformedDistribution):
     """Waiting times whose rate rises (`concentration` above 1) or falls with time; `scale` is passed by 1 / e of them.
 
+    Args:
+        scale: positive.
+        concentration: positive; 1 is the exponential distribution. The two broadcast.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
+
     >>> dynograd.distributions.Weibull(2.0, 1.0).mean
     tensor(2.)
     """
@@ -156,6 +176,13 @@ class Weibull(TransformedDistribution):
 
 class Kumaraswamy(TransformedDistribution):
     """Shares of [0, 1], much as beta numbers, with a distribution function in closed form: 1 - (1 - x^concentration1)^concentration0.
+
+    Args:
+        concentration1: positive.
+        concentration0: positive; the two broadcast.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
 
     >>> dynograd.distributions.Kumaraswamy(1.0, 1.0).mean
     tensor(0.5000)
@@ -205,6 +232,13 @@ class Kumaraswamy(TransformedDistribution):
 
 class LogisticNormal(TransformedDistribution):
     """Shares that sum to 1: K normal numbers broken off a stick give K + 1 of them.
+
+    Args:
+        loc (..., K): means of the normal numbers.
+        scale (..., K): their standard deviations, positive.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
 
     >>> dynograd.distributions.LogisticNormal(dynograd.zeros(2), dynograd.ones(2)).event_shape
     dynograd.Size([3])

@@ -36,6 +36,9 @@ assert _InverseTransform is not None
 class StickBreakingTransform(Transform):
     """From K real numbers to K + 1 shares: each takes a part, by the sigmoid, of what those before left.
 
+    Args:
+        cache_size: 1 keeps the last (x, y), so that the inverse of y is x itself; 0 keeps nothing.
+
     >>> dynograd.distributions.StickBreakingTransform()(dynograd.zeros(2))
     tensor([0.3333, 0.3333, 0.3333])
     """
@@ -69,7 +72,15 @@ class StickBreakingTransform(Transform):
 
 
 class LowerCholeskyTransform(Transform):
-    """From square matrices to lower triangular ones with a positive diagonal, by exp of the diagonal."""
+    """From square matrices to lower triangular ones with a positive diagonal, by exp of the diagonal.
+
+    Args:
+        cache_size: 1 keeps the last (x, y), so that the inverse of y is x itself; 0 keeps nothing.
+
+    >>> dynograd.distributions.LowerCholeskyTransform()(dynograd.zeros(2, 2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
@@ -82,7 +93,15 @@ class LowerCholeskyTransform(Transform):
 
 
 class PositiveDefiniteTransform(Transform):
-    """From square matrices to positive definite ones: L L^T of their `LowerCholeskyTransform`."""
+    """From square matrices to positive definite ones: L L^T of their `LowerCholeskyTransform`.
+
+    Args:
+        cache_size: 1 keeps the last (x, y), so that the inverse of y is x itself; 0 keeps nothing.
+
+    >>> dynograd.distributions.PositiveDefiniteTransform()(tensor([[0.0, 5.0], [1.0, 0.0]]))
+    tensor([[1., 1.],
+            [1., 2.]])
+    """
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
@@ -98,7 +117,16 @@ class PositiveDefiniteTransform(Transform):
 
 
 class CorrCholeskyTransform(Transform):
-    """From D (D - 1) / 2 real numbers to the lower root of a (D, D) correlation matrix, by tanh and stick breaking of each row."""
+    """From D (D - 1) / 2 real numbers to the lower root of a (D, D) correlation matrix, by tanh and stick breaking of each row.
+
+    Args:
+        cache_size: 1 keeps the last (x, y), so that the inverse of y is x itself; 0 keeps nothing.
+
+    >>> dynograd.distributions.CorrCholeskyTransform()(dynograd.zeros(3))
+    tensor([[1., 0., 0.],
+            [0., 1., 0.],
+            [0., 0., 1.]])
+    """
 
     bijective = True
     domain = constraints.real_vector
@@ -145,7 +173,19 @@ class CorrCholeskyTransform(Transform):
 
 
 class ReshapeTransform(Transform):
-    """The same numbers in another shape: values of `in_shape` become values of `out_shape`."""
+    """The same numbers in another shape: values of `in_shape` become values of `out_shape`.
+
+    Args:
+        in_shape: shape of the last dims of x.
+        out_shape: shape that these dims have in y, of as many elements.
+        cache_size: 1 keeps the last (x, y), so that the inverse of y is x itself; 0 keeps nothing.
+    Raises:
+        ValueError: the numbers of elements differ.
+
+    >>> dynograd.distributions.ReshapeTransform((4,), (2, 2))(dynograd.arange(4.0))
+    tensor([[0., 1.],
+            [2., 3.]])
+    """
 
     bijective = True
 
@@ -213,6 +253,12 @@ class _Several(Transform):
 class CatTransform(_Several):
     """Several maps, each of its `lengths` places along `dim`.
 
+    Args:
+        tseq: the maps.
+        dim: along which the parts lie.
+        lengths: how many places each map gets; None is 1 each.
+        cache_size: 1 keeps the last (x, y), so that the inverse of y is x itself; 0 keeps nothing.
+
     >>> from dynograd.distributions import CatTransform, ExpTransform, identity_transform
     >>> CatTransform([identity_transform, ExpTransform()], lengths=[2, 1])(dynograd.zeros(3))
     tensor([0., 0., 1.])
@@ -233,7 +279,12 @@ class CatTransform(_Several):
 
     @property
     def length(self) -> int:
-        """Places along `dim`."""
+        """Places along `dim`.
+
+        >>> from dynograd.distributions import CatTransform, ExpTransform
+        >>> CatTransform([ExpTransform(), ExpTransform()], lengths=[2, 1]).length
+        3
+        """
         return sum(self.lengths)
 
     def _parts(self, x: Tensor) -> list[Tensor]:
@@ -264,6 +315,11 @@ class CatTransform(_Several):
 class StackTransform(_Several):
     """Several maps, one for each place along `dim`.
 
+    Args:
+        tseq: the maps, as many as there are places.
+        dim: along which they lie.
+        cache_size: 1 keeps the last (x, y), so that the inverse of y is x itself; 0 keeps nothing.
+
     >>> from dynograd.distributions import ExpTransform, StackTransform, identity_transform
     >>> StackTransform([identity_transform, ExpTransform()], dim=1)(dynograd.zeros(2, 2))
     tensor([[0., 1.],
@@ -291,7 +347,16 @@ class StackTransform(_Several):
 
 
 class CumulativeDistributionTransform(Transform):
-    """The distribution function of a distribution of numbers: its values become uniform."""
+    """The distribution function of a distribution of numbers: its values become uniform.
+
+    Args:
+        distribution: a distribution of numbers with `cdf` and `icdf`.
+        cache_size: 1 keeps the last (x, y), so that the inverse of y is x itself; 0 keeps nothing.
+
+    >>> t = dynograd.distributions.CumulativeDistributionTransform(dynograd.distributions.Exponential(1.0))
+    >>> t(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.6321])
+    """
 
     bijective = True
     codomain = constraints.unit_interval
@@ -303,6 +368,7 @@ class CumulativeDistributionTransform(Transform):
 
     @property
     def domain(self) -> Any:
+        """The support of the distribution."""
         return self.distribution.support
 
     def _call(self, x: Tensor) -> Tensor:

@@ -16,6 +16,13 @@ __all__ = ["Uniform"]
 class Uniform(Distribution):
     """Uniform numbers of [low, high).
 
+    Args:
+        low: the smallest value.
+        high: above `low`, itself left out; the two broadcast.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: `low` is not below `high` (where arguments are checked).
+
     >>> dynograd.distributions.Uniform(0.0, 4.0).entropy()
     tensor(1.3863)
     """
@@ -31,6 +38,7 @@ class Uniform(Distribution):
 
     @constraints.dependent_property
     def support(self) -> Any:
+        """Numbers from `low` to `high`."""
         return constraints.interval(self.low, self.high)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:

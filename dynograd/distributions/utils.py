@@ -39,6 +39,13 @@ def _sum_rightmost(value: Tensor, dim: int) -> Tensor:
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     """Numbers and tensors as tensors of one shape; numbers take the dtype of the tensors.
 
+    Args:
+        *values: numbers and tensors.
+    Returns:
+        A tuple of tensors.
+    Raises:
+        ValueError: something is neither number nor tensor, or the shapes do not broadcast.
+
     >>> from dynograd.distributions.utils import broadcast_all
     >>> broadcast_all(1.0, tensor([2.0, 3.0]))
     (tensor([1., 1.]), tensor([2., 3.]))
@@ -56,24 +63,61 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
-    """Probabilities kept away from 0 and 1 by the dtype's epsilon, so that their logarithms are finite."""
+    """Probabilities kept away from 0 and 1 by the dtype's epsilon, so that their logarithms are finite.
+
+    Args:
+        probs: probabilities of a floating dtype, 0 to 1.
+    Returns:
+        The same shape, from eps to 1 - eps.
+
+    >>> dynograd.distributions.utils.clamp_probs(tensor([0.0, 0.5, 1.0])).log()
+    tensor([-1.5942e+01, -6.9315e-01, -1.1921e-07])
+    """
     epsilon = float(dtypes.finfo(probs.dtype).eps)
     return probs.clamp(min=epsilon, max=1 - epsilon)
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
-    """Probabilities of unnormalised log-probabilities (over the last dim), or of log-odds."""
+    """Probabilities of unnormalised log-probabilities (over the last dim), or of log-odds.
+
+    Args:
+        logits (..., K): real numbers.
+        is_binary: take the sigmoid of each, instead of the softmax over the last dim.
+    Returns:
+        The same shape, 0 to 1.
+
+    >>> dynograd.distributions.utils.logits_to_probs(tensor([0.0, 0.0]))
+    tensor([0.5000, 0.5000])
+    """
     return sigmoid(logits) if is_binary else softmax(logits, dim=-1)
 
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
-    """Logarithms of probabilities, or log-odds of binary ones; finite also at 0 and 1."""
+    """Logarithms of probabilities, or log-odds of binary ones; finite also at 0 and 1.
+
+    Args:
+        probs (..., K): probabilities, 0 to 1.
+        is_binary: log-odds of each, instead of logarithms.
+    Returns:
+        The same shape.
+
+    >>> dynograd.distributions.utils.probs_to_logits(tensor([0.5, 0.75]), is_binary=True)
+    tensor([0.0000, 1.0986])
+    """
     clamped = clamp_probs(probs)
     return clamped.log() - (-clamped).log1p() if is_binary else clamped.log()
 
 
 def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
     """The lower triangle of square matrices, up to diagonal `diag`, row by row as vectors.
+
+    Args:
+        mat (..., D, D): square matrices.
+        diag: the last diagonal to take; 0 is the main one, -1 the one below.
+    Returns:
+        (..., number of elements up to that diagonal).
+    Raises:
+        ValueError: `diag` is outside the matrix.
 
     >>> from dynograd.distributions.utils import tril_matrix_to_vec
     >>> tril_matrix_to_vec(tensor([[1, 2], [3, 4]]))
@@ -89,8 +133,17 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     """Square matrices with vectors as their lower triangle, up to diagonal `diag`, row by row, and zeros elsewhere.
 
+    Args:
+        vec (..., n): the elements, for `diag` 0 of number D (D + 1) / 2.
+        diag: the last diagonal to fill; 0 is the main one, -1 the one below.
+    Returns:
+        (..., D, D).
     Raises:
         ValueError: no square matrix has a triangle of this size.
+
+    >>> dynograd.distributions.utils.vec_to_tril_matrix(tensor([1.0, 2.0, 3.0]))
+    tensor([[1., 0.],
+            [2., 3.]])
     """
     size = (-(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * vec.shape[-1] + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
     if abs(size - round(size)) > 1e-6:
@@ -105,7 +158,18 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
 
 
 class lazy_property:
-    """A method computed when it is first read, with gradients recorded, and kept from then on."""
+    """A method computed when it is first read, with gradients recorded, and kept from then on as an attribute of the instance.
+
+    Args:
+        wrapped: the method.
+
+    >>> class Circle:
+    ...     @dynograd.distributions.utils.lazy_property
+    ...     def area(self):
+    ...         return 3.0
+    >>> Circle().area
+    3.0
+    """
 
     def __init__(self, wrapped: Any) -> None:
         self.wrapped = wrapped

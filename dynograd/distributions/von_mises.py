@@ -22,7 +22,13 @@ __all__ = ["VonMises"]
 class VonMises(Distribution):
     """Angles (radians, from -pi to pi) around `loc`; the larger `concentration`, the nearer.
 
-    Samples by the rejection method of Best and Fisher, Efficient Simulation of the von Mises Distribution, 1979.
+    Args:
+        loc: the mean angle, radians.
+        concentration: positive; near 0 all angles are equally probable. The two broadcast.
+        validate_args: check parameters and values; None is the default, see `Distribution.set_default_validate_args`.
+    Raises:
+        ValueError: a parameter is out of range (where arguments are checked).
+    Source: Best and Fisher, Efficient simulation of the von Mises distribution, 1979 (samples by rejection).
 
     >>> dynograd.distributions.VonMises(0.0, 4.0).log_prob(tensor(0.0))
     tensor(-0.2628)
