@@ -66,6 +66,7 @@ onnx.operators                    compat.inner.top_level shape_as_tensor
 profiler.profiler                 profiler           profile schedule ProfilerAction ProfilerActivity tensorboard_trace_handler _default_schedule_fn
 return_types                      compat.inner.return_types *
 utils.tensorboard.writer          utils.tensorboard  SummaryWriter
+utils.flop_counter                profiler.flop_counter FlopCounterMode flop_registry register_flop_formula
 utils.model_zoo                   compat.hub         load_url tqdm
 utils._foreach_utils              optim.helpers _group_tensors_by_device_and_dtype _get_foreach_kernels_supported_devices _get_fused_kernels_supported_devices
 storage                           tensor.storages    TypedStorage UntypedStorage

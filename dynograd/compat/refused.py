@@ -23,7 +23,6 @@ _REASONS = {
     "PACKAGE": "package",
     "QUANTIZED": "ao",
     "CPP": "utils.cpp_extension",
-    "FLOPS": "utils.flop_counter",
     "ONNX": "onnx",
 }
 

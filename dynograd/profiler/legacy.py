@@ -111,7 +111,9 @@ class emit_nvtx:
 
     def begin(self, kind: str, name: str, args: tuple) -> Any:
         shapes = (
-            f", sizes = {[list(getattr(argument, 'shape', ())) for argument in args]}" if self.record_shapes else ""
+            f", sizes = {[list(getattr(argument, 'shape', ())) for argument in args]}"
+            if self.record_shapes and kind == "op"
+            else ""
         )
         return cuda.nvtx.range_push(name + shapes)
 

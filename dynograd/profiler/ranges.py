@@ -21,7 +21,7 @@ class Listener(Protocol):
     """Hears of ranges: what `begin` returns is given to `end`."""
 
     def begin(self, kind: str, name: str, args: tuple) -> Any:
-        """A range begins: `kind` is "op", "backward", "user" or "module"."""
+        """A range begins: `kind` is "op" (with its arguments), "backward" (with its node), "user" or "module"."""
 
     def end(self, mark: Any, result: Any) -> None:
         """It ends; `result` is what the op returned."""
@@ -80,7 +80,7 @@ def stop_listening(listener: Listener) -> None:
 
 
 def _observe(node: Any, run: Callable[[], Any]) -> Any:
-    marks = [(listener, listener.begin("backward", node.name(), ())) for listener in _listeners]
+    marks = [(listener, listener.begin("backward", node.name(), (node,))) for listener in _listeners]
     try:
         return run()
     finally:

@@ -31,7 +31,7 @@ class Recorder:
         event = Event(kind, name, threading.get_native_id())
         noted = self.noted
         if noted:
-            if args and ("shapes" in noted or "flops" in noted):
+            if args and kind == "op" and ("shapes" in noted or "flops" in noted):
                 event.input_shapes = [_shape(argument) for argument in args]
             if "stack" in noted:
                 event.stack = _user_stack()

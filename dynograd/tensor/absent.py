@@ -64,7 +64,6 @@ _MODULES = {
     "nn.qat": _QUANTIZATION,
     "nn.intrinsic": _QUANTIZATION,
     "utils.cpp_extension": _NO_CPP,
-    "utils.flop_counter": "floating-point operations are not counted. dynograd.profiler.profile tells the time that each op takes.",
     "utils.mobile_optimizer": "there is no TorchScript, which it works on.",
 }
 _METHODS = {

@@ -383,6 +383,9 @@ class OpOverloadPacket:
     def __repr__(self) -> str:
         return f"<OpOverloadPacket(op='{self.__qualname__}')>"
 
+    def __str__(self) -> str:
+        return self.__qualname__
+
 
 class _Namespace(ModuleType):
     """`torch.ops.<name>`: the operators registered there."""
