@@ -104,7 +104,7 @@ def lacking(module: str, name: str, error: AttributeError | None = None) -> NoRe
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     fullname = f"{module}.{name}"
     why = why_missing(fullname)
-    frame = _asking(sys._getframe(1))
+    frame = _asking()
     _lacking.setdefault(fullname, Lacking(fullname, why, _place(frame)))
     text = f"{fullname}: {why}"
     if frame is not None and frame.f_code.co_code[frame.f_lasti] == _IMPORT_FROM and fullname not in sys.modules:
@@ -120,31 +120,40 @@ def watch_tensors() -> None:
         if hasattr(kind, asked):
             return object.__getattribute__(self, asked)  # a property whose own error is the one to show
         text = f"{kind.__name__!r} object has no attribute {asked!r}"
-        asker = sys._getframe(1)
-        if asked.startswith("__") or _is_own(asker):
+        asker = _caller()
+        if asked.startswith("__") or asker is None or _is_own(asker):
             raise AttributeError(text, name=asked, obj=self)
         name = f"torch.Tensor.{asked}"
         why = why_missing(name)
         _lacking.setdefault(name, Lacking(name, why, _place(asker)))
         raise AttributeError(f"{text}: {why}", name=asked, obj=self)
 
-    Tensor.__getattr__ = attribute  # type: ignore[attr-defined]
+    type.__setattr__(Tensor, "__getattr__", attribute)
 
 
 def no_module(fullname: str, error: ModuleNotFoundError) -> ModuleNotFoundError:
     """The error for a module that is missing."""
     why = why_missing(fullname)
-    _lacking.setdefault(fullname, Lacking(fullname, why, _place(_asking(sys._getframe(1)))))
+    _lacking.setdefault(fullname, Lacking(fullname, why, _place(_asking())))
     return ModuleNotFoundError(f"No module named {fullname!r}: {why}", name=fullname)
 
 
-def _asking(frame: FrameType | None) -> FrameType | None:
-    """The first frame that is neither dynograd's nor the import system's."""
+def _asking() -> FrameType | None:
+    """The nearest frame that is neither dynograd's nor the import system's."""
+    frame = _caller()
     while frame is not None:
         if not _is_own(frame) and "importlib" not in os.path.basename(os.path.dirname(frame.f_code.co_filename)):
             return frame
         frame = frame.f_back
     return None
+
+
+def _caller() -> FrameType | None:
+    """The first frame behind those of this file."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return frame
 
 
 def _is_own(frame: FrameType) -> bool:

@@ -56,7 +56,7 @@ def gaps() -> frozenset[str]:
     return frozenset(Path(__file__).with_name("gaps.txt").read_text(encoding="utf-8").split())
 
 
-def place_of(name: str) -> Any:
+def place_of(name: str) -> object:
     """What dynograd has under a name of torch.
 
     Raises:

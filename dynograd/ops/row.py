@@ -77,8 +77,13 @@ class Row(TypedDict, total=False):
     """Why automatic batching does not record some of its calls."""
     by_row: str | None
     """The argument that differs from call to call (a place in the random stream), so that rows of a group have each their own."""
-    work: Literal["product", "convolution", "attention"] | None
-    """The kind of its arithmetic, for estimates: "product", "convolution" or "attention"."""
+    work: (
+        Literal[
+            "product", "convolution", "attention", "recurrence", "input gradient", "weight gradient", "ragged attention"
+        ]
+        | None
+    )
+    """The kind of its arithmetic, for estimates and for counting operations; the gradients are a convolution's."""
 
 
 USUAL = Row(

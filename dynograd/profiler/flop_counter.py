@@ -9,13 +9,14 @@ import threading
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from functools import partial
+from itertools import pairwise
 from math import prod
 from typing import Any
 
 from dynograd import ops
 from dynograd.nn import hooks
 from dynograd.nn.module import Module
+from dynograd.ops.op import registry
 from dynograd.profiler.ranges import listen, stop_listening
 
 __all__ = ["FlopCounterMode", "flop_registry", "register_flop_formula"]
@@ -23,7 +24,6 @@ __all__ = ["FlopCounterMode", "flop_registry", "register_flop_formula"]
 flop_registry: dict[Any, Callable[..., int]] = {}
 """Formulas that a program has registered, by operator (`torch.ops.aten.mm`)."""
 
-_Shape = tuple[int, ...]
 _SUFFIXES = ("", "K", "M", "B", "T")
 
 
@@ -180,7 +180,7 @@ class _Counting:
             if child not in self.names:
                 self._name(child, f"{path}.{name}")
 
-    def begin(self, kind: str, name: str, args: tuple) -> Any:
+    def begin(self, kind: str, name: str, args: tuple) -> tuple | None:
         if threading.get_ident() != self.thread or kind not in ("op", "backward"):
             return None
         if kind == "op":
@@ -213,25 +213,25 @@ class _Counting:
 
 
 def _operations(name: str, args: tuple, result: Any, registered: dict[Any, Any]) -> tuple[Any, int, int]:
-    """(operator, operations of this call, operations of its backward that no further op shows)."""
-    formula = _FORMULAS.get(name)
+    """(operator, operations of this call, operations of its backward where no further op shows them)."""
+    op = registry.get(name)
+    formula = _FORMULAS.get(op.row["work"] or "") if op is not None and op.kind != "composed" else None
     if formula is not None:
-        aten, arguments, count, in_backward = formula(args, result)
+        aten, arguments, count, in_backward = formula(op, args, result)
         key = _operator(aten)
         own = registered.get(key)
         return key, count if own is None else own(*arguments, out_val=result), in_backward
-    if registered:
-        for key, own in registered.items():
-            if getattr(key, "__name__", None) == name:
-                return key, own(*args, out_val=result), 0
+    for key, own in registered.items():
+        if getattr(key, "__name__", None) == name:
+            return key, own(*args, out_val=result), 0
     return None, 0, 0
 
 
-def _operator(name: str) -> Any:
+def _operator(name: str) -> Callable[..., Any]:
     return getattr(ops.aten, name)
 
 
-def _shape(value: Any) -> Any:
+def _shape(value: Any) -> tuple[int, ...]:
     return getattr(value, "shape", value)
 
 
@@ -243,72 +243,63 @@ def _of_shapes(formula: Callable[..., int]) -> Callable[..., int]:
     return of_values
 
 
-# --- an op: (operator's name, its arguments there, operations, operations inside its backward kernel) ---------------------------
+# --- a call: (operator's name, its arguments there, operations, operations of the backward where its kernel does all at once) ---
 
 
-def _matmul(args: tuple, result: Any) -> tuple:
+def _product(op: Any, args: tuple, result: Any) -> tuple:
     a, b = args[0].shape, args[1].shape
     count = 2 * prod(_shape(result)) * a[-1]
+    in_backward = count * sum([bool(getattr(argument, "requires_grad", False)) for argument in args[:2]])
+    if "bias" in op.array_names:
+        bias = args[2] if len(args) > 2 else None
+        name, arguments = ("mm", args[:2]) if bias is None else ("addmm", (bias, *args[:2]))
+        return name, arguments, count, in_backward
     name = ("dot" if len(a) == len(b) else "mv") if len(a) < 2 or len(b) < 2 else "bmm" if len(b) > 2 else "mm"
-    return name, args[:2], count, count * _with_gradients(args[:2])
+    return name, args[:2], count, in_backward
 
 
-def _linear(args: tuple, result: Any) -> tuple:
-    input, weight, bias = (*args, None)[:3]
-    count = 2 * prod(_shape(result)) * weight.shape[-1]
-    name, arguments = ("mm", (input, weight)) if bias is None else ("addmm", (bias, input, weight))
-    return name, arguments, count, count * _with_gradients(args[:2])
+def _convolution(op: Any, args: tuple, result: Any) -> tuple:
+    shape = _shape(result)
+    return "convolution", args, 2 * shape[0] * prod(shape[2:]) * prod(args[1].shape), 0
 
 
-def _with_gradients(args: tuple) -> int:
-    return sum([bool(getattr(argument, "requires_grad", False)) for argument in args])
+def _input_gradient(op: Any, args: tuple, result: Any) -> tuple:
+    g = args[0].shape
+    return "convolution_backward", args, 2 * g[0] * prod(g[2:]) * prod(args[1].shape), 0
 
 
-def _convolution(args: tuple, result: Any) -> tuple:
-    weight, shape = args[1].shape, _shape(result)
-    return "convolution", args, 2 * shape[0] * prod(shape[2:]) * prod(weight), 0
-
-
-def _input_gradient(args: tuple, result: Any) -> tuple:
-    g, weight = args[0].shape, args[1].shape
-    return "convolution_backward", args, 2 * g[0] * prod(g[2:]) * prod(weight), 0
-
-
-def _weight_gradient(args: tuple, result: Any) -> tuple:
+def _weight_gradient(op: Any, args: tuple, result: Any) -> tuple:
     g = args[1].shape
     return "convolution_backward", args, 2 * g[0] * prod(g[2:]) * prod(_shape(result)), 0
 
 
-def _attention(args: tuple, result: Any) -> tuple:
-    query, key, value = (argument.shape for argument in args[:3])
+def _attention(op: Any, args: tuple, result: Any) -> tuple:
+    query, key, value = [argument.shape for argument in args[:3]]
     count = 2 * prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
     return "_scaled_dot_product_flash_attention", args[:3], count, count * 5 // 2
 
 
-def _varlen_attention(args: tuple, result: Any) -> tuple:
-    query, key, value = args[:3]
-    lengths = [[int(end) - int(begin) for begin, end in zip(ends[:-1], ends[1:])] for ends in args[3:5]]
-    pairs = sum(rows * columns for rows, columns in zip(*lengths))
-    count = 2 * pairs * query.shape[-2] * (query.shape[-1] + value.shape[-1])
+def _ragged_attention(op: Any, args: tuple, result: Any) -> tuple:
+    query, value = args[0].shape, args[2].shape
+    lengths = [[int(end) - int(begin) for begin, end in pairwise(offsets)] for offsets in args[3:5]]
+    pairs = sum([rows * columns for rows, columns in zip(*lengths)])
+    count = 2 * pairs * query[-2] * (query[-1] + value[-1])
     return "_flash_attention_forward", args[:3], count, count * 5 // 2
 
 
-def _recurrent(first: int, args: tuple, result: Any) -> tuple:
+def _recurrence(op: Any, args: tuple, result: Any) -> tuple:
+    first = op.array_names.index("weight_ih")
     weights = args[first : first + 2]
-    count = 2 * prod(args[0].shape[:-1]) * sum(prod(weight.shape) for weight in weights)
+    count = 2 * prod(args[0].shape[:-1]) * sum([prod(weight.shape) for weight in weights])
     return "mm", (args[0], *weights), count, 2 * count
 
 
-_FORMULAS: dict[str, Callable[[tuple, Any], tuple]] = {
-    "matmul": _matmul,
-    "linear": _linear,
+_FORMULAS: dict[str, Callable[[Any, tuple, Any], tuple]] = {
+    "product": _product,
     "convolution": _convolution,
-    "convolution_input_gradient": _input_gradient,
-    "convolution_weight_gradient": _weight_gradient,
-    "scaled_dot_product_attention": _attention,
-    "varlen_attention": _varlen_attention,
-    "varlen_attention_with_logarithms": _varlen_attention,
-    "lstm_layer": partial(_recurrent, 3),
-    "gru_layer": partial(_recurrent, 2),
-    "rnn_layer": partial(_recurrent, 2),
+    "input gradient": _input_gradient,
+    "weight gradient": _weight_gradient,
+    "attention": _attention,
+    "ragged attention": _ragged_attention,
+    "recurrence": _recurrence,
 }

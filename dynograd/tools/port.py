@@ -139,9 +139,7 @@ def _import_all(package: str) -> int:
     for name in _modules(package):
         try:
             importlib.import_module(name)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # whatever a module does at import, exits included, is what is asked here
+        except (Exception, SystemExit) as error:  # whatever a module does at import is what is asked here
             status = 1
             print(f"{name}: cannot be imported: {type(error).__name__}: {error}", file=sys.stderr)
     return status

@@ -41,6 +41,7 @@ __all__ = ["varlen_attention"]
     functional=True,
     inner=True,
     partly_at_once="reads the lengths of its sequences",
+    work="ragged attention",
 )
 def attended_ragged(
     query: Array,
@@ -114,6 +115,7 @@ def attended_ragged_decomposition(
     saves="query key value offsets_q offsets_k mask output",
     extras="rows",
     inner=True,
+    work="ragged attention",
 )
 def attended_with_logarithms(
     query: Array,

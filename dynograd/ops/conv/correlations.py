@@ -55,7 +55,7 @@ def correlate_jvp(tangents: Any, saved: Any, *window: Any) -> Array:
     )
 
 
-@op(name="convolution_input_gradient", saves="g weight", inner=True)
+@op(name="convolution_input_gradient", saves="g weight", inner=True, work="input gradient")
 def correlate_back(
     g: Array,
     weight: Array,
@@ -90,7 +90,7 @@ def correlate_back_jvp(tangents: Any, saved: Any, shape: Any, *window: Any) -> A
     )
 
 
-@op(name="convolution_weight_gradient", saves="input g", inner=True)
+@op(name="convolution_weight_gradient", saves="input g", inner=True, work="weight gradient")
 def correlate_weight(
     input: Array,
     g: Array,

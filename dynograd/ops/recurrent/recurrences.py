@@ -35,6 +35,7 @@ FAMILY = Row(out=None)
     cast="lower",
     inner=True,
     partly_at_once="lengths of sequences are checked against the tokens",
+    work="recurrence",
 )
 def lstm_layer(
     input: Array,
@@ -139,6 +140,7 @@ def projected_lstm(
     cast="lower",
     inner=True,
     partly_at_once="lengths of sequences are checked against the tokens",
+    work="recurrence",
 )
 def gru_layer(
     input: Array,
@@ -202,6 +204,7 @@ def gru_decomposition(
     cast="lower",
     inner=True,
     partly_at_once="lengths of sequences are checked against the tokens",
+    work="recurrence",
 )
 def rnn_layer(
     input: Array,

@@ -48,7 +48,7 @@ def gained(report: Any, since: int = 0, turns: int = 0) -> float:
 def _sort(form: Any) -> str:
     if form.run_chained is not None:
         return "cell"
-    if form.op.row["work"]:
+    if form.op.row["work"] in ("product", "convolution", "attention"):
         return "product"
     if form.op.view:
         return "view"
