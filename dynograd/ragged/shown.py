@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy
 
 from dynograd import arrays
 from dynograd.base.shapes import Size
+from dynograd.ragged.partitions import Partition, Shapes
 from dynograd.tensor import printing
 
-__all__ = ["Example", "Shown", "refusal", "rows_text", "shown_array"]
+__all__ = ["Example", "Shown", "refusal", "shown_array", "sizes_text", "text_of"]
+
+_LINES = 40
 
 
 def refusal(what: str) -> TypeError:
@@ -68,13 +72,46 @@ def shown_array(owner: Any, dtype: Any) -> Any:
     return shown
 
 
-def rows_text(x: Any, indent: str) -> list[str]:
-    """A text for each row that is shown."""
+def text_of(x: Any) -> tuple[str, bool]:
+    """The rows as text, and whether some of them, or of their items, are left out.
+
+    All are shown if there are no more elements than the options' `threshold` and no more than 40 lines. Else the edges: of the rows and
+    of each row as many items as fit into 40 lines, and at most `edgeitems`. With an infinite threshold all are shown.
+    """
     options = printing.get_printoptions()
-    count, edge = x.partition.count, options["edgeitems"]
+    count, edge, threshold = x.partition.count, options["edgeitems"], options["threshold"]
+    if threshold == math.inf or (x.numel() <= threshold and count <= _LINES):
+        text = _joined(x, None, None)
+        if threshold == math.inf or text.count("\n") < _LINES:
+            return text, False
+    items = [(edge, items) for items in range(edge, 0, -1)]
+    for rows, columns in [*items, *[(rows, 1) for rows in range(edge - 1, 0, -1)], (edge, 0)]:
+        text = _joined(x, rows, columns)
+        if text.count("\n") < _LINES:
+            break
+    return text, True
+
+
+def sizes_text(partition: Partition) -> dict[str, str]:
+    """How long the rows are, or their shapes where several dims are ragged: those of the first and the last ones."""
+    edge = printing.get_printoptions()["edgeitems"]
+    sizes = partition.sizes if isinstance(partition, Shapes) else partition.lengths
+    parts = [sizes[:edge], sizes[len(sizes) - edge :]] if len(sizes) > max(2 * edge, 10) else [sizes]
+    ends = [[str(tuple(size) if isinstance(size, list) else size) for size in part.tolist()] for part in parts]
+    texts = ends[0] if len(ends) == 1 else [*ends[0], "...", *ends[1]]
+    return {"shapes" if isinstance(partition, Shapes) else "lengths": f"[{', '.join(texts)}]"}
+
+
+def _joined(x: Any, rows: int | None, items: int | None) -> str:
+    return ",\n".join([f"  {text}" for text in _rows_text(x, "  ", rows, items)])
+
+
+def _rows_text(x: Any, indent: str, rows: int | None, items: int | None) -> list[str]:
+    """A text for each row that is shown: the first and the last `rows`, with `items` of each edge; None: all."""
+    count = x.partition.count
     shown: list[int | None] = list(range(count))
-    if x.numel() > options["threshold"] and count > 2 * edge:
-        shown = [*range(edge), None, *range(count - edge, count)]
+    if rows is not None and count > 2 * rows:
+        shown = [*range(rows), None, *range(count - rows, count)]
     texts = []
     for number in shown:
         if number is None:
@@ -83,10 +120,10 @@ def rows_text(x: Any, indent: str) -> list[str]:
         row = x.detach()[number]
         if row.is_nested:
             inner = indent + " "
-            parts = rows_text(row, inner)
+            parts = _rows_text(row, inner, rows, items)
             texts.append("[" + f",\n{inner}".join(parts) + "]")
             continue
-        text = printing.format_tensor(arrays.to_numpy(row.array), prefix=" " * len(indent))
+        text = printing.format_tensor(arrays.to_numpy(row.array), prefix=" " * len(indent), edge=items)
         text = text.strip()[:-1] if text.strip().endswith(")") else text.strip()
         texts.append(text if row.numel() else "[]")
     return texts

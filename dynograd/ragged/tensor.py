@@ -25,7 +25,7 @@ from dynograd.ragged.gradients import Differentiable
 from dynograd.ragged.padding import mask_of, padded, padded_to
 from dynograd.ragged.partitions import Partition, RaggedSize, Shapes, checked_lengths, checked_offsets
 from dynograd.ragged.parts import part_of
-from dynograd.ragged.shown import Example, refusal, rows_text, shown_array
+from dynograd.ragged.shown import Example, refusal, shown_array, sizes_text, text_of
 from dynograd.tensor import printing
 from dynograd.tensor.tensor import Tensor
 
@@ -234,14 +234,15 @@ class RaggedTensor(Differentiable):
         return iter(self.unbind())
 
     def __repr__(self, **options: Any) -> str:
-        lines = ",\n".join([f"  {text}" for text in rows_text(self, "  ")])
+        lines, shortened = text_of(self)
         packed = self.packed
         while isinstance(packed, RaggedTensor):
             packed = packed.packed
         told: dict[str, Any] = {
             "dtype": printing.dtype_suffix(self.dtype, self.numel()),
             "device": None if self.device.type == "cpu" else f"'{self.device}'",
-            "size": None if self.partition.count else tuple(self.shape),
+            "size": tuple(self.shape) if shortened or not self.partition.count else None,
+            **(sizes_text(self.partition) if shortened else {}),
             "grad_fn": packed.node if packed.requires_grad else None,
             "requires_grad": True if packed.requires_grad and packed.node is None else None,
         }

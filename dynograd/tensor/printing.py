@@ -118,6 +118,7 @@ def format_tensor(
     contents: str | None = None,
     size: Sequence[int] | None = None,
     tangent: str | None = None,
+    edge: int | None = None,
 ) -> str:
     """The text of a tensor. Each suffix is given as it is to stand behind its `=`, None for none.
 
@@ -131,6 +132,7 @@ def format_tensor(
         contents: printed instead of numbers, such as `...` for a tensor without memory.
         size: printed too. Arrays without elements print theirs by themselves unless it is (0,).
         tangent: the text of a dual tensor's tangent.
+        edge: how many items of each edge are shown; None leaves it to the options.
 
     >>> format_tensor(numpy.array([0.5, 2.0]), dtype_suffix="dynograd.float64")
     'tensor([0.5000, 2.0000], dtype=dynograd.float64)'
@@ -140,7 +142,7 @@ def format_tensor(
         numbers_tell_it = array.ndim == 1 if array.size == 0 else _options.edgeitems > 0
         if size is None and not numbers_tell_it:
             size = array.shape
-        contents = _contents(array, indent)
+        contents = _contents(array, indent, edge)
     if grad_fn_name is not None:
         requires_grad = False
     suffixes = {
@@ -222,12 +224,13 @@ def _is_scientific(magnitudes: numpy.ndarray) -> bool:
     return most / least > 1000.0 or most > 1e8 or least < 1e-4
 
 
-def _contents(array: Any, indent: int) -> str:
+def _contents(array: Any, indent: int, edge: int | None = None) -> str:
     if array.size == 0:
         return "[]"
     if array.dtype.kind == "V":
         array = array.astype(numpy.float32)
-    edge = _options.edgeitems if array.size > _options.threshold else array.size
+    if edge is None:
+        edge = _options.edgeitems if array.size > _options.threshold else array.size
     seen = array
     for axis in range(array.ndim):
         seen = _ends(seen, edge, axis)

@@ -280,6 +280,48 @@ def test_printing():
     assert "grad_fn=<MulBackward0>" in repr(words().requires_grad_() * 2)
     long = ragged_tensor([[1] * n for n in range(60)])
     assert "..." in repr(long) and repr(long).count("\n") < 16
+    assert repr(long).endswith("size=(60, j1), lengths=[0, 1, 2, ..., 57, 58, 59])")
+
+
+def rows_of(lengths, *more):
+    return ragged_tensor([dynograd.randn(*([n] if isinstance(n, int) else n), *more) for n in lengths])
+
+
+PRINTED = {  # a batch -> its last words
+    "sentences of vectors": (
+        lambda: rows_of(range(64), 300),
+        "size=(64, j1, 300), lengths=[0, 1, 2, ..., 61, 62, 63])",
+    ),
+    "many short rows": (lambda: rows_of([1] * 60), "size=(60, j1), lengths=[1, 1, 1, ..., 1, 1, 1])"),
+    "few rows of many lines": (lambda: rows_of([30, 20], 2), "size=(2, j1, 2), lengths=[30, 20])"),
+    "empty rows": (lambda: rows_of([0] * 100_000), "size=(100000, j1), lengths=[0, 0, 0, ..., 0, 0, 0])"),
+    "images": (lambda: rows_of([(3, 40, 50 + n) for n in range(20)]), "lengths=[50, 51, 52, ..., 67, 68, 69])"),
+    "images of any size": (lambda: rows_of([(30, 20), (20, 30)]), "size=(2, j1, j2), shapes=[(30, 20), (20, 30)])"),
+    "two levels": (
+        lambda: ragged_tensor([list(rows_of(range(n)).unbind()) for n in range(1, 40)]),
+        "j2), lengths=[1, 2, 3, ..., 37, 38, 39])",
+    ),
+    "four dims": (lambda: rows_of([9] * 9, 9, 9, 9), "size=(9, j1, 9, 9, 9), lengths=[9, 9, 9, 9, 9, 9, 9, 9, 9])"),
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_printing_has_a_budget(name):
+    make, end = PRINTED[name]
+    x = make()
+    text = repr(x)
+    assert text.count("\n") <= 42 and max(map(len, text.splitlines())) <= 80
+    assert " ".join(text.split()).endswith(end)
+    with dynograd.printoptions(edgeitems=1):
+        assert repr(x).count("\n") < text.count("\n") or text.count("\n") < 12
+    with dynograd.printoptions(edgeitems=0):
+        assert repr(x).count("\n") <= 42 and "..." in repr(x)
+
+
+def test_printing_in_full():
+    x = rows_of([1] * 60)
+    with dynograd.printoptions(profile="full"):
+        assert repr(x).count("\n") == 60 and "..." not in repr(x) and "lengths" not in repr(x)
 
 
 def test_parts_are_callable():
