@@ -18,6 +18,7 @@ class Adadelta(Elementwise):
     u = rho * u + (1 - rho) * d**2; p = p - lr * d.
 
     Args:
+        params: tensors, (name, tensor) pairs, or dicts `{"params": ..., option: value}`, one for each parameter group.
         lr: scales the step, a number or a tensor of one element.
         rho: how much of the means is kept at each step.
         eps: added under both roots; it sets the size of the first steps.
@@ -25,7 +26,10 @@ class Adadelta(Elementwise):
         foreach, capturable: accepted; `capturable` keeps the counter on the parameter's device.
         maximize: go up instead of down.
         differentiable: record the step, so that gradients flow through it (into `lr`, the gradients and the old values).
-    Source: Zeiler, ADADELTA: An Adaptive Learning Rate Method, 2012 (arXiv 1212.5701), algorithm 1.
+    Raises:
+        TypeError: `params` is one tensor, a module or something else that is no list of tensors.
+        ValueError: no parameters, a negative lr, eps or weight_decay, rho outside [0, 1].
+    Source: Zeiler, ADADELTA: An Adaptive Learning Rate Method, 2012 (arXiv:1212.5701), algorithm 1.
 
     >>> w = tensor([1.0, -2.0], requires_grad=True)
     >>> optimizer = dynograd.optim.Adadelta([w], lr=10)

@@ -25,6 +25,7 @@ class Adafactor(Optimizer):
     p = p * (1 - lr * weight_decay) - max(eps2, rms(p)) * min(lr, 1 / sqrt(t)) * u.
 
     Args:
+        params: tensors, (name, tensor) pairs, or dicts `{"params": ..., option: value}`, one for each parameter group.
         lr: the largest relative step, a number or a tensor of one element.
         beta2_decay: how fast the means grow longer; at most 0.
         eps: (eps1, eps2): the least root of v, by default the dtype's eps, and the least size of a parameter.
@@ -32,7 +33,11 @@ class Adafactor(Optimizer):
         weight_decay: shrinks p by lr * weight_decay.
         foreach: accepted; changes nothing.
         maximize: go up instead of down.
-    Source: Shazeer and Stern, Adafactor: Adaptive Learning Rates with Sublinear Memory Cost, 2018 (arXiv 1804.04235), algorithms
+    Raises:
+        TypeError: `params` is one tensor, a module or something else that is no list of tensors.
+        ValueError: no parameters, a negative lr, weight_decay or eps, beta2_decay above 0, d below 1.
+        RuntimeError: in a step: complex parameters.
+    Source: Shazeer and Stern, Adafactor: Adaptive Learning Rates with Sublinear Memory Cost, 2018 (arXiv:1804.04235), algorithms
         4 and 5; eps1 is a floor and `lr` a bound of the relative step, as in PyTorch.
 
     >>> w = tensor([[1.0, -2.0]], requires_grad=True)

@@ -21,6 +21,7 @@ class Adagrad(Elementwise):
     g = gradient + weight_decay * p; s = s + g**2; then at step t p = p - lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps).
 
     Args:
+        params: tensors, (name, tensor) pairs, or dicts `{"params": ..., option: value}`, one for each parameter group.
         lr: the learning rate, a number or a tensor of one element.
         lr_decay: how fast the learning rate falls.
         weight_decay: the L2 penalty, added to the gradient.
@@ -29,6 +30,10 @@ class Adagrad(Elementwise):
         foreach, fused: accepted; `fused` keeps the counter on the parameter's device.
         maximize: go up instead of down.
         differentiable: record the step, so that gradients flow through it (into `lr`, the gradients and the old values).
+    Raises:
+        TypeError: `params` is one tensor, a module or something else that is no list of tensors.
+        ValueError: no parameters, a negative number.
+        RuntimeError: `fused` with `foreach` or `differentiable`.
     Source: Duchi, Hazan and Singer, Adaptive Subgradient Methods for Online Learning and Stochastic Optimization, 2011 (JMLR 12),
         figure 1, diagonal form.
 
@@ -79,7 +84,11 @@ class Adagrad(Elementwise):
                 self.state[p] = self.init_state(p, group)
 
     def share_memory(self) -> None:
-        """Calls `share_memory_` on the sums."""
+        """Moves the sums into memory that forked processes share.
+
+        >>> optimizer = dynograd.optim.Adagrad([dynograd.zeros(2)])
+        >>> optimizer.share_memory()
+        """
         for state in self.state.values():
             state["sum"].share_memory_()
 

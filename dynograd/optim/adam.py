@@ -28,6 +28,7 @@ class Adam(Optimizer):
     p = p - lr * m / (1 - beta1**t) / (sqrt(v / (1 - beta2**t)) + eps).
 
     Args:
+        params: tensors, (name, tensor) pairs, or dicts `{"params": ..., option: value}`, one for each parameter group.
         lr: the learning rate, a number or a tensor of one element.
         betas: how much of the means is kept at each step.
         eps: added to the root.
@@ -39,8 +40,12 @@ class Adam(Optimizer):
         fused, capturable: on a GPU steps are counted there, so that a step can be skipped by a GradScaler, or captured in a graph,
             without the host.
         differentiable: record the step, so that gradients flow through it (into `lr`, the gradients and the old values).
-    Source: Kingma and Ba, Adam: A Method for Stochastic Optimization, 2014 (arXiv 1412.6980), algorithm 1; Reddi et al., On the
-        Convergence of Adam and Beyond, 2018 (arXiv 1904.09237), algorithm 2, with Adam's bias correction as in PyTorch.
+    Raises:
+        TypeError: `params` is one tensor, a module or something else that is no list of tensors.
+        ValueError: no parameters, a negative number, betas outside [0, 1).
+        RuntimeError: `fused` with `foreach` or `differentiable`; in a step: a sparse gradient.
+    Source: Kingma and Ba, Adam: A Method for Stochastic Optimization, 2014 (arXiv:1412.6980), algorithm 1; Reddi et al., On the
+        Convergence of Adam and Beyond, 2018 (arXiv:1904.09237), algorithm 2, with Adam's bias correction as in PyTorch.
 
     >>> w = tensor([1.0, -2.0], requires_grad=True)
     >>> optimizer = dynograd.optim.Adam([w], lr=0.1)

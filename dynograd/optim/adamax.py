@@ -18,6 +18,7 @@ class Adamax(Elementwise):
     p = p - lr / (1 - beta1**t) * m / u.
 
     Args:
+        params: tensors, (name, tensor) pairs, or dicts `{"params": ..., option: value}`, one for each parameter group.
         lr: the learning rate, a number or a tensor of one element.
         betas: how much of the mean and of the maximum is kept at each step.
         eps: added to the sizes, so that nothing is divided by 0.
@@ -25,7 +26,11 @@ class Adamax(Elementwise):
         maximize: go up instead of down.
         foreach, capturable: accepted; `capturable` keeps the counter on the parameter's device.
         differentiable: record the step, so that gradients flow through it (into `lr`, the gradients and the old values).
-    Source: Kingma and Ba, Adam: A Method for Stochastic Optimization, 2014 (arXiv 1412.6980), algorithm 2, with PyTorch's eps.
+    Raises:
+        TypeError: `params` is one tensor, a module or something else that is no list of tensors.
+        ValueError: no parameters, a negative number, betas outside [0, 1).
+        RuntimeError: in a step: a sparse gradient.
+    Source: Kingma and Ba, Adam: A Method for Stochastic Optimization, 2014 (arXiv:1412.6980), algorithm 2, with PyTorch's eps.
 
     >>> w = tensor([1.0, -2.0], requires_grad=True)
     >>> optimizer = dynograd.optim.Adamax([w], lr=0.1)

@@ -14,9 +14,22 @@ __all__ = ["AdamW"]
 class AdamW(Adam):
     """Adam whose weight decay shrinks the parameter by lr * weight_decay and does not enter the running means.
 
-    p = p * (1 - lr * weight_decay), then Adam's step with the plain gradient. Arguments are Adam's; `weight_decay` is 0.01.
+    p = p * (1 - lr * weight_decay), then Adam's step with the plain gradient.
 
-    Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2017 (arXiv 1711.05101), algorithm 2, with the decay
+    Args:
+        params: tensors, (name, tensor) pairs, or dicts `{"params": ..., option: value}`, one for each parameter group.
+        lr: the learning rate, a number or a tensor of one element.
+        betas: how much of the means is kept at each step.
+        eps: added to the root.
+        weight_decay: p shrinks by lr * weight_decay.
+        amsgrad: divide by the root of the largest v so far.
+        maximize: go up instead of down.
+        foreach, fused, capturable, differentiable: as for `Adam`.
+    Raises:
+        TypeError: `params` is one tensor, a module or something else that is no list of tensors.
+        ValueError: no parameters, a negative number, betas outside [0, 1).
+        RuntimeError: `fused` with `foreach` or `differentiable`; in a step: a sparse gradient.
+    Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2017 (arXiv:1711.05101), algorithm 2, with the decay
         scaled by `lr` as in PyTorch.
 
     >>> w = tensor([1.0, -2.0], requires_grad=True)

@@ -21,6 +21,7 @@ class ASGD(Elementwise):
     eta = lr / (1 + lambd * lr * t)**alpha and mu = 1 / max(1, t - t0). The first eta is lr.
 
     Args:
+        params: tensors, (name, tensor) pairs, or dicts `{"params": ..., option: value}`, one for each parameter group.
         lr: the learning rate, a number or a tensor of one element. A new value takes effect one step later.
         lambd: how much parameters shrink, and how fast the rate falls.
         alpha: the power by which the rate falls.
@@ -29,6 +30,10 @@ class ASGD(Elementwise):
         foreach, capturable: accepted; `capturable` keeps the counters on the parameter's device.
         maximize: go up instead of down.
         differentiable: record the step, so that gradients flow through it (into the gradients and the old values).
+    Raises:
+        TypeError: `params` is one tensor, a module or something else that is no list of tensors.
+        ValueError: no parameters, a negative lr or weight_decay.
+        RuntimeError: in a step: a sparse gradient.
     Source: Polyak and Juditsky, Acceleration of Stochastic Approximation by Averaging, 1992; rates: Bottou, Large-Scale Machine
         Learning with Stochastic Gradient Descent, 2010.
 

@@ -42,6 +42,14 @@ class Elementwise(Optimizer):
     """Base of optimizers that treat elements alike: states of the parameter's shape, and `update` made of operations.
 
     A subclass names its states (`names`); `update` may then be recorded as it is (`differentiable=True`).
+
+    Args:
+        params, defaults: as for `Optimizer`.
+    Raises:
+        TypeError, ValueError: as `Optimizer`.
+
+    >>> isinstance(dynograd.optim.RMSprop([dynograd.zeros(2)]), dynograd.optim.elementwise.Elementwise)
+    True
     """
 
     elementwise = True
@@ -50,7 +58,19 @@ class Elementwise(Optimizer):
     """The kernel that updates all plain parameters of a group together, on a CPU."""
 
     def names(self, group: dict[str, Any]) -> tuple[str, ...]:
-        """The states beside the counters: tensors like the parameter, zero before the first step."""
+        """The states beside the counters: tensors like the parameter, zero before the first step.
+
+        Args:
+            group: the options.
+        Returns:
+            names, a tuple.
+        Raises:
+            NotImplementedError: the class has none.
+
+        >>> optimizer = dynograd.optim.RMSprop([dynograd.zeros(2)])
+        >>> optimizer.names(optimizer.param_groups[0])
+        ('square_avg',)
+        """
         raise NotImplementedError
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -66,7 +86,19 @@ class Elementwise(Optimizer):
         return {"step": new_step(group, p)} | {name: wrap(arrays.zeros_like(p.array)) for name in self.names(group)}
 
     def numbers(self, group: dict[str, Any]) -> tuple[Any, ...]:
-        """The options as `table_step` takes them."""
+        """The options as `table_step` takes them.
+
+        Args:
+            group: the options.
+        Returns:
+            numbers, a tuple.
+        Raises:
+            NotImplementedError: the class has none.
+
+        >>> optimizer = dynograd.optim.Adadelta([dynograd.zeros(2)], lr=0.5)
+        >>> len(optimizer.numbers(optimizer.param_groups[0])) > 0
+        True
+        """
         raise NotImplementedError
 
     def rule(self, group: dict[str, Any]) -> Rule | None:

@@ -24,7 +24,11 @@ _KINDS = (
 
 
 class HookMethods:
-    """The part of Optimizer that registers and runs hooks."""
+    """The part of Optimizer that registers and runs hooks.
+
+    >>> isinstance(dynograd.optim.SGD([dynograd.zeros(2)]), dynograd.optim.hooks.HookMethods)
+    True
+    """
 
     _optimizer_step_pre_hooks: dict[int, Any]
     _optimizer_step_post_hooks: dict[int, Any]
@@ -43,37 +47,133 @@ class HookMethods:
             cls.step = with_step_hooks(cls.step)  # type: ignore[attr-defined]
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls `hook(optimizer, args, kwargs)` before each step; a returned (args, kwargs) replaces what `step` is given."""
+        """Calls `hook(optimizer, args, kwargs)` before each step.
+
+        Args:
+            hook: returns None, or a pair (args, kwargs) in place of what `step` was called with.
+        Returns:
+            a handle, whose `remove()` takes the hook away.
+        Raises:
+            RuntimeError: in a step: the hook returns something else.
+
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(2)])
+        >>> handle = optimizer.register_step_pre_hook(lambda optimizer, args, kwargs: print("before"))
+        >>> optimizer.step()
+        before
+        """
         return RemovableHandle(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls `hook(optimizer, args, kwargs)` after each step."""
+        """Calls `hook(optimizer, args, kwargs)` after each step.
+
+        Args:
+            hook: what it returns is ignored.
+        Returns:
+            a handle, whose `remove()` takes the hook away.
+
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(2)])
+        >>> handle = optimizer.register_step_post_hook(lambda optimizer, args, kwargs: print("after"))
+        >>> optimizer.step()
+        after
+        """
         return RemovableHandle(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Calls `hook(optimizer)` before `state_dict()`; with `prepend`, before the hooks registered earlier."""
+        """Calls `hook(optimizer)` before `state_dict()`.
+
+        Args:
+            hook: what it returns is ignored.
+            prepend: run it before the hooks registered earlier.
+        Returns:
+            a handle, whose `remove()` takes the hook away.
+
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(2)])
+        >>> handle = optimizer.register_state_dict_pre_hook(lambda optimizer: print("saving"))
+        >>> state = optimizer.state_dict()
+        saving
+        """
         return _register(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Calls `hook(optimizer, state_dict)` after `state_dict()`; a returned dict replaces the result."""
+        """Calls `hook(optimizer, state_dict)` after `state_dict()`.
+
+        Args:
+            hook: returns None, or a dict in place of the result.
+            prepend: run it before the hooks registered earlier.
+        Returns:
+            a handle, whose `remove()` takes the hook away.
+
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(2)])
+        >>> handle = optimizer.register_state_dict_post_hook(lambda optimizer, state: state | {"note": "mine"})
+        >>> optimizer.state_dict()["note"]
+        'mine'
+        """
         return _register(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Calls `hook(optimizer, state_dict)` before loading; a returned dict is loaded instead."""
+        """Calls `hook(optimizer, state_dict)` before loading.
+
+        Args:
+            hook: returns None, or a dict that is loaded instead.
+            prepend: run it before the hooks registered earlier.
+        Returns:
+            a handle, whose `remove()` takes the hook away.
+
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(2)])
+        >>> handle = optimizer.register_load_state_dict_pre_hook(lambda optimizer, state: print("loading"))
+        >>> optimizer.load_state_dict(optimizer.state_dict())
+        loading
+        """
         return _register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Calls `hook(optimizer)` after loading."""
+        """Calls `hook(optimizer)` after loading.
+
+        Args:
+            hook: what it returns is ignored.
+            prepend: run it before the hooks registered earlier.
+        Returns:
+            a handle, whose `remove()` takes the hook away.
+
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(2)])
+        >>> handle = optimizer.register_load_state_dict_post_hook(lambda optimizer: print("loaded"))
+        >>> optimizer.load_state_dict(optimizer.state_dict())
+        loaded
+        """
         return _register(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
 
 def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls `hook(optimizer, args, kwargs)` before each step of every optimizer."""
+    """Calls `hook(optimizer, args, kwargs)` before each step of every optimizer.
+
+    Args:
+        hook: returns None, or a pair (args, kwargs) in place of what `step` was called with.
+    Returns:
+        a handle, whose `remove()` takes the hook away.
+
+    >>> from dynograd.optim.optimizer import register_optimizer_step_pre_hook
+    >>> handle = register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: print(type(optimizer).__name__))
+    >>> dynograd.optim.SGD([dynograd.zeros(2)]).step()
+    SGD
+    >>> handle.remove()
+    """
     return RemovableHandle(_global_pre_hooks, hook)
 
 
 def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls `hook(optimizer, args, kwargs)` after each step of every optimizer."""
+    """Calls `hook(optimizer, args, kwargs)` after each step of every optimizer.
+
+    Args:
+        hook: what it returns is ignored.
+    Returns:
+        a handle, whose `remove()` takes the hook away.
+
+    >>> from dynograd.optim.optimizer import register_optimizer_step_post_hook
+    >>> handle = register_optimizer_step_post_hook(lambda optimizer, args, kwargs: print(type(optimizer).__name__))
+    >>> dynograd.optim.SGD([dynograd.zeros(2)]).step()
+    SGD
+    >>> handle.remove()
+    """
     return RemovableHandle(_global_post_hooks, hook)
 
 

@@ -27,6 +27,7 @@ class LBFGS(Optimizer):
     Memory: 2 * history_size + 4 vectors.
 
     Args:
+        params: tensors, (name, tensor) pairs, or dicts `{"params": ..., option: value}`, one for each parameter group.
         lr: the step length, the first one that a line search tries; the very first is at most 1 / (sum of |g|) of it.
         max_iter: the most iterations in a step.
         max_eval: the most calls of the closure in a step; by default max_iter * 5 // 4.
@@ -34,6 +35,9 @@ class LBFGS(Optimizer):
         tolerance_change: stop when no parameter, or the loss, changes by more.
         history_size: how many pairs are kept.
         line_search_fn: "strong_wolfe" for step lengths that meet the strong Wolfe conditions, or None for steps of `lr`.
+    Raises:
+        TypeError: `params` is one tensor, a module or something else that is no list of tensors.
+        ValueError: no parameters, a negative lr, several parameter groups.
     Source: Nocedal and Wright, Numerical Optimization, 2nd edition, 2006, algorithms 7.4, 7.5, 3.5 and 3.6.
 
     >>> w = tensor([1.0, -2.0], requires_grad=True)
@@ -85,7 +89,19 @@ class LBFGS(Optimizer):
         Args:
             closure: clears the gradients, computes the loss and calls backward; run with recording on.
         Returns:
-            The first loss, as the closure returned it.
+            the first loss, as the closure returned it.
+        Raises:
+            ValueError: several parameter groups.
+
+        >>> w = tensor([4.0], requires_grad=True)
+        >>> optimizer = dynograd.optim.LBFGS([w])
+        >>> def closure():
+        ...     optimizer.zero_grad()
+        ...     loss = (w * w).sum()
+        ...     loss.backward()
+        ...     return loss
+        >>> optimizer.step(closure).detach()
+        tensor(16.)
         """
         if len(self.param_groups) != 1:
             raise ValueError(f"LBFGS.step: expected one parameter group, but there are {len(self.param_groups)}.")

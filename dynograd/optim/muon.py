@@ -33,8 +33,12 @@ class Muon(Optimizer):
         ns_steps: how many iterations; below 100.
         adjust_lr_fn: "original" (or None): sqrt(max(1, rows / columns)); "match_rms_adamw": 0.2 * sqrt(max(rows, columns)), with
             which AdamW's learning rate and decay may be kept.
+    Raises:
+        TypeError: `params` is one tensor, a module or something else that is no list of tensors.
+        ValueError: no parameters, a negative number, a parameter that is no matrix, another adjust_lr_fn.
+        RuntimeError: in a step: complex parameters.
     Source: Jordan et al., Muon: An optimizer for hidden layers in neural networks, 2024 (kellerjordan.github.io/posts/muon); Liu et
-        al., Muon is Scalable for LLM Training, 2025 (arXiv 2502.16982), eq. 4.
+        al., Muon is Scalable for LLM Training, 2025 (arXiv:2502.16982), eq. 4.
 
     >>> w = tensor([[1.0, 0.0], [0.0, -2.0]], requires_grad=True)
     >>> optimizer = dynograd.optim.Muon([w], lr=0.1, weight_decay=0)
@@ -80,6 +84,18 @@ class Muon(Optimizer):
         )
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Adds matrices, with options of their own: `{"params": tensors, "lr": 0.1}`.
+
+        Args:
+            param_group: a dict with "params" and options.
+        Raises:
+            ValueError: a parameter that is no matrix, or what `Optimizer.add_param_group` refuses.
+
+        >>> optimizer = dynograd.optim.Muon([dynograd.zeros(2, 2)])
+        >>> optimizer.add_param_group({"params": [dynograd.zeros(3, 2)], "lr": 0.1})
+        >>> [group["lr"] for group in optimizer.param_groups]
+        [0.001, 0.1]
+        """
         super().add_param_group(param_group)
         for p in param_group["params"]:
             if p.ndim != 2:

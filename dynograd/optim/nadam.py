@@ -21,6 +21,7 @@ class NAdam(Elementwise):
     p = p - lr * ((1 - u_t) / (1 - u_1 ... u_t) * g + u_{t+1} / (1 - u_1 ... u_{t+1}) * m) / (sqrt(v / (1 - beta2**t)) + eps).
 
     Args:
+        params: tensors, (name, tensor) pairs, or dicts `{"params": ..., option: value}`, one for each parameter group.
         lr: the learning rate, a number or a tensor of one element.
         betas: how much of the means is kept at each step.
         eps: added to the root.
@@ -30,6 +31,10 @@ class NAdam(Elementwise):
         maximize: go up instead of down.
         foreach, capturable: accepted; `capturable` keeps the counters on the parameter's device.
         differentiable: record the step, so that gradients flow through it (into `lr`, the gradients and the old values).
+    Raises:
+        TypeError: `params` is one tensor, a module or something else that is no list of tensors.
+        ValueError: no parameters, a negative number, betas outside [0, 1).
+        RuntimeError: in a step: a sparse gradient.
     Source: Dozat, Incorporating Nesterov Momentum into Adam, 2016 (openreview OM0jvwB8jIp57ZJjtNEZ), algorithm 2, with the
         momentum schedule of Sutskever et al. that it names.
 

@@ -59,8 +59,11 @@ class Optimizer(HookMethods):
     and closures to `step` here.
 
     Args:
-        params: tensors, (name, tensor) pairs, or dicts `{"params": ..., option: value}`, one per parameter group.
+        params: tensors, (name, tensor) pairs, or dicts `{"params": ..., option: value}`, one for each parameter group.
         defaults: the options of groups that do not give them.
+    Raises:
+        TypeError: `params` is one tensor, a module or something else that is no list of tensors.
+        ValueError: no parameters, or what `add_param_group` refuses.
 
     >>> class SignDescent(dynograd.optim.Optimizer):
     ...     def __init__(self, params, lr=0.1):
@@ -108,7 +111,18 @@ class Optimizer(HookMethods):
     # --- one parameter: what a subclass writes --------------------------------------------------------------------------
 
     def init_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        """What is kept for `p` from step to step, before its first one: tensors by name."""
+        """What is kept for `p` from step to step, before its first one; each optimizer with memory writes its own.
+
+        Args:
+            p: the parameter.
+            group: the options.
+        Returns:
+            tensors and numbers by name, a dict.
+
+        >>> optimizer = dynograd.optim.Adam([tensor([1.0, 2.0])])
+        >>> optimizer.init_state(optimizer.param_groups[0]["params"][0], optimizer.param_groups[0])["exp_avg"]
+        tensor([0., 0.])
+        """
         return {}
 
     def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
@@ -119,35 +133,112 @@ class Optimizer(HookMethods):
             g: its gradient.
             state: what `init_state` made; values are replaced or written in place.
             group: the options.
+        Raises:
+            NotImplementedError: the class has none.
+
+        >>> p = tensor([1.0])
+        >>> optimizer = dynograd.optim.SGD([p], lr=0.5)
+        >>> optimizer.update(p, tensor([2.0]), {}, optimizer.param_groups[0])
+        >>> p
+        tensor([0.])
         """
         raise NotImplementedError(
             f"{type(self).__name__} has no step: override step(closure=None), or update(p, g, state, group)."
         )
 
     def rule(self, group: dict[str, Any]) -> Rule | None:
-        """The kernel that updates the group's plain parameters together, if there is one."""
+        """The kernel that updates the group's plain parameters together, if there is one.
+
+        Args:
+            group: the options.
+        Returns:
+            a `Rule`, or None.
+
+        >>> optimizer = dynograd.optim.SGD([tensor([1.0])])
+        >>> optimizer.rule(optimizer.param_groups[0]).kernel
+        'sgd_table_step'
+        """
         return None
 
     def complete_state(self, p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> bool:
-        """Adds to `state` what the rule's kernel needs; whether it did."""
+        """Adds to `state` what the rule's kernel needs.
+
+        Args:
+            p: the parameter.
+            state: what is kept for `p`; written in place.
+            group: the options.
+        Returns:
+            whether it added something.
+
+        >>> p, state = tensor([1.0]), {}
+        >>> optimizer = dynograd.optim.RMSprop([p])
+        >>> optimizer.complete_state(p, state, optimizer.param_groups[0]), sorted(state)
+        (True, ['square_avg', 'step'])
+        """
         if state:
             return False
         state.update(self.init_state(p, group))
         return True
 
     def update_recorded(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """`update` with ops, for `differentiable=True`: the new `p` has a history through `g`, `state` and tensor options."""
+        """`update` with ops, for `differentiable=True`: the new `p` has a history through `g`, `state` and tensor options.
+
+        Args:
+            p: the parameter.
+            g: its gradient.
+            state: what `init_state` made; values are replaced.
+            group: the options.
+        Raises:
+            RuntimeError: the optimizer's step is not made of recorded ops.
+
+        >>> lr = tensor(0.5, requires_grad=True)
+        >>> w = tensor([1.0], requires_grad=True).clone()
+        >>> w.grad = tensor([2.0])
+        >>> dynograd.optim.SGD([w], lr=lr, differentiable=True).step()
+        >>> w.sum().backward()
+        >>> lr.grad
+        tensor(-2.)
+        """
         raise RuntimeError(
             f"{type(self).__name__}: differentiable=True is not supported, because its step is not made of recorded ops. "
             f"Write the update yourself, e.g. p = p - lr * g."
         )
 
     def update_sparse(self, p: Tensor, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """`update` for a sparse gradient, where `sparse_help` is None: only what `g` has entries for is touched."""
+        """`update` for a sparse gradient, where `sparse_help` is None: only what `g` has entries for is touched.
+
+        Args:
+            p: the parameter.
+            g: its sparse gradient.
+            state: what `init_state` made; written in place.
+            group: the options.
+        Raises:
+            NotImplementedError: the class has none.
+
+        >>> table = dynograd.nn.Embedding.from_pretrained(dynograd.ones(3, 2), freeze=False, sparse=True)
+        >>> table(tensor([1])).sum().backward()
+        >>> dynograd.optim.SparseAdam(table.parameters(), lr=0.5).step()
+        >>> table.weight[:, 0].detach()
+        tensor([1.0000, 0.5000, 1.0000])
+        """
         raise NotImplementedError(f"{type(self).__name__}: sparse_help is None, so update_sparse must be written.")
 
     def check_sparse(self, p: Tensor, group: dict[str, Any]) -> None:
-        """Raises for a sparse gradient that this optimizer does not take."""
+        """Raises for a sparse gradient that this optimizer does not take.
+
+        Args:
+            p: the parameter, whose gradient is sparse.
+            group: the options.
+        Raises:
+            RuntimeError: the optimizer takes dense gradients only; the message says what to do instead.
+
+        >>> table = dynograd.nn.Embedding(3, 2, sparse=True)
+        >>> table(tensor([1])).sum().backward()
+        >>> dynograd.optim.Adam(table.parameters()).step()
+        Traceback (most recent call last):
+            ...
+        RuntimeError: Adam does not support sparse gradients, and a parameter of shape (3, 2) has one with 1 entries. ...
+        """
         if self.sparse_help is not None:
             raise RuntimeError(
                 f"{type(self).__name__} does not support sparse gradients, and a parameter of shape {tuple(p.shape)} has one with "
@@ -163,7 +254,17 @@ class Optimizer(HookMethods):
         Args:
             closure: computes the loss again and calls backward; run first, with recording on.
         Returns:
-            What the closure returned, or None.
+            what the closure returned, or None.
+        Raises:
+            RuntimeError: a sparse gradient that the optimizer does not take.
+            ShapeError: a gradient or state of another shape than its parameter.
+
+        >>> w = tensor([1.0, 2.0], requires_grad=True)
+        >>> optimizer = dynograd.optim.SGD([w], lr=0.1)
+        >>> (w * w).sum().backward()
+        >>> optimizer.step()
+        >>> w.detach()
+        tensor([0.8000, 1.6000])
         """
         loss = None
         if closure is not None:
@@ -223,7 +324,18 @@ class Optimizer(HookMethods):
         return together
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drops the gradients of all parameters, or fills them with zeros when `set_to_none` is False."""
+        """Drops the gradients of all parameters, or fills them with zeros.
+
+        Args:
+            set_to_none: `grad` becomes None; False fills it with zeros instead.
+
+        >>> w = tensor([1.0, 2.0], requires_grad=True)
+        >>> (w * w).sum().backward()
+        >>> optimizer = dynograd.optim.SGD([w], lr=0.1)
+        >>> optimizer.zero_grad()
+        >>> print(w.grad)
+        None
+        """
         if set_to_none:
             for group in self.param_groups:
                 for p in group["params"]:
@@ -249,9 +361,18 @@ class Optimizer(HookMethods):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds parameters, with options of their own: `{"params": tensors, "lr": 0.1}`.
 
+        Args:
+            param_group: a dict with "params" and options; those it does not have come from `defaults`.
         Raises:
             TypeError: not a dict, not tensors, or a set, whose order changes from run to run.
-            ValueError: a tensor that is no leaf, is in another group already, or has no name while others have.
+            KeyError: no "params".
+            ValueError: a tensor that is no leaf, is in another group already, or has no name while others have; an option without
+                default.
+
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(2)], lr=0.1)
+        >>> optimizer.add_param_group({"params": [dynograd.zeros(3)], "lr": 0.01})
+        >>> [group["lr"] for group in optimizer.param_groups]
+        [0.1, 0.01]
         """
         if not isinstance(param_group, dict):
             raise TypeError(
@@ -324,9 +445,19 @@ class Optimizer(HookMethods):
     # --- saving ---------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """`{"state": {number: {name: tensor}}, "param_groups": [{option: value, "params": [numbers]}]}`, as PyTorch lays it out.
+        """State and options, as PyTorch lays them out.
 
         Tensors are the optimizer's own, so later steps change them; save or deepcopy to keep them.
+
+        Returns:
+            `{"state": {number: {name: tensor}}, "param_groups": [{option: value, "params": [numbers]}]}`.
+
+        >>> w = tensor([1.0], requires_grad=True)
+        >>> optimizer = dynograd.optim.SGD([w], lr=0.1, momentum=0.9)
+        >>> (w * w).sum().backward()
+        >>> optimizer.step()
+        >>> optimizer.state_dict()["state"]
+        {0: {'momentum_buffer': tensor([2.])}}
         """
         for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
@@ -342,8 +473,18 @@ class Optimizer(HookMethods):
 
         Tensors are copied; floating ones take the dtype of their parameter, except `step`.
 
+        Args:
+            state_dict: what `state_dict()` gave.
         Raises:
+            TypeError: no dict.
+            StateDictError: a dict without "state" and "param_groups".
             ValueError: another number of groups or parameters, or state of another shape.
+
+        >>> first = dynograd.optim.SGD([dynograd.zeros(2)], lr=0.1)
+        >>> second = dynograd.optim.SGD([dynograd.zeros(2)], lr=0.5)
+        >>> second.load_state_dict(first.state_dict())
+        >>> second.param_groups[0]["lr"]
+        0.1
         """
         if not isinstance(state_dict, dict):
             raise TypeError(

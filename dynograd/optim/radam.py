@@ -19,6 +19,7 @@ class RAdam(Elementwise):
     sqrt((r - 4) * (r - 2) * R / ((R - 4) * (R - 2) * r)) * sqrt(1 - beta2**t) / (sqrt(v) + eps).
 
     Args:
+        params: tensors, (name, tensor) pairs, or dicts `{"params": ..., option: value}`, one for each parameter group.
         lr: the learning rate, a number or a tensor of one element.
         betas: how much of the means is kept at each step.
         eps: added to the root.
@@ -27,7 +28,11 @@ class RAdam(Elementwise):
         maximize: go up instead of down.
         foreach, capturable: accepted; `capturable` keeps the counter on the parameter's device.
         differentiable: record the step, so that gradients flow through it (into `lr`, the gradients and the old values).
-    Source: Liu et al., On the Variance of the Adaptive Learning Rate and Beyond, 2019 (arXiv 1908.03265), algorithm 2; the
+    Raises:
+        TypeError: `params` is one tensor, a module or something else that is no list of tensors.
+        ValueError: no parameters, a negative number, betas outside [0, 1).
+        RuntimeError: in a step: a sparse gradient.
+    Source: Liu et al., On the Variance of the Adaptive Learning Rate and Beyond, 2019 (arXiv:1908.03265), algorithm 2; the
         rectification starts at r > 5 as in its authors' program.
 
     >>> w = tensor([1.0, -2.0], requires_grad=True)

@@ -20,6 +20,7 @@ class RMSprop(Elementwise):
     and p = p - lr * b.
 
     Args:
+        params: tensors, (name, tensor) pairs, or dicts `{"params": ..., option: value}`, one for each parameter group.
         lr: the learning rate, a number or a tensor of one element.
         alpha: how much of the means is kept at each step.
         eps: added to the root.
@@ -28,8 +29,12 @@ class RMSprop(Elementwise):
         foreach, capturable: accepted; `capturable` keeps the counter on the parameter's device.
         maximize: go up instead of down.
         differentiable: record the step, so that gradients flow through it (into `lr`, the gradients and the old values).
+    Raises:
+        TypeError: `params` is one tensor, a module or something else that is no list of tensors.
+        ValueError: no parameters, a negative number.
+        RuntimeError: in a step: a sparse gradient.
     Source: Tieleman and Hinton, Neural Networks for Machine Learning, lecture 6.5, 2012; centered: Graves, Generating Sequences
-        With Recurrent Neural Networks, 2013 (arXiv 1308.0850), eq. 38-45.
+        With Recurrent Neural Networks, 2013 (arXiv:1308.0850), eq. 38-45.
 
     >>> w = tensor([1.0, -2.0], requires_grad=True)
     >>> optimizer = dynograd.optim.RMSprop([w], lr=0.01)

@@ -20,12 +20,17 @@ class Rprop(Elementwise):
     p = p - sign(g) * s. For whole batches: gradients of mini-batches turn their signs by chance.
 
     Args:
+        params: tensors, (name, tensor) pairs, or dicts `{"params": ..., option: value}`, one for each parameter group.
         lr: the first step size, a number or a tensor of one element.
         etas: by how much step sizes shrink and grow.
         step_sizes: the smallest and largest step size.
         foreach, capturable: accepted; `capturable` keeps the counter on the parameter's device.
         maximize: go up instead of down.
         differentiable: record the step, so that gradients flow through it (into the old values; signs have none).
+    Raises:
+        TypeError: `params` is one tensor, a module or something else that is no list of tensors.
+        ValueError: no parameters, a negative lr, etas that are not 0 < etas[0] < 1 < etas[1].
+        RuntimeError: in a step: a sparse gradient.
     Source: Riedmiller and Braun, A Direct Adaptive Method for Faster Backpropagation Learning: The RPROP Algorithm, 1993; without
         its weight-backtracking, as in PyTorch.
 

@@ -22,12 +22,17 @@ class SGD(Optimizer):
     p - lr * (g + momentum * b) with `nesterov`, or p - lr * g without momentum.
 
     Args:
+        params: tensors, (name, tensor) pairs, or dicts `{"params": ..., option: value}`, one for each parameter group.
         lr: the learning rate, a number or a tensor of one element.
         momentum, dampening, nesterov: as in the formula; Nesterov needs momentum and no dampening.
         weight_decay: the L2 penalty, added to the gradient.
         maximize: go up instead of down.
         foreach, fused: accepted; the step is fused anyway.
         differentiable: record the step, so that gradients flow through it (into `lr`, the gradients and the old values).
+    Raises:
+        TypeError: `params` is one tensor, a module or something else that is no list of tensors.
+        ValueError: no parameters, a negative lr, momentum or weight_decay, `nesterov` without momentum or with dampening.
+        RuntimeError: `fused` with `foreach` or `differentiable`.
     Source: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013, eq. 1-4; as in PyTorch the
         learning rate is outside the momentum.
 
@@ -125,7 +130,22 @@ class SGD(Optimizer):
     sparse_help = None
 
     def update_sparse(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """Writes the rows that `g` has; with momentum the buffer is sparse too, as in PyTorch, and gathers the rows of all steps."""
+        """Writes the rows that `g` has; with momentum the buffer is sparse too, as in PyTorch, and gathers the rows of all steps.
+
+        Args:
+            p: the parameter.
+            g: its sparse gradient.
+            state: what is kept for `p`; written in place.
+            group: the options.
+        Raises:
+            RuntimeError: `weight_decay`, which changes all rows, or `differentiable`.
+
+        >>> table = dynograd.nn.Embedding.from_pretrained(dynograd.ones(3, 2), freeze=False, sparse=True)
+        >>> table(tensor([1])).sum().backward()
+        >>> dynograd.optim.SGD(table.parameters(), lr=0.5).step()
+        >>> table.weight[:, 0].detach()
+        tensor([1.0000, 0.5000, 1.0000])
+        """
         check_sparse_options("SGD", group)
         lr, momentum = float(group["lr"]), float(group["momentum"])
         if group["maximize"]:

@@ -22,11 +22,16 @@ class SparseAdam(Optimizer):
     p = p - lr * sqrt(1 - beta2**t) / (1 - beta1**t) * m / (sqrt(v) + eps).
 
     Args:
+        params: tensors, (name, tensor) pairs, or dicts `{"params": ..., option: value}`, one for each parameter group.
         lr: the learning rate, a number or a tensor of one element, above 0.
         betas: how much of the means is kept at each step.
         eps: added to the root; above 0.
         maximize: go up instead of down.
-    Source: Kingma and Ba, Adam: A Method for Stochastic Optimization, 2014 (arXiv 1412.6980), algorithm 1.
+    Raises:
+        TypeError: `params` is one tensor, a module or something else that is no list of tensors.
+        ValueError: no parameters, a number that is not above 0, betas outside [0, 1), sparse or complex parameters.
+        RuntimeError: in a step: a dense gradient.
+    Source: Kingma and Ba, Adam: A Method for Stochastic Optimization, 2014 (arXiv:1412.6980), algorithm 1.
 
     >>> table = dynograd.nn.Embedding(3, 2, sparse=True)
     >>> optimizer = dynograd.optim.SparseAdam(table.parameters(), lr=0.1)

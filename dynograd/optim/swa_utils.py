@@ -29,7 +29,14 @@ __all__ = [
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
-    """`(average, current, n) -> decay * average + (1 - decay) * current`, for `AveragedModel(avg_fn=)`.
+    """The exponential moving average of one parameter, for `AveragedModel(avg_fn=)`.
+
+    Args:
+        decay: how much of the average is kept, from 0 to 1.
+    Returns:
+        `(average, current, n) -> decay * average + (1 - decay) * current`.
+    Raises:
+        ValueError: decay outside [0, 1].
 
     >>> dynograd.optim.swa_utils.get_ema_avg_fn(0.75)(tensor(4.0), tensor(8.0), 1)
     tensor(5.)
@@ -44,7 +51,14 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
 
 
 def get_swa_avg_fn() -> Callable[..., Any]:
-    """`(average, current, n) -> average + (current - average) / (n + 1)`: all models count the same."""
+    """The average of one parameter in which all models count the same, for `AveragedModel(avg_fn=)`.
+
+    Returns:
+        `(average, current, n) -> average + (current - average) / (n + 1)`.
+
+    >>> dynograd.optim.swa_utils.get_swa_avg_fn()(tensor(4.0), tensor(8.0), 1)
+    tensor(6.)
+    """
 
     def swa_update(average: Tensor, current: Tensor, num_averaged: Any) -> Any:
         with no_grad():
@@ -54,7 +68,20 @@ def get_swa_avg_fn() -> Callable[..., Any]:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
-    """As `get_ema_avg_fn` for lists of tensors, written into the first: for `AveragedModel(multi_avg_fn=)`."""
+    """As `get_ema_avg_fn` for lists of tensors, written into the first: for `AveragedModel(multi_avg_fn=)`.
+
+    Args:
+        decay: how much of the average is kept, from 0 to 1.
+    Returns:
+        `(averages, currents, n) -> None`.
+    Raises:
+        ValueError: decay outside [0, 1].
+
+    >>> averages = [tensor(4.0)]
+    >>> dynograd.optim.swa_utils.get_ema_multi_avg_fn(0.75)(averages, [tensor(8.0)], 1)
+    >>> averages
+    [tensor(5.)]
+    """
     _check_decay("get_ema_multi_avg_fn", decay)
     one_by_one = get_ema_avg_fn(decay)
 
@@ -65,7 +92,16 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
 
 
 def get_swa_multi_avg_fn() -> Callable[..., None]:
-    """As `get_swa_avg_fn` for lists of tensors, written into the first."""
+    """As `get_swa_avg_fn` for lists of tensors, written into the first: for `AveragedModel(multi_avg_fn=)`.
+
+    Returns:
+        `(averages, currents, n) -> None`.
+
+    >>> averages = [tensor(4.0)]
+    >>> dynograd.optim.swa_utils.get_swa_multi_avg_fn()(averages, [tensor(8.0)], tensor(1))
+    >>> averages
+    [tensor(6.)]
+    """
     one_by_one = get_swa_avg_fn()
 
     def swa_update(averages: list[Any], currents: list[Any], num_averaged: Any) -> None:
@@ -85,7 +121,9 @@ class AveragedModel(Module):
         avg_fn: `(average, current, n) -> new average` of one parameter; default: all models count the same.
         multi_avg_fn: `(averages, currents, n)`, which writes into a whole list of one dtype: faster.
         use_buffers: average buffers too; otherwise they are copied, and `update_bn` can measure them after training.
-
+    Shape: whatever `model` takes and gives.
+    Raises:
+        AssertionError: both functions.
     Source: Izmailov et al., Averaging weights leads to wider optima and better generalization, 2018 (arXiv:1803.05407).
 
     >>> model = dynograd.nn.Linear(1, 1)
@@ -120,7 +158,17 @@ class AveragedModel(Module):
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Takes the parameters (and with `use_buffers` the buffers) of `model` into the average."""
+        """Takes the parameters (and with `use_buffers` the buffers) of `model` into the average.
+
+        Args:
+            model: of the same parameters as the copy.
+
+        >>> model = dynograd.nn.Linear(1, 1)
+        >>> averaged = dynograd.optim.swa_utils.AveragedModel(model)
+        >>> averaged.update_parameters(model)
+        >>> averaged.n_averaged
+        tensor(1)
+        """
         with no_grad():
             averages = _averaged(self.module, self.use_buffers)
             currents = [new.detach().to(mine.device) for mine, new in zip(averages, _averaged(model, self.use_buffers))]
@@ -155,6 +203,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
     Args:
         loader: gives inputs, or lists and tuples whose first element is the input.
+        model: whose batch norms are measured, in place.
         device: where the inputs are moved to first.
 
     >>> model = dynograd.nn.BatchNorm1d(1)
@@ -183,8 +232,14 @@ class SWALR(LRScheduler):
     """Moves each group's rate to `swa_lr` within `anneal_epochs` steps, from whatever it is then; there it stays.
 
     Args:
+        optimizer: whose groups are scheduled.
         swa_lr: the last rate; one, or a list with one for each group.
+        anneal_epochs: how many steps, 0 or more.
         anneal_strategy: "cos" or "linear".
+        last_epoch: the step to go on after; -1 begins.
+    Raises:
+        ValueError: another strategy, no whole number of steps, or another number of rates than groups.
+    Source: Izmailov et al., Averaging weights leads to wider optima and better generalization, 2018 (arXiv:1803.05407).
 
     >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
     >>> scheduler = dynograd.optim.swa_utils.SWALR(optimizer, swa_lr=0.5, anneal_epochs=2, anneal_strategy="linear")

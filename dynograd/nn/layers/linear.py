@@ -111,7 +111,8 @@ class NonDynamicallyQuantizableLinear(Linear):
 class Bilinear(Module):
     """The form `input1 @ weight[k] @ input2 + bias[k]` for each output feature k.
 
-    `weight` is (out_features, in1_features, in2_features), `bias` (out_features,); both start uniform within 1 / sqrt(in1_features).
+    `weight` is (out_features, in1_features, in2_features), `bias` (out_features,); both start uniform within 1 /
+    sqrt(in1_features).
 
     Args:
         in1_features: the last size of the first input, at least 1.

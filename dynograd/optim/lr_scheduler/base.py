@@ -25,6 +25,9 @@ class LRScheduler:
     Args:
         optimizer: whose groups are scheduled.
         last_epoch: the step to go on after; -1 begins. Otherwise the groups need an `initial_lr`, as saved in `state_dict()`.
+    Raises:
+        TypeError: `optimizer` is none.
+        KeyError: a group has no `initial_lr`, and last_epoch is not -1.
 
     >>> class Halving(dynograd.optim.lr_scheduler.LRScheduler):
     ...     def get_lr(self):
@@ -70,15 +73,44 @@ class LRScheduler:
             self._is_initial = False
 
     def get_lr(self) -> list[Any]:
-        """The rate of each group for `last_epoch`; ask `get_last_lr` for the rates in use."""
+        """The rate of each group for `last_epoch`, which `step` writes into them; ask `get_last_lr` for the rates in use.
+
+        Returns:
+            a list of rates, one for each group.
+        Raises:
+            NotImplementedError: the class has none.
+
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
+        >>> scheduler = dynograd.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5)
+        >>> scheduler.get_last_lr()
+        [0.5]
+        """
         raise NotImplementedError(f"{type(self).__name__}: a schedule needs get_lr(), the list of each group's rate.")
 
     def get_last_lr(self) -> list[Any]:
-        """The rates in use, one per group."""
+        """The rates in use.
+
+        Returns:
+            a list of rates, one for each group.
+
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
+        >>> dynograd.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5).get_last_lr()
+        [1.0]
+        """
         return self._last_lr
 
     def step(self, epoch: int | None = None) -> None:
-        """Goes on to the next rates; call it after `optimizer.step()`."""
+        """Goes on to the next rates; call it after `optimizer.step()`.
+
+        Args:
+            epoch: PyTorch's old way to name the step, with a warning.
+
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
+        >>> scheduler = dynograd.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+        >>> optimizer.step(); scheduler.step()
+        >>> optimizer.param_groups[0]["lr"]
+        0.5
+        """
         if self._step_count == 1 and not self.optimizer._step_called and "step" not in self.optimizer.__dict__:
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: "
@@ -110,16 +142,42 @@ class LRScheduler:
         self._last_lr = values_of(self.optimizer, "lr")
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer; save the optimizer's own state_dict beside it."""
+        """Everything but the optimizer; save the optimizer's own state_dict beside it.
+
+        Returns:
+            a dict of the schedule's fields.
+
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
+        >>> scheduler = dynograd.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+        >>> scheduler.state_dict()["last_epoch"]
+        0
+        """
         return {name: value for name, value in self.__dict__.items() if name != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over what `state_dict` of the same kind of schedule returned. Load the optimizer's state too, after this is made."""
+        """Takes over what `state_dict` of the same kind of schedule returned. Load the optimizer's state too, after this is made.
+
+        Args:
+            state_dict: what `state_dict()` gave.
+
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
+        >>> first, second = (dynograd.optim.lr_scheduler.ExponentialLR(optimizer, gamma) for gamma in (0.5, 0.9))
+        >>> second.load_state_dict(first.state_dict())
+        >>> second.gamma
+        0.5
+        """
         self.__dict__.update(state_dict)
 
 
 class _LRScheduler(LRScheduler):
-    """The name that older programs subclass."""
+    """The name that older programs subclass; it is `LRScheduler`.
+
+    Args: those of `LRScheduler`.
+
+    >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
+    >>> issubclass(dynograd.optim.lr_scheduler._LRScheduler, dynograd.optim.lr_scheduler.LRScheduler)
+    True
+    """
 
 
 def check_optimizer(schedule: Any, optimizer: Any) -> Optimizer:

@@ -43,12 +43,30 @@ class _Combination(LRScheduler):
         self._initial_step()
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer, with the parts' own states."""
+        """Everything but the optimizer, with the parts' own states.
+
+        Returns:
+            a dict of the schedule's fields.
+
+        >>> from dynograd.optim.lr_scheduler import ChainedScheduler, ExponentialLR
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
+        >>> len(ChainedScheduler([ExponentialLR(optimizer, gamma=0.5)]).state_dict()["_schedulers"])
+        1
+        """
         state = {name: value for name, value in self.__dict__.items() if name not in ("optimizer", "_schedulers")}
         return state | {"_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over a `state_dict`, each part its own."""
+        """Takes over a `state_dict`, each part its own.
+
+        Args:
+            state_dict: what `state_dict()` gave.
+
+        >>> from dynograd.optim.lr_scheduler import ChainedScheduler, ExponentialLR
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
+        >>> scheduler = ChainedScheduler([ExponentialLR(optimizer, gamma=0.5)])
+        >>> scheduler.load_state_dict(scheduler.state_dict())
+        """
         super().load_state_dict({name: value for name, value in state_dict.items() if name != "_schedulers"})
         for scheduler, state in zip(self._schedulers, state_dict["_schedulers"], strict=True):
             scheduler.load_state_dict(state)
@@ -56,6 +74,14 @@ class _Combination(LRScheduler):
 
 class SequentialLR(_Combination):
     """One schedule after another: from step `milestones[i]` on, `schedulers[i + 1]` goes on, beginning with its step 0.
+
+    Args:
+        optimizer: whose groups are scheduled.
+        schedulers: schedules of it, one more than milestones.
+        milestones: steps, growing.
+        last_epoch: the step to go on after; -1 begins.
+    Raises:
+        ValueError: no schedules, another number of them, or schedules of another optimizer.
 
     >>> from dynograd.optim.lr_scheduler import ConstantLR, ExponentialLR, SequentialLR
     >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
@@ -98,7 +124,19 @@ class SequentialLR(_Combination):
         self._last_lr = first.get_last_lr()
 
     def recursive_undo(self, sched: Any = None) -> None:
-        """Takes back the first step of the parts, which each made when it was built."""
+        """Takes back the first step of the parts, which each made when it was built; the constructor calls it.
+
+        Args:
+            sched: the schedule whose parts are meant; this one when left out.
+
+        >>> from dynograd.optim.lr_scheduler import ConstantLR, ExponentialLR, SequentialLR
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
+        >>> parts = [ConstantLR(optimizer, factor=0.5), ExponentialLR(optimizer, gamma=0.5)]
+        >>> scheduler = SequentialLR(optimizer, parts, milestones=[2])
+        >>> scheduler.recursive_undo()
+        >>> parts[0].last_epoch
+        -1
+        """
         undone = self if sched is None else sched
         if hasattr(undone, "_schedulers"):
             for scheduler in undone._schedulers:
@@ -107,7 +145,16 @@ class SequentialLR(_Combination):
             undone.last_epoch -= 1
 
     def step(self) -> None:  # type: ignore[override]
-        """Goes on to the next rates."""
+        """Goes on to the next rates.
+
+        >>> from dynograd.optim.lr_scheduler import ConstantLR, ExponentialLR, SequentialLR
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
+        >>> parts = [ConstantLR(optimizer, factor=0.5), ExponentialLR(optimizer, gamma=0.5)]
+        >>> scheduler = SequentialLR(optimizer, parts, milestones=[1])
+        >>> optimizer.step(); scheduler.step()
+        >>> scheduler.get_last_lr()
+        [1.0]
+        """
         self.last_epoch += 1
         number = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[number]
@@ -120,6 +167,12 @@ class SequentialLR(_Combination):
 
 class ChainedScheduler(_Combination):
     """All schedules at once: each multiplies the rate that the one before has set.
+
+    Args:
+        schedulers: schedules of one optimizer, at least one.
+        optimizer: that one; taken from them when left out.
+    Raises:
+        ValueError: no schedules, or schedules of different optimizers.
 
     >>> from dynograd.optim.lr_scheduler import ChainedScheduler, ConstantLR, ExponentialLR
     >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
@@ -144,7 +197,15 @@ class ChainedScheduler(_Combination):
         self._last_lr = values_of(self.optimizer, "lr")
 
     def step(self) -> None:  # type: ignore[override]
-        """Steps every part."""
+        """Steps every part.
+
+        >>> from dynograd.optim.lr_scheduler import ChainedScheduler, ExponentialLR
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
+        >>> scheduler = ChainedScheduler([ExponentialLR(optimizer, gamma=0.5), ExponentialLR(optimizer, gamma=0.1)])
+        >>> optimizer.step(); scheduler.step()
+        >>> scheduler.get_last_lr()
+        [0.05]
+        """
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = values_of(self.optimizer, "lr")

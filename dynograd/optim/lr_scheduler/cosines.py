@@ -17,7 +17,12 @@ class CosineAnnealingLR(LRScheduler):
     rate = eta_min + (initial - eta_min) * (1 + cos(pi * step / T_max)) / 2, computed from the rate before, so that other
     schedules may change the rate as well.
 
-    Source: Loshchilov and Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts, 2016 (arXiv 1608.03983), eq. 5, without
+    Args:
+        optimizer: whose groups are scheduled.
+        T_max: steps until the lowest rate, at least 1.
+        eta_min: the lowest rate.
+        last_epoch: the step to go on after; -1 begins.
+    Source: Loshchilov and Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts, 2016 (arXiv:1608.03983), eq. 5, without
         the restarts.
 
     >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
@@ -56,7 +61,15 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     `step(epoch)` may be given fractions of an epoch, e.g. `epoch + batch / batches`.
 
-    Source: Loshchilov and Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts, 2016 (arXiv 1608.03983), eq. 5.
+    Args:
+        optimizer: whose groups are scheduled.
+        T_0: steps of the first fall, at least 1.
+        T_mult: by how much each fall is longer than the one before, at least 1.
+        eta_min: the lowest rate.
+        last_epoch: the step to go on after; -1 begins.
+    Raises:
+        ValueError: T_0 or T_mult is no integer above 0, or eta_min no number.
+    Source: Loshchilov and Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts, 2016 (arXiv:1608.03983), eq. 5.
 
     >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
     >>> scheduler = dynograd.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
@@ -91,7 +104,19 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [self.eta_min + (lr - self.eta_min) * height for lr in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
-        """Goes on by one step, or to `epoch`, which may be a fraction."""
+        """Goes on by one step, or to `epoch`, which may be a fraction.
+
+        Args:
+            epoch: 0 or more; one step further when left out.
+        Raises:
+            ValueError: a negative epoch.
+
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
+        >>> scheduler = dynograd.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+        >>> optimizer.step(); scheduler.step(3.0)
+        >>> scheduler.get_last_lr()
+        [0.5]
+        """
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:

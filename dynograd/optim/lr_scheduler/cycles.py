@@ -48,10 +48,19 @@ class CyclicLR(_Cycle):
     """Up from `base_lr` to `max_lr` in `step_size_up` steps, down in `step_size_down`, again and again; momentum goes the other way.
 
     Args:
+        optimizer: whose groups are scheduled.
+        base_lr, max_lr: the bounds, a number or one for each group.
+        step_size_up, step_size_down: steps of the rise and of the fall, which takes as many when left out.
         mode: "triangular" keeps the height, "triangular2" halves it each cycle, "exp_range" multiplies it by `gamma` each step.
-        scale_fn: the height by cycle or step (`scale_mode`: "cycle" or "iterations"), instead of `mode`.
+        gamma: the factor of "exp_range".
+        scale_fn: the height by cycle or step, instead of `mode`.
+        scale_mode: what `scale_fn` takes: "cycle" or "iterations".
         cycle_momentum, base_momentum, max_momentum: whether and between which values momentum (or beta1) moves.
-    Source: Smith, Cyclical Learning Rates for Training Neural Networks, 2015 (arXiv 1506.01186), section 3.
+        last_epoch: the step to go on after; -1 begins.
+    Raises:
+        TypeError: `optimizer` is none.
+        ValueError: another mode, another number of rates than groups, or `cycle_momentum` without a momentum.
+    Source: Smith, Cyclical Learning Rates for Training Neural Networks, 2015 (arXiv:1506.01186), section 3.
 
     >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0, momentum=0.9)
     >>> scheduler = dynograd.optim.lr_scheduler.CyclicLR(optimizer, base_lr=0.1, max_lr=0.5, step_size_up=2)
@@ -104,7 +113,18 @@ class CyclicLR(_Cycle):
         self.base_lrs = base_lrs
 
     def scale_fn(self, x: float) -> float:
-        """The height of cycle (or step) `x`, as a part of the full height."""
+        """The height of cycle (or step) `x`, as a part of the full height.
+
+        Args:
+            x: the number of the cycle, from 1, or of the step.
+        Returns:
+            float.
+
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0, momentum=0.9)
+        >>> scheduler = dynograd.optim.lr_scheduler.CyclicLR(optimizer, base_lr=0.1, max_lr=0.5, mode="triangular2")
+        >>> scheduler.scale_fn(1), scheduler.scale_fn(2)
+        (1.0, 0.5)
+        """
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         if self.mode == "triangular2":
@@ -125,14 +145,31 @@ class CyclicLR(_Cycle):
         return [low + (high - low) * height * scale for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer; of a `scale_fn` that is an object, its fields."""
+        """Everything but the optimizer; of a `scale_fn` that is an object, its fields.
+
+        Returns:
+            a dict of the schedule's fields.
+
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0, momentum=0.9)
+        >>> scheduler = dynograd.optim.lr_scheduler.CyclicLR(optimizer, base_lr=0.1, max_lr=0.5)
+        >>> scheduler.state_dict()["last_epoch"]
+        0
+        """
         state = super().state_dict()
         function = self._scale_fn_custom
         named = function is None or isinstance(function, types.FunctionType)
         return state | {"_scale_fn_custom": None if named else dict(function.__dict__)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over a `state_dict`; the `scale_fn` stays the one given here."""
+        """Takes over a `state_dict`; the `scale_fn` stays that of the constructor.
+
+        Args:
+            state_dict: what `state_dict()` gave.
+
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0, momentum=0.9)
+        >>> scheduler = dynograd.optim.lr_scheduler.CyclicLR(optimizer, base_lr=0.1, max_lr=0.5)
+        >>> scheduler.load_state_dict(scheduler.state_dict())
+        """
         super().load_state_dict({name: value for name, value in state_dict.items() if name != "_scale_fn_custom"})
         fields = state_dict.get("_scale_fn_custom")
         if fields is not None:
@@ -143,15 +180,21 @@ class OneCycleLR(_Cycle):
     """One rise from `max_lr / div_factor` to `max_lr` and one fall far below it, over the whole training; momentum the other way.
 
     Args:
+        optimizer: whose groups are scheduled.
         max_lr: the top, a number or one for each group.
         total_steps: how often `step` will be called; or give `epochs` and `steps_per_epoch`.
-        pct_start: the part of the steps that rises.
+        epochs, steps_per_epoch: whose product is the number of steps.
+        pct_start: the part of the steps that rises, from 0 to 1.
         anneal_strategy: "cos" or "linear".
         cycle_momentum, base_momentum, max_momentum: whether and between which values momentum (or beta1) moves.
         div_factor: initial_lr = max_lr / div_factor.
         final_div_factor: the end is initial_lr / final_div_factor.
         three_phase: fall back to the initial rate as long as the rise took, then on to the end.
-    Source: Smith and Topin, Super-Convergence, 2017 (arXiv 1708.07120), section 3; with the two phases of fast.ai by default.
+        last_epoch: the step to go on after; -1 begins.
+    Raises:
+        TypeError: `optimizer` is none.
+        ValueError: no number of steps, pct_start outside [0, 1], another strategy; in `step`: more steps than there are.
+    Source: Smith and Topin, Super-Convergence, 2017 (arXiv:1708.07120), section 3; with the two phases of fast.ai by default.
 
     >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=0.1, momentum=0.9)
     >>> scheduler = dynograd.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=10)

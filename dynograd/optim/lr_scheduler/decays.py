@@ -65,11 +65,27 @@ class _Functions(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer and functions; of callable objects, their fields."""
+        """Everything but the optimizer and functions; of callable objects, their fields.
+
+        Returns:
+            a dict of the schedule's fields.
+
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
+        >>> dynograd.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5).state_dict()["lr_lambdas"]
+        [None]
+        """
         return super().state_dict() | {"lr_lambdas": saved_functions(self.lr_lambdas)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over a `state_dict`; functions stay the ones given here."""
+        """Takes over a `state_dict`; functions stay those of the constructor.
+
+        Args:
+            state_dict: what `state_dict()` gave.
+
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
+        >>> scheduler = dynograd.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5)
+        >>> scheduler.load_state_dict(scheduler.state_dict())
+        """
         super().load_state_dict({name: value for name, value in state_dict.items() if name != "lr_lambdas"})
         load_functions(self.lr_lambdas, state_dict["lr_lambdas"])
 
@@ -78,7 +94,12 @@ class LambdaLR(_Functions):
     """The initial rate times `lr_lambda(step)`.
 
     Args:
+        optimizer: whose groups are scheduled.
         lr_lambda: a function of the step, or a list with one for each group.
+        last_epoch: the step to go on after; -1 begins.
+    Raises:
+        ValueError: another number of functions than groups.
+        TypeError: what is no function.
 
     >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
     >>> scheduler = dynograd.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
@@ -96,7 +117,20 @@ class MultiplicativeLR(_Functions):
     """The rate before times `lr_lambda(step)`.
 
     Args:
+        optimizer: whose groups are scheduled.
         lr_lambda: a function of the step, or a list with one for each group; first called for step 1.
+        last_epoch: the step to go on after; -1 begins.
+    Raises:
+        ValueError: another number of functions than groups.
+        TypeError: what is no function.
+
+    >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
+    >>> scheduler = dynograd.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda step: 0.5)
+    >>> for _ in range(2):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.25]
     """
 
     def get_lr(self) -> list[Any]:
@@ -109,6 +143,12 @@ class MultiplicativeLR(_Functions):
 
 class StepLR(_Chainable):
     """The rate times `gamma` every `step_size` steps.
+
+    Args:
+        optimizer: whose groups are scheduled.
+        step_size: how many steps, at least 1.
+        gamma: the factor.
+        last_epoch: the step to go on after; -1 begins.
 
     >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
     >>> scheduler = dynograd.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
@@ -132,7 +172,22 @@ class StepLR(_Chainable):
 
 
 class MultiStepLR(_Chainable):
-    """The rate times `gamma` at each step of `milestones` (twice where one is listed twice)."""
+    """The rate times `gamma` at each step of `milestones` (twice where one is listed twice).
+
+    Args:
+        optimizer: whose groups are scheduled.
+        milestones: steps.
+        gamma: the factor.
+        last_epoch: the step to go on after; -1 begins.
+
+    >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
+    >>> scheduler = dynograd.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
+    >>> for _ in range(3):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.25]
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -150,7 +205,21 @@ class MultiStepLR(_Chainable):
 
 
 class ConstantLR(_Chainable):
-    """The rate times `factor` (in [0, 1]) until step `total_iters`, then the rate itself."""
+    """The rate times `factor` until step `total_iters`, then the rate itself.
+
+    Args:
+        optimizer: whose groups are scheduled.
+        factor: from 0 to 1.
+        total_iters: how many steps the factor holds.
+        last_epoch: the step to go on after; -1 begins.
+    Raises:
+        ValueError: factor outside [0, 1].
+
+    >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
+    >>> scheduler = dynograd.optim.lr_scheduler.ConstantLR(optimizer, factor=0.25, total_iters=2)
+    >>> scheduler.get_last_lr()
+    [0.25]
+    """
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
@@ -174,6 +243,15 @@ class ConstantLR(_Chainable):
 
 class LinearLR(_Chainable):
     """The rate times a factor that goes from `start_factor` to `end_factor` in `total_iters` equal steps: a warm-up.
+
+    Args:
+        optimizer: whose groups are scheduled.
+        start_factor: above 0, at most 1.
+        end_factor: from 0 to 1.
+        total_iters: how many steps.
+        last_epoch: the step to go on after; -1 begins.
+    Raises:
+        ValueError: a factor outside its range.
 
     >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
     >>> scheduler = dynograd.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.25, total_iters=3)
@@ -217,7 +295,19 @@ class LinearLR(_Chainable):
 
 
 class ExponentialLR(_Chainable):
-    """The rate times `gamma` at every step."""
+    """The rate times `gamma` at every step.
+
+    Args:
+        optimizer: whose groups are scheduled.
+        gamma: the factor.
+        last_epoch: the step to go on after; -1 begins.
+
+    >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
+    >>> scheduler = dynograd.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> optimizer.step(); scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.5]
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -231,7 +321,20 @@ class ExponentialLR(_Chainable):
 
 
 class PolynomialLR(_Chainable):
-    """The initial rate times (1 - step / total_iters) ** power: 0 from step `total_iters` on."""
+    """The initial rate times (1 - step / total_iters) ** power: 0 from step `total_iters` on.
+
+    Args:
+        optimizer: whose groups are scheduled.
+        total_iters: how many steps.
+        power: 1 is a straight line.
+        last_epoch: the step to go on after; -1 begins.
+
+    >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
+    >>> scheduler = dynograd.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4)
+    >>> optimizer.step(); scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.75]
+    """
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters = total_iters

@@ -15,6 +15,7 @@ class ReduceLROnPlateau(LRScheduler):
     """Multiplies the rate by `factor` when the value given to `step` has not improved for more than `patience` steps.
 
     Args:
+        optimizer: whose groups are scheduled.
         mode: "min" or "max": which way the value improves.
         factor: less than 1.
         patience: how many steps without improvement are allowed.
@@ -22,6 +23,9 @@ class ReduceLROnPlateau(LRScheduler):
         cooldown: steps after a reduction in which none is counted.
         min_lr: no rate goes below it; a number, or one for each group.
         eps: smaller changes of the rate are not made.
+    Raises:
+        ValueError: factor is not below 1, another mode, or another number of min_lrs than groups.
+        TypeError: `optimizer` is none.
 
     >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
     >>> scheduler = dynograd.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1)
@@ -83,7 +87,18 @@ class ReduceLROnPlateau(LRScheduler):
         self.num_bad_epochs = 0
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Takes the newest value, a number or a one-element tensor."""
+        """Takes the newest value, and reduces the rate where it is time.
+
+        Args:
+            metrics: a number or a tensor of one element.
+            epoch: PyTorch's old way to name the step, with a warning.
+
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
+        >>> scheduler = dynograd.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+        >>> scheduler.step(tensor(3.0))
+        >>> scheduler.best
+        3.0
+        """
         current = float(metrics)
         if epoch is not None:
             warn_epoch()
@@ -104,6 +119,12 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
+        """Whether a reduction is so recent that none is counted.
+
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
+        >>> dynograd.optim.lr_scheduler.ReduceLROnPlateau(optimizer).in_cooldown
+        False
+        """
         return self.cooldown_counter > 0
 
     def _is_better(self, value: float, best: float) -> bool:
@@ -127,6 +148,14 @@ class ReduceLROnPlateau(LRScheduler):
                 set_value(group, "lr", new)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over a `state_dict`."""
+        """Takes over a `state_dict`.
+
+        Args:
+            state_dict: what `state_dict()` gave.
+
+        >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
+        >>> scheduler = dynograd.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+        >>> scheduler.load_state_dict(scheduler.state_dict())
+        """
         super().load_state_dict(state_dict)
         self._init_is_better(self.mode, self.threshold, self.threshold_mode)
