@@ -4,11 +4,12 @@
 VENV := .venv
 PEERS := .venv-peers
 PACKAGES := .venv-packages
+SITE := .venv-site
 WORKERS ?= 2
 ROUNDS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cpu test-emulated test-gpu bench-gpu check lint format bench bench-start parity peers packages array-api docs clean distclean
+.PHONY: help demo test test-cpu test-emulated test-gpu bench-gpu check lint format bench bench-start parity peers packages array-api docs site clean distclean
 
 help:
 	@echo "make demo     train the sentence-sentiment example (examples/sentiment.py)"
@@ -22,6 +23,7 @@ help:
 	@echo "make packages run PyTorch's packages without PyTorch and write docs/packages.md, in an environment of its own"
 	@echo "make array-api run the public test suite of the array API standard, which is cloned with git"
 	@echo "make docs     write docs/support.md from the table of ops"
+	@echo "make site     build the documentation site into build/site, in an environment of its own"
 	@echo "make clean    remove caches and builds;  make distclean  the environments too"
 
 demo:
@@ -94,9 +96,13 @@ docs:
 	$(VENV)/bin/python -m tools.make_stubs
 	$(VENV)/bin/python -m tools.make_ragged
 
+site:
+	@sh tools/setup.sh $(SITE) --extras docs
+	$(SITE)/bin/python -m tools.site.build
+
 clean:
 	rm -rf build dist .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
 	find dynograd tests tools examples benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean
-	rm -rf $(VENV) $(VENV).lock $(PEERS) $(PEERS).lock .array-api-tests
+	rm -rf $(VENV) $(VENV).lock $(PEERS) $(PEERS).lock $(SITE) $(SITE).lock .array-api-tests
