@@ -13,6 +13,7 @@ from dynograd.tensor.creation import as_tensor
 from dynograd.tensor.randomness import rand, randint
 from dynograd.tensor.tensor import Tensor
 
+__path__: list[str] = []  # there are modules below it (`compat.faces`)
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]
 
 _TOLERANCES = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7)}

@@ -20,6 +20,7 @@ from dynograd.errors import DeviceError
 __all__ = [
     "MetaArray",
     "NoValuesError",
+    "address_space",
     "elementwise",
     "empty",
     "like",
@@ -105,10 +106,10 @@ def empty(shape: tuple[int, ...], dtype: Any) -> MetaArray:
     nbytes = math.prod(shape) * kind.itemsize
     if nbytes <= _SMALL:
         return numpy.empty(shape, kind).view(MetaArray)
-    return numpy.frombuffer(_addresses(nbytes), kind).reshape(shape).view(MetaArray)
+    return numpy.frombuffer(address_space(nbytes), kind).reshape(shape).view(MetaArray)
 
 
-def _addresses(nbytes: int) -> mmap.mmap:
+def address_space(nbytes: int) -> mmap.mmap:
     """Address space that may only be read: the system counts it as no memory, however large it is."""
     if hasattr(mmap, "PROT_READ"):
         return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)

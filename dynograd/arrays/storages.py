@@ -9,10 +9,13 @@ import numpy
 
 from dynograd import arrays
 from dynograd.arrays import CudaArray, buffers, cuda_arrays
+from dynograd.arrays.meta_arrays import address_space
 
 __all__ = [
+    "FreedArray",
     "bytes_of",
     "copied_memory",
+    "freed",
     "is_shared",
     "overlap_partly",
     "placed",
@@ -25,8 +28,54 @@ __all__ = [
 _BYTE = numpy.dtype(numpy.uint8)
 
 
+class FreedArray(numpy.ndarray):
+    """Shape, strides and dtype of an array whose memory was given back; what would read or write its elements is an error."""
+
+    offset = 0
+
+    @staticmethod
+    def __dynograd_kernel__(family: str, name: str) -> Any:
+        raise _freed(name)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        raise _freed(ufunc.__name__)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        raise _freed(function.__name__)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise _freed("a write")
+
+    def item(self, *index: Any) -> Any:
+        raise _freed("item")
+
+    def tolist(self) -> Any:
+        raise _freed("tolist")
+
+    def astype(self, *args: Any, **kwargs: Any) -> Any:
+        raise _freed("a change of dtype")
+
+
+def _freed(who: str) -> RuntimeError:
+    return RuntimeError(
+        f"{who}: the memory of this tensor was given back by untyped_storage().resize_(0). Give it memory again by "
+        f"x.untyped_storage().resize_(x.nbytes), or by x.set_(other)."
+    )
+
+
+def freed(array: Any, offset: int) -> FreedArray:
+    """The array without its memory, in which it began `offset` bytes behind the start."""
+    span = sum([(size - 1) * step for size, step in zip(array.shape, array.strides)]) + array.itemsize
+    memory = numpy.frombuffer(address_space(span), _BYTE)
+    result = placed(memory, array.dtype, array.shape, array.strides, 0).view(FreedArray)
+    result.offset = offset
+    return result
+
+
 def bytes_of(array: Any) -> Any:
     """All the memory that `array` is a part of, as bytes in one row."""
+    if type(array) is FreedArray:
+        return numpy.empty(0, _BYTE)
     if type(array) is CudaArray:
         storage = array.storage
         return CudaArray(storage, storage.pointer, (storage.nbytes,), (1,), _BYTE)

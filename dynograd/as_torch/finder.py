@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from dynograd.as_torch import touched
+from dynograd.base.shown_names import shown_as
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["SITE", "install", "module"]
@@ -45,6 +46,7 @@ def install() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SITE), *([paths] if paths else [])])
     sys.modules["torch"] = module("torch")
     Tensor.__module__ = "torch"  # packages choose their backend by it
+    shown_as("torch")  # packages compare str(dtype) and str(layout)
     touched.watch_tensors()
 
 

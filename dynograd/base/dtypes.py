@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import ml_dtypes
 import numpy
 
+from dynograd.base.shown_names import shown
 from dynograd.errors import DtypeError
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
 
 _python_bool, _python_int, _python_float = bool, int, float
 BOOL, INTEGER, FLOATING, COMPLEX = range(4)
+OF_NUMBERS = frozenset({"gcd", "lcm"})  # ops on integers that are numbers, not bits: bools are refused
 
 
 class dtype:
@@ -89,7 +91,7 @@ class dtype:
         return {"float64": complex128, "complex128": complex128}.get(self.name, complex64)
 
     def __repr__(self) -> str:
-        return f"dynograd.{self.name}"
+        return shown(self.name)
 
     def __reduce__(self) -> tuple:
         return _by_name, (self.name,)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dynograd.base.shown_names import shown
+
 __all__ = ["ALL", "jagged", "layout", "sparse_coo", "sparse_csc", "sparse_csr", "strided"]
 
 
@@ -14,7 +16,7 @@ class layout:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"dynograd.{self.name}"
+        return shown(self.name)
 
     def __reduce__(self) -> str:
         return self.name

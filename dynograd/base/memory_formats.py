@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.base.shown_names import shown
 from dynograd.errors import ShapeError
 
 __all__ = [
@@ -26,7 +27,7 @@ class memory_format:
         self.name, self.rank = name, rank
 
     def __repr__(self) -> str:
-        return f"dynograd.{self.name}"
+        return shown(self.name)
 
     def __reduce__(self) -> str:
         return self.name

@@ -8,6 +8,7 @@ from math import prod
 from operator import index
 from typing import Any
 
+from dynograd.base.shown_names import shown
 from dynograd.errors import DimError, ShapeError, user_level
 
 __all__ = ["Size"]
@@ -26,7 +27,7 @@ class Size(tuple):
         return prod(self)
 
     def __repr__(self) -> str:
-        return f"dynograd.Size([{', '.join(map(str, self))}])"
+        return shown(f"Size([{', '.join(map(str, self))}])")
 
     def __getitem__(self, index: Any) -> Any:
         part = _entry(self, index)

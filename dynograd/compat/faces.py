@@ -65,6 +65,7 @@ nn.parallel.scatter_gather        compat.inner.scattering gather is_namedtuple s
 onnx.operators                    compat.inner.top_level shape_as_tensor
 profiler.profiler                 profiler           profile schedule ProfilerAction ProfilerActivity tensorboard_trace_handler _default_schedule_fn
 return_types                      compat.inner.return_types *
+testing._internal.common_utils    compat.inner.test_cases TestCase run_tests
 utils.tensorboard.writer          utils.tensorboard  SummaryWriter
 utils.flop_counter                profiler.flop_counter FlopCounterMode flop_registry register_flop_formula
 utils.model_zoo                   compat.hub         load_url tqdm

@@ -41,7 +41,7 @@ _ROOMS = {
     "tools": "__main__ convert port warming",
     "transforms": "gradcheck",
 }
-_ABOVE_FACES = {"distributed.algorithms"}
+_ABOVE_FACES = {"distributed.algorithms", "testing._internal"}
 ALIASES = {f"dynograd.{name}": f"dynograd.{room}.{name}" for room, names in _ROOMS.items() for name in names.split()}
 
 

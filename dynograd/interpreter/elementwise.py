@@ -12,7 +12,7 @@ from numpy import array as array_of_number
 
 from dynograd.arrays import Array
 from dynograd.arrays.cuda_arrays import CudaArray, HostReadError
-from dynograd.base.dtypes import get_default_dtype
+from dynograd.base.dtypes import OF_NUMBERS, get_default_dtype
 from dynograd.interpreter.derivatives import elementwise_saves, make_elementwise_node, rule_texts
 from dynograd.interpreter.dispatch import names_for_all
 from dynograd.interpreter.fusion import large_of, least_size
@@ -179,9 +179,13 @@ def _kept(op: Op, name: str, wide: bool) -> str:
     return f"{value} if {' or '.join(f'{operand}_wants' for operand in users)} else None"
 
 
+def _whole_kinds(op: Op) -> str:
+    return "iu" if op.name in OF_NUMBERS else "biu"
+
+
 def _fast_dtype(op: Op, with_complex: bool, with_int: bool = False) -> str:
     if op.promote == "integer":
-        return "{array}.dtype.kind in 'biu'"
+        return f"{{array}}.dtype.kind in {_whole_kinds(op)!r}"
     more = " or {array}.dtype is I64" if with_int else ""
     more += " or {array}.dtype is C64 or {array}.dtype is C128" if with_complex else ""
     return f"({{array}}.dtype is F32 or {{array}}.dtype is F64{more})"
@@ -202,7 +206,7 @@ def _wide_lines(
         "arithmetic": f"(kind is F32 or kind is F64 or kind is I64{more})",
         "float": f"(kind is F32 or kind is F64{more})",
         "compare": f"(kind.num < 13{more})",
-        "integer": "kind.kind in 'biu'",
+        "integer": f"kind.kind in {_whole_kinds(op)!r}",
         "logical": "True",
         "select": f"{operands[0]}_array.dtype is BOOL",
     }[op.promote or "arithmetic"]
@@ -262,9 +266,7 @@ def _wide_lines(
     raw = {name: f"type({name}) is ndarray" for name in operands}
     same = " and ".join(f"{name}.dtype is {values[0]}.dtype" for name in values[1:])
     floats = _fast_dtype(op, with_complex).format(array=values[0])
-    ready = {"select": f"{operands[0]}.dtype is BOOL", "integer": f"{values[0]}.dtype.kind in 'biu'"}.get(
-        op.promote or "", floats
-    )
+    ready = f"{operands[0]}.dtype is BOOL" if op.promote == "select" else floats
     lines += [
         f"    elif {' and '.join(raw.values())}:",
         f"        if {same} and {ready}:",

@@ -78,7 +78,7 @@ def slow_of(op: Op) -> Callable[..., Any]:
 
     def slow(operands: tuple, statics: tuple) -> Any:
         for operand in operands:
-            if type(operand) is CudaArray:
+            if type(operand) is CudaArray or hasattr(type(operand), "__dynograd_kernel__"):
                 return kernel("elementwise", op.name, operand)(*operands, *statics)
         shapes = [operand.shape for operand in operands if hasattr(operand, "shape")]
         shape = check_sizes(op.name, broadcast_shapes(op.name, *shapes))
@@ -89,6 +89,8 @@ def slow_of(op: Op) -> Callable[..., Any]:
             raise DtypeError(
                 f"{op.name}: expected integer or bool tensors, got {kind}. Convert with .long() or .bool() first."
             )
+        if kind is dtypes.bool and op.name in dtypes.OF_NUMBERS:
+            raise DtypeError(f"{op.name}: expected tensors of integers, got bool. Convert with .int() first.")
         if kind.category == dtypes.COMPLEX and op.row["ordered"]:
             dtypes.refuse_complex(
                 op.name, next(operand for operand in operands if dtypes.result_dtype(operand) is kind)

@@ -36,17 +36,24 @@ SILENT = Silent()
 
 
 class RemovableHandle:
-    """Returned by the `register_*hook` functions; `remove()` takes the hook away. Works as a context manager."""
+    """Returned by the `register_*hook` functions; `remove()` takes the hook away. Works as a context manager.
 
-    __slots__ = ("hooks", "id")
+    Without a hook it is a number for programs that keep hooks of their own: `hooks[handle.id] = hook`. What stands under it in `extra_dict`,
+    one dict or several, goes too.
+    """
+
+    __slots__ = ("extra", "hooks", "id")
     _next = iter(range(1, 1 << 62))
 
-    def __init__(self, hooks: dict, hook: Any) -> None:
+    def __init__(self, hooks: dict, hook: Any = None, *, extra_dict: Any = None) -> None:
         self.hooks, self.id = hooks, next(self._next)
-        hooks[self.id] = hook
+        self.extra = () if extra_dict is None else (extra_dict,) if isinstance(extra_dict, dict) else tuple(extra_dict)
+        if hook is not None:
+            hooks[self.id] = hook
 
     def remove(self) -> None:
-        self.hooks.pop(self.id, None)
+        for hooks in (self.hooks, *self.extra):
+            hooks.pop(self.id, None)
 
     def __enter__(self) -> RemovableHandle:
         return self

@@ -197,6 +197,16 @@ def _matmul(arguments: dict[str, Any]) -> Tensor:
     return product if left.ndim == 2 else reshape(product, (right.whole[1],))
 
 
+@_rule("linear")
+def _linear(arguments: dict[str, Any]) -> Tensor:
+    """Sparse features (rows, in_features) times an ordinary weight."""
+    input, weight, bias = arguments["input"], arguments["weight"], arguments["bias"]
+    if not isinstance(input, SparseTensor):
+        raise refusal("linear: its weight or bias")
+    product = _matmul({"input": input, "other": weight.t()})
+    return product if bias is None else product + bias
+
+
 def _text(matrix: Any) -> str:
     return "x".join(map(str, matrix.shape))
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from dynograd import cuda
 from dynograd.base import devices, dtypes
+from dynograd.base.shown_names import shown
 from dynograd.errors import ShapeError
 from dynograd.interpreter.out_forms import out_dtype, write_out
 from dynograd.tensor.creation import arange
@@ -40,7 +41,7 @@ class _TypedMeta(type):
         return isinstance(value, Tensor) and value.dtype is cls.dtype and value.device.type == cls.kind
 
     def __repr__(cls) -> str:
-        return f"dynograd.{'cuda.' if cls.kind == 'cuda' else ''}{cls.__name__}"
+        return shown(f"{'cuda.' if cls.kind == 'cuda' else ''}{cls.__name__}")
 
 
 def _typed(name: str, dtype: dtypes.dtype) -> _TypedMeta:
@@ -96,7 +97,7 @@ def Variable(data: Any, requires_grad: bool = False, volatile: bool = False) -> 
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """Without an argument the type's name, `dynograd.FloatTensor`; with a dtype or type name, the converted tensor."""
     if dtype is None:
-        return f"dynograd.{'cuda.' if self.device.type == 'cuda' else ''}{TYPE_NAMES[self.dtype]}"
+        return shown(f"{'cuda.' if self.device.type == 'cuda' else ''}{TYPE_NAMES[self.dtype]}")
     if isinstance(dtype, str):
         dtype = _type_named(dtype) or dtype
     if isinstance(dtype, _TypedMeta):

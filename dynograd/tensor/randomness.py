@@ -358,6 +358,7 @@ def randperm(
     [0, 1, 2, 3]
     """
     place = _place("randperm", _near(device, out))
+    n = whole_number("randperm", "n", n)
     if n < 0:
         raise ShapeError(f"randperm: n must be non-negative, got {n}.")
     result = kernel("random", "permutation", place)(*draw("permutation", n, generator), n)

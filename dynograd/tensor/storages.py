@@ -17,6 +17,7 @@ import numpy
 
 from dynograd import arrays
 from dynograd.arrays import Array, storages
+from dynograd.autograd.modes import MODES
 from dynograd.autograd.writes import before_rebinding, stamp
 from dynograd.base import devices, dtypes
 from dynograd.base.memory_formats import preserve_format
@@ -96,7 +97,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     >>> x.set_(y.untyped_storage(), 1, (2,))
     tensor([2., 3.])
     """
-    if self.requires_grad and self.node is not None:
+    if self.requires_grad and self.node is not None and MODES.grad:
         raise GradientError(
             "set_: a tensor with a history cannot be set to other memory. Use detach(), or assign to .data of a leaf."
         )
@@ -202,6 +203,27 @@ def _move(tensor: Tensor, memory: Any, nbytes: int, into: Any = None) -> Array:
                 result, array.dtype, array.shape, array.strides, arrays.address_of(array) - start
             )
     return result
+
+
+def _give_back(tensors: list[Tensor], memory: Any) -> None:
+    """Takes the memory away from the tensors on it, which keep their shapes."""
+    start = arrays.address_of(memory)
+    for tensor in tensors:
+        array = tensor.array
+        if array.size and type(array) is not storages.FreedArray:
+            before_rebinding(tensor)
+            stamp(array)
+            tensor.array = storages.freed(array, arrays.address_of(array) - start)
+
+
+def _fill_freed(tensors: list[Tensor], memory: Any) -> None:
+    """Puts tensors whose memory was given back on this, where it is large enough; its values are anything."""
+    for tensor in tensors:
+        array = tensor.array
+        if type(array) is storages.FreedArray:
+            if _needed(array.shape, array.strides, array.itemsize, array.offset) <= memory.nbytes:
+                before_rebinding(tensor)
+                tensor.array = storages.placed(memory, array.dtype, array.shape, array.strides, array.offset)
 
 
 # --- storages ----------------------------------------------------------------------------------------------------------------
@@ -365,22 +387,30 @@ class UntypedStorage:
     def resize_(self, size: int) -> UntypedStorage:
         """Changes the number of bytes; tensors on it move along as in `Tensor.resize_`.
 
+        With 0 the memory is given back while tensors keep their shapes: reading them is an error until the storage is as large again, or
+        `set_` gives them other memory.
+
         Raises:
-            ShapeError: a tensor would stand on fewer bytes than it needs.
+            ShapeError: a tensor would stand on fewer bytes than it needs, but not none.
         """
         check_sizes("resize_", (size,))
         tensor = None if self._of is None else self._of()
-        for sharing in [] if tensor is None else _sharing(tensor):
+        on_it = [] if tensor is None else _sharing(tensor)
+        for sharing in on_it if size else ():
             needed = _needed(
                 sharing.array.shape, sharing.array.strides, sharing.array.dtype.itemsize, _offset(sharing.array)
             )
-            if sharing.array.size and needed > size:
+            if sharing.array.size and needed > size and type(sharing.array) is not storages.FreedArray:
                 raise ShapeError(
                     f"resize_: a tensor of shape {tuple(sharing.array.shape)} needs {needed} bytes of this storage, got {size}. "
                     f"Resize the tensor first: x.resize_(0), or x.data = empty(0)."
                 )
         result = storages.renewed(self._memory, size)
-        if tensor is not None:
+        if not size and not self.is_cuda:
+            _give_back(on_it, self._memory)
+        elif tensor is not None and type(tensor.array) is storages.FreedArray:
+            _fill_freed(on_it, result)
+        elif tensor is not None:
             _move(tensor, self._memory, size, result)
             if not tensor.array.size:
                 tensor.array = storages.placed(result, tensor.array.dtype, tensor.array.shape, tensor.array.strides, 0)

@@ -57,6 +57,9 @@ TRUE = {
     "pickles of tensors": "torch.equal(pickle.loads(pickle.dumps(torch.ones(2))), torch.ones(2))",
     "a module that nobody has imported": "torch.distributed.device_mesh.DeviceMesh.__name__ == 'DeviceMesh'",
     "hasattr": "hasattr(torch, 'relu') and not hasattr(torch, 'rleu') and not hasattr(torch.nn, 'Lineal')",
+    "texts of dtypes and layouts": "f'{torch.float32} {torch.sparse_csr} {torch.channels_last}' == 'torch.float32 torch.sparse_csr torch.channels_last'",
+    "texts of sizes and types": "f'{torch.Size([2])} {torch.ones(2).type()} {torch.LongTensor}' == 'torch.Size([2]) torch.FloatTensor torch.LongTensor'",
+    "what is printed": "repr(torch.ones(1, dtype=torch.float64)) == 'tensor([1.], dtype=torch.float64)'",
     "a second time": "dynograd.as_torch.install() is None and sys.path.count(sys.path[1]) == 1",
     "importing it again": "importlib.reload(sys.modules['dynograd.as_torch']).module('torch') is torch",
 }  # fmt: skip

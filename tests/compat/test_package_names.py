@@ -183,3 +183,48 @@ def test_nodes_are_a_table():
 
 class Box:
     x = 1
+
+
+def test_return_types():
+    x = torch.rand(3, 3)
+    square = x @ x.T + torch.eye(3)
+    of = torch.return_types
+    for value, kind in [
+        (x.max(0), of.max), (x.nanmedian(0), of.nanmedian), (torch.frexp(x), of.frexp), (torch.slogdet(square), of.slogdet),
+        (torch.histogram(x, 4), of.histogram), (torch.linalg.eigh(square), of.linalg_eigh), (torch.linalg.lu(x), of.linalg_lu),
+    ]:  # fmt: skip
+        assert isinstance(value, kind)
+    with pytest.raises(AttributeError, match="no function 'relu' gives a named tuple"):
+        of.relu  # noqa: B018
+
+
+EQUAL = [
+    (torch.ones(2), [1.0, 1.0]),
+    ({"loss": [torch.ones(2), 0.5]}, {"loss": [[1.0, 1.0], 0.5]}),
+    (numpy.ones(2), torch.ones(2, dtype=torch.float64)),
+    (torch.tensor(3), 3),
+    (0.1 + 0.2, 0.3),
+    ("a", "a"),
+    (torch.tensor(float("nan")), torch.tensor(float("nan"))),
+]
+UNEQUAL = [
+    (torch.ones(2), torch.zeros(2), "not close"),
+    (1, 2, "Scalars are not close"),
+    ("a", "b", "'a' != 'b'"),
+    ([1], [1, 2], "1 != 2"),
+    ({1: 2}, {2: 2}, "second set"),
+    (torch.ones(2), torch.ones(2).double(), "dtype"),
+    (torch.ones(2), None, "no comparison of Tensor and NoneType"),
+]
+
+
+def test_test_cases():
+    case = importlib.import_module("dynograd.testing._internal.common_utils").TestCase()
+    for first, second in EQUAL:
+        case.assertEqual(first, second)
+    for first, second, words in UNEQUAL:
+        with pytest.raises(AssertionError, match=words):
+            case.assertEqual(first, second)
+    case.assertEqual(torch.ones(2), torch.ones(2).double() + 0.1, exact_dtype=False, atol=0.2, rtol=0)
+    with pytest.raises(AssertionError, match="mine"):
+        case.assertEqual(torch.ones(2), torch.zeros(2), "mine")

@@ -296,6 +296,11 @@ def test_hooks_and_timer():
 
     x = torch.ones(1, requires_grad=True)
     assert isinstance(x.register_hook(print), RemovableHandle)
+    own, more, others = {}, {}, {}  # hooks of a program's own
+    handle = RemovableHandle(own, extra_dict=[more, others])
+    own[handle.id] = more[handle.id] = print
+    handle.remove()
+    assert own == more == others == {} and RemovableHandle(own, extra_dict=more).id == handle.id + 1
     calls = []
     found = Timer(lambda: calls.append(1), label="appending").blocked_autorange(min_run_time=0.001)
     assert (

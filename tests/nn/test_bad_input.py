@@ -34,18 +34,18 @@ Conv2d | 3, 4, 3, stride=(1, 1, 1) | stride must be an integer or 2 numbers, one
 Conv3d | 3, 4, (3, 3) | kernel_size must be an integer or 3 numbers
 ConvTranspose2d | 3, 4, 3, output_padding=-1 | output_padding must not be negative, got -1
 ConvTranspose2d | 3, 4, 3, padding_mode='circular' | only "zeros" padding mode is supported
-MaxPool1d | 0 | kernel_size must be positive, got 0
+MaxPool1d | -1 | kernel_size must not be negative, got -1
 MaxPool2d | 2, 0 | stride must be positive, got 0
 MaxPool2d | 2, padding=-1 | padding must not be negative, got -1
 MaxPool2d | (2, 2, 2) | kernel_size must be an integer or 2 numbers
 MaxPool3d | 2.5 | kernel_size must be an integer, got 2.5
-AvgPool1d | -2 | kernel_size must be positive, got -2
+AvgPool1d | -2 | kernel_size must not be negative, got -2
 AvgPool2d | 2, (1, 0) | stride[1] must be positive, got 0
 AvgPool3d | 2, dilation=1 | dilation
 LPPool1d | 0, 2 | norm_type must not be 0
 LPPool2d | 'a', 2 | norm_type must be a number, got 'a'
-LPPool3d | 2, 0 | kernel_size must be positive, got 0
-MaxUnpool1d | 0 | kernel_size must be positive, got 0
+LPPool3d | 2, -1 | kernel_size must not be negative, got -1
+MaxUnpool1d | -1 | kernel_size must not be negative, got -1
 MaxUnpool2d | 2, -1 | stride must be positive, got -1
 MaxUnpool3d | 2, padding=-1 | padding must not be negative, got -1
 AdaptiveAvgPool1d | -1 | output_size must not be negative, got -1
@@ -149,6 +149,24 @@ def test_batch_norm_without_eps_is_refused_when_it_runs():
     layer = nn.BatchNorm1d(2, eps=0)
     with pytest.raises(ValueError, match="BatchNorm1d: eps must be positive, got 0"):
         layer(dg.ones(3, 2))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "MaxPool1d(0)",
+        "MaxPool2d(0)",
+        "MaxPool3d(0)",
+        "AvgPool1d(0)",
+        "AvgPool2d(0)",
+        "AvgPool3d((2, 0, 2))",
+        "LPPool2d(2, 0)",
+    ],
+)
+def test_windows_of_size_0_are_refused_when_the_layer_runs(name):
+    layer = eval(f"nn.{name}")
+    with pytest.raises(RuntimeError, match="pool.d: non-positive kernel_size is not supported, got .*0"):
+        layer(dg.ones(1, 1, *(4,) * layer.rank))
 
 
 def test_targets_and_sizes_of_the_adaptive_softmax():

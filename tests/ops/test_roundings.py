@@ -62,9 +62,20 @@ ROWS = [
         domain=(1, 20),
         dtypes=INTEGERS,
         result="same",
-        errors=[error(lambda op: op(tensor([1.0]), tensor([2])), RuntimeError, "gcd", "integer", "float32")],
+        errors=[
+            error(lambda op: op(tensor([1.0]), tensor([2])), RuntimeError, "gcd", "integer", "float32"),
+            error(lambda op: op(tensor([True]), tensor([True])), RuntimeError, "gcd", "integers", "bool"),
+        ],
     ),
-    Row("lcm", numpy.lcm, shapes=[(3, 4), (3, 4)], domain=(1, 3), dtypes=INTEGERS, result="same"),
+    Row(
+        "lcm",
+        numpy.lcm,
+        shapes=[(3, 4), (3, 4)],
+        domain=(1, 3),
+        dtypes=INTEGERS,
+        result="same",
+        errors=[error(lambda op: op(tensor([True]), tensor([False])), RuntimeError, "lcm", "integers", "bool")],
+    ),
 ]
 test_rows = generate(ROWS)
 

@@ -54,6 +54,10 @@ ON_ONE = {
     "sin": (lambda x: x.sin(), numpy.sin(DENSE)),
     "power": (lambda x: x**2, DENSE**2),
     "matmul": (lambda x: x @ dynograd.tensor(WIDE), DENSE @ WIDE),
+    "linear": (
+        lambda x: dynograd.nn.functional.linear(x, dynograd.tensor(WIDE.T.copy()), dynograd.ones(5).double()),
+        1 + DENSE @ WIDE,
+    ),
     "mm": (lambda x: dynograd.mm(x, dynograd.tensor(WIDE)), DENSE @ WIDE),
     "spmm": (lambda x: dynograd.spmm(x, dynograd.tensor(WIDE)), DENSE @ WIDE),
     "mv": (lambda x: x.mv(dynograd.tensor(WIDE[:, 0])), DENSE @ WIDE[:, 0]),
@@ -287,6 +291,11 @@ ERRORS = [
     (lambda: coo() + 1, TypeError, "add of a number to a sparse tensor"),
     (lambda: coo() / coo(), TypeError, "div by a sparse tensor"),
     (lambda: coo() @ dynograd.ones(4, 2).double(), ValueError, r"cannot be multiplied \(4x3 and 4x2\)"),
+    (
+        lambda: dynograd.nn.functional.linear(dynograd.ones(2, 3).double(), coo()),
+        TypeError,
+        "linear: its weight or bias: a sparse",
+    ),
     (lambda: coo() @ dynograd.ones(3, 2), TypeError, "same dtype, got float64 and float32"),
     (lambda: coo() + make([[0]], [1.0], (5,)), ValueError, r"shapes \(4, 3\) and \(5,\)"),
     (lambda: coo().indices(), RuntimeError, "uncoalesced tensor, please call .coalesce"),

@@ -53,6 +53,7 @@ def test_ranges():
     made = dg.randint(3, 6, (1000,))
     assert sorted(set(made.tolist())) == [3, 4, 5] and dg.randint_like(made, 2).max().item() <= 1
     assert sorted(dg.randperm(100).tolist()) == list(range(100))
+    assert sorted(dg.randperm(dg.tensor(5)).tolist()) == list(range(5)) and dg.randint(9, (2,)).shape == (2,)
     x = dg.empty(1000).uniform_(-2, 3)
     assert x.min().item() >= -2 and x.max().item() < 3
     assert dg.empty(100, dtype=dg.uint8).random_().max().item() > 200

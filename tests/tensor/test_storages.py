@@ -75,12 +75,60 @@ def test_mistakes(call, words):
 
 def test_a_storage_that_a_tensor_needs_does_not_shrink():
     x = zeros(4)
-    with pytest.raises(RuntimeError, match=r"needs 16 bytes of this storage, got 0"):
-        x.untyped_storage().resize_(0)
+    with pytest.raises(RuntimeError, match=r"needs 16 bytes of this storage, got 8"):
+        x.untyped_storage().resize_(8)
     x.resize_(0)
     storage = x.untyped_storage()
     assert storage.resize_(0).nbytes() == 0
     assert x.resize_(2).shape == (2,)
+
+
+READS = [
+    lambda x: x + 1,
+    lambda x: x.exp(),
+    lambda x: x == x,
+    lambda x: x.sum(),
+    lambda x: x @ x.T,
+    lambda x: x.softmax(0),
+    lambda x: dynograd.cat([x, x]),
+    lambda x: x.clone(),
+    lambda x: x.double(),
+    lambda x: x.tolist(),
+    lambda x: x[0, 1].item(),
+    lambda x: repr(x),
+    lambda x: x.numpy() + 1,
+    lambda x: x.fill_(1),
+    lambda x: x.mul_(2),
+    lambda x: x.copy_(zeros(2, 3)),
+    lambda x: dynograd.save({"x": x}, "unwritten.pt"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(READS)))
+def test_memory_that_was_given_back_cannot_be_read_or_written(number, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x = zeros(2, 3)
+    x.untyped_storage().resize_(0)
+    with pytest.raises(
+        RuntimeError, match=r"the memory of this tensor was given back by untyped_storage\(\).resize_\(0\)"
+    ):
+        READS[number](x)
+
+
+def test_memory_that_was_given_back_can_be_had_again():
+    x = arange(6.0).reshape(2, 3).clone()
+    row, old = x[1], x.data_ptr()
+    x.untyped_storage().resize_(0)
+    assert (x.shape, row.shape, x.stride(), str(row.device)) == ((2, 3), (3,), (3, 1), "cpu")
+    assert x.untyped_storage().nbytes() == row.untyped_storage().nbytes() == 0 != old
+    x.untyped_storage().resize_(24)
+    x.copy_(arange(6.0).reshape(2, 3))
+    assert row.tolist() == [3, 4, 5]
+    hidden = dynograd.ones(3, requires_grad=True) * 2
+    with dynograd.no_grad():
+        hidden.untyped_storage().resize_(0)
+        hidden.set_(dynograd.full((3,), 5.0))
+    assert hidden.tolist() == [5, 5, 5] and hidden.requires_grad
 
 
 def test_set_():

@@ -10,8 +10,15 @@ from dynograd.ops.op import registry
 
 __all__: list[str] = []
 
-_FILES = "linalg.factorizations linalg.least_squares linalg.lu_factors linalg.linear_systems linalg.symmetric_systems reduce.extremes"
-_OPS = "max min median nanmedian mode kthvalue cummax cummin topk sort".split()
+_FILES = (
+    "ops.elementwise.mantissas ops.linalg.factorizations ops.linalg.least_squares ops.linalg.lu_factors ops.linalg.linear_systems "
+    "ops.linalg.symmetric_systems ops.reduce.extremes tensor.histograms"
+)
+_OPS = (
+    "max min median mode kthvalue cummax cummin topk sort geqrf linalg_cholesky_ex linalg_eig linalg_eigh linalg_inv_ex linalg_ldl_factor_ex "
+    "linalg_lu_factor_ex linalg_qr linalg_slogdet linalg_svd"
+).split()
+_SAME_CLASS = {"nanmedian": "median", "slogdet": "linalg_slogdet"}
 
 
 def __getattr__(name: str) -> type:
@@ -20,13 +27,14 @@ def __getattr__(name: str) -> type:
     >>> isinstance(dynograd.ones(3).sort(), dynograd.return_types.sort)
     True
     """
-    if name in _OPS:
-        return named_outputs(registry[name])
+    op = _SAME_CLASS.get(name, name)
+    if op in _OPS:
+        return named_outputs(registry[op])
     raise AttributeError(f"return_types: no function {name!r} gives a named tuple of that name.")
 
 
 for _path in _FILES.split():
-    for _value in list(vars(importlib.import_module(f"dynograd.ops.{_path}")).values()):
+    for _value in list(vars(importlib.import_module(f"dynograd.{_path}")).values()):
         if inspect.isclass(_value) and issubclass(_value, tuple) and hasattr(_value, "_fields"):
             if not _value.__name__.startswith("_"):
                 globals()[_value.__name__] = _value

@@ -175,6 +175,8 @@ def _kinds(name: str, promote: str, operands: tuple[Any, ...]) -> tuple[Any, Any
         raise DtypeError(
             f"{name}: expected integer or bool tensors, got {result_dtype}. Convert with .long() or .bool() first."
         )
+    if result_dtype is dtypes.bool and name in dtypes.OF_NUMBERS:
+        raise DtypeError(f"{name}: expected tensors of integers, got bool. Convert with .int() first.")
     kind = result_dtype.numpy
     return kind, _FLOAT32 if kind.name in _HALVES else _BYTE if kind.kind == "b" else kind
 

@@ -23,9 +23,10 @@ __all__ = [
 
 
 def _check_windows(layer: Any, kernel_size: Any, stride: Any, padding: Any = 0, dilation: Any = 1) -> None:
+    """Windows of size 0 are refused when the layer runs, as PyTorch does: models hold layers that they never run."""
     who = type(layer).__name__
-    check_windows(who, layer.rank, kernel_size=kernel_size, stride=stride, dilation=dilation)
-    check_windows(who, layer.rank, 0, padding=padding)
+    check_windows(who, layer.rank, 0, kernel_size=kernel_size, padding=padding)
+    check_windows(who, layer.rank, stride=stride, dilation=dilation)
 
 
 def _check_output(layer: Any, output_size: Any) -> None:

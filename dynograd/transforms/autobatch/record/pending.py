@@ -56,7 +56,7 @@ class Kind:
         return Kind.of(self.shape, self.dtype, False, self.device)
 
     def __repr__(self) -> str:
-        return f"{dtypes.BY_NUM[self.dtype.num]}{list(self.shape)}".replace("dynograd.", "")
+        return f"{dtypes.BY_NUM[self.dtype.num].name}{list(self.shape)}"
 
 
 KINDS: Interned[Kind] = Interned(100_000)
