@@ -20,6 +20,7 @@ from dynograd.interpreter import TENSORS
 from dynograd.interpreter.out_forms import out_dtype, write_out
 from dynograd.kernels import kernel
 from dynograd.ops.op import keep
+from dynograd.tensor.storages import is_storage
 from dynograd.tensor.tensor import Tensor, wrap
 
 __all__ = [
@@ -76,11 +77,13 @@ def tensor(
 def _from_data(data: Any, kind: Any) -> Any:
     if isinstance(data, Tensor):
         return arrays.copy(data.array) if kind is None else arrays.copy(arrays.cast(data.array, kind))
+    if is_storage(data):
+        data = data._array
     return arrays.from_python(data, kind)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """`data` as a tensor, sharing memory with a tensor or NumPy array where dtype allows.
+    """`data` as a tensor, sharing memory with a tensor, storage or NumPy array where dtype allows.
 
     >>> dynograd.as_tensor([1.0, 2.0])
     tensor([1., 2.])
@@ -88,6 +91,8 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     kind = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(data, Tensor):
         return data.to(device=device, dtype=kind)
+    if is_storage(data):
+        data = data._array
     if arrays.is_array(data) and len(data.shape):
         dtypes.of_array(data)
         result = data if kind is None else arrays.cast(data, kind)
@@ -110,7 +115,7 @@ def asarray(
     (True, False)
     """
     tensor = as_tensor(obj, dtype, device)
-    source = obj.array if isinstance(obj, Tensor) else obj
+    source = obj.array if isinstance(obj, Tensor) else obj._array if is_storage(obj) else obj
     shares = tensor.array is source or (arrays.is_array(source) and arrays.may_overlap(tensor.array, source))
     if copy and shares:
         tensor = tensor.clone() if isinstance(obj, Tensor) else wrap(arrays.copy(tensor.array))

@@ -347,6 +347,10 @@ class UntypedStorage:
 
     # --- bytes ----------------------------------------------------------------------------------------------------------
 
+    @property
+    def _array(self) -> Array:
+        return self._memory
+
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return UntypedStorage._over(self._memory[index])

@@ -40,6 +40,18 @@ def test_ragged_and_wrong_data_are_told():
         dg.from_numpy([1])
 
 
+@pytest.mark.parametrize("create", [dg.asarray, dg.as_tensor])
+def test_storages_are_shared_and_not_read_one_by_one(create, monkeypatch):
+    x = dg.arange(6, dtype=dg.float32)
+    monkeypatch.setattr(dg.UntypedStorage, "tolist", None)
+    part = create(x.untyped_storage()[4:12], dtype=dg.uint8).view(dg.float32)
+    part[0] = 9
+    assert part.tolist() == [9, 2] and x[1] == 9
+    assert create(dg.TypedStorage(wrap_storage=x.untyped_storage(), dtype=dg.float32)).dtype == dg.float32
+    copy = dg.tensor(x.untyped_storage())
+    assert copy.dtype == dg.uint8 and copy.numel() == 24 and not numpy.shares_memory(copy.numpy(), x.numpy())
+
+
 def test_asarray_copies_on_demand():
     array = numpy.zeros(2)
     assert not numpy.shares_memory(dg.asarray(array, copy=True).numpy(), array)
