@@ -80,11 +80,26 @@ class BucketBatchSampler(Sampler[list]):
 
     @property
     def plans_ahead(self) -> bool:
-        """Whether `len` has to plan an epoch to know how many batches it has."""
+        """Whether `len` has to plan an epoch to know how many batches it has.
+
+        >>> BucketBatchSampler([5, 1, 5, 1], batch_size=2).plans_ahead
+        False
+        """
         return self.max_tokens is not None
 
     def set_epoch(self, epoch: int) -> None:
-        """From now on the order depends on the first seed drawn and on `epoch` alone: the same epoch gives the same order."""
+        """From now on the order depends on the first seed drawn and on `epoch` alone: the same epoch gives the same order.
+
+        Args:
+            epoch: its number.
+
+        >>> sampler = BucketBatchSampler([5, 1, 4, 2], batch_size=2)
+        >>> sampler.set_epoch(3)
+        >>> first = list(sampler)
+        >>> sampler.set_epoch(3)
+        >>> list(sampler) == first
+        True
+        """
         self._epoch = epoch
         self._planned = self._next = None
 
@@ -142,7 +157,8 @@ class TokenBatchSampler(BucketBatchSampler):
     """Batches that hold as many samples of similar length as fit into `max_tokens`, padding included.
 
     The way of BucketBatchSampler, with a budget instead of a number of samples: (samples in a batch) x (its longest length) is at most
-    `max_tokens`, so a step needs about the same time and memory whatever the lengths. A sample longer than that makes a batch of its own.
+    `max_tokens`, so a step needs about the same time and memory whatever the lengths. A sample longer than that makes a batch of its
+    own.
     `len` is the number of batches of the next epoch; it differs a little from epoch to epoch.
 
     Args:
@@ -150,6 +166,8 @@ class TokenBatchSampler(BucketBatchSampler):
         max_tokens: the budget of a batch.
         batch_size: the most samples there may be, for lengths near 0.
         shuffle, pool, generator: as in BucketBatchSampler; `pool` is 10,000 samples by default.
+    Raises:
+        ValueError: a number that must be positive and is not, lengths that are not one row of numbers >= 0, or no lengths.
 
     >>> list(TokenBatchSampler([5, 1, 5, 1, 2], max_tokens=10, shuffle=False))
     [[1, 3, 4], [0, 2]]

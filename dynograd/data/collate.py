@@ -30,10 +30,18 @@ __all__ = [
 def default_collate(batch: Sequence) -> Any:
     """The samples of a batch as one, with a new first dimension.
 
-    Tensors, NumPy arrays and numbers become a tensor (Python floats float64, ints int64); strings and bytes stay as they are, in a list or tuple; mappings,
-    namedtuples, dataclasses, tuples and lists are collated field by field and keep their kind, except that a tuple becomes a list.
+    Tensors, NumPy arrays and numbers become a tensor (Python floats float64, ints int64); strings and bytes stay as they are, in a list
+    or
+    tuple; mappings, namedtuples, dataclasses, tuples and lists are collated field by field and keep their kind, except that a tuple
+    becomes
+    a list.
 
+    Args:
+        batch: the samples, a list of at least one.
+    Returns:
+        of tensors (*): tensors (len(batch), *); else as above.
     Raises:
+        ValueError: no samples.
         ShapeError: tensors of different shapes; `collate_pad` takes those that differ in length.
         RuntimeError: lists or tuples of different lengths.
         TypeError: a field that none of this applies to.
@@ -51,6 +59,14 @@ def collate(batch: Sequence, *, collate_fn_map: dict | None = None) -> Any:
     """`default_collate` with functions of one's own: `collate_fn_map[type](batch, collate_fn_map=...)` makes the batch of that type.
 
     Entries put into `default_collate_fn_map` hold for `default_collate` as well. A key may be a tuple of types.
+
+    Args:
+        batch: the samples, a list of at least one.
+        collate_fn_map: a function for each type.
+    Returns:
+        as `default_collate`, and what the functions give.
+    Raises:
+        ShapeError, RuntimeError, TypeError: as `default_collate`.
 
     >>> from dynograd.data.collate import collate
     >>> collate([{"n": 1, "s": {3}}, {"n": 2, "s": {4}}], collate_fn_map={set: lambda batch, collate_fn_map: set().union(*batch)})
@@ -94,6 +110,11 @@ def _function_for(kind: type, functions: dict) -> Callable | None:
 
 def default_convert(data: Any) -> Any:
     """NumPy arrays and scalars as tensors, also inside mappings and sequences; everything else as it is.
+
+    Args:
+        data: a sample.
+    Returns:
+        the same, with tensors (*) for arrays (*).
 
     >>> import numpy
     >>> default_convert({"x": numpy.array([1, 2]), "name": "a"})

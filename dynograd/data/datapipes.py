@@ -41,15 +41,38 @@ class _Functions:
 
     @classmethod
     def register_function(cls, name: str, function: Callable) -> None:
-        """Makes `function(pipe, ...)` a method of every pipe of this style."""
+        """Makes `function(pipe, ...)` a method of every pipe of this style.
+
+        Args:
+            name: of the method.
+            function: takes a pipe first.
+
+        >>> from dynograd.data.datapipes import MapDataPipe
+        >>> MapDataPipe.register_function("twice", lambda pipe: [pipe, pipe])
+        >>> len(MapDataPipe().twice())
+        2
+        >>> _ = MapDataPipe.functions.pop("twice")
+        """
         cls.functions[name] = function
 
     @classmethod
     def register_datapipe_as_function(cls, function_name: str, cls_to_register: Any) -> None:
         """Makes a class a method of every pipe of this style.
 
+        Args:
+            function_name: of the method.
+            cls_to_register: a class whose constructor takes a pipe first.
         Raises:
             ValueError: the name is taken.
+
+        >>> from dynograd.data.datapipes import IterDataPipe
+        >>> class Reversed(IterDataPipe):
+        ...     def __init__(self, source):
+        ...         self.source = source
+        >>> IterDataPipe.register_datapipe_as_function("reversed_for_example", Reversed)
+        >>> type(IterDataPipe().reversed_for_example()).__name__
+        'Reversed'
+        >>> _ = IterDataPipe.functions.pop("reversed_for_example")
         """
         if function_name in cls.functions:
             raise ValueError(
@@ -69,29 +92,50 @@ class IterDataPipe(_Functions, IterableDataset):
     ...         self.source = source
     ...
     ...     def __iter__(self):
-    ...         return (2 * one for one in self.source)
+    ...         return (2 * number for number in self.source)
     >>> list(Doubled([1, 2]).doubled())
     [4, 8]
+    >>> _ = IterDataPipe.functions.pop("doubled")
     """
 
     functions: dict[str, Callable] = {}
 
     def reset(self) -> None:
-        """Called by programs before an epoch; nothing has to be done."""
+        """Does nothing: programs call it before an epoch, and there is nothing to set back.
+
+        >>> from dynograd.data.datapipes import IterDataPipe
+        >>> IterDataPipe().reset()
+        """
 
 
 class MapDataPipe(_Functions, Dataset):
-    """A map from indices to samples with registered methods."""
+    """A map from indices to samples with registered methods.
+
+    >>> from dynograd.data.datapipes import MapDataPipe
+    >>> class Squares(MapDataPipe):
+    ...     def __getitem__(self, index):
+    ...         return index * index
+    >>> Squares()[3]
+    9
+    """
 
     functions: dict[str, Callable] = {}
 
 
 class DFIterDataPipe(IterDataPipe):
-    """A stream of data frames."""
+    """A stream of data frames: an IterDataPipe under PyTorch's name.
+
+    >>> from dynograd.data.datapipes import DFIterDataPipe, IterDataPipe
+    >>> issubclass(DFIterDataPipe, IterDataPipe)
+    True
+    """
 
 
 class DataChunk(list):
     """A list of samples that came together.
+
+    Args:
+        items: the samples.
 
     >>> from dynograd.data.datapipes import DataChunk
     >>> list(DataChunk([1, 2]).raw_iterator())
@@ -103,12 +147,37 @@ class DataChunk(list):
         self.items = items
 
     def raw_iterator(self) -> Iterator:
-        """The samples one by one."""
+        """The samples one by one.
+
+        Returns:
+            an iterator.
+
+        >>> from dynograd.data.datapipes import DataChunk
+        >>> next(DataChunk([1, 2]).raw_iterator())
+        1
+        """
         yield from self.items
 
 
 class functional_datapipe:
-    """Decorator: registers a pipe under a name, by which other pipes have it as a method."""
+    """Decorator: registers a pipe under a name, by which other pipes have it as a method.
+
+    Args:
+        name: of the method.
+        enable_df_api_tracing: accepted.
+    Raises:
+        TypeError: what is decorated is no pipe.
+        ValueError: the name is taken.
+
+    >>> from dynograd.data.datapipes import MapDataPipe, functional_datapipe
+    >>> @functional_datapipe("first_for_example")
+    ... class First(MapDataPipe):
+    ...     def __init__(self, source):
+    ...         self.source = source
+    >>> hasattr(MapDataPipe(), "first_for_example")
+    True
+    >>> _ = MapDataPipe.functions.pop("first_for_example")
+    """
 
     def __init__(self, name: str, enable_df_api_tracing: bool = False) -> None:
         self.name = name
@@ -122,7 +191,12 @@ class functional_datapipe:
 
 
 class guaranteed_datapipes_determinism(contextlib.AbstractContextManager):
-    """Accepted; nothing here is left to chance."""
+    """A context that is accepted; nothing here is left to chance.
+
+    >>> from dynograd.data.datapipes import guaranteed_datapipes_determinism
+    >>> with guaranteed_datapipes_determinism():
+    ...     pass
+    """
 
     def __init__(self) -> None:
         pass
@@ -132,22 +206,60 @@ class guaranteed_datapipes_determinism(contextlib.AbstractContextManager):
 
 
 def non_deterministic(what: Any) -> Any:
-    """Decorator that changes nothing: every sample has its own seed here."""
+    """Decorator that changes nothing: every sample has its own seed here.
+
+    Args:
+        what: a class, or a function that says whether a pipe is random.
+    Returns:
+        a class as it is; for a function, a decorator.
+
+    >>> from dynograd.data.datapipes import IterDataPipe, non_deterministic
+    >>> @non_deterministic
+    ... class Noise(IterDataPipe):
+    ...     pass
+    >>> Noise.__name__
+    'Noise'
+    """
     return what if isinstance(what, type) else (lambda cls: cls)
 
 
 def argument_validation(function: Callable) -> Callable:
-    """Decorator that changes nothing: hints are not checked."""
+    """Decorator that changes nothing: hints are not checked.
+
+    Args:
+        function: what is decorated.
+    Returns:
+        `function`.
+
+    >>> from dynograd.data.datapipes import argument_validation
+    >>> argument_validation(len) is len
+    True
+    """
     return function
 
 
 def runtime_validation(function: Callable) -> Callable:
-    """Decorator that changes nothing: hints are not checked."""
+    """Decorator that changes nothing: hints are not checked.
+
+    Args:
+        function: what is decorated.
+    Returns:
+        `function`.
+
+    >>> from dynograd.data.datapipes import runtime_validation
+    >>> runtime_validation(len) is len
+    True
+    """
     return function
 
 
 class runtime_validation_disabled(contextlib.AbstractContextManager):
-    """Accepted; hints are not checked anyway."""
+    """A context that is accepted; hints are not checked anyway.
+
+    >>> from dynograd.data.datapipes import runtime_validation_disabled
+    >>> with runtime_validation_disabled():
+    ...     pass
+    """
 
     def __exit__(self, *error: Any) -> None:
         return None

@@ -37,7 +37,10 @@ class Dataset(Generic[T_co]):
     """A map from indices (or keys) to samples. Subclasses write `__getitem__` and, for the usual samplers, `__len__`.
 
     A subclass may also write `__getitems__(indices)`, which returns the list of samples of a whole batch at once.
-    `one + other` is their concatenation.
+    `first + second` is their concatenation.
+
+    Raises:
+        NotImplementedError: in use: a subclass without `__getitem__`.
 
     >>> class Squares(Dataset):
     ...     def __len__(self):
@@ -64,6 +67,9 @@ class IterableDataset(Dataset[T_co], Iterable[T_co]):
     With `num_workers` > 0 every worker iterates over its own copy: share the work by `get_worker_info()`, else each sample
     comes once per worker.
 
+    Raises:
+        NotImplementedError: in use: a subclass without `__iter__`.
+
     >>> class Countdown(IterableDataset):
     ...     def __iter__(self):
     ...         return iter([3, 2, 1])
@@ -83,7 +89,10 @@ class IterableDataset(Dataset[T_co], Iterable[T_co]):
 class TensorDataset(Dataset[tuple]):
     """Row i of each tensor, as a tuple.
 
+    Args:
+        tensors (N, *): at least one; also ragged.
     Raises:
+        ValueError: no tensor.
         AssertionError: the tensors differ in their first size.
 
     >>> TensorDataset(tensor([[1, 2], [3, 4]]), tensor([0, 1]))[1]
@@ -111,6 +120,9 @@ class TensorDataset(Dataset[tuple]):
 class StackDataset(Dataset):
     """Sample i of each data set: a tuple when they are given by position, a dict when they are given by name.
 
+    Args:
+        args: data sets of one length.
+        kwargs: or data sets by name.
     Raises:
         ValueError: no data set, both kinds of arguments, or different lengths.
 
@@ -161,6 +173,8 @@ class StackDataset(Dataset):
 class ConcatDataset(Dataset[T_co]):
     """Data sets one after the other.
 
+    Args:
+        datasets: data sets with a length, at least one.
     Raises:
         AssertionError: no data sets, or one that is an IterableDataset (ChainDataset takes those).
 
@@ -182,6 +196,11 @@ class ConcatDataset(Dataset[T_co]):
     @staticmethod
     def cumsum(sequence: Iterable) -> list[int]:
         """The running sum of lengths.
+
+        Args:
+            sequence: data sets.
+        Returns:
+            a list of ints.
 
         >>> ConcatDataset.cumsum(["ab", "c"])
         [2, 3]
@@ -207,6 +226,11 @@ class ConcatDataset(Dataset[T_co]):
 
 class ChainDataset(IterableDataset):
     """Iterable data sets one after the other.
+
+    Args:
+        datasets: IterableDatasets.
+    Raises:
+        AssertionError: in use: one that is none (ConcatDataset takes those).
 
     >>> class Letters(IterableDataset):
     ...     def __iter__(self):
@@ -238,6 +262,9 @@ class ChainDataset(IterableDataset):
 class Subset(Dataset[T_co]):
     """The samples of `dataset` at `indices`, in that order.
 
+    Args:
+        dataset: a map-style data set.
+        indices: which samples.
     Raises:
         NotImplementedError: a subclass that writes `__getitem__` and not `__getitems__`, which a DataLoader asks first.
 
@@ -270,8 +297,11 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
     """Subsets that share the samples of `dataset` at random, none twice.
 
     Args:
+        dataset: a map-style data set with a length.
         lengths: how many samples each gets; or fractions that sum to 1, rounded down, the rest given one by one from the first.
         generator: where the order comes from; the default generator by default.
+    Returns:
+        a list of Subsets.
     Raises:
         ValueError: lengths that do not sum to the length of `dataset`, or fractions outside [0, 1].
 

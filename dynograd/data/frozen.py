@@ -30,6 +30,10 @@ def freeze(dataset: Any) -> FrozenDataset:
     dicts and namedtuples of one form field by field. What fits none of these, or varies in kind, is kept as pickles. Random
     augmentation belongs after it, in a data set that reads this one.
 
+    Args:
+        dataset: a map-style data set with a length.
+    Returns:
+        FrozenDataset.
     Raises:
         TypeError: `dataset` has no length.
 
@@ -43,7 +47,16 @@ def freeze(dataset: Any) -> FrozenDataset:
 
 
 class FrozenDataset(Dataset):
-    """What `freeze` returns. `nbytes` is the size of its arrays."""
+    """What `freeze` returns. `nbytes` is the size of its arrays.
+
+    Args:
+        samples: those of a data set, a list.
+    Raises:
+        IndexError: in use: an index that is out of range.
+
+    >>> freeze([[3, 1, 2], [4]]).nbytes > 0
+    True
+    """
 
     def __init__(self, samples: Sequence) -> None:
         self._length = len(samples)

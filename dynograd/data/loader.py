@@ -46,7 +46,7 @@ class DataLoader:
         num_workers: processes that make batches ahead of time; 0 makes them when they are asked for.
         collate_fn: makes a batch out of the list of samples; `default_collate` by default, `collate_pad()` pads.
         pin_memory: put batches into pinned memory, from which `to("cuda", non_blocking=True)` does not wait; without a GPU
-            nothing is done. `pin_memory_device` is accepted.
+            nothing is done.
         drop_last: leave out a last batch that is shorter than `batch_size`.
         timeout: seconds to wait for a worker's batch; 0 waits for ever.
         worker_init_fn: called in each worker with its number, before it reads anything.
@@ -54,6 +54,7 @@ class DataLoader:
         generator: where the order of `shuffle` and the epoch's seed come from.
         prefetch_factor: batches that each worker has under way; 2 by default.
         persistent_workers: keep the workers for the next epoch.
+        pin_memory_device: accepted.
         in_order: give batches in the order of the sampler; False gives whichever is ready.
     Raises:
         ValueError: arguments that exclude each other or are out of range, or a dataset without samples.
@@ -141,7 +142,11 @@ class DataLoader:
 
     @property
     def multiprocessing_context(self) -> Any:
-        """The context that starts the workers; None stands for the default."""
+        """The context that starts the workers; None stands for the default.
+
+        >>> print(DataLoader(range(3)).multiprocessing_context)
+        None
+        """
         return self._context
 
     @multiprocessing_context.setter
@@ -166,12 +171,17 @@ class DataLoader:
         """Where the loader stands, as a dict of numbers, strings, lists and arrays: for `load_state_dict` of a loader made in the same way.
 
         In the middle of an epoch that is after the last batch that was given, whatever the workers have already made. An epoch left by
-        `break` is over. The order and the random numbers of samples are continued exactly, with any number of workers; not stored are the
+        `break` is over. The order and the random numbers of samples are continued exactly, with any number of workers; not stored are
+        the
         program's generators (`save_run` does that) and what a data set remembers.
 
         A sampler of yours is run again up to where it was: its generators, and the numbers, lists and arrays among its attributes, are
         stored as they were when the epoch began. One that has `state_dict` and `load_state_dict` is asked instead, after each batch;
-        then its `__iter__` must go on from there. Streams (IterableDataset) are read again up to where they were, with equally many workers.
+        then its `__iter__` must go on from there. Streams (IterableDataset) are read again up to where they were, with equally many
+        workers.
+
+        Returns:
+            a dict.
 
         >>> loader = DataLoader(range(6), batch_size=2, shuffle=True)
         >>> batches = iter(loader)
@@ -196,8 +206,16 @@ class DataLoader:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Lets the next `iter(loader)` go on where `state_dict` was called.
 
+        Args:
+            state: what `state_dict()` gave.
         Raises:
-            LoaderError: not a state, or one from the middle of an epoch of another batch size, number of samples or of workers of a stream.
+            LoaderError: not a state, or one from the middle of an epoch of another batch size, number of samples or of workers of a
+                stream.
+
+        >>> loader = DataLoader(range(4), batch_size=2)
+        >>> loader.load_state_dict(loader.state_dict())
+        >>> [batch.tolist() for batch in loader]
+        [[0, 1], [2, 3]]
         """
         check_state(self, state, sizes_of(self))
         state = copy.deepcopy(state)

@@ -32,6 +32,20 @@ class Sampler(Generic[T_co]):
 
     `may_repeat` says whether an index can come twice in an epoch. Then a sample's random numbers (see DataLoader) depend on its
     position too, so that the second time is augmented differently; a sampler that never repeats may set it to False.
+
+    Args:
+        data_source: ignored; PyTorch's programs pass it.
+    Raises:
+        NotImplementedError: in use: a subclass without `__iter__`.
+
+    >>> class Backwards(Sampler):
+    ...     def __init__(self, size):
+    ...         self.size = size
+    ...
+    ...     def __iter__(self):
+    ...         return iter(range(self.size - 1, -1, -1))
+    >>> [batch.tolist() for batch in dynograd.data.DataLoader(range(3), batch_size=2, sampler=Backwards(3))]
+    [[2, 1], [0]]
     """
 
     may_repeat: bool = True
@@ -44,7 +58,10 @@ class Sampler(Generic[T_co]):
 
 
 class SequentialSampler(Sampler[int]):
-    """0, 1, 2, ...
+    """0, 1, 2, ... up to the length of a data set.
+
+    Args:
+        data_source: has a length.
 
     >>> list(SequentialSampler("abc"))
     [0, 1, 2]
@@ -66,10 +83,12 @@ class RandomSampler(Sampler[int]):
     """All indices in random order, or random indices with replacement.
 
     Args:
+        data_source: has a length.
         replacement: whether an index may be drawn again before the others had their turn.
         num_samples: how many to draw; the length of `data_source` by default. Without replacement more than that goes round again.
         generator: where the order comes from; by default one seeded from the default generator, each epoch anew.
     Raises:
+        TypeError: `replacement` is no bool.
         ValueError: `num_samples` (or the length of `data_source`) is not positive.
 
     >>> sorted(RandomSampler("abc"))
@@ -101,7 +120,11 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """How many indices an epoch has."""
+        """How many indices an epoch has.
+
+        >>> RandomSampler("abc").num_samples
+        3
+        """
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     @property
@@ -125,7 +148,11 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """The given indices in random order.
+    """The indices of a list in random order.
+
+    Args:
+        indices: ints.
+        generator: where the order comes from; the default generator by default.
 
     >>> sorted(SubsetRandomSampler([7, 3]))
     [3, 7]
@@ -152,6 +179,7 @@ class WeightedRandomSampler(Sampler[int]):
         weights: one non-negative number per sample; they need not sum to 1.
         num_samples: how many to draw.
         replacement: whether an index may be drawn again.
+        generator: where the numbers come from; the default generator by default.
     Raises:
         ValueError: `num_samples` is not positive, `replacement` not a bool, or `weights` not one row of numbers.
 
@@ -195,6 +223,13 @@ class WeightedRandomSampler(Sampler[int]):
 class BatchSampler(Sampler[list]):
     """The indices of another sampler in lists of `batch_size`; `drop_last` leaves a shorter last one out.
 
+    Args:
+        sampler: gives indices; any iterable.
+        batch_size: indices in a list, at least 1.
+        drop_last: leave out a last list that is shorter.
+    Raises:
+        ValueError: batch_size is no int above 0, or drop_last no bool.
+
     >>> list(BatchSampler(SequentialSampler("abcde"), batch_size=2, drop_last=False))
     [[0, 1], [2, 3], [4]]
     """
@@ -225,10 +260,15 @@ class DistributedSampler(Sampler[int]):
     """The part of an epoch that one of several processes sees: every `num_replicas`-th index, from `rank` on.
 
     Args:
+        dataset: has a length.
         num_replicas, rank: how many processes there are, and which this is; by default those of the process group, or of the
             environment variables `WORLD_SIZE` and `RANK` that launchers set.
         shuffle: whether the order is random; it depends on `seed` and on `set_epoch(epoch)`, equally in every process.
+        seed: the same in every process.
         drop_last: leave out the last samples where the number does not divide; otherwise the first ones come again.
+    Raises:
+        ValueError: a rank outside [0, num_replicas - 1].
+        RuntimeError: num_replicas or rank is not known.
 
     >>> list(DistributedSampler("abcde", num_replicas=2, rank=1, shuffle=False))
     [1, 3, 0]
@@ -275,7 +315,16 @@ class DistributedSampler(Sampler[int]):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Call it before each epoch in every process, or every epoch has the same order."""
+        """Call it before each epoch in every process, or every epoch has the same order.
+
+        Args:
+            epoch: its number.
+
+        >>> sampler = DistributedSampler(range(8), num_replicas=2, rank=0)
+        >>> sampler.set_epoch(1)
+        >>> len(list(sampler))
+        4
+        """
         self.epoch = epoch
 
 

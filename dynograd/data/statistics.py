@@ -10,7 +10,8 @@ __all__ = ["Statistics", "progress"]
 class Statistics:
     """`loader.statistics`: of the epoch that is under way, or the last one.
 
-    Sequences are counted by `collate_pad` and `collate_ragged` (and by a collate_fn of yours that sets an attribute `counts`): `elements`
+    Sequences are counted by `collate_pad` and `collate_ragged` (and by a collate_fn of yours that sets an attribute `counts`):
+    `elements`
     is what the samples held, `places` what the batches had room for.
 
     >>> loader = dynograd.data.DataLoader([[1, 2, 3], [4]], batch_size=2, collate_fn=dynograd.data.collate_pad())
@@ -24,17 +25,40 @@ class Statistics:
         self.reset()
 
     def reset(self) -> None:
-        """Begins at 0."""
+        """Begins at 0.
+
+        >>> statistics = dynograd.data.Statistics()
+        >>> statistics.add((2, 4, 6), 0.1)
+        >>> statistics.reset()
+        >>> statistics.elements
+        0
+        """
         self.batches = self.samples = self.elements = self.places = 0
         self.seconds_waited = 0.0
 
     @property
     def padding(self) -> float:
-        """The share of places that hold padding, from 0 to 1."""
+        """The share of places that hold padding, from 0 to 1.
+
+        >>> statistics = dynograd.data.Statistics()
+        >>> statistics.add((2, 4, 8), 0.1)
+        >>> statistics.padding
+        0.5
+        """
         return 1 - self.elements / self.places if self.places else 0.0
 
     def add(self, counts: tuple[int, int, int], seconds: float) -> None:
-        """One more batch: (samples, elements, places), and how long the program waited for it."""
+        """Counts one more batch; the loader calls it.
+
+        Args:
+            counts: (samples, elements, places).
+            seconds: how long the program waited for it.
+
+        >>> statistics = dynograd.data.Statistics()
+        >>> statistics.add((2, 4, 6), 0.1)
+        >>> statistics.elements, statistics.places
+        (4, 6)
+        """
         self.batches += 1
         self.samples += counts[0]
         self.elements += counts[1]
@@ -42,11 +66,30 @@ class Statistics:
         self.seconds_waited += seconds
 
     def state(self) -> list[Any]:
-        """What `set_state` takes."""
+        """What `set_state` takes.
+
+        Returns:
+            a list of numbers.
+
+        >>> statistics = dynograd.data.Statistics()
+        >>> statistics.add((2, 4, 6), 0.1)
+        >>> len(statistics.state()) > 0
+        True
+        """
         return [self.batches, self.samples, self.elements, self.places, self.seconds_waited]
 
     def set_state(self, state: list[Any]) -> None:
-        """Goes on from another's `state()`."""
+        """Goes on from another's `state()`.
+
+        Args:
+            state: what `state()` gave.
+
+        >>> statistics, other = dynograd.data.Statistics(), dynograd.data.Statistics()
+        >>> statistics.add((2, 4, 6), 0.1)
+        >>> other.set_state(statistics.state())
+        >>> other.elements
+        4
+        """
         self.batches, self.samples, self.elements, self.places, self.seconds_waited = state
 
     def __str__(self) -> str:
@@ -60,9 +103,15 @@ class Statistics:
 
 
 def progress(loader: Any, **options: Any) -> Any:
-    """A tqdm bar over a loader, with the share of padding in its line; `options` are tqdm's.
+    """A tqdm bar over a loader, with the share of padding in its line.
 
     In a resumed epoch it begins where the epoch was left. What you set by `bar.set_postfix(...)` stands behind the padding.
+
+    Args:
+        loader: a DataLoader.
+        options: tqdm's.
+    Returns:
+        the bar: an iterable of the loader's batches.
 
     >>> loader = dynograd.data.DataLoader([[1, 2, 3], [4]], batch_size=2, collate_fn=dynograd.data.collate_pad())
     >>> bar = dynograd.data.progress(loader, desc="epoch 1", disable=True)

@@ -43,7 +43,11 @@ def collate_pad(
         fields: positions or names of the fields to pad; by default every field that is a sequence. Name them when other fields
             are tensors of one size, such as images. Names hold at every depth, positions for the sample itself.
     Returns:
-        A callable that takes the list of samples. `padded` has the samples' dtype, `lengths` is (B,) int64.
+        a callable that takes the list of samples. `padded` has the samples' dtype, `lengths` is (B,) int64.
+    Raises:
+        TypeError: `padding_value` is a list.
+        ValueError: in use: no samples, or fields that a sample does not have.
+        ShapeError: in use: sequences that differ after the first dim.
 
     >>> padded, lengths, labels = collate_pad()([(tensor([1, 2, 3]), 0), (tensor([4]), 1)])
     >>> padded, lengths, labels
@@ -61,8 +65,18 @@ def collate_pad(
 def collate_ragged(samples: Sequence | None = None, *, fields: Sequence | None = None) -> Any:
     """A `collate_fn` for samples that vary in length: their elements behind one another, as a RaggedTensor. Nothing is padded.
 
-    What a sequence is, and `fields`, are as in `collate_pad`. A sequence's field becomes one RaggedTensor; a sample that is a tuple
-    stays a tuple, mappings, namedtuples and dataclasses keep their kind. Also of use as it is: `collate_fn=collate_ragged`.
+    What a sequence is, is as in `collate_pad`. A sequence's field becomes one RaggedTensor; a sample that is a tuple stays a tuple,
+    mappings, namedtuples and dataclasses keep their kind. Also of use as it is: `collate_fn=collate_ragged`.
+
+    Args:
+        samples: a batch, where the function is used as it is.
+        fields: positions or names of the fields to join, as in `collate_pad`.
+    Returns:
+        a callable that takes the list of samples; with `samples` their batch, whose sequences are RaggedTensors (B, j, *).
+    Raises:
+        TypeError: `fields` are neither names nor positions.
+        ValueError: in use: no samples, or fields that a sample does not have.
+        ShapeError: in use: sequences that differ after the first dim.
 
     >>> tokens, labels = collate_ragged()([(tensor([1, 2, 3]), 0), (tensor([4]), 1)])
     >>> tokens.lengths(), tokens.values(), labels
@@ -81,6 +95,13 @@ class Joining:
     """What `collate_pad` and `collate_ragged` return: an object, so that it can be sent to workers that are not forked.
 
     `counts` is (elements, places) of the last batch: how many elements its sequences have, and how many places they took.
+
+    Args:
+        fields: positions or names of the fields that are joined; None is each that is a sequence.
+
+    >>> from dynograd.data.variable_length import Joining
+    >>> isinstance(dynograd.data.collate_pad(), Joining)
+    True
     """
 
     name = "collate"
@@ -199,7 +220,14 @@ class Joining:
 
 
 class Padding(Joining):
-    """What `collate_pad` returns."""
+    """What `collate_pad` returns.
+
+    Args:
+        padding_value, batch_first, fields: those of `collate_pad`.
+
+    >>> dynograd.data.collate_pad()
+    collate_pad(padding_value=0, batch_first=True, fields=None)
+    """
 
     name = "collate_pad"
 
@@ -236,7 +264,14 @@ class Padding(Joining):
 
 
 class Ragging(Joining):
-    """What `collate_ragged` returns."""
+    """What `collate_ragged` returns.
+
+    Args:
+        fields: those of `collate_ragged`.
+
+    >>> dynograd.data.collate_ragged()
+    collate_ragged(fields=None)
+    """
 
     name = "collate_ragged"
 

@@ -38,7 +38,17 @@ _info: WorkerInfo | None = None
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """What a worker may want to know; `dataset` is its own copy, `seed` changes with the epoch."""
+    """What a worker may want to know; `dataset` is its own copy, `seed` changes with the epoch.
+
+    Args:
+        id: the worker's number, from 0.
+        num_workers: how many there are.
+        seed: of its epoch.
+        dataset: its copy of the data set.
+
+    >>> dynograd.data.WorkerInfo(id=0, num_workers=2, seed=1, dataset=[1, 2]).num_workers
+    2
+    """
 
     id: int
     num_workers: int
@@ -48,6 +58,9 @@ class WorkerInfo:
 
 def get_worker_info() -> WorkerInfo | None:
     """In a worker of a DataLoader: its id, num_workers, seed and copy of the dataset. Elsewhere None.
+
+    Returns:
+        WorkerInfo, or None.
 
     >>> get_worker_info() is None
     True

@@ -15,7 +15,7 @@ _MOST_TOKENS = 1_000_000  # in a sentence
 
 
 class CoNLL(Dataset):
-    """Sentences with a column of tokens and columns of labels: sample i is a dict of lists, one for each column.
+    r"""Sentences with a column of tokens and columns of labels: sample i is a dict of lists, one for each column.
 
     Args:
         file: path, compressed by gzip or not, or an open text file.
@@ -24,10 +24,12 @@ class CoNLL(Dataset):
         comments: begins lines to pass over, such as "#"; None, the default, takes every line as a token.
         at_most: bytes that the file may have after decompression.
     Raises:
+        ValueError: no column with a name.
         DataFileError: a line with another number of columns; names file, line, expected and got.
+        FileNotFoundError: there is no such file.
 
     >>> import io
-    >>> data = CoNLL(io.StringIO("Ada B-PER\\nwrote O\\n\\nWhy O\\n"))
+    >>> data = CoNLL(io.StringIO("Ada B-PER\nwrote O\n\nWhy O\n"))
     >>> data[0]
     {'token': ['Ada', 'wrote'], 'tag': ['B-PER', 'O']}
     >>> len(data), data.labels("tag")
@@ -75,7 +77,17 @@ class CoNLL(Dataset):
         return len(self.sentences)
 
     def labels(self, column: str) -> list[str]:
-        """The different values of a column, sorted."""
+        r"""The different values of a column, sorted.
+
+        Args:
+            column: its name.
+        Returns:
+            a list of str.
+
+        >>> import io
+        >>> CoNLL(io.StringIO("Ada B-PER\nwrote O\n")).labels("tag")
+        ['B-PER', 'O']
+        """
         return sorted({value for sentence in self.sentences for value in sentence[column]})
 
 

@@ -29,8 +29,11 @@ def read_idx(file: Any, at_most: int = LARGEST) -> Tensor:
     Args:
         file: path, compressed by gzip or not, or an open binary file.
         at_most: bytes that the file may have after decompression.
+    Returns:
+        of the sizes and the type that the file says.
     Raises:
         DataFileError: no idx file, or its sizes and its length do not fit.
+        FileNotFoundError: there is no such file.
 
     >>> import io
     >>> read_idx(io.BytesIO(bytes([0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 1, 7, 9]))).tolist()
@@ -99,12 +102,30 @@ class IdxImages(Dataset):
 
     @property
     def data(self) -> Tensor:
-        """`images`, as torchvision calls it."""
+        """`images`, as torchvision calls it.
+
+        Returns:
+            (N, H, W), uint8.
+
+        >>> import io
+        >>> images = io.BytesIO(bytes([0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 0, 255]))
+        >>> IdxImages(images, io.BytesIO(bytes([0, 0, 8, 1, 0, 0, 0, 1, 7]))).data
+        tensor([[[  0, 255]]], dtype=dynograd.uint8)
+        """
         return self.images
 
     @property
     def targets(self) -> Tensor:
-        """`labels`, as torchvision calls it."""
+        """`labels`, as torchvision calls it.
+
+        Returns:
+            (N,).
+
+        >>> import io
+        >>> images = io.BytesIO(bytes([0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 0, 255]))
+        >>> IdxImages(images, io.BytesIO(bytes([0, 0, 8, 1, 0, 0, 0, 1, 7]))).targets
+        tensor([7], dtype=dynograd.uint8)
+        """
         return self.labels
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
@@ -125,11 +146,18 @@ class MNIST(IdxImages):
         root: folder with the four files (as they are or with `.gz`), also in `MNIST/raw` below it; by default the cache folder,
             `$DYNOGRAD_DATA` or `~/.cache/dynograd/data`.
         train: the training images, else those for testing.
-        download: fetch the files that are not there, and compare their SHA-256.
         transform, target_transform: as for `IdxImages`.
+        download: fetch the files that are not there, and compare their SHA-256.
     Raises:
         FileNotFoundError: the files are not there, and `download` is False; the message says where they were looked for.
         DownloadError: no connection, or other content than expected.
+    Source: LeCun et al., Gradient-based learning applied to document recognition, 1998.
+
+    >>> try:
+    ...     len(MNIST("empty-folder"))
+    ... except FileNotFoundError as error:
+    ...     print("was looked for in" in str(error))
+    True
     """
 
     def __init__(

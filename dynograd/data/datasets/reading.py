@@ -66,10 +66,16 @@ def read_text(file: Any, at_most: int = LARGEST) -> str:
 
 
 class Lines:
-    """The lines of a text, without their ends; `number` is that of the last one, counted from 1.
+    r"""The lines of a text, without their ends; `number` is that of the last one, counted from 1.
+
+    Args:
+        file: path, compressed by gzip or not, or an open text file.
+        at_most: bytes that the file may have after decompression.
+    Raises:
+        DataFileError: while reading: a damaged or too large file, or a line that is too long.
 
     >>> import io
-    >>> list(Lines(io.StringIO("one\\ntwo\\n")))
+    >>> list(Lines(io.StringIO("one\ntwo\n")))
     ['one', 'two']
     """
 

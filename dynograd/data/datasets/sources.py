@@ -52,7 +52,17 @@ SOURCES = {
 
 
 def cache_folder() -> str:
-    """The folder for what was fetched: `$DYNOGRAD_DATA`, or `~/.cache/dynograd/data`."""
+    """The folder for what was fetched: `$DYNOGRAD_DATA`, or `~/.cache/dynograd/data`.
+
+    Returns:
+        str.
+
+    >>> import os
+    >>> before, os.environ["DYNOGRAD_DATA"] = os.environ.get("DYNOGRAD_DATA"), "/somewhere"
+    >>> cache_folder()
+    '/somewhere'
+    >>> _ = os.environ.pop("DYNOGRAD_DATA") if before is None else os.environ.update(DYNOGRAD_DATA=before)
+    """
     return os.environ.get("DYNOGRAD_DATA") or os.path.join(os.path.expanduser("~"), ".cache", "dynograd", "data")
 
 
@@ -64,9 +74,17 @@ def find(name: str, root: Any = None, may_download: bool = False, within: tuple[
         root: folder to look in; the cache folder by default.
         may_download: fetch it if it is not there.
         within: folders below `root` to look in too.
+    Returns:
+        str.
     Raises:
         FileNotFoundError: it is not there.
         DownloadError: it could not be fetched, or is not what it must be.
+
+    >>> try:
+    ...     find(next(iter(SOURCES)), root="empty-folder")
+    ... except FileNotFoundError as error:
+    ...     print("was looked for in" in str(error))
+    True
     """
     folder = cache_folder() if root is None else os.fspath(root)
     base = name.rpartition("/")[2]
@@ -97,8 +115,16 @@ def download(url: str, sha256: str, path: Any, *, at_most: int = 1 << 30, timeou
         path: where to; folders are made.
         at_most: bytes that the content may have.
         timeout: seconds to wait for an answer.
+    Returns:
+        the path, str.
     Raises:
         DownloadError: no connection, an answer of another kind, too much, or other content; the message says how to do it by hand.
+
+    >>> import hashlib
+    >>> from pathlib import Path
+    >>> _ = Path("note.txt").write_text("here already")
+    >>> Path(download("https://example.org/note.txt", hashlib.sha256(b"here already").hexdigest(), "note.txt")).name
+    'note.txt'
     """
     target = os.fspath(path)
     by_hand = f"You can fetch {url} by hand and put it at {target!r}"

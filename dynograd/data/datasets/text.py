@@ -90,10 +90,18 @@ class Table(Dataset):
         return len(self.rows)
 
     def column(self, name: str | int) -> list:
-        """All values of a column, by name or place.
+        r"""All values of a column.
 
+        Args:
+            name: of the column, or its place.
+        Returns:
+            a list.
         Raises:
             KeyError: there is no such column.
+
+        >>> import io
+        >>> Table(io.StringIO("1\tfine\n0\tdull\n"), types=(int, str)).column(0)
+        [1, 0]
         """
         if isinstance(name, str):
             if self.names is None or name not in self.names:
@@ -147,10 +155,18 @@ class CharacterText(Dataset):
             raise DataFileError(f"{name_of(file)}: {error}") from None
 
     def encode(self, text: str) -> Tensor:
-        """The numbers of the characters, (T,) int64.
+        """The numbers of the characters.
 
+        Args:
+            text: a str.
+        Returns:
+            (T,), int64.
         Raises:
             ValueError: a character that the alphabet has not.
+
+        >>> import io
+        >>> CharacterText(io.StringIO("abcabd"), length=3).encode("bad")
+        tensor([1, 0, 3])
         """
         numbers = self._numbers
         try:
@@ -162,7 +178,17 @@ class CharacterText(Dataset):
             ) from None
 
     def decode(self, numbers: Any) -> str:
-        """The text of a tensor or list of numbers."""
+        """The text of a tensor or list of numbers.
+
+        Args:
+            numbers (T,): from 0 to the size of the alphabet - 1.
+        Returns:
+            str.
+
+        >>> import io
+        >>> CharacterText(io.StringIO("abcabd"), length=3).decode([1, 0, 3])
+        'bad'
+        """
         return "".join(
             [self.characters[number] for number in (numbers.tolist() if isinstance(numbers, Tensor) else numbers)]
         )

@@ -17,8 +17,12 @@ _PARTS = re.compile(r"[()]|[^ \t()]+")  # other white space, such as a no-break 
 class Tree:
     """A tree as flat lists over its nodes; children come before their parent, the root is last.
 
-    `labels[n]` is the label of node n, `words[n]` its word (None inside the tree), `children[n]` the numbers of its children. Nothing here
-    calls itself, so a tree may be deep.
+    Nothing here calls itself, so a tree may be deep.
+
+    Args:
+        labels: `labels[n]` is the label of node n.
+        words: `words[n]` is its word, None inside the tree.
+        children: `children[n]` are the numbers of its children, a tuple.
 
     >>> tree = Tree.parse("(3 (2 a) (4 film))")
     >>> tree.labels, tree.words, tree.children
@@ -36,8 +40,16 @@ class Tree:
     def parse(cls, text: str, label: Callable[[str], Any] = str) -> Tree:
         """The one tree in a text.
 
+        Args:
+            text: brackets with a label and either a word or trees.
+            label: what makes a node's label into its value.
+        Returns:
+            Tree.
         Raises:
             DataFileError: brackets that do not fit, or not one tree.
+
+        >>> Tree.parse("(3 (2 a) (4 film))", label=int).labels
+        [2, 4, 3]
         """
         trees = list(_parsed("the text", [(1, text)], label, 1 << 20))
         if len(trees) != 1:
@@ -49,11 +61,25 @@ class Tree:
         return len(self.labels)
 
     def leaves(self) -> list[str]:
-        """The words from left to right."""
+        """The words from left to right.
+
+        Returns:
+            a list of str.
+
+        >>> Tree.parse("(3 (2 a) (4 film))").leaves()
+        ['a', 'film']
+        """
         return [word for word in self.words if word is not None]
 
     def depth(self) -> int:
-        """Edges from the root to the deepest leaf."""
+        """Edges from the root to the deepest leaf.
+
+        Returns:
+            int.
+
+        >>> Tree.parse("(3 (2 a) (4 film))").depth()
+        1
+        """
         depths: list[int] = []
         for children in self.children:
             depths.append(1 + max([depths[child] for child in children]) if children else 0)

@@ -38,7 +38,12 @@ __all__ = [
 
 
 class _DatasetKind:
-    """The two styles of data set, by PyTorch's numbers."""
+    """The two styles of data set, by PyTorch's numbers.
+
+    >>> from dynograd.utils.data.dataloader import _DatasetKind
+    >>> _DatasetKind.Map, _DatasetKind.Iterable
+    (0, 1)
+    """
 
     Map = 0
     Iterable = 1
