@@ -696,6 +696,12 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         inner = "\n  ".join(lines + children)
         return f"{self._get_name()}(\n  {inner}\n)"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the tree of modules, with the shapes of parameters."""
+        from dynograd.nn.trees import tree_html
+
+        return tree_html(self)
+
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
         state.pop("_compiled_call_impl", None)

@@ -12,7 +12,7 @@ Gradients are those of the packed elements. What ops do with ragged tensors is t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -28,6 +28,9 @@ from dynograd.ragged.parts import part_of
 from dynograd.ragged.shown import Example, refusal, shown_array, sizes_text, text_of
 from dynograd.tensor import printing
 from dynograd.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from dynograd.ragged.pictures import RowStatistics
 
 __all__ = ["RaggedTensor", "from_values", "is_ragged", "make", "when_first"]
 
@@ -232,6 +235,23 @@ class RaggedTensor(Differentiable):
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.unbind())
+
+    def statistics(self) -> RowStatistics:
+        """How long the rows are: a line of text, and a histogram in notebooks.
+
+        >>> x = dynograd.ragged_tensor([tensor([1.0, 2.0, 3.0]), tensor([4.0])])
+        >>> print(x.statistics())
+        2 rows of 1 to 3 elements (mean 2.0, median 2.0); padded, 33% would be padding
+        """
+        from dynograd.ragged.pictures import RowStatistics
+
+        return RowStatistics(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the rows as bars, coloured by their values."""
+        from dynograd.ragged.pictures import rows_html
+
+        return rows_html(self)
 
     def __repr__(self, **options: Any) -> str:
         lines, shortened = text_of(self)

@@ -90,6 +90,10 @@ class Report:
         """
         return picture([(repr(form), size, [repr(source) for source in sources]) for form, size, sources in self.order])
 
+    def _repr_svg_(self) -> str | None:
+        """For notebooks; without groups there is nothing to draw, and they show the text."""
+        return self.svg() if self.order else None
+
     def __str__(self) -> str:
         if self.skipped:
             return "autobatch: not recorded, since too few calls of the scope before at that line had partners to gain anything (always=True records)"
