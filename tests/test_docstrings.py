@@ -1,0 +1,335 @@
+"""Docstrings of public functions and classes are complete; `LACKING` says by how much they are not, and may only fall. From the top folder:
+
+python -m tests.test_docstrings                     how many lines are lacking, by module
+python -m tests.test_docstrings nn.functional       what is lacking there; `Tensor` is one of the places
+python -m tests.test_docstrings nn.functional --run the same, and its examples are run
+
+A docstring needs a sentence that ends with a period; `Args:` with the name of each parameter (`out`, `axis` and `keepdims`, which ops share,
+and `*args`, `**kwargs` aside); `Returns:` (or `Yields:`, `Shape:`) where something comes back and there are parameters; an example. Methods of classes need no
+example, properties only the sentence. No signature shows a private parameter, or 'Any' in quotes. A function that stands in several places
+counts in the first.
+"""
+
+import enum
+import importlib
+import inspect
+import re
+import sys
+import types
+
+import pytest
+
+import dynograd
+from tests import test_docs
+
+LACKING = {
+    ".": 1355,
+    "Tensor": 300,
+    "linalg": 79,
+    "fft": 53,
+    "special": 70,
+    "signal.windows": 22,
+    "nn.functional": 147,
+    "nn": 20,
+    "optim": 27,
+    "optim.lr_scheduler": 32,
+    "optim.swa_utils": 10,
+    "data": 36,
+    "utils.data": 18,
+    "ragged": 2,
+    "nested": 14,
+    "transforms": 15,
+    "autograd": 3,
+    "autograd.functional": 12,
+    "autograd.graph": 25,
+    "autograd.forward_ad": 12,
+    "autograd.profiler": 39,
+    "amp": 9,
+    "profiler": 12,
+    "sparse": 49,
+    "masked": 38,
+    "runs": 5,
+    "library": 54,
+    "testing": 5,
+    "random": 2,
+    "cuda": 99,
+    "memory": 3,
+    "overrides": 21,
+    "errors": 7,
+    "utils.checkpoint": 14,
+    "utils.tensorboard": 25,
+    "utils.flop_counter": 1,
+    "utils.benchmark": 7,
+    "futures": 6,
+    "hub": 21,
+    "onnx": 18,
+    "jit": 59,
+    "compiler": 18,
+    "export": 22,
+}
+SHOWING = {
+    ".": 585,
+    "Tensor": 101,
+    "linalg": 40,
+    "fft": 22,
+    "special": 34,
+    "signal.windows": 11,
+    "nn.functional": 84,
+    "nn": 264,
+    "nn.init": 14,
+    "nn.utils": 18,
+    "nn.utils.rnn": 8,
+    "nn.utils.parametrize": 1,
+    "nn.utils.parametrizations": 3,
+    "nn.utils.prune": 27,
+    "nn.attention.bias": 2,
+    "nn.attention.flex_attention": 9,
+    "optim": 16,
+    "optim.lr_scheduler": 2,
+    "optim.swa_utils": 4,
+    "data": 15,
+    "utils.data": 3,
+    "nested": 6,
+    "transforms": 4,
+    "autograd.functional": 6,
+    "autograd.graph": 4,
+    "autograd.forward_ad": 2,
+    "autograd.profiler": 10,
+    "func": 1,
+    "distributions": 165,
+    "distributions.constraints": 11,
+    "amp": 2,
+    "profiler": 3,
+    "sparse": 29,
+    "masked": 19,
+    "runs": 2,
+    "library": 25,
+    "testing": 3,
+    "random": 1,
+    "cuda": 30,
+    "overrides": 5,
+    "utils.checkpoint": 6,
+    "utils.tensorboard": 2,
+    "utils.flop_counter": 2,
+    "utils.benchmark": 2,
+    "hub": 1,
+    "onnx": 7,
+    "jit": 7,
+    "compiler": 1,
+    "export": 11,
+}
+PLACES = """. Tensor linalg fft special signal.windows nn.functional nn nn.init nn.utils nn.utils.rnn nn.utils.parametrize nn.utils.parametrizations
+    nn.utils.prune nn.attention nn.attention.bias nn.attention.flex_attention optim optim.lr_scheduler optim.swa_utils data utils.data ragged nested
+    transforms autograd autograd.functional autograd.graph autograd.forward_ad autograd.profiler func distributions distributions.constraints
+    distributions.transforms distributions.kl amp profiler saving sparse masked runs library testing random cuda memory overrides errors
+    utils.checkpoint utils.tensorboard utils.flop_counter utils.benchmark futures hub onnx jit compiler export backends""".split()
+SHARED = {"out", "axis", "keepdims", "self", "cls", "args", "kwargs"}
+NOTHING = {"None", "NoReturn", "Iterator[None]", "Generator[None]", "<class 'NoneType'>"}
+SECTION = re.compile(r"^(Args|Returns|Raises|Yields|Shape|Saves|Source|Attributes)\b[^:]*:", re.M)
+
+
+def names_of(module):
+    names = vars(module).get("__all__") or [name for name in dir(module) if not name.startswith("_")]
+    return [name for name in names if not name.startswith("_")]
+
+
+def public(place):
+    """(name, value, whether an example is needed) of all that `place` shows, methods of classes among it."""
+    if place == "Tensor":
+        yield from members("Tensor", dynograd.Tensor, example=True)
+        return
+    module = dynograd if place == "." else importlib.import_module(f"dynograd.{place}")
+    for name in names_of(module):
+        value = getattr(module, name, None)
+        if isinstance(value, type) and value.__module__.startswith("dynograd"):
+            yield name, value, not issubclass(value, Exception)
+            if value is not dynograd.Tensor:
+                yield from members(name, value, example=False)
+        elif isinstance(value, types.FunctionType) and (value.__module__ or "").startswith("dynograd"):
+            yield name, value, True
+
+
+def members(owner, kind, example):
+    for name in [name for name in dir(kind) if not name.startswith("_")]:
+        home = next((base for base in kind.__mro__ if name in vars(base)), object)
+        if not home.__module__.startswith("dynograd") or (home is not kind and not home.__name__.startswith("_")):
+            continue  # counted with the class that defines it
+        value = vars(home)[name]
+        if isinstance(value, (staticmethod, classmethod)):
+            value = value.__func__
+        if isinstance(value, (types.FunctionType, property)):
+            yield f"{owner}.{name}", value, example and not isinstance(value, property)
+
+
+def key_of(value):
+    value = inspect.unwrap(getattr(value, "fget", None) or value)
+    entry = getattr(value, "op", None)
+    return ("op", entry.name) if entry is not None else getattr(value, "__code__", value)
+
+
+def lacks(name, value, example):
+    """What is lacking, a line each."""
+    inherited = isinstance(value, type) and "__doc__" not in vars(value)
+    text = inspect.cleandoc(value.__doc__ or "") if not inherited else ""
+    if not text:
+        return (
+            [] if not isinstance(value, type) and inspect.getdoc(value) else ["no docstring"]
+        )  # that of the method it overrides
+    lines = []
+    summary = " ".join(text.split("\n\n")[0].split())
+    if not re.search(r"[.:?!]\)?$", SECTION.split(summary)[0].strip()):
+        lines.append("the first paragraph is no sentence with a period")
+    if isinstance(value, property) or (isinstance(value, type) and issubclass(value, (Exception, enum.Enum))):
+        return lines
+    if example and ">>>" not in text:
+        lines.append("no example")
+    try:
+        signature = inspect.signature(value)
+    except (TypeError, ValueError):
+        return lines
+    parameters = [parameter for parameter in signature.parameters.values() if parameter.name not in SHARED]
+    if isinstance(value, types.FunctionType) and "." in name:
+        parameters = parameters[1:] if next(iter(signature.parameters), "") in ("input", "tensor") else parameters
+    wanted = [parameter.name for parameter in parameters if not parameter.name.startswith("_")]
+    if name.endswith(".forward"):  # the class says what comes in and out
+        return lines
+    explained = args_of(text)
+    missing = [parameter for parameter in wanted if parameter not in explained]
+    if missing:
+        lines.append("Args: without " + ", ".join(missing))
+    back = str(signature.return_annotation).strip("'")
+    if (
+        wanted
+        and not isinstance(value, type)
+        and back not in NOTHING
+        and not re.search(r"^(Returns|Yields|Shape):", text, re.M)
+    ):
+        lines.append("no Returns:")
+    return lines
+
+
+def shows(name, value, example):
+    """What the signature shows and should not."""
+    if isinstance(value, property):
+        return []
+    try:
+        signature = inspect.signature(value)
+    except (TypeError, ValueError):
+        return []
+    faults = []
+    private = [name for name in signature.parameters if name.startswith("_")]
+    if private:
+        faults.append("private in the signature: " + ", ".join(private))
+    if "'Any'" in str(signature):
+        faults.append(f"'Any' in the signature: {signature}")
+    return faults
+
+
+def args_of(text):
+    """The names that stand before a colon below `Args:`."""
+    names, inside, indent = set(), False, 0
+    for line in text.splitlines():
+        if re.match(r"Args\b.*:$", line):
+            inside, indent = True, 0
+        elif inside and line and not line.startswith(" "):
+            inside = False
+        elif inside and line.strip():
+            indent = indent or len(line) - len(line.lstrip())
+            if len(line) - len(line.lstrip()) == indent:
+                head = re.sub(r"\([^)]*\)", " ", line).partition(":")[0]
+                names.update(re.findall(r"\w+", head))
+    return names
+
+
+def everywhere(asked):
+    """Place -> [(name, what is lacking)], without what an earlier place has; `asked` is `lacks` or `shows`."""
+    seen, result = set(), {}
+    for place in PLACES:
+        result[place] = lines = []
+        for name, value, example in public(place):
+            key = key_of(value)
+            if key not in seen:
+                seen.add(key)
+                lines += [(name, line) for line in asked(name, value, example)]
+    return result
+
+
+@pytest.fixture(scope="module", params=["LACKING", "SHOWING"])
+def table(request):
+    return request.param, globals()[request.param], everywhere(lacks if request.param == "LACKING" else shows)
+
+
+def test_docstrings_are_complete(table):
+    name, ceilings, lines = table
+    over = {place: told for place, told in lines.items() if len(told) > ceilings.get(place, 0)}
+    told = [f"{place}: {owner}: {line}" for place in over for owner, line in over[place]]
+    assert not told, f"more than {name} allows:\n" + "\n".join(told)
+
+
+def test_ceilings_are_figures(table):
+    """A ceiling that is far too high is lowered in the change that made it so."""
+    name, ceilings, lines = table
+    assert not set(ceilings) - set(lines)
+    slack = {place: len(told) for place, told in lines.items() if len(told) < 0.8 * ceilings.get(place, 0) - 5}
+    assert not slack, f"lower these in {name}"
+
+
+def test_what_is_lacking_is_seen():
+    def scale(input: "Any", factor: float = 2.0, _stacklevel: int = 3) -> "Any":  # noqa: F821
+        """Scales
+
+        Args:
+            input: a tensor.
+        """
+
+    told = "\n".join(lacks("scale", scale, True) + shows("scale", scale, True))
+    for words in (
+        "no sentence",
+        "no example",
+        "private in the signature: _stacklevel",
+        "'Any'",
+        "without factor",
+        "no Returns",
+    ):
+        assert words in told
+    assert lacks("f", lambda: 0, False) == ["no docstring"]
+
+    def good(input, dim, *sizes):
+        """Sums over `dim`.
+
+        Args:
+            input (B, T): a tensor.
+            dim, sizes: ints: of them
+                none: matters.
+        Returns:
+            (B,).
+
+        >>> 1
+        1
+        """
+
+    assert lacks("good", good, True) == []
+
+
+def run(place):
+    """What goes wrong in the examples of a place."""
+    names = test_docs.public_names() | test_docs.aliases() | {"__name__": "__main__"}
+    failures = []
+    for name, value, _ in public(place):
+        text = inspect.cleandoc(value.__doc__ or "")
+        if ">>>" in text:
+            module = sys.modules.get(getattr(value, "__module__", ""), dynograd)
+            failures += test_docs.run_examples(text, {**vars(module), **names}, name, name, 1)
+    return failures
+
+
+if __name__ == "__main__":
+    chosen = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
+    for title, asked in (("LACKING", lacks), ("SHOWING", shows)):
+        lines = everywhere(asked)
+        figures = {place: len(told) for place, told in lines.items() if told}
+        print(f"{title} = {figures}" if not chosen else "")
+        for place in chosen:
+            print("\n".join(f"{name}: {line}" for name, line in lines[place]))
+    for place in chosen if "--run" in sys.argv else ():
+        print("\n".join(run(place)) or "its examples run")
