@@ -107,7 +107,7 @@ def replace(path: str | Path, data: bytes) -> None:
     folder, name = os.path.split(path)
     try:
         beside = os.path.join(folder, f"{name[:12]}{os.urandom(6).hex()}.part")
-        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
         temporary = beside
         with os.fdopen(handle, "wb") as file:
             file.write(data)

@@ -20,7 +20,7 @@ from typing import Any
 
 from dynograd.errors import CheckpointError
 
-__all__ = ["Output", "Source", "Stream", "remove_stale", "write_atomically"]
+__all__ = ["Output", "Source", "Stream", "binary", "remove_stale", "write_atomically"]
 
 _PIECE = 1 << 26  # bytes in one write call; the kernel takes at most 2 GB
 _LONGEST = 120  # characters of the target's name in the temporary one: a name has at most 255 bytes
@@ -174,8 +174,13 @@ def _is_another_alive(process: int) -> bool:
     return True
 
 
+def binary() -> int:
+    """The flag by which Windows leaves line ends as they are; 0 elsewhere."""
+    return getattr(os, "O_BINARY", 0)
+
+
 def _write_and_sync(temporary: str, path: str, write: Callable[[Any], None]) -> None:
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | binary(), 0o666)
     try:
         with contextlib.suppress(OSError):
             os.chmod(temporary, stat.S_IMODE(os.stat(path).st_mode))  # the new file is as open to others as the old one
@@ -187,7 +192,7 @@ def _write_and_sync(temporary: str, path: str, write: Callable[[Any], None]) -> 
 
 def _write_to_special(path: str, write: Callable[[Any], None], who: str) -> None:
     try:
-        handle = os.open(path, os.O_WRONLY)
+        handle = os.open(path, os.O_WRONLY | binary())
         try:
             write(Output(handle, can_go_back=False))
         finally:

@@ -119,9 +119,12 @@ class Worker:
         elif code < 0:
             how = f"was killed by signal {-code} ({_signal_name(-code)})"
             hint = {
-                signal.SIGKILL: "Nobody but the system's out-of-memory killer usually sends it: use fewer workers or smaller batches.",
-                signal.SIGBUS: "Shared memory could not be had: use fewer workers or smaller batches.",
-            }.get(-code, "Native code in the dataset or collate_fn crashed: num_workers=0 and faulthandler show where.")
+                "SIGKILL": "Nobody but the system's out-of-memory killer usually sends it: use fewer workers or smaller batches.",
+                "SIGBUS": "Shared memory could not be had: use fewer workers or smaller batches.",
+            }.get(
+                _signal_name(-code),
+                "Native code in the dataset or collate_fn crashed: num_workers=0 and faulthandler show where.",
+            )
         else:
             how = f"exited with code {code}"
             hint = "Something in the dataset or collate_fn ended the process; num_workers=0 shows where."

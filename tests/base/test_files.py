@@ -12,7 +12,7 @@ import time
 import pytest
 
 import dynograd as dg
-from dynograd.base import files
+from dynograd.base import cache_files, files
 from dynograd.errors import CheckpointError
 from tests.support.system_faults import FaultyOs
 
@@ -186,3 +186,13 @@ def test_an_interrupted_save_leaves_nothing(tmp_path, monkeypatch):
         dg.save(2, tmp_path / "x")
     monkeypatch.undo()
     assert dg.load(tmp_path / "x") == 1 and os.listdir(tmp_path) == ["x"]
+
+
+def test_files_are_opened_as_binary_where_the_system_tells_them_from_text(tmp_path, monkeypatch):
+    seen, real = [], os.open
+    monkeypatch.setattr(os, "O_BINARY", os.O_SYNC, raising=False)  # Windows has it, and would write \r\n for \n
+    monkeypatch.setattr(os, "open", lambda path, flags, *mode: seen.append(flags) or real(path, flags, *mode))
+    dg.save(value_of(1), tmp_path / "file")
+    cache_files.replace(tmp_path / "entry", b"\n")
+    writing = [flags for flags in seen if flags & os.O_WRONLY]
+    assert len(writing) == 2 and all(flags & os.O_SYNC == os.O_SYNC for flags in writing)
