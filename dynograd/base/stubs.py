@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+from dynograd.base import stub_texts
 from dynograd.errors import DeviceError, NoEffectWarning, user_level
 
 __all__ = ["MODULES", "OPTIONS", "TABLE", "Settings", "function", "names", "settings", "warn_once"]
@@ -249,7 +250,7 @@ def function(path: str) -> Any:
     )
     call.__name__ = call.__qualname__ = name
     call.__module__ = f"dynograd.{module}".rstrip(".")
-    call.__doc__ = f"{kind if isinstance(kind, str) else 'Raises ' + kind.__name__}: {sentence}"
+    call.__doc__ = stub_texts.explained(path, kind, answer, sentence)
     return call
 
 

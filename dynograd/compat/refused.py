@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from dynograd.base import stubs
+from dynograd.base import stub_texts, stubs
 from dynograd.tensor.absent import absent_module
 
 __all__ = ["above", "fill", "modules"]
@@ -83,7 +83,8 @@ def _refused(path: str, name: str, why: str, is_function: bool) -> Any:
             raise NotImplementedError(message)
 
         refuse.__name__ = refuse.__qualname__ = name
-        refuse.__doc__ = f"Raises NotImplementedError: {why}"
+        call = f"dynograd.{path}.{name}()"
+        refuse.__doc__ = stub_texts.refused(call, f"{path}.{name}", NotImplementedError, why, ["*args", "**kwargs"])
         contents = {"__init__": refuse, "__doc__": refuse.__doc__, "__module__": f"dynograd.{path}", "_why": why}
         _shared[name, why] = refuse if is_function else _Refused(name, (), contents)
     return _shared[name, why]

@@ -34,6 +34,9 @@ def test_what_is_refused_can_be_imported_and_says_why_when_called(path):
             value()
         assert name in str(error.value) and why in str(error.value)
         assert not isinstance(value, type) or not isinstance(3, value)
+        example, error_line = value.__doc__.splitlines()[-4], value.__doc__.splitlines()[-1]
+        assert example.startswith(">>> dynograd.") and example.endswith(f".{name}()")
+        assert error_line.startswith("NotImplementedError: ") and f".{name}: ..." in error_line
 
 
 def test_a_refused_class_is_one_under_all_its_paths():

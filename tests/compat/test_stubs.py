@@ -1,5 +1,6 @@
 """The table of names that are only names: what each row answers, warns of or refuses, and the options that can be set."""
 
+import doctest
 import functools
 import importlib
 import pickle
@@ -35,6 +36,23 @@ def test_a_row_is_found_under_its_path(path):
     elif answer is not None and path != "nn.Module.compile":
         assert value_of(path) is stubs.function(path) and sentence in value_of(path).__doc__
         assert pickle.loads(pickle.dumps(value_of(path))) is value_of(path)
+
+
+def test_docstrings_say_arguments_and_results_and_their_examples_run(monkeypatch):
+    monkeypatch.setattr(stubs, "_warned", set())  # the tests of warnings begin as if nothing had been called
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    names = {"dynograd": torch}
+    for path in CALLED:
+        if path == "nn.Module.compile" or path.startswith(("_prims_common", "distributed")):
+            continue  # a method; what takes a tensor of PyTorch's inner code
+        importlib.import_module(f"dynograd.{path.rpartition('.')[0]}".rstrip("."))
+        text = value_of(path).__doc__
+        assert "\nReturns:" in text or "\nRaises:" in text, path
+        if "." in path and stubs.function(path).__code__.co_argcount and stubs.TABLE[path][0] is not stubs.WARNS:
+            assert "\nArgs:" in text or stubs.function(path).__code__.co_flags & 4, path
+        said = []
+        runner.run(doctest.DocTestParser().get_doctest(text, dict(names), path, None, 0), out=said.append)
+        assert not said, said
 
 
 @pytest.mark.parametrize("name", ["compiler", "cpu", "jit", *stubs.MODULES])
