@@ -67,7 +67,7 @@ def _given_back(path: str, call: str, answer: Callable[..., Any], required: Any,
         return f"A context manager and decorator that changes nothing.\n\n>>> with {call}:\n...     1 + 1\n2"
     if required:
         return f"`{given}`, as it is.\n\n{_quietly(path, call + ' == ' + _ARGUMENTS.get(given, 'len'))}"
-    if rest and not given or path.endswith("optimize"):
+    if (rest and not given) or path.endswith("optimize"):
         return f"A decorator that gives back its function.\n\n{_quietly(path, f'dynograd.{path}()(len) is len')}"
     return (
         f"The function as it is, or a decorator that gives it back.\n\n{_quietly(path, f'dynograd.{path}(len) is len')}"
