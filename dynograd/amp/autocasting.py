@@ -141,7 +141,16 @@ class autocast:
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether `autocast` knows the device type."""
+    """Whether `autocast` knows the device type.
+
+    Args:
+        device_type: "cuda" or "cpu".
+    Returns:
+        True or False.
+
+    >>> dynograd.amp.is_autocast_available("cpu"), dynograd.amp.is_autocast_available("xpu")
+    (True, False)
+    """
     return device_type in POLICIES
 
 
@@ -152,14 +161,34 @@ def _checked(who: str, device_type: str) -> str:
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
-    """Whether ops on that device type are autocast on this thread."""
+    """Whether ops on that device type are autocast on this thread.
+
+    Args:
+        device_type: "cuda" or "cpu".
+    Returns:
+        True or False.
+
+    >>> with dynograd.autocast("cpu"):
+    ...     dynograd.is_autocast_enabled("cpu")
+    True
+    """
     if device_type in ELSEWHERE:
         return False
     return STATE.enabled[_checked("is_autocast_enabled", device_type)]
 
 
 def set_autocast_enabled(device_type: str, enabled: bool) -> None:
-    """Switches autocast of the device type on this thread."""
+    """Switches autocast of the device type on this thread.
+
+    Args:
+        device_type: "cuda" or "cpu".
+        enabled: on or off. Prefer `with autocast(device_type):`, which puts the old state back.
+
+    >>> dynograd.set_autocast_enabled("cpu", True)
+    >>> dynograd.ones(2, 2).mm(dynograd.ones(2, 2)).dtype
+    dynograd.bfloat16
+    >>> dynograd.set_autocast_enabled("cpu", False)
+    """
     state = STATE
     _checked("set_autocast_enabled", device_type)
     if state.enabled[device_type] != bool(enabled):
@@ -171,59 +200,130 @@ def set_autocast_enabled(device_type: str, enabled: bool) -> None:
 
 
 def get_autocast_dtype(device_type: str) -> Any:
-    """The dtype that autocast of the device type computes in."""
+    """The dtype that autocast of the device type computes in.
+
+    Args:
+        device_type: "cuda" or "cpu".
+    Returns:
+        A dtype: float16 for "cuda" and bfloat16 for "cpu" unless it was changed.
+
+    >>> dynograd.get_autocast_dtype("cpu")
+    dynograd.bfloat16
+    """
     return STATE.dtypes[_checked("get_autocast_dtype", device_type)]
 
 
 def set_autocast_dtype(device_type: str, dtype: Any) -> None:
-    """Sets it, on this thread."""
+    """Sets the dtype that autocast of the device type computes in, on this thread.
+
+    Args:
+        device_type: "cuda" or "cpu".
+        dtype: bfloat16 or float16.
+
+    >>> dynograd.set_autocast_dtype("cpu", dynograd.bfloat16)
+    """
     STATE.dtypes[_checked("set_autocast_dtype", device_type)] = dtype
     if MODES.recorder is not None:
         MODES.recorder.check_casting()
 
 
 def get_autocast_gpu_dtype() -> Any:
-    """`get_autocast_dtype("cuda")` (old)."""
+    """`get_autocast_dtype("cuda")` (old).
+
+    Returns:
+        A dtype.
+
+    >>> dynograd.get_autocast_gpu_dtype()
+    dynograd.float16
+    """
     return get_autocast_dtype("cuda")
 
 
 def set_autocast_gpu_dtype(dtype: Any) -> None:
-    """`set_autocast_dtype("cuda", dtype)` (old)."""
+    """`set_autocast_dtype("cuda", dtype)` (old).
+
+    Args:
+        dtype: bfloat16 or float16.
+
+    >>> dynograd.set_autocast_gpu_dtype(dynograd.float16)
+    """
     set_autocast_dtype("cuda", dtype)
 
 
 def get_autocast_cpu_dtype() -> Any:
-    """`get_autocast_dtype("cpu")` (old)."""
+    """`get_autocast_dtype("cpu")` (old).
+
+    Returns:
+        A dtype.
+
+    >>> dynograd.get_autocast_cpu_dtype()
+    dynograd.bfloat16
+    """
     return get_autocast_dtype("cpu")
 
 
 def set_autocast_cpu_dtype(dtype: Any) -> None:
-    """`set_autocast_dtype("cpu", dtype)` (old)."""
+    """`set_autocast_dtype("cpu", dtype)` (old).
+
+    Args:
+        dtype: bfloat16 or float16.
+
+    >>> dynograd.set_autocast_cpu_dtype(dynograd.bfloat16)
+    """
     set_autocast_dtype("cpu", dtype)
 
 
 def is_autocast_cpu_enabled() -> bool:
-    """`is_autocast_enabled("cpu")` (old)."""
+    """`is_autocast_enabled("cpu")` (old).
+
+    Returns:
+        True or False.
+
+    >>> dynograd.is_autocast_cpu_enabled()
+    False
+    """
     return is_autocast_enabled("cpu")
 
 
 def set_autocast_cpu_enabled(enabled: bool) -> None:
-    """`set_autocast_enabled("cpu", enabled)` (old)."""
+    """`set_autocast_enabled("cpu", enabled)` (old).
+
+    Args:
+        enabled: on or off.
+
+    >>> dynograd.set_autocast_cpu_enabled(False)
+    """
     set_autocast_enabled("cpu", enabled)
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Whether casts of parameters are kept."""
+    """Whether casts of parameters are kept.
+
+    Returns:
+        True or False.
+
+    >>> dynograd.is_autocast_cache_enabled()
+    True
+    """
     return STATE.caches
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Whether casts of parameters are kept from now on, on this thread."""
+    """Whether casts of parameters are kept from now on, on this thread.
+
+    Args:
+        enabled: True keeps them until the outermost region ends.
+
+    >>> dynograd.set_autocast_cache_enabled(True)
+    """
     STATE.caches = bool(enabled)
 
 
 def clear_autocast_cache() -> None:
-    """Forgets the casts of parameters that were kept."""
+    """Forgets the casts of parameters that were kept.
+
+    >>> dynograd.clear_autocast_cache()
+    """
     STATE.cache.clear()
 
 

@@ -15,11 +15,28 @@ __all__ = ["custom_bwd", "custom_fwd"]
 
 
 def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: Any = None) -> Any:
-    """A decorator for `forward` of an `autograd.Function`.
+    """A decorator for `forward` of an `autograd.Function`, which says how it meets autocast.
 
     Args:
+        fwd: the method; without it a decorator is returned.
         device_type: "cuda" or "cpu".
         cast_inputs: floating tensors of the device are cast to this dtype and autocast is off inside; None: it stays as it is.
+    Returns:
+        The method, or a decorator for it.
+
+    >>> class Double(dynograd.autograd.Function):
+    ...     @staticmethod
+    ...     @dynograd.amp.custom_fwd(device_type="cpu", cast_inputs=dynograd.float32)
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...
+    ...     @staticmethod
+    ...     @dynograd.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, grad):
+    ...         return grad * 2
+    >>> with dynograd.autocast("cpu"):
+    ...     Double.apply(dynograd.ones(2, dtype=dynograd.bfloat16)).dtype
+    dynograd.float32
     """
     _check("custom_fwd", device_type)
     if fwd is None:
@@ -43,7 +60,20 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str, cast_
 
 
 def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Any:
-    """A decorator for `backward`: autocast is there as it was in `forward`, which must have `custom_fwd`."""
+    """A decorator for `backward`: autocast is there as it was in `forward`, which must have `custom_fwd`.
+
+    Args:
+        bwd: the method; without it a decorator is returned.
+        device_type: "cuda" or "cpu".
+    Returns:
+        The method, or a decorator for it; `custom_fwd` has an example.
+
+    >>> @dynograd.amp.custom_bwd(device_type="cpu")
+    ... def backward(ctx, grad):
+    ...     return grad * 2
+    >>> backward.__name__
+    'backward'
+    """
     _check("custom_bwd", device_type)
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)

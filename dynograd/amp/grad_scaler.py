@@ -81,7 +81,16 @@ class GradScaler:
     # --- one iteration ------------------------------------------------------------------------------------------------------
 
     def scale(self, outputs: Any) -> Any:
-        """The tensor, or each tensor of an iterable, times the scale."""
+        """The tensor, or each tensor of an iterable, times the scale.
+
+        Args:
+            outputs: a tensor, usually the loss, or an iterable of tensors.
+        Returns:
+            The same, multiplied; unchanged when disabled.
+
+        >>> dynograd.amp.GradScaler("cpu", init_scale=8.0).scale(tensor(2.0))
+        tensor(16.)
+        """
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
@@ -95,9 +104,18 @@ class GradScaler:
     def unscale_(self, optimizer: Any) -> None:
         """Divides the gradients of the optimizer's parameters by the scale, once between two updates.
 
+        Args:
+            optimizer: it must have gradients of a scaled loss.
         Raises:
             RuntimeError: it was called already, or after `step`.
             ValueError: a gradient is float16: parameters must be float32.
+
+        >>> w = tensor([2.0], requires_grad=True)
+        >>> scaler, optimizer = dynograd.amp.GradScaler("cpu"), dynograd.optim.SGD([w], lr=0.1)
+        >>> scaler.scale((w * w).sum()).backward()
+        >>> scaler.unscale_(optimizer)
+        >>> w.grad
+        tensor([4.])
         """
         if not self._enabled:
             return
@@ -131,7 +149,16 @@ class GradScaler:
         return found_infs
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """`unscale_` where it was not called, then the optimizer's step, unless a gradient is not finite."""
+        """`unscale_` where it was not called, then the optimizer's step, unless a gradient is not finite.
+
+        Args:
+            optimizer: its `step` is called with the other arguments.
+            *args, **kwargs: for the optimizer; no closure.
+        Returns:
+            What the optimizer's step returns; None when it was skipped.
+        Raises:
+            RuntimeError: it was called already since the last `update`.
+        """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
@@ -159,7 +186,11 @@ class GradScaler:
         return result
 
     def update(self, new_scale: Any = None) -> None:
-        """The scale for the next iteration: smaller if a gradient was not finite, larger after `growth_interval` good steps; or `new_scale`."""
+        """The scale for the next iteration: smaller if a gradient was not finite, larger after `growth_interval` good steps; or `new_scale`.
+
+        Args:
+            new_scale: a number or a tensor of one element; None goes by the rule.
+        """
         if not self._enabled:
             return
         self._check_scale("update")
@@ -203,27 +234,64 @@ class GradScaler:
         return scale if scale.device == device else wrap(arrays.to_device(scale.array, device))
 
     def get_scale(self) -> float:
-        """The scale as a number (1.0 when disabled). Waits for the device."""
+        """The scale as a number (1.0 when disabled). Waits for the device.
+
+        Returns:
+            A float.
+
+        >>> dynograd.amp.GradScaler("cpu").get_scale()
+        65536.0
+        """
         if not self._enabled:
             return 1.0
         return self._init_scale if self._scale is None else self._scale.item()
 
     def get_growth_factor(self) -> float:
+        """By what the scale is multiplied after `growth_interval` good steps.
+
+        Returns:
+            A float.
+        """
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
+        """Sets by what the scale is multiplied after `growth_interval` good steps.
+
+        Args:
+            new_factor: above 1.
+        """
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
+        """By what the scale is multiplied after a gradient that was not finite.
+
+        Returns:
+            A float.
+        """
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
+        """Sets by what the scale is multiplied after a gradient that was not finite.
+
+        Args:
+            new_factor: below 1.
+        """
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
+        """After how many good steps the scale grows.
+
+        Returns:
+            An int.
+        """
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
+        """Sets after how many good steps the scale grows.
+
+        Args:
+            new_interval: positive.
+        """
         self._growth_interval = new_interval
 
     def _get_growth_tracker(self) -> int:
@@ -232,10 +300,19 @@ class GradScaler:
         return self._init_growth_tracker if self._growth_tracker is None else int(self._growth_tracker.item())
 
     def is_enabled(self) -> bool:
+        """Whether it scales at all.
+
+        Returns:
+            True or False.
+        """
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """Scale, factors and the count of good steps; empty when disabled."""
+        """Scale, factors and the count of good steps; empty when disabled.
+
+        Returns:
+            A dict for `load_state_dict`.
+        """
         if not self._enabled:
             return {}
         return {
@@ -247,7 +324,13 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over what `state_dict` gave."""
+        """Takes over what `state_dict` gave.
+
+        Args:
+            state_dict: what `state_dict` gave.
+        Raises:
+            RuntimeError: it is empty, of a scaler that was disabled.
+        """
         if not self._enabled:
             return
         if len(state_dict) == 0:

@@ -154,13 +154,22 @@ def is_leased(array: Any) -> bool:
 
 
 def limit() -> int:
-    """How many bytes may lie unused."""
+    """How many bytes of freed large arrays may be kept for the next ones.
+
+    Returns:
+        An int.
+
+    >>> dynograd.memory.limit() >= 0
+    True
+    """
     return _limit
 
 
 def set_limit(nbytes: int) -> None:
     """Keeps at most so many unused bytes from now on; 0 keeps none.
 
+    Args:
+        nbytes: 0 or more.
     Raises:
         ValueError: below 0.
 
@@ -179,7 +188,10 @@ def set_limit(nbytes: int) -> None:
 
 
 def release() -> int:
-    """Gives all unused memory back to the system; how many bytes that was.
+    """Gives all unused memory back to the system.
+
+    Returns:
+        How many bytes that was.
 
     >>> dynograd.memory.release() >= 0
     True
@@ -194,8 +206,11 @@ def release() -> int:
 
 
 def statistics() -> dict[str, int]:
-    """Bytes of large arrays `in_use` and kept `unused` now, the `peak` in use, how many arrays found a kept buffer (`hits`) or not
-    (`misses`), and the `limit`. Arrays below 256 KiB are not counted.
+    """How much memory large arrays have now, and how well it is used again. Arrays below 256 KiB are not counted.
+
+    Returns:
+        A dict: bytes `in_use` and kept `unused` now, the `peak` in use, how many arrays got a kept buffer (`hits`) or not (`misses`),
+        and the `limit`.
 
     >>> x = dynograd.zeros(1000, 1000)
     >>> dynograd.memory.statistics()["in_use"] >= x.nbytes
@@ -207,7 +222,13 @@ def statistics() -> dict[str, int]:
 
 
 def reset_peak() -> None:
-    """Counts `peak` from what is in use now."""
+    """Counts `peak` from what is in use now.
+
+    >>> dynograd.memory.reset_peak()
+    >>> s = dynograd.memory.statistics()
+    >>> s["peak"] == s["in_use"]
+    True
+    """
     global _peak
     _peak = _in_use
 

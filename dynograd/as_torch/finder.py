@@ -31,10 +31,15 @@ _ROOTS = {"torch": "dynograd", "functorch": "dynograd.func"}
 
 
 def install() -> None:
-    """Makes `torch` mean dynograd; again, it changes nothing.
+    """Makes `import torch` and `import functorch` mean dynograd, in this process; a second call changes nothing.
 
     Raises:
         ImportError: PyTorch is already imported.
+
+    >>> dynograd.as_torch.install()
+    >>> import torch
+    >>> torch.Tensor is dynograd.Tensor
+    True
     """
     if any([isinstance(finder, _Finder) for finder in sys.meta_path]):
         return
@@ -51,7 +56,18 @@ def install() -> None:
 
 
 def module(name: str) -> ModuleType:
-    """The module under one of torch's names, imported if it is not yet."""
+    """The module under one of torch's names, imported if it is not yet.
+
+    Args:
+        name: as an import names it: "torch", "torch.nn".
+    Returns:
+        The module.
+    Raises:
+        ModuleNotFoundError: dynograd has none of this name; the message says why.
+
+    >>> dynograd.as_torch.module("torch.nn") is dynograd.nn
+    True
+    """
     loaded = sys.modules.get(name)
     if loaded is not None and not isinstance(loaded.__spec__ and loaded.__spec__.loader, SourceLoader):
         return loaded  # not the file in `SITE` that is being imported

@@ -35,7 +35,17 @@ class Lacking(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a program asked of torch; its text is for people."""
+    """What a program asked of torch; `str(report)` is a text for people.
+
+    Args:
+        used: names that it got.
+        lacking: those that it asked for in vain: `name`, `why`, and `asked_by`, the file and line that asked first.
+
+    >>> import torch
+    >>> _ = torch.zeros(1)
+    >>> isinstance(str(dynograd.as_torch.report()), str)
+    True
+    """
 
     used: tuple[str, ...]
     lacking: tuple[Lacking, ...]
@@ -52,6 +62,9 @@ def report() -> Report:
     """What the program asked of torch until now.
 
     Names asked for in vain are not always needed: packages ask `hasattr(torch, name)`, or try and do without.
+
+    Returns:
+        A `Report`.
 
     >>> import torch
     >>> hasattr(torch, "no_such_name")

@@ -50,15 +50,40 @@ MODES = Modes()
 
 
 def is_grad_enabled() -> bool:
-    """Whether ops record the tape on this thread."""
+    """Whether ops record the tape on this thread.
+
+    Returns:
+        True or False.
+
+    >>> with dynograd.no_grad():
+    ...     dynograd.is_grad_enabled()
+    False
+    """
     return MODES.grad != 0
 
 
 def is_inference_mode_enabled() -> bool:
+    """Whether this thread is inside `inference_mode`.
+
+    Returns:
+        True or False.
+
+    >>> with dynograd.inference_mode():
+    ...     dynograd.is_inference_mode_enabled()
+    True
+    """
     return MODES.inference
 
 
 def is_anomaly_enabled() -> bool:
+    """Whether anomaly mode is on: see `detect_anomaly`.
+
+    Returns:
+        True or False.
+
+    >>> dynograd.is_anomaly_enabled()
+    False
+    """
     return MODES.anomaly
 
 
@@ -140,7 +165,12 @@ class _Mode:
 
 
 class no_grad(_Mode):
-    """Ops inside do not record the tape: results have `requires_grad=False`.
+    """Ops inside do not record the tape: results have `requires_grad=False`, and nothing is kept for backward.
+
+    A context manager and a decorator, of this thread.
+
+    Args:
+        orig_func: a function to decorate (`@no_grad`); as a context manager nothing.
 
     >>> x = tensor([1.0], requires_grad=True)
     >>> with dynograd.no_grad():
@@ -161,7 +191,16 @@ class no_grad(_Mode):
 
 
 class enable_grad(_Mode):
-    """Ops inside record the tape, also within `no_grad`."""
+    """Ops inside record the tape, also within `no_grad`. A context manager and a decorator, of this thread.
+
+    Args:
+        orig_func: a function to decorate (`@enable_grad`); as a context manager nothing.
+
+    >>> x = tensor([1.0], requires_grad=True)
+    >>> with dynograd.no_grad(), dynograd.enable_grad():
+    ...     (x * 2).requires_grad
+    True
+    """
 
     def __new__(cls, orig_func: Any = None) -> Any:
         mode = super().__new__(cls)
@@ -176,7 +215,16 @@ class enable_grad(_Mode):
 
 
 class set_grad_enabled(_Mode):
-    """Turns recording on or off, at once; as a context manager it puts the old state back on exit."""
+    """Turns recording on or off, at once; as a context manager it puts the old state back on exit.
+
+    Args:
+        mode: whether ops record the tape.
+
+    >>> x = tensor([1.0], requires_grad=True)
+    >>> with dynograd.set_grad_enabled(False):
+    ...     (x * 2).requires_grad
+    False
+    """
 
     def __init__(self, mode: bool) -> None:
         self.previous = MODES.grad
@@ -188,6 +236,11 @@ class set_grad_enabled(_Mode):
         return super().__call__(function)
 
     def clone(self) -> Any:
+        """A new context manager of the same mode.
+
+        Returns:
+            A `set_grad_enabled`.
+        """
         return set_grad_enabled(self.mode)
 
     def __enter__(self) -> None:
@@ -198,7 +251,16 @@ class set_grad_enabled(_Mode):
 
 
 class inference_mode(_Mode):
-    """Like `no_grad`, for code whose results never meet autograd again."""
+    """Like `no_grad`, for code whose results never meet autograd again. A context manager and a decorator, of this thread.
+
+    Args:
+        mode: False switches it off inside another one; or a function to decorate.
+
+    >>> layer = dynograd.nn.Linear(2, 1)
+    >>> with dynograd.inference_mode():
+    ...     layer(dynograd.ones(2)).requires_grad
+    False
+    """
 
     def __new__(cls, mode: Any = True) -> Any:
         if callable(mode):
@@ -209,6 +271,11 @@ class inference_mode(_Mode):
         self.mode = mode
 
     def clone(self) -> Any:
+        """A new context manager of the same mode.
+
+        Returns:
+            An `inference_mode`.
+        """
         return inference_mode(self.mode)
 
     def __enter__(self) -> None:
@@ -224,7 +291,16 @@ set_multithreading_enabled = stubs.function("autograd.grad_mode.set_multithreadi
 
 
 class set_detect_anomaly:
-    """Turns anomaly mode on or off, at once: see `detect_anomaly`."""
+    """Turns anomaly mode on or off, at once: see `detect_anomaly`.
+
+    Args:
+        mode: on or off.
+        check_nan: stop at the first gradient that is NaN.
+
+    >>> with dynograd.autograd.set_detect_anomaly(True):
+    ...     dynograd.is_anomaly_enabled()
+    True
+    """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self.previous = MODES.anomaly, MODES.check_nan
@@ -245,6 +321,11 @@ def _set_anomaly(mode: bool, check_nan: bool) -> None:
 
 class detect_anomaly(set_detect_anomaly):
     """Inside, each op remembers the user's line; backward names it on errors and stops at the first NaN gradient.
+
+    Args:
+        check_nan: stop at the first gradient that is NaN.
+    Raises:
+        GradientError: in `backward`, a gradient is NaN.
 
     >>> x = tensor([0.0], requires_grad=True)
     >>> with dynograd.autograd.detect_anomaly():

@@ -44,7 +44,13 @@ class Hooks:
 
 
 class Node:
-    """Base of the node classes that an interpreter makes per op; those add a slot for each thing the op saves."""
+    """A step of the recorded computation, as `tensor.grad_fn` shows it: its classes are named after their ops.
+
+    >>> x = tensor([1.0, 2.0], requires_grad=True)
+    >>> y = x.exp().sum()
+    >>> y.grad_fn.name(), y.grad_fn.next_functions[0][0].name()
+    ('SumBackward0', 'ExpBackward0')
+    """
 
     __slots__ = ("__weakref__", "attrs", "edges", "hooks", "seq")
     saved_names: tuple[str, ...] = ()
@@ -81,6 +87,11 @@ class Node:
         return edge is not None and (asked.edges is None or edge in asked.edges)
 
     def name(self) -> str:
+        """The name of the node's class, as PyTorch has it.
+
+        Returns:
+            A string such as "ExpBackward0".
+        """
         return type(self).__name__
 
     def op_name(self) -> str:

@@ -16,6 +16,12 @@ ELSEWHERE = ("mps", "xpu", "hpu", "mtia", "xla", "ipu", "vulkan", "privateuseone
 class device:
     """Where a tensor lives. As a context, where tensors are made that name no device.
 
+    Args:
+        type: "cpu", "cuda", "meta" (shapes without memory), a text as "cuda:1", a device, or the number of a GPU.
+        index: the number of the GPU; None is the current one.
+    Raises:
+        RuntimeError: there is no such kind of device.
+
     >>> dynograd.device("cuda:1").index
     1
     >>> with dynograd.device("cpu"):
@@ -94,6 +100,11 @@ _default = cpu
 def set_default_device(device: Any) -> None:
     """Where tensors are made from now on that name no device; None: the CPU.
 
+    Args:
+        device: a device, its name, or None.
+    Raises:
+        RuntimeError: there is no such kind of device.
+
     >>> dynograd.set_default_device("cpu")
     """
     global _default
@@ -102,6 +113,9 @@ def set_default_device(device: Any) -> None:
 
 def get_default_device() -> device:
     """Where tensors are made that name no device.
+
+    Returns:
+        A `device`.
 
     >>> dynograd.get_default_device()
     device(type='cpu')

@@ -57,7 +57,12 @@ OF_NUMBERS = frozenset({"gcd", "lcm"})  # ops on integers that are numbers, not 
 
 
 class dtype:
-    """The type of a tensor's elements: `dynograd.float32`, `dynograd.int64`, and so on.
+    """The type of a tensor's elements: `dynograd.float32`, `dynograd.int64`, and so on. Programs use these and make none.
+
+    Args:
+        name: `float32`.
+        numpy_type: what NumPy computes it in.
+        category: bool, integer, floating or complex, in the order of promotion.
 
     >>> dynograd.float32.itemsize, dynograd.float32.is_floating_point
     (4, True)
@@ -74,20 +79,51 @@ class dtype:
 
     @property
     def is_floating_point(self) -> _python_bool:
+        """Whether it holds real numbers in floating point.
+
+        >>> dynograd.bfloat16.is_floating_point, dynograd.complex64.is_floating_point
+        (True, False)
+        """
         return self.category == FLOATING
 
     @property
     def is_complex(self) -> _python_bool:
+        """Whether it holds complex numbers.
+
+        >>> dynograd.complex64.is_complex
+        True
+        """
         return self.category == COMPLEX
 
     @property
     def is_signed(self) -> _python_bool:
+        """Whether it holds negative numbers.
+
+        >>> dynograd.uint8.is_signed, dynograd.float32.is_signed
+        (False, True)
+        """
         return self.numpy.kind not in "ub"
 
     def to_real(self) -> dtype:
+        """The real dtype of the same precision.
+
+        Returns:
+            A dtype.
+
+        >>> dynograd.complex64.to_real()
+        dynograd.float32
+        """
         return {"complex64": float32, "complex128": float64}.get(self.name, self)
 
     def to_complex(self) -> dtype:
+        """The complex dtype of the same precision.
+
+        Returns:
+            A dtype.
+
+        >>> dynograd.float64.to_complex()
+        dynograd.complex128
+        """
         return {"float64": complex128, "complex128": complex128}.get(self.name, complex64)
 
     def __repr__(self) -> str:
@@ -197,12 +233,30 @@ def as_dtype(value: Any) -> dtype:
 
 
 def get_default_dtype() -> dtype:
-    """The dtype of new floating tensors: float32 unless changed."""
+    """The dtype of new floating tensors: float32 unless changed.
+
+    Returns:
+        A dtype.
+
+    >>> dynograd.get_default_dtype()
+    dynograd.float32
+    """
     return _default[0]
 
 
 def set_default_dtype(d: dtype) -> None:
-    """Sets the dtype of tensors made from Python floats; only floating dtypes are allowed."""
+    """Sets the dtype of tensors made from Python floats; only floating dtypes are allowed.
+
+    Args:
+        d: float16, bfloat16, float32 or float64.
+    Raises:
+        DtypeError: another dtype.
+
+    >>> dynograd.set_default_dtype(dynograd.float64)
+    >>> dynograd.zeros(1).dtype
+    dynograd.float64
+    >>> dynograd.set_default_dtype(dynograd.float32)
+    """
     chosen = as_dtype(d)
     if chosen.category != FLOATING:
         raise DtypeError(f"set_default_dtype: expected a floating dtype, got {chosen}.")
@@ -218,6 +272,10 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
 
     uint16, uint32 and uint64 are promoted as in NumPy and the array API standard, where PyTorch refuses them.
 
+    Args:
+        type1, type2: dtypes.
+    Returns:
+        A dtype.
     Raises:
         DtypeError: uint64 and a signed integer, which no integer dtype holds.
 
@@ -270,6 +328,12 @@ def refuse_complex(who: str, array: Any) -> None:
 
 def can_cast(from_: dtype, to: dtype) -> _python_bool:
     """Whether a result of `from_` may be written into a tensor of `to` (never down to a lower kind).
+
+    Args:
+        from_: the dtype of the result.
+        to: the dtype of the tensor.
+    Returns:
+        True or False.
 
     >>> dynograd.can_cast(dynograd.float64, dynograd.float32), dynograd.can_cast(dynograd.float32, dynograd.int64)
     (True, False)
@@ -326,6 +390,11 @@ def result_dtype(*operands: Any) -> dtype:
 class finfo:
     """Limits of a floating dtype: `eps`, `max`, `min`, `tiny`, `smallest_normal`, `resolution`, `bits`.
 
+    Args:
+        type: a floating or complex dtype; None is the default dtype.
+    Raises:
+        TypeError: another dtype.
+
     >>> dynograd.finfo(dynograd.float32).eps
     1.1920928955078125e-07
     """
@@ -356,6 +425,11 @@ class finfo:
 
 class iinfo:
     """Limits of an integer dtype: `max`, `min`, `bits`.
+
+    Args:
+        type: an integer dtype.
+    Raises:
+        TypeError: another dtype.
 
     >>> dynograd.iinfo(dynograd.int8).max
     127

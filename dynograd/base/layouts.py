@@ -8,7 +8,14 @@ __all__ = ["ALL", "jagged", "layout", "sparse_coo", "sparse_csc", "sparse_csr", 
 
 
 class layout:
-    """One of `strided`, `sparse_coo`, `sparse_csr`, `sparse_csc` and `jagged`."""
+    """How the elements of a tensor lie in memory: `strided`, `sparse_coo`, `sparse_csr`, `sparse_csc` or `jagged`. Programs use these and make none.
+
+    Args:
+        name: one of these.
+
+    >>> dynograd.zeros(2).layout, dynograd.eye(2).to_sparse().layout
+    (dynograd.strided, dynograd.sparse_coo)
+    """
 
     __slots__ = ("name",)
 

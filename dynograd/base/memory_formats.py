@@ -19,7 +19,15 @@ __all__ = [
 
 
 class memory_format:
-    """One of `contiguous_format`, `channels_last` (4-d), `channels_last_3d` (5-d) and `preserve_format`."""
+    """In which order the dims lie in memory: `contiguous_format`, `channels_last` (4-d), `channels_last_3d` (5-d) or `preserve_format`.
+
+    Args:
+        name: one of these.
+        rank: how many dims a tensor of this format has; 0: any.
+
+    >>> dynograd.zeros(1, 3, 4, 5).to(memory_format=dynograd.channels_last).stride()
+    (60, 1, 15, 3)
+    """
 
     __slots__ = ("name", "rank")
 

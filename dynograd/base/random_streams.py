@@ -40,25 +40,49 @@ class Generator:
         self._lock = threading.Lock()
 
     def manual_seed(self, seed: int) -> Generator:
-        """Starts the stream of `seed` (any integer, taken modulo 2**64) at its beginning; returns the generator."""
+        """Starts the stream of `seed` (any integer, taken modulo 2**64) at its beginning; returns the generator.
+
+        Args:
+            seed: any integer.
+        Returns:
+            The generator.
+
+        >>> dynograd.Generator().manual_seed(3).initial_seed()
+        3
+        """
         number = _as_seed("Generator.manual_seed", seed)
         with self._lock:
             self._seed, self._offset = number, 0
         return self
 
     def seed(self) -> int:
-        """Starts a stream that nobody can foresee, and returns its seed."""
+        """Starts a stream that nobody can foresee, and returns its seed.
+
+        Returns:
+            An int.
+        """
         number = int.from_bytes(os.urandom(7)) >> 3
         self.manual_seed(number)
         return number
 
     def initial_seed(self) -> int:
-        """The seed of this stream, as it was last set."""
+        """The seed of this stream, as it was last set.
+
+        Returns:
+            An int.
+
+        >>> dynograd.Generator().manual_seed(3).initial_seed()
+        3
+        """
         return self._seed
 
     def key(self, count: int) -> tuple[int, int]:
         """Reserves `count` blocks of 128 bits for the caller alone and returns (seed, offset of the first one).
 
+        Args:
+            count: 0 or more.
+        Returns:
+            (seed, offset).
         Raises:
             ValueError: `count` is negative.
         """
@@ -70,13 +94,22 @@ class Generator:
             return self._seed, offset
 
     def state(self) -> tuple[int, int]:
-        """(seed, offset): all there is to save."""
+        """(seed, offset): all there is to save.
+
+        Returns:
+            Two ints.
+
+        >>> dynograd.Generator().manual_seed(3).state()
+        (3, 0)
+        """
         with self._lock:
             return self._seed, self._offset
 
     def set_plain_state(self, state: tuple[int, int]) -> None:
         """Continues at a place that `state()` returned.
 
+        Args:
+            state: (seed, offset).
         Raises:
             ValueError: `state` is not a pair of integers from 0 to 2**64 - 1.
         """
@@ -112,17 +145,44 @@ default_generator = Generator()
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seeds the generator that is used where none is given, and returns it."""
+    """Seeds the generator that is used where none is given, and returns it.
+
+    Args:
+        seed: any integer, taken modulo 2**64.
+    Returns:
+        The default `Generator`.
+
+    >>> _ = dynograd.manual_seed(0)
+    >>> x = dynograd.rand(2)
+    >>> _ = dynograd.manual_seed(0)
+    >>> dynograd.equal(dynograd.rand(2), x)
+    True
+    """
     return default_generator.manual_seed(_as_seed("manual_seed", seed))
 
 
 def seed() -> int:
-    """Seeds the default generator unforeseeably; returns the seed."""
+    """Seeds the default generator unforeseeably; returns the seed.
+
+    Returns:
+        An int from 0 to 2**64 - 1.
+
+    >>> dynograd.seed() == dynograd.initial_seed()
+    True
+    """
     return default_generator.seed()
 
 
 def initial_seed() -> int:
-    """The seed of the default generator."""
+    """The seed of the default generator.
+
+    Returns:
+        An int.
+
+    >>> _ = dynograd.manual_seed(7)
+    >>> dynograd.initial_seed()
+    7
+    """
     return default_generator.initial_seed()
 
 

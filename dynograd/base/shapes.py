@@ -17,6 +17,9 @@ __all__ = ["Size"]
 class Size(tuple):
     """The shape of a tensor: a tuple that prints and slices as `Size([...])`.
 
+    Args:
+        iterable: the sizes.
+
     >>> dynograd.Size([2, 3]).numel()
     6
     """
@@ -24,6 +27,14 @@ class Size(tuple):
     __slots__ = ()
 
     def numel(self) -> int:
+        """How many elements a tensor of this shape has.
+
+        Returns:
+            An int; 1 for Size([]).
+
+        >>> dynograd.Size([2, 3]).numel()
+        6
+        """
         return prod(self)
 
     def __repr__(self) -> str:
