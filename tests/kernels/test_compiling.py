@@ -1,5 +1,6 @@
 """Compiled and chunked kernels: the Numba internals they stand on, parts, caching by source text, and the plain fall-back."""
 
+import logging
 import multiprocessing
 import os
 import threading
@@ -45,6 +46,11 @@ def test_large_work_runs_in_the_pool_with_the_same_bits(two_threads):
     scaled_rows(x, np.float32(2), serial, count=512, work=0)
     scaled_rows(x, np.float32(2), parallel, count=512, work=x.size)
     assert np.array_equal(serial, parallel)
+
+
+def test_numba_tells_nothing_to_a_program_that_logs_everything(caplog):
+    with caplog.at_level(logging.DEBUG):
+        assert not logging.getLogger("numba.core.ssa").isEnabledFor(logging.DEBUG)
 
 
 @pytest.mark.parametrize("work, count, wanted", [(0, 4, 1), (65535, 4, 1), (65536, 4, 2), (10**9, 4, 4), (10**9, 1, 1)])

@@ -1,6 +1,7 @@
 """Generated elementwise loops: every layout against NumPy, serial against parallel, in place, and what they refuse."""
 
 import itertools
+import tracemalloc
 
 import numpy
 import pytest
@@ -121,6 +122,19 @@ def test_an_element_does_not_depend_on_its_place():
     x = numpy.float32(0.7312)
     found = [curve((numpy.full(count, x),))[0] for count in (1, 5, 16, 33, 4099, 70_001)]
     assert len({bits for one in found for bits in one.view("u4").tolist()}) == 1
+
+
+def test_an_expanded_vector_is_not_written_out():
+    """Beside short rows a vector is repeated some 200 times; that may not happen to a vector that was expanded to all rows before."""
+    (column, vector), rows = arrays_of([(20000, 1), (20,)]), (20000, 20)
+    operands = [numpy.broadcast_to(column, rows), numpy.broadcast_to(vector, rows), numpy.array(2, numpy.float32)]
+    BLEND(operands, (0.5,))  # compiled
+    tracemalloc.start()
+    (result,) = BLEND(operands, (0.5,))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * result.nbytes
+    numpy.testing.assert_allclose(result, blend(*operands, 0.5), rtol=1e-5, atol=1e-6)
 
 
 def test_several_results_in_one_pass():

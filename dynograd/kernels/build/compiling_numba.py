@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import logging
 import pickle
 import sys
 import warnings
@@ -55,6 +56,11 @@ else:
     _CHUNKED_PIPELINE["pipeline_class"] = pipeline_numba.ChunkedCompiler
     targets_numba.HELPER_OPTIONS.update(PIPELINE)
     PIPELINE_STAMP = kernel_cache.digest_of(*map(inspect.getsource, (pipeline_numba, drivers_numba)))
+
+# In a program that logs everything, Numba would tell of each step of a compilation, which takes longer than compiling does.
+_logger = logging.getLogger("numba")
+if _logger.level == logging.NOTSET:
+    _logger.setLevel(logging.WARNING)
 
 _TWO_GRAINS = 2 * threads.GRAIN
 _ANNOTATION = 6  # its place in a reduced `CompileResult`

@@ -356,7 +356,7 @@ def _written_out(x: Any, plan: _Plan) -> Any:
 
 
 def _tiled(x: Any, plan: _Plan) -> Any:
-    return numpy.tile(x.ravel(), plan.times)
+    return numpy.tile(_flat(x, plan), plan.times)  # of a vector that was expanded, the vector alone
 
 
 def _repeated(x: Any, plan: _Plan) -> Any:
