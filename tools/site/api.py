@@ -35,6 +35,8 @@ class Reference:
                 page += "_"
             taken.add(page.lower())
             self.pages[entry.name] = page
+        ops = [entry.name for entry in self.by_identity.values() if op_of(entry.value) is not None]
+        self.functions = {name: self.pages[name] for name in ops}
 
     def page(self, value: Any) -> str | None:
         entry = self.by_identity.get(id(value))
@@ -190,7 +192,7 @@ def _members(entry: Entry, reference: Reference) -> Iterator[str]:
         function = getattr(value, name, None)
         described = reference.described_base(value, name)
         op = op_of(function)
-        page = _page_of_method(name, op, reference)
+        page = reference.functions.get(name) if op is not None else None
         if described is not None:
             inherited.setdefault(described.name, reference.pages[described.name])
         elif page:
@@ -210,15 +212,6 @@ def _members(entry: Entry, reference: Reference) -> Iterator[str]:
     if inherited:
         links = ", ".join(f"[`{name}`]({os.path.relpath(f'{page}.md', 'api')})" for name, page in inherited.items())
         yield f"Methods and properties of {links} are there, too.\n"
-
-
-def _page_of_method(name: str, op: Any, reference: Reference) -> str | None:
-    if op is None:
-        return None
-    for entry in reference.by_identity.values():
-        if entry.name == name and op_of(entry.value) is not None:
-            return reference.pages[entry.name]
-    return None
 
 
 def _member(entry: Entry, name: str, member: Any, reference: Reference) -> Iterator[str]:

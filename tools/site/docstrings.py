@@ -34,7 +34,7 @@ def inline(text: str) -> str:
     """Prose with everything that Markdown would read as markup escaped, except for `code` and a first **phrase**."""
     bold = BOLD.match(text)
     if bold:
-        return f"**{inline(bold[1])}**{inline(text[bold.end() :])}"
+        return f"**{inline(bold[1])}** {inline(text[bold.end() :].lstrip())}"
     pieces = CODE.split(" ".join(text.split()))
     escaped = [piece if position % 2 else SPECIAL.sub(r"\\\1", piece) for position, piece in enumerate(pieces)]
     text = "".join(escaped)
@@ -86,7 +86,7 @@ def _definition(name: str, lines: list[str]) -> str:
     if not name:
         return inside + "\n"
     word, bracket, shape = name.partition(" (")
-    term = ", ".join(f"`{part.strip()}`" for part in word.split(",")) + (inline(bracket + shape) if bracket else "")
+    term = ", ".join(f"`{part.strip()}`" for part in word.split(",")) + (" " + inline(f"({shape}") if bracket else "")
     body = "\n".join(f"  {line}" if line else "" for line in inside.split("\n"))
     return f"{term}\n: {body.strip() or '–'}\n"
 

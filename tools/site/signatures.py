@@ -15,7 +15,8 @@ KINDS = {
     "SomeDims": "int | tuple[int, ...] | None",
 }
 PLAIN = {"Real": "float", "Inplace": "bool", "Dtype": "dtype", "Keepdims": "bool", "Axis": "int"}
-NAMES = WORDS | KINDS | PLAIN
+BUILTINS = {f"_python_{name}": name for name in ("bool", "int", "float", "complex", "tuple", "list", "sum")}
+NAMES = WORDS | KINDS | PLAIN | BUILTINS
 UNSAID = {"Any", "", "None"}
 
 
@@ -72,6 +73,7 @@ def annotation_of(annotation: Any) -> str:
         text = str(annotation)
     text = re.sub(r"[A-Za-z_][\w.]*\.([A-Za-z_]\w*)", r"\1", text.replace("'", "").replace('"', ""))
     text = re.sub(r"\b[A-Za-z_]\w*\b", lambda match: NAMES.get(match[0], match[0]), text)
+    text = re.sub(r"\bAny \| None\b", "Any", text)
     parts = list(dict.fromkeys(part.strip() for part in text.split(" | "))) if "[" not in text else [text]
     return " | ".join(parts)
 

@@ -42,7 +42,7 @@ class SourcePages:
         return f"source/{file}.html" + (f"#L{line}" if line else "")
 
     def write(self, site: Path) -> None:
-        (site / "source").mkdir(exist_ok=True)
+        (site / "source").mkdir(parents=True, exist_ok=True)
         (site / "source" / "source.css").write_text(STYLE, encoding="utf-8")
         for file in sorted(self.files):
             path = site / "source" / f"{file}.html"
