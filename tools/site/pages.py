@@ -11,7 +11,7 @@ from pathlib import Path
 from tools.site.sources import SourcePages
 
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Start": ("getting-started", "coming-from-pytorch"),
+    "Start": ("getting-started", "coming-from-pytorch", "coming-from-jax", "coming-from-dynet", "coming-from-keras"),
     "Tutorials": ("tutorials/*",),
     "How to": ("how-to/*",),
     "Guides": (
