@@ -8,9 +8,34 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["SignatureLater", "annotations_of", "signature_of"]
+__all__ = ["Annotation", "SignatureLater", "annotations_of", "plain_annotations", "signature_of"]
 
 _PARAMETER, _EMPTY = inspect.Parameter, inspect.Signature.empty
+
+
+class Annotation(str):
+    """An annotation's text, which `help` and editors show without quotes.
+
+    >>> from dynograd.base.signatures import Annotation, plain_annotations
+    >>> [Annotation("Array"), Annotation("Array | None")]
+    [Tensor, Tensor | None]
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return self.replace("Arrays", "Sequence[Tensor]").replace(
+            "Array", "Tensor"
+        )  # what is an array inside is a tensor outside
+
+
+def plain_annotations(function: Any) -> Any:
+    """The function itself; `help` shows its annotations without quotes from now on."""
+    annotations = function.__annotations__
+    for name, text in annotations.items():
+        if type(text) is str:
+            annotations[name] = Annotation(text)
+    return function
 
 
 class SignatureLater(inspect.Signature):
@@ -97,7 +122,11 @@ def signature_of(function: Any) -> inspect.Signature:
     for name, kind in _kinds(code):
         default = values.get(name, _EMPTY)
         make: Any = _parameter if type(default).__hash__ is not None else _parameter.__wrapped__
-        parameters.append(make(name, kind, type(default), default, annotations.get(name, _EMPTY)))
+        parameters.append(make(name, kind, type(default), default, _shown(annotations.get(name, _EMPTY))))
     return inspect.Signature(
-        parameters, return_annotation=annotations.get("return", _EMPTY), __validate_parameters__=False
+        parameters, return_annotation=_shown(annotations.get("return", _EMPTY)), __validate_parameters__=False
     )
+
+
+def _shown(annotation: Any) -> Any:
+    return Annotation(annotation) if type(annotation) is str else annotation

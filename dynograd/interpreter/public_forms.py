@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynograd.base.generated_sources import run_written, written_later
-from dynograd.base.signatures import SignatureLater, annotations_of
+from dynograd.base.signatures import Annotation, SignatureLater, annotations_of
 from dynograd.errors import DtypeError
 from dynograd.interpreter.override_protocol import ORDINARY, answer_of_foreign
 from dynograd.interpreter.shared import argument_lines
@@ -144,9 +144,10 @@ def explained_of_tensors(functions: dict[str, Any]) -> dict[str, Any]:
 def _parameters(entry: Op, has_out: bool) -> list[inspect.Parameter]:
     """The op's parameters, then `out` and the other names that it takes."""
     operands = list(entry.public_signature.parameters.values())
-    extra = [_KINDS("out", _KINDS.KEYWORD_ONLY, default=None, annotation="Any")] if has_out else []
+    extra = [_KINDS("out", _KINDS.KEYWORD_ONLY, default=None, annotation=Annotation("Any"))] if has_out else []
     extra += [
-        _KINDS(alias, _KINDS.KEYWORD_ONLY, default=None, annotation="Any") for alias in _other_names(entry).values()
+        _KINDS(alias, _KINDS.KEYWORD_ONLY, default=None, annotation=Annotation("Any"))
+        for alias in _other_names(entry).values()
     ]
     at = len(operands) - 1 if operands and operands[-1].kind is _KINDS.VAR_KEYWORD else len(operands)
     return [*operands[:at], *extra, *operands[at:]]

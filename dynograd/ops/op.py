@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, Unpack
 
 from dynograd.arrays import Array
 from dynograd.base.generated_sources import run_written, written_later
-from dynograd.base.signatures import SignatureLater, annotations_of, signature_of
+from dynograd.base.signatures import SignatureLater, annotations_of, plain_annotations, signature_of
 from dynograd.ops.argument_kinds import UNSEEN
 from dynograd.ops.readers import join
 from dynograd.ops.row import Row, complete
@@ -286,7 +286,7 @@ def composed(
         function.op = op  # type: ignore[attr-defined]
         plain = inspect.unwrap(function)
         if isinstance(plain, types.FunctionType):
-            join(plain, key, op)
+            join(plain_annotations(plain), key, op)
         return function
 
     return register

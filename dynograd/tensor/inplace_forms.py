@@ -78,7 +78,7 @@ def inplace_form(entry: Op, name: str) -> Callable[..., Any]:
         return write_result(self, function(self, *args, **kwargs), who)
 
     slow.__name__ = slow.__qualname__ = who
-    slow.__doc__ = f"In-place form of `{name}`."
+    slow.__doc__ = f"In-place form of `{name}`: the result is written into the tensor, which is returned. Of `{name}`:\n\n    {op.__doc__}"
     write = _writer(entry, op, name)
     quick = slow if write is None else standing(slow, lambda: write(slow), always=True, title=f"inplace/{who}")
 

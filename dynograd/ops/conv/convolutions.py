@@ -93,6 +93,18 @@ def conv3d(
 ) -> Array:
     """Cross-correlation over volumes (N, C, D, H, W) or (C, D, H, W); arguments as in `conv2d`.
 
+    Args:
+        input (N, C, D, H, W) or (C, D, H, W): volumes.
+        weight (K, C / groups, d, h, w): K filters.
+        bias (K,): added to each channel of the result; None: nothing is.
+        stride, padding, dilation: an int, or three; padding also "valid" or "same".
+        groups: into how many groups channels and filters are cut; a divisor of C and K.
+    Returns:
+        (N, K, D', H', W'), with D' = (D + 2 * padding - dilation * (d - 1) - 1) // stride + 1, and so on; without N if `input` has
+        none.
+    Raises:
+        ShapeError: sizes that do not fit.
+
     >>> dynograd.conv3d(dynograd.ones(1, 1, 2, 2, 2), dynograd.ones(1, 1, 2, 2, 2)).item()
     8.0
     """
@@ -111,6 +123,17 @@ def conv_transpose1d(
     dilation: Any = 1,
 ) -> Array:
     """The transpose of `conv1d`: spreads each place of `input` over a window of the output; see `conv_transpose2d`.
+
+    Args:
+        input (N, C, L) or (C, L): signals.
+        weight (C, K / groups, l): a filter for each channel of `input`.
+        bias (K,): added to each channel of the result; None: nothing is.
+        stride, padding, output_padding, dilation: an int; output_padding below stride or dilation.
+        groups: into how many groups the channels are cut.
+    Returns:
+        (N, K, L'), with L' = (L - 1) * stride - 2 * padding + dilation * (l - 1) + output_padding + 1.
+    Raises:
+        ShapeError: sizes that do not fit.
 
     >>> dynograd.conv_transpose1d(tensor([[[1.0, 2.0]]]), tensor([[[1.0, 1.0]]]), stride=2)
     tensor([[[1., 1., 2., 2.]]])
@@ -164,6 +187,17 @@ def conv_transpose3d(
     dilation: Any = 1,
 ) -> Array:
     """The transpose of `conv3d`; arguments as in `conv_transpose2d`.
+
+    Args:
+        input (N, C, D, H, W) or (C, D, H, W): volumes.
+        weight (C, K / groups, d, h, w): a filter for each channel of `input`.
+        bias (K,): added to each channel of the result; None: nothing is.
+        stride, padding, output_padding, dilation: an int, or three; output_padding below stride or dilation.
+        groups: into how many groups the channels are cut.
+    Returns:
+        (N, K, D', H', W'), with D' = (D - 1) * stride - 2 * padding + dilation * (d - 1) + output_padding + 1, and so on.
+    Raises:
+        ShapeError: sizes that do not fit.
 
     >>> dynograd.conv_transpose3d(dynograd.ones(1, 1, 1, 1, 1), dynograd.ones(1, 1, 2, 2, 2)).shape
     dynograd.Size([1, 1, 2, 2, 2])

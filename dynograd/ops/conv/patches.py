@@ -44,7 +44,8 @@ def im2col(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     """The windows of a batch of images as columns; `nn.functional.unfold`.
 
     Args:
-        input (N, C, H, W) or (C, H, W).
+        input (N, C, H, W) or (C, H, W): images.
+        kernel_size, dilation, padding, stride: an int, or one for each of H and W.
     Returns:
         (N, C * kernel places, windows), windows row by row.
     Raises:
@@ -77,8 +78,11 @@ def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padd
     """Columns added back into the images whose windows they are; where windows overlap, values add up.
 
     Args:
-        input (N, C * kernel places, windows) or (C * kernel places, windows).
+        input (N, C * kernel places, windows) or (C * kernel places, windows): what `unfold` gives.
         output_size: (H, W) of the images.
+        kernel_size, dilation, padding, stride: as `unfold` had them.
+    Returns:
+        (N, C, H, W) or (C, H, W).
     Raises:
         ShapeError: columns that do not belong to such images.
 

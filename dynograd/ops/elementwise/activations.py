@@ -45,6 +45,12 @@ _SELU_SCALE = 1.0507009873554804934193349852946
 def relu(input: Array, inplace: Inplace = False) -> Array:
     """`input` where it is above 0, 0 elsewhere; NaN stays. The gradient at 0 is 0.
 
+    Args:
+        input: tensor of any shape and dtype.
+        inplace: write the result into `input`.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+
     >>> dynograd.relu(tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
@@ -64,6 +70,13 @@ def gate(input: Array, other: Array) -> Array:
 )
 def leaky_relu(input: Array, negative_slope: Real = 0.01, inplace: Inplace = False) -> Array:
     """`input` where it is above 0, `input * negative_slope` elsewhere.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+        negative_slope: the slope below 0.
+        inplace: write the result into `input`.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.nn.functional.leaky_relu(tensor([-1.0, 2.0]), 0.1)
     tensor([-0.1000,  2.0000])
@@ -86,6 +99,12 @@ def elu_scaled(input: Array, alpha: float, scale: float, input_scale: float) -> 
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Array:
     """`input` above 0, `alpha * (exp(input) - 1)` below.
 
+    Args:
+        input: tensor of any shape.
+        alpha: minus the limit far below 0.
+        inplace: write the result into `input`.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Source: Clevert, Unterthiner and Hochreiter, Fast and Accurate Deep Network Learning by Exponential Linear Units, 2015
     (arXiv:1511.07289).
 
@@ -99,6 +118,11 @@ def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Array:
 def selu(input: Any, inplace: bool = False) -> Array:
     """`elu` with the two factors that keep the variance of normalised inputs at 1.
 
+    Args:
+        input: tensor of any shape.
+        inplace: write the result into `input`.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Source: Klambauer, Unterthiner, Mayr and Hochreiter, Self-Normalizing Neural Networks, 2017 (arXiv:1706.02515).
 
     >>> dynograd.selu(tensor([-1.0, 2.0]))
@@ -111,6 +135,12 @@ def selu(input: Any, inplace: bool = False) -> Array:
 def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Array:
     """`input` above 0, `alpha * (exp(input / alpha) - 1)` below: an `elu` whose slope is continuous for every alpha.
 
+    Args:
+        input: tensor of any shape.
+        alpha: minus the limit far below 0; not 0.
+        inplace: write the result into `input`.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         RuntimeError: `alpha` is 0.
 
@@ -175,7 +205,10 @@ def gelu(input: Any, approximate: str = "none") -> Array:
     """`input` times the probability that a standard normal number is below it.
 
     Args:
+        input: floating tensor of any shape.
         approximate: "none", or "tanh" for `0.5 * input * (1 + tanh(sqrt(2 / pi) * (input + 0.044715 * input**3)))`.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         RuntimeError: another `approximate`.
     Source: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016 (arXiv:1606.08415).
@@ -200,6 +233,12 @@ def gelu(input: Any, approximate: str = "none") -> Array:
 )
 def silu(input: Array, inplace: Inplace = False) -> Array:
     """`input * sigmoid(input)`, also called swish.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+        inplace: write the result into `input`.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.nn.functional.silu(tensor([-1.0, 2.0]))
     tensor([-0.2689,  1.7616])
@@ -230,6 +269,11 @@ def silu_backward(input: Array, other: Array) -> Array:
 def mish(input: Array, inplace: Inplace = False) -> Array:
     """`input * tanh(softplus(input))`.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+        inplace: write the result into `input`.
+    Returns:
+        A floating tensor of the shape of `input`.
     Source: Misra, Mish: A Self Regularized Non-Monotonic Activation Function, 2019 (arXiv:1908.08681).
 
     >>> dynograd.nn.functional.mish(tensor([-1.0, 2.0]))
@@ -254,6 +298,13 @@ def softplus_part(input: Array, beta: float, threshold: float) -> Array:
 def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Array:
     """`log(1 + exp(beta * input)) / beta`, a smooth relu; `input` itself where `beta * input > threshold`.
 
+    Args:
+        input: tensor of any shape.
+        beta: how sharp the bend at 0 is.
+        threshold: beyond it the function is a straight line.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+
     >>> dynograd.nn.functional.softplus(tensor([-1.0, 2.0, 30.0]))
     tensor([ 0.3133,  2.1269, 30.0000])
     """
@@ -265,6 +316,11 @@ def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Array:
 )
 def logsigmoid(input: Array) -> Array:
     """`log(sigmoid(input))`, exact for large inputs of both signs.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.nn.functional.logsigmoid(tensor([-100.0, 0.0]))
     tensor([-100.0000,   -0.6931])
@@ -290,6 +346,8 @@ def prelu(input: Any, weight: Any) -> Array:
     Args:
         input (B, C, ...): any shape.
         weight (1) or (C): one slope, or one for each channel (dim 1).
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         ShapeError: the number of weights is neither 1 nor the number of channels.
         DtypeError: the dtypes differ.
@@ -319,6 +377,11 @@ def prelu(input: Any, weight: Any) -> Array:
 def glu(input: Any, dim: int = -1) -> Array:
     """The first half of `input` along `dim`, times the sigmoid of the second half.
 
+    Args:
+        input: tensor of which `dim` has an even size.
+        dim: which dim; negative counts from the end.
+    Returns:
+        `input`'s shape, with half the size in `dim`.
     Raises:
         ShapeError: `dim` has an odd size, or the tensor has no dims.
     Source: Dauphin, Fan, Auli and Grangier, Language Modeling with Gated Convolutional Networks, 2016 (arXiv:1612.08083).

@@ -42,7 +42,7 @@ def _publish(name: str, function: Any) -> None:
         return function(*args, **kwargs)
 
     alias.__name__ = alias.__qualname__ = name
-    alias.__doc__ = f"Another name of `{function.op.name}`."
+    alias.__doc__ = f"Another name of `{function.op.name}`.\n\n    {function.__doc__}"
     alias.__signature__ = signature_of(function)  # type: ignore[attr-defined]
     method = name not in _NO_METHODS
     inplace = "function" if function.op.inplace == "function" and name not in _NO_FUNCTIONS else True
@@ -55,6 +55,17 @@ for _name, _function in ALIASES.items():
 
 @composed(method=True, out=None, ragged="packed")
 def positive(input: Any) -> Array:
-    """`input` itself, as `+input`."""
+    """`input` itself, as `+input`.
+
+    Args:
+        input: tensor of any shape.
+    Returns:
+        `input`.
+    Raises:
+        TypeError: `input` is no tensor.
+
+    >>> dynograd.positive(tensor([-1.0, 2.0]))
+    tensor([-1.,  2.])
+    """
     check_tensor("positive", "input", input)
     return input

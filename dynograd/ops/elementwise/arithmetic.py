@@ -35,7 +35,10 @@ def mul(input: Array, other: Array) -> Array:
     """`input * other`, broadcast and promoted.
 
     Args:
+        input: tensor of any shape.
         other: tensor or number.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
 
     >>> dynograd.mul(tensor([1.0, 2.0]), 3)
     tensor([3., 6.])
@@ -61,8 +64,12 @@ def add(input: Any, other: Any, tensor: Any = None, *, alpha: Any = 1) -> Array:
     The old form `add(input, alpha, other)` works too.
 
     Args:
+        input: tensor of any shape.
         other: tensor or number.
-
+        tensor: only in the old form.
+        alpha: number that `other` is multiplied by.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
     Raises:
         DtypeError: a floating alpha for integer tensors.
 
@@ -80,6 +87,13 @@ def sub(input: Any, other: Any, tensor: Any = None, *, alpha: Any = 1) -> Array:
 
     The old form `sub(input, alpha, other)` works too.
 
+    Args:
+        input: tensor of any shape.
+        other: tensor or number.
+        tensor: only in the old form.
+        alpha: number that `other` is multiplied by.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
     Raises:
         DtypeError: two bool tensors, or a floating alpha for integer tensors.
 
@@ -102,6 +116,13 @@ def sub(input: Any, other: Any, tensor: Any = None, *, alpha: Any = 1) -> Array:
 @composed(method=True, out=None)
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Array:
     """`other - alpha * input`.
+
+    Args:
+        input: tensor of any shape.
+        other: tensor or number.
+        alpha: number that `input` is multiplied by.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
 
     >>> dynograd.rsub(tensor([5.0]), 2)
     tensor([-3.])
@@ -135,6 +156,11 @@ def is_whole(value: Any) -> bool:
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Array:
     """`input / other`; `rounding_mode` "floor" or "trunc" rounds the quotient (integers then stay integers).
 
+    Args:
+        input, other: tensors, or one of them a number; they broadcast.
+        rounding_mode: None, "floor" (down) or "trunc" (towards 0).
+    Returns:
+        A tensor of the broadcast shape; without a rounding_mode, integers give the default dtype.
     Raises:
         RuntimeError: another rounding_mode.
 
@@ -156,6 +182,11 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Array:
 def floor_divide(input: Array, other: Array) -> Array:
     """`input / other` rounded down, in the promoted dtype. Gradient 0.
 
+    Args:
+        input, other: tensors, or one of them a number; they broadcast.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
+
     >>> tensor([7, -7]).floor_divide(2)
     tensor([ 3, -4])
     """
@@ -175,6 +206,11 @@ def trunc_divide(input: Array, other: Array) -> Array:
 def remainder(input: Array, other: Array) -> Array:
     """The remainder with the sign of `other`, as Python's `%`.
 
+    Args:
+        input, other: tensors, or one of them a number; they broadcast.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
+
     >>> dynograd.remainder(tensor([-3, 3]), 2)
     tensor([1, 1])
     """
@@ -190,6 +226,11 @@ def remainder(input: Array, other: Array) -> Array:
 def fmod(input: Array, other: Array) -> Array:
     """The remainder with the sign of `input`, as C's fmod.
 
+    Args:
+        input, other: tensors, or one of them a number; they broadcast.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
+
     >>> dynograd.fmod(tensor([-3, 3]), 2)
     tensor([-1,  1])
     """
@@ -198,6 +239,13 @@ def fmod(input: Array, other: Array) -> Array:
 @elementwise(formula="-input", derivative="-g", method=True, inplace="function")
 def neg(input: Array) -> Array:
     """`-input`.
+
+    Args:
+        input: tensor of any shape and dtype.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+    Raises:
+        DtypeError: a bool tensor.
 
     >>> dynograd.neg(tensor([1, -2]))
     tensor([-1,  2])
@@ -222,6 +270,10 @@ def power(input: Array, other: Array) -> Array:
 def pow(input: Any, exponent: Any) -> Array:
     """`input ** exponent`, broadcast and promoted; integers stay integers and then need exponents of at least 0.
 
+    Args:
+        input, exponent: tensors, or one of them a number; they broadcast.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
     Raises:
         RuntimeError: an integer to a negative integer power.
 
@@ -266,6 +318,11 @@ def scalar_power(input: Array, exponent: float) -> Array:
 def float_power(input: Any, exponent: Any) -> Array:
     """`input ** exponent`, computed in float64 or complex128.
 
+    Args:
+        input, exponent: tensors, or one of them a number; they broadcast.
+    Returns:
+        A tensor of the broadcast shape, float64 or complex128.
+
     >>> dynograd.float_power(tensor([2, 3]), 3)
     tensor([ 8., 27.], dtype=dynograd.float64)
     """
@@ -282,6 +339,11 @@ def _double(value: Any) -> Array | float:
 def square(input: Array) -> Array:
     """`input * input`.
 
+    Args:
+        input: tensor of any shape and dtype.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+
     >>> dynograd.square(tensor([3.0]))
     tensor([9.])
     """
@@ -297,6 +359,11 @@ def square(input: Array) -> Array:
 )
 def reciprocal(input: Array) -> Array:
     """`1 / input`.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.reciprocal(tensor([4.0]))
     tensor([0.2500])
@@ -325,6 +392,11 @@ def modulus_backward(g: Any, saved: Any) -> Gradients:
 def abs(input: Any) -> Array:
     """The absolute value; gradient 0 at 0.
 
+    Args:
+        input: tensor of any shape; bools are refused.
+    Returns:
+        A tensor of `input`'s shape and dtype; of complex numbers their sizes, in the real dtype.
+
     >>> dynograd.abs(tensor([-1.5, 2.0]))
     tensor([1.5000, 2.0000])
     """
@@ -335,6 +407,11 @@ def abs(input: Any) -> Array:
 def sign(input: Array) -> Array:
     """-1, 0 or 1; gradient 0.
 
+    Args:
+        input: tensor of any shape and dtype.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+
     >>> dynograd.sign(tensor([-3.0, 0.0, 2.0]))
     tensor([-1.,  0.,  1.])
     """
@@ -343,6 +420,11 @@ def sign(input: Array) -> Array:
 @composed(method=True, inplace=True)
 def sgn(input: Any) -> Array:
     """`sign` for real tensors; for complex ones the number of size 1 in the same direction, 0 at 0.
+
+    Args:
+        input: tensor of any shape.
+    Returns:
+        A tensor of the shape and dtype of `input`.
 
     >>> dynograd.sgn(tensor([3 + 4j]))
     tensor([0.6000+0.8000j])
@@ -368,6 +450,11 @@ def conj(input: Array) -> Array:
 def maximum(input: Array, other: Array) -> Array:
     """The larger of each pair; NaN wins. At ties each side gets half of the gradient.
 
+    Args:
+        input, other: tensors; they broadcast.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
+
     >>> dynograd.maximum(tensor([1, 5]), tensor([3, 2]))
     tensor([3, 5])
     """
@@ -382,6 +469,11 @@ def maximum(input: Array, other: Array) -> Array:
 )
 def minimum(input: Array, other: Array) -> Array:
     """The smaller of each pair; NaN wins. At ties each side gets half of the gradient.
+
+    Args:
+        input, other: tensors; they broadcast.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
 
     >>> dynograd.minimum(tensor([1, 5]), tensor([3, 2]))
     tensor([1, 2])
@@ -405,6 +497,11 @@ def ge_half(input: Array, other: Array) -> Array:
 def fmax(input: Array, other: Array) -> Array:
     """The larger of each pair; a number wins over NaN. At ties `input` gets the gradient.
 
+    Args:
+        input, other: tensors; they broadcast.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
+
     >>> dynograd.fmax(tensor([1.0, 5.0]), tensor([3.0, float("nan")]))
     tensor([3., 5.])
     """
@@ -419,6 +516,11 @@ def fmax(input: Array, other: Array) -> Array:
 )
 def fmin(input: Array, other: Array) -> Array:
     """The smaller of each pair; a number wins over NaN. At ties `input` gets the gradient.
+
+    Args:
+        input, other: tensors; they broadcast.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
 
     >>> dynograd.fmin(tensor([1.0, 5.0]), tensor([3.0, float("nan")]))
     tensor([1., 5.])

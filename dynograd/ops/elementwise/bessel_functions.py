@@ -25,6 +25,11 @@ from dynograd.ops.op import composed, elementwise
 def i0(input: Array) -> Array:
     """The modified Bessel function of the first kind of order 0.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.i0(tensor([0.0, 1.0]))
     tensor([1.0000, 1.2661])
     """
@@ -38,6 +43,11 @@ def i0(input: Array) -> Array:
 )
 def i0e(input: Array) -> Array:
     """`exp(-abs(input)) * i0(input)`, which does not overflow.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.special.i0e(tensor([0.0, 1.0]))
     tensor([1.0000, 0.4658])
@@ -53,6 +63,11 @@ def i0e(input: Array) -> Array:
 def i1(input: Array) -> Array:
     """The modified Bessel function of the first kind of order 1.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.special.i1(tensor([0.0, 1.0]))
     tensor([0.0000, 0.5652])
     """
@@ -66,6 +81,11 @@ def i1(input: Array) -> Array:
 )
 def i1e(input: Array) -> Array:
     """`exp(-abs(input)) * i1(input)`, which does not overflow.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.special.i1e(tensor([0.0, 1.0]))
     tensor([0.0000, 0.2079])
@@ -93,6 +113,11 @@ def special_modified_bessel_i1(input: Any) -> Array:
 def k0(input: Array) -> Array:
     """The modified Bessel function of the second kind of order 0; infinite at 0, NaN below.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.special.modified_bessel_k0(tensor([1.0, 2.0]))
     tensor([0.4210, 0.1139])
     """
@@ -106,6 +131,11 @@ def k0(input: Array) -> Array:
 )
 def k1(input: Array) -> Array:
     """The modified Bessel function of the second kind of order 1; infinite at 0, NaN below.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.special.modified_bessel_k1(tensor([1.0, 2.0]))
     tensor([0.6019, 0.1399])
@@ -121,6 +151,11 @@ def k1(input: Array) -> Array:
 def scaled_k0(input: Array) -> Array:
     """`exp(input) * modified_bessel_k0(input)`, which does not underflow.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.special.scaled_modified_bessel_k0(tensor([1.0, 2.0]))
     tensor([1.1445, 0.8416])
     """
@@ -134,6 +169,11 @@ def scaled_k0(input: Array) -> Array:
 )
 def scaled_k1(input: Array) -> Array:
     """`exp(input) * modified_bessel_k1(input)`, which does not underflow.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.special.scaled_modified_bessel_k1(tensor([1.0, 2.0]))
     tensor([1.6362, 1.0335])
@@ -152,6 +192,11 @@ def scaled_k1(input: Array) -> Array:
 def j0(input: Array) -> Array:
     """The Bessel function of the first kind of order 0.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.special.bessel_j0(tensor([0.0, 1.0]))
     tensor([1.0000, 0.7652])
     """
@@ -165,6 +210,11 @@ def j0(input: Array) -> Array:
 )
 def j1(input: Array) -> Array:
     """The Bessel function of the first kind of order 1.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.special.bessel_j1(tensor([0.0, 1.0]))
     tensor([0.0000, 0.4401])
@@ -180,6 +230,11 @@ def j1(input: Array) -> Array:
 def y0(input: Array) -> Array:
     """The Bessel function of the second kind of order 0; minus infinity at 0, NaN below.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.special.bessel_y0(tensor([1.0, 2.0]))
     tensor([0.0883, 0.5104])
     """
@@ -194,6 +249,11 @@ def y0(input: Array) -> Array:
 def y1(input: Array) -> Array:
     """The Bessel function of the second kind of order 1; minus infinity at 0, NaN below.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.special.bessel_y1(tensor([1.0, 2.0]))
     tensor([-0.7812, -0.1070])
     """
@@ -207,6 +267,11 @@ def y1(input: Array) -> Array:
 )
 def spherical_j0(input: Array) -> Array:
     """The spherical Bessel function of the first kind of order 0, `sin(input) / input`.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.special.spherical_bessel_j0(tensor([0.0, 1.0]))
     tensor([1.0000, 0.8415])
@@ -225,6 +290,11 @@ def spherical_bessel_quotient(input: Array, n: int) -> Array:
 @elementwise(name="special_airy_ai", formula="airy_ai(input)", derivative="g * airy_ai_slope(input)", promote="float")
 def airy_ai(input: Array) -> Array:
     """Airy's function Ai.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.special.airy_ai(tensor([0.0, 1.0]))
     tensor([0.3550, 0.1353])

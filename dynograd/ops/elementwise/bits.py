@@ -19,6 +19,10 @@ def _bitwise(formula: str) -> Callable[..., Any]:
 def bitwise_and(input: Array, other: Array) -> Array:
     """The bits set in both.
 
+    Args:
+        input, other: tensors of integers or bools, or numbers; they broadcast.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
     Raises:
         DtypeError: a floating-point tensor.
 
@@ -31,6 +35,13 @@ def bitwise_and(input: Array, other: Array) -> Array:
 def bitwise_or(input: Array, other: Array) -> Array:
     """The bits set in at least one.
 
+    Args:
+        input, other: tensors of integers or bools, or numbers; they broadcast.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
+    Raises:
+        DtypeError: a floating-point tensor.
+
     >>> dynograd.bitwise_or(tensor([5, 2]), tensor([2, 2]))
     tensor([7, 2])
     """
@@ -39,6 +50,13 @@ def bitwise_or(input: Array, other: Array) -> Array:
 @_bitwise("input ^ other")
 def bitwise_xor(input: Array, other: Array) -> Array:
     """The bits set in exactly one.
+
+    Args:
+        input, other: tensors of integers or bools, or numbers; they broadcast.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
+    Raises:
+        DtypeError: a floating-point tensor.
 
     >>> dynograd.bitwise_xor(tensor([5, 2]), tensor([1, 2]))
     tensor([4, 0])
@@ -49,6 +67,13 @@ def bitwise_xor(input: Array, other: Array) -> Array:
 def bitwise_not(input: Array) -> Array:
     """All bits turned over.
 
+    Args:
+        input: tensor of integers or bools, of any shape.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+    Raises:
+        DtypeError: a floating-point tensor.
+
     >>> dynograd.bitwise_not(tensor([True, False]))
     tensor([False,  True])
     """
@@ -58,6 +83,13 @@ def bitwise_not(input: Array) -> Array:
 def bitwise_left_shift(input: Array, other: Array) -> Array:
     """`input * 2 ** other`, as bits; 0 when everything is shifted out.
 
+    Args:
+        input, other: tensors of integers or bools, or numbers; they broadcast.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
+    Raises:
+        DtypeError: a floating-point tensor.
+
     >>> dynograd.bitwise_left_shift(tensor([1, 3]), 2)
     tensor([ 4, 12])
     """
@@ -66,6 +98,13 @@ def bitwise_left_shift(input: Array, other: Array) -> Array:
 @_bitwise("input >> other")
 def bitwise_right_shift(input: Array, other: Array) -> Array:
     """`input // 2 ** other`.
+
+    Args:
+        input, other: tensors of integers or bools, or numbers; they broadcast.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
+    Raises:
+        DtypeError: a floating-point tensor.
 
     >>> dynograd.bitwise_right_shift(tensor([8, -8]), 1)
     tensor([ 4, -4])

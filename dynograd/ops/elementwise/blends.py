@@ -29,6 +29,13 @@ def add_product(input: Array, tensor1: Array, tensor2: Array, value: float) -> A
 def addcmul(input: Any, tensor1: Any, tensor2: Any, tensor3: Any = None, *, value: Any = 1) -> Array:
     """`input + value * tensor1 * tensor2`, broadcast and promoted. The old form `addcmul(input, value, tensor1, tensor2)` works too.
 
+    Args:
+        input, tensor1, tensor2: tensors; they broadcast.
+        tensor3: only in the old form.
+        value: number that the product is multiplied by.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
+
     >>> dynograd.addcmul(tensor([1.0]), tensor([2.0]), tensor([3.0]), value=0.5)
     tensor([4.])
     """
@@ -58,6 +65,12 @@ def add_quotient(input: Array, tensor1: Array, tensor2: Array, value: float) -> 
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, tensor3: Any = None, *, value: Any = 1) -> Array:
     """`input + value * tensor1 / tensor2`, broadcast and promoted. The old form `addcdiv(input, value, tensor1, tensor2)` works too.
 
+    Args:
+        input, tensor1, tensor2: tensors; they broadcast.
+        tensor3: only in the old form.
+        value: number that the quotient is multiplied by.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
     Raises:
         DtypeError: `tensor1` and `tensor2` are both integers.
 
@@ -94,7 +107,10 @@ def lerp(input: Array, end: Array, weight: Array) -> Array:
     """`input + weight * (end - input)`: `input` at weight 0, `end` at 1.
 
     Args:
+        input, end: tensors of one dtype; they broadcast.
         weight: tensor or number.
+    Returns:
+        A floating tensor of the broadcast shape.
 
     >>> dynograd.lerp(tensor([1.0, 2.0]), tensor([3.0, 6.0]), 0.5)
     tensor([2., 4.])

@@ -58,6 +58,13 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Array | tuple
 def where_of(input: Any, condition: Any, other: Any) -> Array:
     """`input` where `condition` is true, `other` elsewhere: the method `input.where(condition, other)`.
 
+    Args:
+        input: what is taken where the condition is true.
+        condition: bool tensor, broadcast with `input`.
+        other: tensor or number, what is taken elsewhere.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
+
     >>> tensor([1, 2]).where(tensor([True, False]), 9)
     tensor([1, 9])
     """
@@ -76,8 +83,11 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Array:
     """`value` where `mask` is true, `input` elsewhere, in `input`'s dtype.
 
     Args:
+        input: tensor of any shape.
         mask: bool tensor, broadcast with `input`.
         value: number or tensor without dims.
+    Returns:
+        A tensor of the broadcast shape, in `input`'s dtype.
     Raises:
         DtypeError: `mask` is not bool, or `value` does not fit into `input`'s dtype.
         ShapeError: `value` has dims.
@@ -118,6 +128,12 @@ def _filled(input: Any, mask: Any, value: Any) -> Array:
 @composed(out=None)
 def fill(input: Any, value: Any) -> Array:
     """A tensor like `input` of which every element is `value`, a number or a tensor without dims.
+
+    Args:
+        input: tensor of any shape.
+        value: number, or tensor without dims.
+    Returns:
+        A tensor of the shape and dtype of `input`.
 
     >>> dynograd.fill(tensor([1, 2]), 7)
     tensor([7, 7])
@@ -173,6 +189,12 @@ def within(input: Array, min: float | None, max: float | None) -> Array:
 def clamp_min(input: Array, min: Array) -> Array:
     """`input`, and `min` where `input` is below it. At ties `input` gets the gradient.
 
+    Args:
+        input: tensor of any shape.
+        min: tensor or number.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
+
     >>> tensor([-1.0, 2.0]).clamp_min(0)
     tensor([0., 2.])
     """
@@ -188,6 +210,12 @@ def clamp_min(input: Array, min: Array) -> Array:
 )
 def clamp_max(input: Array, max: Array) -> Array:
     """`input`, and `max` where `input` is above it. At ties `input` gets the gradient.
+
+    Args:
+        input: tensor of any shape.
+        max: tensor or number.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
 
     >>> tensor([-1.0, 2.0]).clamp_max(0)
     tensor([-1.,  0.])
@@ -214,7 +242,10 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Array:
     Where `min > max` the result is `max`. The gradient passes where `min <= input <= max`.
 
     Args:
+        input: tensor of any shape.
         min, max: numbers or tensors, broadcast with `input`; None leaves that side open.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
     Raises:
         RuntimeError: both are None.
         TypeError: one is a number and the other a tensor.
@@ -247,9 +278,15 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Array:
 
 @composed(method=True, inplace="function")
 def clip(input: Any, min: Any = None, max: Any = None) -> Array:
-    """Another name of `clamp`.
+    """Another name of `clamp`: everything below `min` is raised to it, everything above `max` lowered to it.
 
-    >>> dynograd.clip(tensor([-2.0, 0.5, 3.0]), 0, 1)
-    tensor([0.0000, 0.5000, 1.0000])
+    Args:
+        input: tensor of any shape.
+        min, max: numbers or tensors, broadcast with `input`; None leaves that side open.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
+
+    >>> dynograd.clip(tensor([-2.0, 0.5, 3.0]), -1, 1)
+    tensor([-1.0000,  0.5000,  1.0000])
     """
     return clamp(input, min, max)

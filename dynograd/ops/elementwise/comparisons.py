@@ -42,7 +42,10 @@ def eq(input: Array, other: Array) -> Array:
     """Where `input` equals `other`; NaN equals nothing.
 
     Args:
+        input: tensor of any shape.
         other: tensor or number.
+    Returns:
+        A bool tensor of the broadcast shape.
 
     >>> dynograd.eq(tensor([1, 2]), tensor([1, 3]))
     tensor([ True, False])
@@ -53,6 +56,11 @@ def eq(input: Array, other: Array) -> Array:
 def ne(input: Array, other: Array) -> Array:
     """Where `input` differs from `other`.
 
+    Args:
+        input, other: tensors, or one of them a number; they broadcast.
+    Returns:
+        A bool tensor of the broadcast shape.
+
     >>> dynograd.ne(tensor([1, 2]), 1)
     tensor([False,  True])
     """
@@ -61,6 +69,11 @@ def ne(input: Array, other: Array) -> Array:
 @_comparison("<", ordered=True)
 def lt(input: Array, other: Array) -> Array:
     """Where `input` is less than `other`.
+
+    Args:
+        input, other: tensors, or one of them a number; they broadcast.
+    Returns:
+        A bool tensor of the broadcast shape.
 
     >>> dynograd.lt(tensor([1, 2]), 2)
     tensor([ True, False])
@@ -71,6 +84,11 @@ def lt(input: Array, other: Array) -> Array:
 def le(input: Array, other: Array) -> Array:
     """Where `input` is at most `other`.
 
+    Args:
+        input, other: tensors, or one of them a number; they broadcast.
+    Returns:
+        A bool tensor of the broadcast shape.
+
     >>> dynograd.le(tensor([1, 2]), 1)
     tensor([ True, False])
     """
@@ -80,6 +98,11 @@ def le(input: Array, other: Array) -> Array:
 def gt(input: Array, other: Array) -> Array:
     """Where `input` is greater than `other`.
 
+    Args:
+        input, other: tensors, or one of them a number; they broadcast.
+    Returns:
+        A bool tensor of the broadcast shape.
+
     >>> dynograd.gt(tensor([1, 2]), 1)
     tensor([False,  True])
     """
@@ -88,6 +111,11 @@ def gt(input: Array, other: Array) -> Array:
 @_comparison(">=", ordered=True)
 def ge(input: Array, other: Array) -> Array:
     """Where `input` is at least `other`.
+
+    Args:
+        input, other: tensors, or one of them a number; they broadcast.
+    Returns:
+        A bool tensor of the broadcast shape.
 
     >>> dynograd.ge(tensor([1, 2]), 2)
     tensor([False,  True])
@@ -102,6 +130,11 @@ def _question(formula: str, **row: Unpack[Row]) -> Callable[..., Any]:
 def isnan(input: Array) -> Array:
     """Where `input` is NaN.
 
+    Args:
+        input: tensor of any shape and dtype.
+    Returns:
+        A bool tensor of the shape of `input`.
+
     >>> dynograd.isnan(tensor([1.0, float("nan")]))
     tensor([False,  True])
     """
@@ -110,6 +143,11 @@ def isnan(input: Array) -> Array:
 @_question("abs(input) == inf", out=None, float8=True)
 def isinf(input: Array) -> Array:
     """Where `input` is infinite.
+
+    Args:
+        input: tensor of any shape and dtype.
+    Returns:
+        A bool tensor of the shape of `input`.
 
     >>> dynograd.isinf(tensor([1.0, float("-inf")]))
     tensor([False,  True])
@@ -120,6 +158,11 @@ def isinf(input: Array) -> Array:
 def isfinite(input: Array) -> Array:
     """Where `input` is neither infinite nor NaN.
 
+    Args:
+        input: tensor of any shape and dtype.
+    Returns:
+        A bool tensor of the shape of `input`.
+
     >>> dynograd.isfinite(tensor([1.0, float("inf"), float("nan")]))
     tensor([ True, False, False])
     """
@@ -128,6 +171,11 @@ def isfinite(input: Array) -> Array:
 @_question("input == inf")
 def isposinf(input: Array) -> Array:
     """Where `input` is plus infinity.
+
+    Args:
+        input: tensor of any shape and dtype.
+    Returns:
+        A bool tensor of the shape of `input`.
 
     >>> dynograd.isposinf(tensor([float("inf"), float("-inf")]))
     tensor([ True, False])
@@ -138,6 +186,11 @@ def isposinf(input: Array) -> Array:
 def isneginf(input: Array) -> Array:
     """Where `input` is minus infinity.
 
+    Args:
+        input: tensor of any shape and dtype.
+    Returns:
+        A bool tensor of the shape of `input`.
+
     >>> dynograd.isneginf(tensor([float("inf"), float("-inf")]))
     tensor([False,  True])
     """
@@ -146,6 +199,11 @@ def isneginf(input: Array) -> Array:
 @_question("signbit(input)")
 def signbit(input: Array) -> Array:
     """Where `input` carries a minus sign, -0.0 included.
+
+    Args:
+        input: tensor of any shape and dtype.
+    Returns:
+        A bool tensor of the shape of `input`.
 
     >>> dynograd.signbit(tensor([-0.0, 0.0]))
     tensor([ True, False])
@@ -160,6 +218,11 @@ def _logic(formula: str, **row: Unpack[Row]) -> Callable[..., Any]:
 def logical_and(input: Array, other: Array) -> Array:
     """Where both are true (not 0).
 
+    Args:
+        input, other: tensors; they broadcast.
+    Returns:
+        A bool tensor of the broadcast shape.
+
     >>> dynograd.logical_and(tensor([True, True]), tensor([True, False]))
     tensor([ True, False])
     """
@@ -168,6 +231,11 @@ def logical_and(input: Array, other: Array) -> Array:
 @_logic("input || other", tensors="input other")
 def logical_or(input: Array, other: Array) -> Array:
     """Where at least one is true (not 0).
+
+    Args:
+        input, other: tensors; they broadcast.
+    Returns:
+        A bool tensor of the broadcast shape.
 
     >>> dynograd.logical_or(tensor([True, False]), tensor([False, False]))
     tensor([ True, False])
@@ -178,6 +246,11 @@ def logical_or(input: Array, other: Array) -> Array:
 def logical_xor(input: Array, other: Array) -> Array:
     """Where exactly one is true (not 0).
 
+    Args:
+        input, other: tensors; they broadcast.
+    Returns:
+        A bool tensor of the broadcast shape.
+
     >>> dynograd.logical_xor(tensor([True, True]), tensor([True, False]))
     tensor([False,  True])
     """
@@ -186,6 +259,11 @@ def logical_xor(input: Array, other: Array) -> Array:
 @_logic("!input")
 def logical_not(input: Array) -> Array:
     """Where `input` is false (0).
+
+    Args:
+        input: tensor of any shape and dtype.
+    Returns:
+        A bool tensor of the shape of `input`.
 
     >>> dynograd.logical_not(tensor([2.0, 0.0]))
     tensor([False,  True])
@@ -197,7 +275,11 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
     """Where `abs(input - other) <= atol + rtol * abs(other)`; infinities are close when they are equal.
 
     Args:
+        input, other: tensors of one dtype; they broadcast.
+        rtol, atol: relative and absolute tolerance, at least 0.
         equal_nan: whether NaN is close to NaN.
+    Returns:
+        A bool tensor of the broadcast shape.
     Raises:
         DtypeError: the dtypes differ.
         RuntimeError: a negative tolerance.
@@ -232,6 +314,13 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
 def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Whether all elements are close; see `isclose`.
 
+    Args:
+        input, other: tensors of one dtype; they broadcast.
+        rtol, atol: relative and absolute tolerance, at least 0.
+        equal_nan: whether NaN is close to NaN.
+    Returns:
+        A bool.
+
     >>> dynograd.allclose(tensor([1.0]), tensor([1.0 + 1e-9]))
     True
     """
@@ -246,6 +335,11 @@ def _quick_equal(compute: Any, input: Any, other: Any) -> object:
 @shortcut(None, _quick_equal, compute="few.equal", beside="input other", raw=True)
 def equal(input: Any, other: Any) -> bool:
     """Whether shapes and all elements are equal.
+
+    Args:
+        input, other: tensors.
+    Returns:
+        A bool.
 
     >>> dynograd.equal(tensor([1, 2]), tensor([1, 2]))
     True

@@ -57,6 +57,10 @@ def _quick_complex(compute: Any, real: Any, imag: Any) -> tuple | None:
 def complex(real: Any, imag: Any) -> Array:
     """The complex numbers with these real and imaginary parts, which broadcast.
 
+    Args:
+        real, imag: float32 or float64 tensors of one dtype; they broadcast.
+    Returns:
+        A complex64 or complex128 tensor of the broadcast shape.
     Raises:
         DtypeError: parts of other dtypes than float32 and float64, or of two dtypes.
 
@@ -107,6 +111,11 @@ def _quick_polar(compute: Any, abs: Any, angle: Any) -> object:
 def polar(abs: Any, angle: Any) -> Array:
     """The complex numbers with these sizes and angles.
 
+    Args:
+        abs, angle: float32 or float64 tensors of one dtype, the angle in radians; they broadcast.
+    Returns:
+        A complex tensor of the broadcast shape: `abs * cos(angle) + 1j * abs * sin(angle)`.
+
     >>> dynograd.polar(tensor([2.0]), tensor([0.0]))
     tensor([2.+0.j])
     """
@@ -153,6 +162,10 @@ def _quick_view_as_real(input: Any) -> tuple | None:
 def view_as_real(input: Any) -> Array:
     """A view of a complex tensor as pairs (real, imaginary) along a new last dim.
 
+    Args:
+        input (...): complex.
+    Returns:
+        (..., 2), in the real dtype; it shares `input`'s memory.
     Raises:
         DtypeError: `input` is not complex.
 
@@ -175,6 +188,10 @@ def _quick_view_as_complex(input: Any) -> tuple | None:
 def view_as_complex(input: Any) -> Array:
     """A view of pairs (real, imaginary) along the last dim as complex numbers.
 
+    Args:
+        input (..., 2): float32 or float64.
+    Returns:
+        (...), complex; it shares `input`'s memory.
     Raises:
         DtypeError: neither float32 nor float64.
         ShapeError: the last dim does not have size 2, or the pairs do not lie in memory as complex numbers do.
@@ -210,6 +227,11 @@ _REAL, _IMAG = (Ellipsis, 0), (Ellipsis, 1)
 def real(input: Any) -> Array:
     """The real part, as a view; a real tensor itself.
 
+    Args:
+        input: tensor of any shape.
+    Returns:
+        A real tensor of `input`'s shape.
+
     >>> dynograd.real(tensor([1 + 2j]))
     tensor([1.])
     """
@@ -220,6 +242,10 @@ def real(input: Any) -> Array:
 def imag(input: Any) -> Array:
     """The imaginary part of a complex tensor, as a view.
 
+    Args:
+        input: complex tensor of any shape.
+    Returns:
+        A real tensor of `input`'s shape.
     Raises:
         DtypeError: `input` is not complex.
 
@@ -253,6 +279,11 @@ def turns_backward(g: Any, saved: Any) -> Gradients:
 def angle(input: Any) -> Array:
     """The angle of complex numbers; for real ones 0, or pi below 0 (gradient 0).
 
+    Args:
+        input: tensor of any shape.
+    Returns:
+        A floating tensor of `input`'s shape, in radians in [-pi, pi].
+
     >>> dynograd.angle(tensor([1j, -1.0]))
     tensor([1.5708, 3.1416])
     """
@@ -275,7 +306,16 @@ def _quick_conj_physical(input: Any) -> object:
 @composed(method=True, inplace="function", out="exact", ragged="packed")
 @shortcut(None, _quick_conj_physical, beside="input")
 def conj_physical(input: Any) -> Array:
-    """The complex conjugate in new memory; real tensors come back as they are."""
+    """The complex conjugate in new memory; real tensors come back as they are.
+
+    Args:
+        input: tensor of any shape.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+
+    >>> dynograd.conj_physical(tensor([1 + 2j]))
+    tensor([1.-2.j])
+    """
     return conjugated(input) if is_complex_array(input) else input
 
 
@@ -283,6 +323,11 @@ def conj_physical(input: Any) -> Array:
 @shortcut(None, _quick_conj_physical, beside="input")
 def conj(input: Any) -> Array:
     """The complex conjugate, in new memory; real tensors come back as they are.
+
+    Args:
+        input: tensor of any shape.
+    Returns:
+        A tensor of the shape and dtype of `input`.
 
     >>> dynograd.conj(tensor([1 + 2j]))
     tensor([1.-2.j])
@@ -292,33 +337,74 @@ def conj(input: Any) -> Array:
 
 @composed(method=True, out=None, ragged="packed")
 def resolve_conj(input: Any) -> Array:
-    """`input` itself: no tensor here is a conjugate that waits to be computed."""
+    """`input` itself: no tensor here is a conjugate that waits to be computed.
+
+    Args:
+        input: tensor of any shape.
+    Returns:
+        `input`.
+
+    >>> dynograd.resolve_conj(tensor([1 + 2j]))
+    tensor([1.+2.j])
+    """
     check_tensor("resolve_conj", "input", input)
     return input
 
 
 @composed(method=True, out=None, ragged="packed")
 def resolve_neg(input: Any) -> Array:
-    """`input` itself: no tensor here is a negative that waits to be computed."""
+    """`input` itself: no tensor here is a negative that waits to be computed.
+
+    Args:
+        input: tensor of any shape.
+    Returns:
+        `input`.
+
+    >>> dynograd.resolve_neg(tensor([1.0]))
+    tensor([1.])
+    """
     check_tensor("resolve_neg", "input", input)
     return input
 
 
 @composed(method=True, out=None)
 def is_conj(input: Any) -> bool:
-    """False: conjugates are computed at once."""
+    """False: conjugates are computed at once.
+
+    Args:
+        input: tensor of any shape.
+    Returns:
+        False.
+
+    >>> dynograd.is_conj(tensor([1 + 2j]).conj())
+    False
+    """
     return False
 
 
 @composed(method=True, out=None)
 def is_neg(input: Any) -> bool:
-    """False: negatives are computed at once."""
+    """False: negatives are computed at once.
+
+    Args:
+        input: tensor of any shape.
+    Returns:
+        False.
+
+    >>> dynograd.is_neg(-tensor([1.0]))
+    False
+    """
     return False
 
 
 @composed(out=None)
 def is_complex(input: Any) -> bool:
     """Whether `input` holds complex numbers.
+
+    Args:
+        input: tensor.
+    Returns:
+        A bool.
 
     >>> dynograd.is_complex(tensor([1j]))
     True
@@ -328,13 +414,27 @@ def is_complex(input: Any) -> bool:
 
 @composed(out=None)
 def is_floating_point(input: Any) -> bool:
-    """Whether `input` holds floating-point numbers (complex ones are not)."""
+    """Whether `input` holds floating-point numbers (complex ones are not).
+
+    Args:
+        input: tensor.
+    Returns:
+        A bool.
+
+    >>> dynograd.is_floating_point(tensor([1.0])), dynograd.is_floating_point(tensor([1]))
+    (True, False)
+    """
     return input.dtype.is_floating_point
 
 
 @composed(method=True, out=None)
 def isreal(input: Any) -> Array:
     """Whether each element has no imaginary part.
+
+    Args:
+        input: tensor of any shape.
+    Returns:
+        A bool tensor of the shape of `input`.
 
     >>> dynograd.isreal(tensor([1 + 0j, 2j]))
     tensor([ True, False])

@@ -91,12 +91,14 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     """Zeroes elements with probability `p` and scales the others by 1 / (1 - p), so that the mean stays.
 
     Args:
+        input: tensor of any shape.
         p: probability, from 0 to 1.
         training: False passes `input` through.
         inplace: write the result into `input`.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         ValueError: `p` is not a probability.
-
     Source: Hinton et al., Improving neural networks by preventing co-adaptation of feature detectors, 2012 (arXiv:1207.0580).
 
     >>> dynograd.nn.functional.dropout(tensor([1.0, 2.0]), 0.5, training=False)
@@ -114,6 +116,8 @@ def dropout_add(input: Any, residual: Any, p: float = 0.5, training: bool = True
         input, residual: of one shape (others broadcast, as with +).
         p: probability of dropping an element of `input`.
         training: False adds `input` as it is.
+    Returns:
+        A tensor of the broadcast shape.
     Raises:
         ValueError: `p` is not a probability.
 
@@ -137,6 +141,13 @@ def dropout_add(input: Any, residual: Any, p: float = 0.5, training: bool = True
 def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Array:
     """Zeroes whole channels of (N, C, L) or (C, L) with probability `p` and scales the others by 1 / (1 - p).
 
+    Args:
+        input (N, C, L) or (C, L): signals.
+        p: probability, from 0 to 1.
+        training: False passes `input` through.
+        inplace: write the result into `input`.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         ShapeError: `input` is neither 2-D nor 3-D.
 
@@ -159,6 +170,13 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
     The first two dims are always taken for batch and channel, as in PyTorch: (N, C, L) works too, and (C, H, W) does not.
 
+    Args:
+        input (N, C, H, W): images.
+        p: probability, from 0 to 1.
+        training: False passes `input` through.
+        inplace: write the result into `input`.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Source: Tompson et al., Efficient object localization using convolutional networks, 2015 (arXiv:1411.4280).
 
     >>> dynograd.nn.functional.dropout2d(dynograd.ones(1, 2, 2, 2), 1.0).sum()
@@ -173,6 +191,14 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Array:
     """Zeroes whole channels of (N, C, D, H, W) or (C, D, H, W) with probability `p` and scales the others by 1 / (1 - p).
 
+    Args:
+        input (N, C, D, H, W) or (C, D, H, W): volumes.
+        p: probability, from 0 to 1.
+        training: False passes `input` through.
+        inplace: write the result into `input`.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+
     >>> dynograd.nn.functional.dropout3d(dynograd.ones(2, 1, 1, 2), 1.0).sum()
     tensor(0.)
     """
@@ -185,6 +211,13 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Array:
     """Dropout for SELU networks: dropped elements become SELU's floor, and the result keeps mean 0 and variance 1.
 
+    Args:
+        input: tensor of any shape.
+        p: probability, from 0 to 1.
+        training: False passes `input` through.
+        inplace: write the result into `input`.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Source: Klambauer et al., Self-normalizing neural networks, 2017 (arXiv:1706.02515).
 
     >>> dynograd.nn.functional.alpha_dropout(tensor([1.0, 2.0]), 0.5)
@@ -197,6 +230,14 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
 @composed()
 def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Array:
     """`alpha_dropout` of whole channels of (N, C, ...).
+
+    Args:
+        input (N, C, ...): tensor with channels.
+        p: probability, from 0 to 1.
+        training: False passes `input` through.
+        inplace: write the result into `input`.
+    Returns:
+        A tensor of the shape and dtype of `input`.
 
     >>> dynograd.nn.functional.feature_alpha_dropout(tensor([[1.0], [2.0]]), 1.0, training=True)
     tensor([[0.],

@@ -21,6 +21,11 @@ __all__ = ["exp", "log", "sigmoid", "sqrt", "tanh"]
 def exp(input: Array) -> Array:
     """e to the power of `input`.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.exp(tensor([0.0, 1.0]))
     tensor([1.0000, 2.7183])
     """
@@ -35,6 +40,11 @@ def exp(input: Array) -> Array:
 )
 def exp2(input: Array) -> Array:
     """2 to the power of `input`.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.exp2(tensor([0.0, 3.0]))
     tensor([1., 8.])
@@ -52,6 +62,11 @@ def exp2(input: Array) -> Array:
 def expm1(input: Array) -> Array:
     """`exp(input) - 1`, exact near 0.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.expm1(tensor([0.0, 1e-6]))
     tensor([0.0000e+00, 1.0000e-06])
     """
@@ -67,6 +82,11 @@ def expm1(input: Array) -> Array:
 )
 def log(input: Array) -> Array:
     """The natural logarithm; -inf at 0, NaN below.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.log(tensor([1.0, 0.0]))
     tensor([0., -inf])
@@ -84,6 +104,11 @@ def log(input: Array) -> Array:
 def log2(input: Array) -> Array:
     """The logarithm to base 2.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.log2(tensor([1.0, 8.0]))
     tensor([0., 3.])
     """
@@ -99,6 +124,11 @@ def log2(input: Array) -> Array:
 )
 def log10(input: Array) -> Array:
     """The logarithm to base 10.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.log10(tensor([1.0, 0.5]))
     tensor([ 0.0000, -0.3010])
@@ -116,6 +146,11 @@ def log10(input: Array) -> Array:
 def log1p(input: Array) -> Array:
     """`log(1 + input)`, exact near 0.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.log1p(tensor([0.0, 1e-6]))
     tensor([0.0000e+00, 1.0000e-06])
     """
@@ -124,6 +159,11 @@ def log1p(input: Array) -> Array:
 @elementwise(formula="sqrt(input)", derivative="g / (2 * output)", promote="float", method=True, inplace="function")
 def sqrt(input: Array) -> Array:
     """The square root; NaN below 0.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.sqrt(tensor([4.0, 9.0]))
     tensor([2., 3.])
@@ -141,6 +181,11 @@ def sqrt(input: Array) -> Array:
 def rsqrt(input: Array) -> Array:
     """`1 / sqrt(input)`; inf at 0, NaN below.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.rsqrt(tensor([4.0, 0.25]))
     tensor([0.5000, 2.0000])
     """
@@ -155,6 +200,11 @@ def rsqrt(input: Array) -> Array:
 )
 def logaddexp(input: Array, other: Array) -> Array:
     """`log(exp(input) + exp(other))` without overflow; -inf stands for a probability of 0.
+
+    Args:
+        input, other: tensors; they broadcast.
+    Returns:
+        A floating tensor of the broadcast shape.
 
     >>> dynograd.logaddexp(tensor([0.0, 1e4]), tensor([0.0, 0.0]))
     tensor([6.9315e-01, 1.0000e+04])
@@ -174,6 +224,11 @@ def logaddexp(input: Array, other: Array) -> Array:
 def logaddexp2(input: Array, other: Array) -> Array:
     """`log2(2 ** input + 2 ** other)` without overflow.
 
+    Args:
+        input, other: tensors; they broadcast.
+    Returns:
+        A floating tensor of the broadcast shape.
+
     >>> dynograd.logaddexp2(tensor([3.0]), tensor([3.0]))
     tensor([4.])
     """
@@ -188,6 +243,11 @@ def logaddexp2(input: Array, other: Array) -> Array:
 )
 def xlogy(input: Array, other: Array) -> Array:
     """`input * log(other)`, and 0 where `input` is 0 (NaN where `other` is).
+
+    Args:
+        input, other: tensors, or one of them a number; they broadcast.
+    Returns:
+        A floating tensor of the broadcast shape.
 
     >>> dynograd.xlogy(tensor([0.0, 2.0]), tensor([0.0, 1.0]))
     tensor([0., 0.])
@@ -205,6 +265,11 @@ def xlogy(input: Array, other: Array) -> Array:
 def sigmoid(input: Array) -> Array:
     """The logistic function `1 / (1 + exp(-input))`, in (0, 1); nothing overflows.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.sigmoid(tensor([0.0, -1000.0]))
     tensor([0.5000, 0.0000])
     """
@@ -215,6 +280,12 @@ def logit(input: Any, eps: float | None = None) -> Array:
     """`log(input / (1 - input))`, the inverse of `sigmoid`; `input` is first clamped to [eps, 1 - eps] when `eps` is given.
 
     Without `eps`, 0 and 1 give -inf and inf, and everything outside NaN.
+
+    Args:
+        input: tensor of any shape, of probabilities.
+        eps: number from 0 to 0.5, or None.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.logit(tensor([0.5, 1.0]), eps=0.1)
     tensor([0.0000, 2.1972])
@@ -242,6 +313,11 @@ def log_odds(input: Array, eps: float) -> Array:
 def sinh(input: Array) -> Array:
     """The hyperbolic sine.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.sinh(tensor([0.0, 1.0]))
     tensor([0.0000, 1.1752])
     """
@@ -257,6 +333,11 @@ def sinh(input: Array) -> Array:
 )
 def cosh(input: Array) -> Array:
     """The hyperbolic cosine.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.cosh(tensor([0.0, 1.0]))
     tensor([1.0000, 1.5431])
@@ -274,6 +355,11 @@ def cosh(input: Array) -> Array:
 def tanh(input: Array) -> Array:
     """The hyperbolic tangent, in (-1, 1).
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.tanh(tensor([0.0, 1.0]))
     tensor([0.0000, 0.7616])
     """
@@ -284,6 +370,11 @@ def tanh(input: Array) -> Array:
 )
 def asinh(input: Array) -> Array:
     """The inverse hyperbolic sine.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.asinh(tensor([0.0, 1.0]))
     tensor([0.0000, 0.8814])
@@ -296,6 +387,11 @@ def asinh(input: Array) -> Array:
 def acosh(input: Array) -> Array:
     """The inverse hyperbolic cosine; NaN below 1.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.acosh(tensor([1.0, 2.0]))
     tensor([0.0000, 1.3170])
     """
@@ -306,6 +402,11 @@ def acosh(input: Array) -> Array:
 )
 def atanh(input: Array) -> Array:
     """The inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.atanh(tensor([0.0, 0.5]))
     tensor([0.0000, 0.5493])

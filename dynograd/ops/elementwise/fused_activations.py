@@ -53,9 +53,11 @@ def bias_gelu(input: Any, bias: Any, approximate: str = "none") -> Array:
     """`gelu(input + bias)` in one pass.
 
     Args:
-        input (*, C).
+        input (*, C): floating tensor.
         bias (C,): runs along the last dim.
         approximate: "none" or "tanh", as in `gelu`.
+    Returns:
+        A tensor of the shape of `input`.
     Raises:
         ShapeError: `bias` has not one number for each of the last dim.
 
@@ -71,6 +73,12 @@ def bias_gelu(input: Any, bias: Any, approximate: str = "none") -> Array:
 def bias_relu(input: Any, bias: Any) -> Array:
     """`relu(input + bias)` in one pass; `bias` (C,) runs along the last dim.
 
+    Args:
+        input (*, C): floating tensor.
+        bias (C,): runs along the last dim.
+    Returns:
+        A tensor of the shape of `input`.
+
     >>> dynograd.nn.functional.bias_relu(tensor([[-1.0, 1.0]]), tensor([0.0, 1.0]))
     tensor([[0., 2.]])
     """
@@ -80,6 +88,12 @@ def bias_relu(input: Any, bias: Any) -> Array:
 @composed()
 def bias_silu(input: Any, bias: Any) -> Array:
     """`silu(input + bias)` in one pass; `bias` (C,) runs along the last dim.
+
+    Args:
+        input (*, C): floating tensor.
+        bias (C,): runs along the last dim.
+    Returns:
+        A tensor of the shape of `input`.
 
     >>> dynograd.nn.functional.bias_silu(tensor([[-1.0, 1.0]]), tensor([0.0, 1.0]))
     tensor([[-0.2689,  1.7616]])
@@ -123,6 +137,10 @@ def gated_decomposition(gate: Any, input: Any) -> Array:
 def swiglu(gate: Any, input: Any) -> Array:
     """`silu(gate) * input` in one pass: the gated unit of transformers' feed-forward layers.
 
+    Args:
+        gate, input: floating tensors of one shape.
+    Returns:
+        A tensor of that shape.
     Source: Shazeer, GLU variants improve transformer, 2020 (arXiv:2002.05202), equation 6.
 
     >>> dynograd.nn.functional.swiglu(tensor([0.0, 1.0]), tensor([3.0, 2.0]))
@@ -171,6 +189,8 @@ def add_layer_norm(
     Args:
         input, residual: of one shape.
         normalized_shape, weight, bias, eps: as in `layer_norm`.
+    Returns:
+        Two tensors of the shape of `input`.
     Raises:
         ShapeError: `residual` has another shape, or `input` does not end in `normalized_shape`.
 

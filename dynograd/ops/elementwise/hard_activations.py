@@ -44,6 +44,12 @@ def bounded(input: Array, min_val: float, max_val: float) -> Array:
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Array:
     """`input` between `min_val` and `max_val`; the gradient at the bounds and beyond is 0.
 
+    Args:
+        input: tensor of any shape.
+        min_val, max_val: the bounds.
+        inplace: write the result into `input`.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         ValueError: `min_val` is above `max_val`.
 
@@ -58,6 +64,12 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
 @composed(inplace=True, out=None)
 def relu6(input: Any, inplace: bool = False) -> Array:
     """`input` between 0 and 6.
+
+    Args:
+        input: tensor of any shape.
+        inplace: write the result into `input`.
+    Returns:
+        A tensor of the shape and dtype of `input`.
 
     >>> dynograd.nn.functional.relu6(tensor([-2.0, 3.0, 8.0]))
     tensor([0., 3., 6.])
@@ -75,6 +87,12 @@ def relu6(input: Any, inplace: bool = False) -> Array:
 def hardsigmoid(input: Array, inplace: Inplace = False) -> Array:
     """`(input + 3) / 6` between 0 and 1: a sigmoid of three straight pieces.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+        inplace: write the result into `input`.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.nn.functional.hardsigmoid(tensor([-4.0, 0.0, 4.0]))
     tensor([0.0000, 0.5000, 1.0000])
     """
@@ -90,6 +108,11 @@ def hardsigmoid(input: Array, inplace: Inplace = False) -> Array:
 def hardswish(input: Array, inplace: Inplace = False) -> Array:
     """`input * hardsigmoid(input)`.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+        inplace: write the result into `input`.
+    Returns:
+        A floating tensor of the shape of `input`.
     Source: Howard and others, Searching for MobileNetV3, 2019 (arXiv:1905.02244).
 
     >>> dynograd.nn.functional.hardswish(tensor([-4.0, 1.0, 4.0]))
@@ -105,6 +128,12 @@ def hardswish(input: Array, inplace: Inplace = False) -> Array:
 )
 def hardshrink(input: Array, lambd: float = 0.5) -> Array:
     """`input`, and 0 where it is within `lambd` of 0.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+        lambd: half the width of the interval that becomes 0.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.hardshrink(tensor([-1.0, 0.3]))
     tensor([-1.,  0.])
@@ -125,6 +154,11 @@ def shrunk(input: Array, lambd: float) -> Array:
 def softshrink(input: Any, lambd: float = 0.5) -> Array:
     """`input` moved by `lambd` towards 0, and no further.
 
+    Args:
+        input: tensor of any shape.
+        lambd: at least 0.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         RuntimeError: `lambd` is negative.
 
@@ -140,6 +174,11 @@ def softshrink(input: Any, lambd: float = 0.5) -> Array:
 def tanhshrink(input: Any) -> Array:
     """`input - tanh(input)`.
 
+    Args:
+        input: tensor of any shape.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.nn.functional.tanhshrink(tensor([0.0, 2.0]))
     tensor([0.0000, 1.0360])
     """
@@ -149,6 +188,11 @@ def tanhshrink(input: Any) -> Array:
 @composed(out=None)
 def softsign(input: Any) -> Array:
     """`input / (1 + abs(input))`.
+
+    Args:
+        input: tensor of any shape.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.nn.functional.softsign(tensor([-1.0, 3.0]))
     tensor([-0.5000,  0.7500])
@@ -169,6 +213,14 @@ def replace_low(input: Array, threshold: float, value: float) -> Array:
 @composed(covers="threshold", functional="inplace")
 def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Array:
     """`input` where it is above `threshold`, `value` elsewhere.
+
+    Args:
+        input: tensor of any shape.
+        threshold: number; what is not above it is replaced.
+        value: number that replaces it.
+        inplace: write the result into `input`.
+    Returns:
+        A tensor of the shape and dtype of `input`.
 
     >>> dynograd.threshold(tensor([0.5, 2.0]), 1.0, 9.0)
     tensor([9., 2.])

@@ -27,6 +27,11 @@ def frexp(input: Any) -> frexp_result:
 
     Zeros, infinities and NaN are their own mantissa, with exponent 0.
 
+    Args:
+        input: floating tensor of any shape.
+    Returns:
+        A named tuple of two tensors of the shape of `input`: `mantissa` in its dtype, `exponent` int32.
+
     >>> dynograd.frexp(tensor([8.0, -0.75])).mantissa
     tensor([ 0.5000, -0.7500])
     """
@@ -45,6 +50,11 @@ def frexp(input: Any) -> frexp_result:
 @composed(method=True, inplace="function", tensors="input other")
 def ldexp(input: Any, other: Any) -> Array:
     """`input * 2 ** other`; with whole `other` in the dtype of a floating `input`, rounded once, and finite wherever the product is.
+
+    Args:
+        input, other: tensors; they broadcast.
+    Returns:
+        A floating tensor of the broadcast shape.
 
     >>> dynograd.ldexp(tensor([1.0, 1e-30]), tensor([2, 200]))
     tensor([4.0000e+00, 1.6069e+30])

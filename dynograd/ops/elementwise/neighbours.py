@@ -24,6 +24,10 @@ def nextafter(input: Any, other: Any) -> Array:
 
     The gradient goes to `input` where it is moved, as it is.
 
+    Args:
+        input, other: floating tensors; they broadcast.
+    Returns:
+        A tensor of the broadcast shape.
     Raises:
         DtypeError: tensors that are not floating.
 

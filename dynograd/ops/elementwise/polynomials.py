@@ -28,6 +28,12 @@ def _polynomial(name: str, formula: str, slope: str, parameters: int = 2) -> Cal
 def chebyshev_polynomial_t(input: Array, n: Array) -> Array:
     """The Chebyshev polynomial of the first kind and degree `n`: `cos(n * acos(input))`.
 
+    Args:
+        input: tensor, or number.
+        n: degree: whole number or a tensor of them, broadcast with `input`; below 0 the result is 0.
+    Returns:
+        A floating tensor of the broadcast shape.
+
     >>> dynograd.special.chebyshev_polynomial_t(tensor([0.5, 1.0]), 2)
     tensor([-0.5000,  1.0000])
     """
@@ -38,6 +44,12 @@ def chebyshev_polynomial_t(input: Array, n: Array) -> Array:
 )
 def chebyshev_polynomial_u(input: Array, n: Array) -> Array:
     """The Chebyshev polynomial of the second kind and degree `n`.
+
+    Args:
+        input: tensor, or number.
+        n: degree: whole number or a tensor of them, broadcast with `input`; below 0 the result is 0.
+    Returns:
+        A floating tensor of the broadcast shape.
 
     >>> dynograd.special.chebyshev_polynomial_u(tensor([0.5, 1.0]), 2)
     tensor([0., 3.])
@@ -52,6 +64,12 @@ def chebyshev_polynomial_u(input: Array, n: Array) -> Array:
 def chebyshev_polynomial_v(input: Array, n: Array) -> Array:
     """The Chebyshev polynomial of the third kind and degree `n`.
 
+    Args:
+        input: tensor, or number.
+        n: degree: whole number or a tensor of them, broadcast with `input`; below 0 the result is 0.
+    Returns:
+        A floating tensor of the broadcast shape.
+
     >>> dynograd.special.chebyshev_polynomial_v(tensor([0.5, 1.0]), 2)
     tensor([-1.,  1.])
     """
@@ -64,6 +82,12 @@ def chebyshev_polynomial_v(input: Array, n: Array) -> Array:
 )
 def chebyshev_polynomial_w(input: Array, n: Array) -> Array:
     """The Chebyshev polynomial of the fourth kind and degree `n`.
+
+    Args:
+        input: tensor, or number.
+        n: degree: whole number or a tensor of them, broadcast with `input`; below 0 the result is 0.
+    Returns:
+        A floating tensor of the broadcast shape.
 
     >>> dynograd.special.chebyshev_polynomial_w(tensor([0.5, 1.0]), 2)
     tensor([1., 5.])
@@ -78,6 +102,12 @@ def chebyshev_polynomial_w(input: Array, n: Array) -> Array:
 def shifted_chebyshev_polynomial_t(input: Array, n: Array) -> Array:
     """`chebyshev_polynomial_t(2 * input - 1, n)`.
 
+    Args:
+        input: tensor, or number.
+        n: degree: whole number or a tensor of them, broadcast with `input`; below 0 the result is 0.
+    Returns:
+        A floating tensor of the broadcast shape.
+
     >>> dynograd.special.shifted_chebyshev_polynomial_t(tensor([0.5, 1.0]), 2)
     tensor([-1.,  1.])
     """
@@ -90,6 +120,12 @@ def shifted_chebyshev_polynomial_t(input: Array, n: Array) -> Array:
 )
 def shifted_chebyshev_polynomial_u(input: Array, n: Array) -> Array:
     """`chebyshev_polynomial_u(2 * input - 1, n)`.
+
+    Args:
+        input: tensor, or number.
+        n: degree: whole number or a tensor of them, broadcast with `input`; below 0 the result is 0.
+    Returns:
+        A floating tensor of the broadcast shape.
 
     >>> dynograd.special.shifted_chebyshev_polynomial_u(tensor([0.5, 1.0]), 2)
     tensor([-1.,  3.])
@@ -104,6 +140,12 @@ def shifted_chebyshev_polynomial_u(input: Array, n: Array) -> Array:
 def shifted_chebyshev_polynomial_v(input: Array, n: Array) -> Array:
     """`chebyshev_polynomial_v(2 * input - 1, n)`.
 
+    Args:
+        input: tensor, or number.
+        n: degree: whole number or a tensor of them, broadcast with `input`; below 0 the result is 0.
+    Returns:
+        A floating tensor of the broadcast shape.
+
     >>> dynograd.special.shifted_chebyshev_polynomial_v(tensor([0.5, 1.0]), 2)
     tensor([-1.,  1.])
     """
@@ -117,6 +159,12 @@ def shifted_chebyshev_polynomial_v(input: Array, n: Array) -> Array:
 def shifted_chebyshev_polynomial_w(input: Array, n: Array) -> Array:
     """`chebyshev_polynomial_w(2 * input - 1, n)`.
 
+    Args:
+        input: tensor, or number.
+        n: degree: whole number or a tensor of them, broadcast with `input`; below 0 the result is 0.
+    Returns:
+        A floating tensor of the broadcast shape.
+
     >>> dynograd.special.shifted_chebyshev_polynomial_w(tensor([0.5, 1.0]), 2)
     tensor([-1.,  5.])
     """
@@ -128,6 +176,12 @@ def shifted_chebyshev_polynomial_w(input: Array, n: Array) -> Array:
 def hermite_polynomial_h(input: Array, n: Array) -> Array:
     """The Hermite polynomial of physicists, of degree `n`.
 
+    Args:
+        input: tensor, or number.
+        n: degree: whole number or a tensor of them, broadcast with `input`; below 0 the result is 0.
+    Returns:
+        A floating tensor of the broadcast shape.
+
     >>> dynograd.special.hermite_polynomial_h(tensor([0.5, 1.0]), 2)
     tensor([-1.,  2.])
     """
@@ -138,6 +192,12 @@ def hermite_polynomial_h(input: Array, n: Array) -> Array:
 )
 def hermite_polynomial_he(input: Array, n: Array) -> Array:
     """The Hermite polynomial of probability, of degree `n`.
+
+    Args:
+        input: tensor, or number.
+        n: degree: whole number or a tensor of them, broadcast with `input`; below 0 the result is 0.
+    Returns:
+        A floating tensor of the broadcast shape.
 
     >>> dynograd.special.hermite_polynomial_he(tensor([0.5, 1.0]), 2)
     tensor([-0.7500,  0.0000])
@@ -152,6 +212,12 @@ def hermite_polynomial_he(input: Array, n: Array) -> Array:
 def laguerre_polynomial_l(input: Array, n: Array) -> Array:
     """The Laguerre polynomial of degree `n`.
 
+    Args:
+        input: tensor, or number.
+        n: degree: whole number or a tensor of them, broadcast with `input`; below 0 the result is 0.
+    Returns:
+        A floating tensor of the broadcast shape.
+
     >>> dynograd.special.laguerre_polynomial_l(tensor([0.5, 1.0]), 2)
     tensor([ 0.1250, -0.5000])
     """
@@ -162,6 +228,12 @@ def laguerre_polynomial_l(input: Array, n: Array) -> Array:
 )
 def legendre_polynomial_p(input: Array, n: Array) -> Array:
     """The Legendre polynomial of degree `n`.
+
+    Args:
+        input: tensor, or number.
+        n: degree: whole number or a tensor of them, broadcast with `input`; below 0 the result is 0.
+    Returns:
+        A floating tensor of the broadcast shape.
 
     >>> dynograd.special.legendre_polynomial_p(tensor([0.5, 1.0]), 2)
     tensor([-0.1250,  1.0000])

@@ -18,6 +18,11 @@ __all__ = ["ceil", "floor", "frac", "nan_to_num", "round", "trunc"]
 def floor(input: Array) -> Array:
     """Rounded down; gradient 0.
 
+    Args:
+        input: tensor of any shape and dtype.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+
     >>> dynograd.floor(tensor([-1.5, 1.5]))
     tensor([-2.,  1.])
     """
@@ -27,6 +32,11 @@ def floor(input: Array) -> Array:
 def ceil(input: Array) -> Array:
     """Rounded up; gradient 0.
 
+    Args:
+        input: tensor of any shape and dtype.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+
     >>> dynograd.ceil(tensor([-1.5, 1.5]))
     tensor([-1.,  2.])
     """
@@ -35,6 +45,11 @@ def ceil(input: Array) -> Array:
 @elementwise(formula="trunc(input)", derivative="zeroed(g)", method=True, inplace="function")
 def trunc(input: Array) -> Array:
     """Rounded towards zero; gradient 0.
+
+    Args:
+        input: tensor of any shape and dtype.
+    Returns:
+        A tensor of the shape and dtype of `input`.
 
     >>> dynograd.trunc(tensor([-1.5, 1.5]))
     tensor([-1.,  1.])
@@ -55,6 +70,11 @@ def round_decimals(input: Array, decimals: int) -> Array:
 def round(input: Any, *, decimals: int = 0) -> Array:
     """Rounded to `decimals` places (negative: tens, hundreds, ...), halves to even; gradient 0.
 
+    Args:
+        input: tensor of any shape.
+        decimals: int.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         DtypeError: an integer tensor with `decimals`.
 
@@ -76,6 +96,11 @@ def round(input: Any, *, decimals: int = 0) -> Array:
 def frac(input: Array) -> Array:
     """The part after the point, with the sign of `input`.
 
+    Args:
+        input: tensor of any shape and dtype.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+
     >>> dynograd.frac(tensor([-1.5, 1.25]))
     tensor([-0.5000,  0.2500])
     """
@@ -96,6 +121,12 @@ def nan_to_num(input: Any, nan: float | None = None, posinf: float | None = None
     """NaN becomes `nan` (0), infinity `posinf` (the largest number of the dtype), minus infinity `neginf` (the smallest).
 
     The parts of complex numbers are replaced one by one. The gradient there is 0.
+
+    Args:
+        input: tensor of any shape.
+        nan, posinf, neginf: numbers; None: the defaults above.
+    Returns:
+        A tensor of the shape and dtype of `input`.
 
     >>> dynograd.nan_to_num(tensor([float("nan"), float("-inf"), 1.0]), neginf=-9.0)
     tensor([ 0., -9.,  1.])
@@ -121,6 +152,11 @@ def nan_to_num(input: Any, nan: float | None = None, posinf: float | None = None
 def copysign(input: Array, other: Array) -> Array:
     """The size of `input` with the sign of `other` (of -0.0 too).
 
+    Args:
+        input, other: tensors, or one of them a number; they broadcast.
+    Returns:
+        A floating tensor of the broadcast shape.
+
     >>> dynograd.copysign(tensor([1.0, -2.0]), tensor([-0.0, 3.0]))
     tensor([-1.,  2.])
     """
@@ -135,6 +171,12 @@ def copysign(input: Array, other: Array) -> Array:
 )
 def heaviside(input: Array, values: Array) -> Array:
     """0 below 0, 1 above, `values` at 0.
+
+    Args:
+        input: tensor.
+        values: tensor of `input`'s dtype, broadcast with it.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
 
     >>> dynograd.heaviside(tensor([-2.0, 0.0, 2.0]), tensor([0.5]))
     tensor([0.0000, 0.5000, 1.0000])
@@ -152,6 +194,13 @@ def heaviside(input: Array, values: Array) -> Array:
 def gcd(input: Array, other: Array) -> Array:
     """The greatest common divisor of each pair of integers.
 
+    Args:
+        input, other: tensors of integers; they broadcast.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
+    Raises:
+        DtypeError: a tensor of bools or floating-point numbers.
+
     >>> dynograd.gcd(tensor([4, 9]), tensor([6, 12]))
     tensor([2, 3])
     """
@@ -167,6 +216,13 @@ def gcd(input: Array, other: Array) -> Array:
 )
 def lcm(input: Array, other: Array) -> Array:
     """The least common multiple of each pair of integers.
+
+    Args:
+        input, other: tensors of integers; they broadcast.
+    Returns:
+        A tensor of the broadcast shape, in the promoted dtype.
+    Raises:
+        DtypeError: a tensor of bools or floating-point numbers.
 
     >>> dynograd.lcm(tensor([4, 9]), tensor([6, 12]))
     tensor([12, 36])

@@ -28,6 +28,11 @@ __all__ = ["digamma", "erf", "erfc", "erfinv", "igamma", "igammac", "lgamma", "m
 def erf(input: Array) -> Array:
     """The error function: `2 / sqrt(pi)` times the integral of `exp(-t**2)` from 0 to `input`.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.erf(tensor([0.0, 1.0]))
     tensor([0.0000, 0.8427])
     """
@@ -42,6 +47,11 @@ def erf(input: Array) -> Array:
 )
 def erfc(input: Array) -> Array:
     """`1 - erf(input)`, exact for large `input` too.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.erfc(tensor([0.0, 1.0]))
     tensor([1.0000, 0.1573])
@@ -59,6 +69,11 @@ def erfc(input: Array) -> Array:
 def erfinv(input: Array) -> Array:
     """The number whose `erf` is `input`; infinite at -1 and 1, NaN beyond.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.erfinv(tensor([0.0, 0.5]))
     tensor([0.0000, 0.4769])
     """
@@ -72,6 +87,11 @@ def erfinv(input: Array) -> Array:
 )
 def erfcx(input: Array) -> Array:
     """`exp(input**2) * erfc(input)`, which does not underflow.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.special.erfcx(tensor([0.0, 10.0]))
     tensor([1.0000, 0.0561])
@@ -87,6 +107,11 @@ def erfcx(input: Array) -> Array:
 def ndtr(input: Array) -> Array:
     """The distribution function of the standard normal distribution: the area below its density from -inf to `input`.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.special.ndtr(tensor([0.0, 1.0]))
     tensor([0.5000, 0.8413])
     """
@@ -100,6 +125,11 @@ def ndtr(input: Array) -> Array:
 )
 def ndtri(input: Array) -> Array:
     """The inverse of `ndtr`: infinite at 0 and 1, NaN beyond.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.special.ndtri(tensor([0.5, 0.9]))
     tensor([0.0000, 1.2816])
@@ -115,6 +145,11 @@ def ndtri(input: Array) -> Array:
 def log_ndtr(input: Array) -> Array:
     """The logarithm of `ndtr`, exact far below 0 too.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.special.log_ndtr(tensor([-20.0, 0.0]))
     tensor([-203.9172,   -0.6931])
     """
@@ -129,6 +164,11 @@ def log_ndtr(input: Array) -> Array:
 def entr(input: Array) -> Array:
     """The terms of an entropy, `-input * log(input)`: 0 at 0, minus infinity below.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.special.entr(tensor([0.0, 0.5]))
     tensor([0.0000, 0.3466])
     """
@@ -142,6 +182,11 @@ def entr(input: Array) -> Array:
 )
 def xlog1py(input: Array, other: Array) -> Array:
     """`input * log1p(other)`, and 0 where `input` is 0 (NaN where `other` is).
+
+    Args:
+        input, other: tensors, or one of them a number; they broadcast.
+    Returns:
+        A floating tensor of the broadcast shape.
 
     >>> dynograd.special.xlog1py(tensor([0.0, 2.0]), tensor([-1.0, 1.0]))
     tensor([0.0000, 1.3863])
@@ -158,6 +203,11 @@ def zeta(input: Array, other: Array) -> Array:
     """Hurwitz' zeta function: the sum of `(other + k) ** -input` over k = 0, 1, 2, ...; it has no gradient for `input`.
 
     Infinite at `input` = 1 and where `other` is 0, -1, -2, ...; NaN for `input` below 1.
+
+    Args:
+        input, other: tensors, or one of them a number; they broadcast.
+    Returns:
+        A floating tensor of the broadcast shape.
 
     >>> dynograd.special.zeta(tensor([2.0]), tensor([1.0]))
     tensor([1.6449])
@@ -180,6 +230,11 @@ def igamma(input: Array, other: Array) -> Array:
 
     It has no gradient for `input`. NaN where either is negative.
 
+    Args:
+        input, other: tensors; they broadcast.
+    Returns:
+        A floating tensor of the broadcast shape.
+
     >>> dynograd.igamma(tensor([1.0]), tensor([1.0]))
     tensor([0.6321])
     """
@@ -196,6 +251,11 @@ def igamma(input: Array, other: Array) -> Array:
 def igammac(input: Array, other: Array) -> Array:
     """The regularized upper incomplete gamma function, `1 - igamma(input, other)` without the difference; see `igamma`.
 
+    Args:
+        input, other: tensors; they broadcast.
+    Returns:
+        A floating tensor of the broadcast shape.
+
     >>> dynograd.igammac(tensor([1.0]), tensor([1.0]))
     tensor([0.3679])
     """
@@ -205,6 +265,11 @@ def igammac(input: Array, other: Array) -> Array:
 def lgamma(input: Array) -> Array:
     """The logarithm of the absolute value of the gamma function: `log((input - 1)!)` for whole numbers.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.lgamma(tensor([1.0, 5.0]))
     tensor([0.0000, 3.1781])
     """
@@ -213,6 +278,11 @@ def lgamma(input: Array) -> Array:
 @elementwise(formula="digamma(input)", derivative="g * polygamma(input, 1)", promote="float", method=True, inplace=True)
 def digamma(input: Array) -> Array:
     """The derivative of `lgamma`; NaN at negative whole numbers.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.digamma(tensor([1.0, 2.0]))
     tensor([-0.5772,  0.4228])
@@ -228,6 +298,11 @@ def digamma_derivative(input: Array, n: int) -> Array:
 def polygamma(n: int, input: Any) -> Array:
     """The `n`th derivative of `digamma`.
 
+    Args:
+        n: int of at least 0.
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
     Raises:
         RuntimeError: `n` is negative.
 
@@ -243,6 +318,11 @@ def polygamma(n: int, input: Any) -> Array:
 def mvlgamma(input: Any, p: int) -> Array:
     """The logarithm of the multivariate gamma function of dimension `p`; needs `input > (p - 1) / 2`.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+        p: int of at least 1.
+    Returns:
+        A floating tensor of the shape of `input`.
     Raises:
         RuntimeError: `p` is below 1, or so large that its terms (`p` for each element) do not fit into memory.
 

@@ -14,6 +14,11 @@ __all__ = ["acos", "asin", "atan", "atan2", "cos", "deg2rad", "hypot", "rad2deg"
 def sin(input: Array) -> Array:
     """The sine of an angle in radians.
 
+    Args:
+        input: tensor of any shape, in radians; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.sin(tensor([0.0, 1.0]))
     tensor([0.0000, 0.8415])
     """
@@ -22,6 +27,11 @@ def sin(input: Array) -> Array:
 @elementwise(formula="cos(input)", derivative="-g * sin(input)", promote="float", method=True, inplace="function")
 def cos(input: Array) -> Array:
     """The cosine of an angle in radians.
+
+    Args:
+        input: tensor of any shape, in radians; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.cos(tensor([0.0, 1.0]))
     tensor([1.0000, 0.5403])
@@ -39,6 +49,11 @@ def cos(input: Array) -> Array:
 def tan(input: Array) -> Array:
     """The tangent of an angle in radians.
 
+    Args:
+        input: tensor of any shape, in radians; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.tan(tensor([0.0, 1.0]))
     tensor([0.0000, 1.5574])
     """
@@ -54,6 +69,11 @@ def tan(input: Array) -> Array:
 )
 def asin(input: Array) -> Array:
     """The angle in [-pi/2, pi/2] with this sine; NaN outside [-1, 1].
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.asin(tensor([0.0, 1.0]))
     tensor([0.0000, 1.5708])
@@ -71,6 +91,11 @@ def asin(input: Array) -> Array:
 def acos(input: Array) -> Array:
     """The angle in [0, pi] with this cosine; NaN outside [-1, 1].
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.acos(tensor([0.0, 1.0]))
     tensor([1.5708, 0.0000])
     """
@@ -81,6 +106,11 @@ def acos(input: Array) -> Array:
 )
 def atan(input: Array) -> Array:
     """The angle in (-pi/2, pi/2) with this tangent.
+
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
 
     >>> dynograd.atan(tensor([0.0, 1.0]))
     tensor([0.0000, 0.7854])
@@ -102,6 +132,11 @@ def atan(input: Array) -> Array:
 def atan2(input: Array, other: Array) -> Array:
     """The angle in [-pi, pi] of the point with y `input` and x `other`; gradient 0 at the origin.
 
+    Args:
+        input, other: tensors; they broadcast.
+    Returns:
+        A floating tensor of the broadcast shape.
+
     >>> dynograd.atan2(tensor([1.0, 0.0]), tensor([1.0, -1.0]))
     tensor([0.7854, 3.1416])
     """
@@ -118,6 +153,11 @@ def atan2(input: Array, other: Array) -> Array:
 def hypot(input: Array, other: Array) -> Array:
     """The long side of a right triangle: `sqrt(input**2 + other**2)` without overflow.
 
+    Args:
+        input, other: tensors; they broadcast.
+    Returns:
+        A floating tensor of the broadcast shape.
+
     >>> dynograd.hypot(tensor([3.0]), tensor([4.0]))
     tensor([5.])
     """
@@ -133,6 +173,11 @@ def hypot(input: Array, other: Array) -> Array:
 def sinc(input: Array) -> Array:
     """`sin(pi * input) / (pi * input)`, 1 at 0.
 
+    Args:
+        input: tensor of any shape; integers become the default dtype.
+    Returns:
+        A floating tensor of the shape of `input`.
+
     >>> dynograd.sinc(tensor([0.0, 0.5]))
     tensor([1.0000, 0.6366])
     """
@@ -141,6 +186,11 @@ def sinc(input: Array) -> Array:
 @composed(method=True, inplace="function")
 def deg2rad(input: Any) -> Array:
     """Degrees as radians.
+
+    Args:
+        input: tensor of any shape, in degrees.
+    Returns:
+        A floating tensor of the shape of `input`, in radians.
 
     >>> dynograd.deg2rad(tensor([180.0]))
     tensor([3.1416])
@@ -151,6 +201,11 @@ def deg2rad(input: Any) -> Array:
 @composed(method=True, inplace="function")
 def rad2deg(input: Any) -> Array:
     """Radians as degrees.
+
+    Args:
+        input: tensor of any shape, in radians.
+    Returns:
+        A floating tensor of the shape of `input`, in degrees.
 
     >>> dynograd.rad2deg(tensor([3.141592653589793]))
     tensor([180.])

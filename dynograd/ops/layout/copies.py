@@ -78,7 +78,7 @@ def _copying(name: str, function: Any, row: Row) -> Callable[..., Any]:
         return tuple([copied(tensor) for tensor in shown]) if isinstance(shown, (tuple, list)) else copied(shown)
 
     copying.__name__ = copying.__qualname__ = f"{name}_copy"
-    copying.__doc__ = f"What `{name}` shows, in memory of its own; the arguments are the same."
+    copying.__doc__ = f"What `{name}` shows, in memory of its own. Of `{name}`:\n\n    {function.__doc__}"
     copying.__signature__ = signature_of(function)  # type: ignore[attr-defined]
     return composed(method=name in _METHODS, **row)(copying)
 
