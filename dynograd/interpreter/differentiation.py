@@ -29,6 +29,17 @@ def backward(
 ) -> None:
     """Accumulates gradients of `tensors` into `.grad` of the leaves (or of `inputs` only).
 
+    Args:
+        tensors: a tensor or several.
+        grad_tensors: what to multiply with, one per tensor, in its shape; may be left out for one-element tensors.
+        retain_graph: keep what ops saved, for another backward; as `create_graph` unless given.
+        create_graph: record the computation, so that gradients can be differentiated.
+        grad_variables: the old name of `grad_tensors`.
+        inputs: the leaves that get a gradient; None: all.
+    Raises:
+        GradientError: a tensor does not require grad, or what its graph saved is gone.
+        ShapeError: a tensor has several elements and no entry in `grad_tensors`, or one of another shape.
+
     >>> x = tensor([1.0, 2.0], requires_grad=True)
     >>> dynograd.autograd.backward((x * 3).sum())
     >>> x.grad
@@ -71,10 +82,16 @@ def grad(
     Args:
         outputs, inputs: tensors, or gradient edges (`autograd.graph.get_gradient_edge`) that stand for them.
         grad_outputs: what to multiply with, one per output; may be left out for one-element outputs.
+        retain_graph: keep what ops saved, for another backward; as `create_graph` unless given.
         create_graph: record the computation, so that the results can be differentiated.
+        only_inputs: kept for compatibility; True.
         allow_unused: give None for an input that the outputs do not depend on, instead of an error.
         is_grads_batched: each of `grad_outputs` has one more dim in front, and so have the results: one backward of all rows.
         materialize_grads: give zeros instead of None.
+    Returns:
+        A tuple with a tensor for each input, in its shape.
+    Raises:
+        GradientError: an output does not require grad, or does not depend on an input.
 
     >>> x = tensor(3.0, requires_grad=True)
     >>> (slope,) = dynograd.autograd.grad(x**3, x, create_graph=True)

@@ -123,7 +123,17 @@ class Run:
     # --- the loop -------------------------------------------------------------------------------------------------------------
 
     def epochs(self, count: int) -> Iterator[int]:
-        """The numbers of the epochs that are still to be done, of `count`; the epoch that was interrupted comes first."""
+        """The numbers of the epochs that are still to be done, of `count`; the epoch that was interrupted comes first.
+
+        Args:
+            count: how many epochs the whole run has.
+        Returns:
+            An iterator of ints.
+
+        >>> run = dynograd.Run(None, model=dynograd.nn.Linear(1, 1))
+        >>> [epoch for epoch in run.epochs(2)]
+        [0, 1]
+        """
         while self.epoch < count:
             yield self.epoch
             if self._jump is not None:  # a rewind into an earlier epoch: what the loop did since does not count
@@ -142,6 +152,15 @@ class Run:
             loader: anything to iterate over; the `loader` of the run by default. What has no `load_state_dict` is iterated from its
                 beginning, and the batches that were done are passed over.
             until: stop when `step` is this.
+        Returns:
+            An iterator of the loader's batches.
+
+        >>> run = dynograd.Run(None, model=dynograd.nn.Linear(1, 1))
+        >>> for epoch in run.epochs(1):
+        ...     for batch in run.steps(["a", "b"]):
+        ...         print(run.step, batch)
+        0 a
+        1 b
         """
         loader = self.loader if loader is None else loader
         if loader is None:
@@ -174,6 +193,11 @@ class Run:
         """Whether `loss` is finite. If it is not, the run goes back, after this step, to the last copy in memory without NaN, repeats
         the steps from there while it watches every op, and raises NonFiniteError, which names step, batch, op and your line.
 
+        Args:
+            loss: a tensor of one element or a number.
+        Returns:
+            True or False.
+
         >>> run = dynograd.Run(None, model=dynograd.nn.Linear(1, 1), snapshot_every=10)
         >>> run.check(tensor(1.0))
         True
@@ -203,6 +227,8 @@ class Run:
             then: called when everything is as it was, to do something else this time: lower the learning rate, draw a number.
         Raises:
             ValueError: there is no such copy; the message lists those there are.
+        Returns:
+            An int.
         """
         snapshot = self._snapshots.before(step)
         if snapshot is None:
@@ -218,7 +244,15 @@ class Run:
     # --- saving ---------------------------------------------------------------------------------------------------------------
 
     def save(self) -> str | None:
-        """Saves now; returns the path. Call it between steps: what is done in a step comes again when the run is continued."""
+        """Saves now. Call it between steps: what is done in a step comes again when the run is continued.
+
+        Returns:
+            The path of the file; None for a run without a path.
+
+        >>> run = dynograd.Run(None, model=dynograd.nn.Linear(1, 1))
+        >>> run.save() is None
+        True
+        """
         if self.path is None:
             return None
         began = time.monotonic()
@@ -240,7 +274,10 @@ class Run:
         return written
 
     def remove(self) -> None:
-        """Removes what was saved, so that the next start begins anew."""
+        """Removes what was saved, so that the next start begins anew.
+
+        >>> dynograd.Run(None, model=dynograd.nn.Linear(1, 1)).remove()
+        """
         if self.path is not None and os.path.isdir(self.path):
             for file in saved_runs(self.path):
                 os.unlink(file)

@@ -28,7 +28,18 @@ _VERSION = 1
 
 @dataclass
 class SavedRun:
-    """A run as it was saved: what `load_run` returns."""
+    """A run as it was saved: what `load_run` returns.
+
+    Args:
+        path: the file.
+        step, score, extra: as they were given to `save_run`.
+
+    >>> import os, tempfile
+    >>> path = dynograd.save_run(os.path.join(tempfile.mkdtemp(), "run.safetensors"), extra=[1], step=3)
+    >>> saved = dynograd.load_run(path)
+    >>> saved.step, saved.extra
+    (3, [1])
+    """
 
     path: str
     step: int | None = None
@@ -73,6 +84,8 @@ def save_run(
     Raises:
         CheckpointError: the file cannot be written; what was there before is untouched.
         TypeError: a part has no state.
+    Returns:
+        The path of the file.
 
     >>> import os, tempfile
     >>> model = dynograd.nn.Linear(2, 1)
@@ -124,7 +137,20 @@ def write_run(
 
 
 def saved_runs(folder: Any) -> list[str]:
-    """The files that `save_run` has written to a folder, the newest first."""
+    """The files that `save_run` has written to a folder, the newest first.
+
+    Args:
+        folder: its path.
+    Returns:
+        A list of paths; empty where there is no such folder.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> for step in (1, 2, 3):
+    ...     _ = dynograd.save_run(folder, extra=step, step=step, keep_last=2)
+    >>> len(dynograd.runs.saved_runs(folder))
+    2
+    """
     names = [name for name in os.listdir(folder) if _NAME.fullmatch(name)]
     return [os.path.join(os.fspath(folder), name) for name in sorted(names, key=_number, reverse=True)]
 
@@ -149,12 +175,21 @@ def load_run(
 
     Args:
         path: the file, or the folder: then the newest file, and an older one (with a warning) where that is damaged.
+        model, optimizer, scheduler, scaler, loader, generator, others: the objects, as for `save_run`.
         best: "max" or "min": of a folder the file with the best score instead of the newest.
         random: put the global random generators back too; False for a model that is only to be used.
         map_location: as in `load`.
+    Returns:
+        A `SavedRun`: step, score, extra and the path of the file.
     Raises:
         FileNotFoundError: there is nothing saved there.
         CheckpointError: the file is damaged, is no run, or lacks a part that is asked for.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "run.safetensors")
+    >>> _ = dynograd.save_run(path, model=dynograd.nn.Linear(2, 1), step=100)
+    >>> dynograd.load_run(path, model=dynograd.nn.Linear(2, 1)).step
+    100
     """
     named = dict(
         model=model, optimizer=optimizer, scheduler=scheduler, scaler=scaler, loader=loader, generator=generator

@@ -93,6 +93,15 @@ def load(
     Raises:
         CheckpointError: not such a file, truncated, or a tensor's bytes are damaged (its name is given).
         FileNotFoundError: there is no such file.
+    Returns:
+        What was saved; of a safetensors file that `save` did not write, a dict of tensors.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> dynograd.save(tensor([1.0, 2.0]), file)
+    >>> _ = file.seek(0)
+    >>> dynograd.load(file)
+    tensor([1., 2.])
     """
     _check_arguments(f, pickle_module, weights_only, mmap, pickle_load_args)
     name = getattr(f, "name", "the given file") if hasattr(f, "read") else os.fspath(f)
@@ -165,6 +174,9 @@ _safe_globals: list[Any] = []
 
 def add_safe_globals(safe_globals: list[Any]) -> None:
     """Trusts classes and functions: from here on `load` makes objects of them again. A pair (class, "name in the file") is for a class that has moved.
+
+    Args:
+        safe_globals: classes, functions, or pairs.
 
     >>> import collections, io
     >>> file = io.BytesIO()

@@ -216,10 +216,31 @@ class Function:
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
+        """Computes the result, without recording; a subclass writes it.
+
+        Args:
+            ctx: the context, which keeps what backward needs (`ctx.save_for_backward(...)`, `ctx.attribute = ...`). A subclass that
+                defines `setup_context(ctx, inputs, output)` leaves it out.
+            *args: those of `apply`.
+        Returns:
+            A tensor, or a tuple of them.
+        Raises:
+            NotImplementedError: the subclass does not define it.
+        """
         raise NotImplementedError("Function: write a static forward(ctx, *args) in the subclass.")
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
+        """Computes the gradients of the arguments; a subclass writes it.
+
+        Args:
+            ctx: the context.
+            *grads: the gradient of each output, in its shape.
+        Returns:
+            The gradient of each argument of forward, None for those that are no tensors or need none.
+        Raises:
+            NotImplementedError: the subclass does not define it.
+        """
         raise NotImplementedError(
             "Function: write a static backward(ctx, *grads) in the subclass to get gradients through it."
         )
@@ -228,7 +249,24 @@ class Function:
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Runs `forward` and records the node."""
+        """Runs `forward` and records the node.
+
+        Args:
+            *args, **kwargs: for `forward`.
+        Returns:
+            What `forward` returns, as part of the graph when an argument requires grad.
+
+        >>> class Double(dynograd.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         return x * 2
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         return grad * 2
+        >>> Double.apply(tensor([1.0, 2.0]))
+        tensor([2., 4.])
+        """
         for argument in args:
             if isinstance(argument, Tensor) and argument._meta is not None:
                 follow_base(argument)
@@ -336,7 +374,26 @@ def _attach(node: FunctionNode, outputs: list[Any], inputs: dict[int, Any], many
 
 
 def once_differentiable(backward: Any) -> Callable[..., Any]:
-    """Decorates a Function's backward whose result must not be differentiated again."""
+    """Decorates a Function's backward whose result must not be differentiated again.
+
+    Args:
+        backward: the method, under `staticmethod`.
+    Returns:
+        The method; its results have no history, and differentiating them is an error.
+
+    >>> class Double(dynograd.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...
+    ...     @staticmethod
+    ...     @dynograd.autograd.function.once_differentiable
+    ...     def backward(ctx, grad):
+    ...         return grad * 2
+    >>> x = tensor(1.0, requires_grad=True)
+    >>> dynograd.autograd.grad(Double.apply(x), x)
+    (tensor(2.),)
+    """
     import functools
 
     @functools.wraps(backward)

@@ -34,11 +34,22 @@ __all__ = [
 
 
 class CheckpointError(RuntimeError):
-    """The part did something else when it was run again."""
+    """The part did something else when it was run again, so that its gradients would be wrong.
+
+    >>> issubclass(dynograd.utils.checkpoint.CheckpointError, RuntimeError)
+    True
+    """
 
 
 def noop_context_fn() -> tuple[AbstractContextManager, AbstractContextManager]:
-    """Two contexts that do nothing: the default `context_fn`."""
+    """Two contexts that do nothing: the default `context_fn`.
+
+    Returns:
+        A pair of context managers.
+
+    >>> len(dynograd.utils.checkpoint.noop_context_fn())
+    2
+    """
     return nullcontext(), nullcontext()
 
 
@@ -58,6 +69,8 @@ def checkpoint(
     Modes are as they were in the forward when the function runs again: autocast, and random numbers too, on every device.
 
     Args:
+        function: what to run; its result is a tensor or a tuple, list or dict of tensors.
+        *args, **kwargs: for the function.
         use_reentrant: False (the better one) takes keyword arguments, nests, and works with `autograd.grad`; True (what PyTorch
             does when it is left out, with a warning) gives gradients only if a tensor among `args` requires grad.
         context_fn: gives two context managers, for the forward and for running again. use_reentrant=False only.
@@ -65,8 +78,11 @@ def checkpoint(
         debug: kept for compatibility; the error tells which tensor differs anyway.
         early_stop: stop running again as soon as everything needed is there.
         preserve_rng_state: False: random numbers may differ the second time.
+    Returns:
+        What the function returns.
     Raises:
         CheckpointError: the second run saved other tensors than the first.
+    Source: Chen et al., Training deep nets with sublinear memory cost, 2016 (arXiv:1604.06174).
 
     >>> x = tensor([1.0, 2.0], requires_grad=True)
     >>> y = dynograd.utils.checkpoint.checkpoint(lambda x: x.exp().sin().sum(), x, use_reentrant=False)
@@ -99,6 +115,14 @@ def checkpoint_sequential(
     functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, preserve_rng_state: bool = True
 ) -> Any:
     """Runs a list of functions (or a `Sequential`) one after the other, in `segments` parts of which all but the last are checkpointed.
+
+    Args:
+        functions: a list of functions of one argument, or a `Sequential`.
+        segments: how many parts, at most as many as there are functions; about the square root of their number takes the least memory.
+        input: for the first function.
+        use_reentrant, preserve_rng_state: as in `checkpoint`.
+    Returns:
+        What the last function returns.
 
     >>> layers = [dynograd.sin, dynograd.exp, dynograd.cos]
     >>> dynograd.utils.checkpoint.checkpoint_sequential(layers, 2, tensor([1.0]), use_reentrant=False)
@@ -190,7 +214,17 @@ _early_stop: list[bool | None] = [None]
 
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Inside, `checkpoint` stops running again early, or does not, whatever its argument says."""
+    """Inside, `checkpoint` stops running again early, or does not, whatever its argument says.
+
+    Args:
+        enable: whether it stops as soon as everything needed is there.
+    Returns:
+        A context manager.
+
+    >>> x = tensor([1.0], requires_grad=True)
+    >>> with dynograd.utils.checkpoint.set_checkpoint_early_stop(False):
+    ...     y = dynograd.utils.checkpoint.checkpoint(dynograd.exp, x, use_reentrant=False)
+    """
     before = _early_stop[0]
     _early_stop[0] = enable
     try:
@@ -313,6 +347,13 @@ def _without_reentry(
 def detach_variable(inputs: tuple) -> tuple:
     """The tensors among `inputs` without history, requiring grad as before.
 
+    Args:
+        inputs: a tuple of anything.
+    Returns:
+        A tuple; what is no tensor stays as it is.
+    Raises:
+        RuntimeError: `inputs` is no tuple.
+
     >>> dynograd.utils.checkpoint.detach_variable((tensor(1.0, requires_grad=True) * 2, 3))
     (tensor(2., requires_grad=True), 3)
     """
@@ -327,10 +368,29 @@ def detach_variable(inputs: tuple) -> tuple:
 
 
 class CheckpointFunction(Function):
-    """The node behind `checkpoint(..., use_reentrant=True)`."""
+    """The `autograd.Function` behind `checkpoint(..., use_reentrant=True)`; programs call that.
+
+    Args:
+        *args: a function takes none of these itself; see `apply`.
+
+    >>> x = tensor([2.0], requires_grad=True)
+    >>> dynograd.utils.checkpoint.CheckpointFunction.apply(lambda x: x * x, True, x).sum().backward()
+    >>> x.grad
+    tensor([4.])
+    """
 
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
+        """Runs the function without recording.
+
+        Args:
+            ctx: the context.
+            run_function: the function.
+            preserve_rng_state: whether random numbers are the same the second time.
+            *args: for the function.
+        Returns:
+            What it returns.
+        """
         if MODES.grad == 0 and not any(isinstance(argument, Tensor) and argument.requires_grad for argument in args):
             warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=user_level())
         ctx.run_function = run_function
@@ -342,6 +402,14 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
+        """Runs it again with recording, and backward through it.
+
+        Args:
+            ctx: the context.
+            *grads: gradients of the outputs.
+        Returns:
+            A gradient for each argument of `forward`, None for the first two.
+        """
         if MODES.task is not None and MODES.task.gives:
             raise RuntimeError(
                 "checkpoint: When use_reentrant=True, checkpoint is incompatible with .grad() or passing an `inputs` parameter to "

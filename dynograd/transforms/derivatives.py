@@ -38,7 +38,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """`func(*primals)`, and the function (cotangents) -> cotangents times the Jacobian of `func` there.
 
     Args:
-        primals: floating tensors, or nested tuples, lists and dicts of them.
+        func: takes `*primals` and gives tensors, also nested in tuples, lists and dicts.
+        *primals: floating tensors, or nested tuples, lists and dicts of them.
         has_aux: `func` gives (output, aux); aux is handed on as it is.
     Returns:
         (output, vjp_fn), and aux when `has_aux`. `vjp_fn` takes cotangents in the structure of the output and gives a tuple with
@@ -68,8 +69,13 @@ def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: 
     """The function that gives the gradient of `func`, which must return a 0-d tensor.
 
     Args:
+        func: a function of tensors, or of nested tuples, lists and dicts of them.
         argnums: with respect to which positional arguments; a tuple gives a tuple of gradients.
         has_aux: `func` gives (loss, aux), and the new function (gradient, aux).
+    Returns:
+        A function of the same arguments; its result has the shape of the argument, and can be differentiated again.
+    Raises:
+        ShapeError: in a call, `func` gave a tensor with dims.
 
     >>> dynograd.func.grad(lambda x: (x**3).sum())(tensor([1.0, 2.0]))
     tensor([ 3., 12.])
@@ -88,6 +94,11 @@ def grad_and_value(
     func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
     """Like `grad`; the new function gives (gradient, value), or (gradient, (value, aux)).
+
+    Args:
+        func, argnums, has_aux: as in `grad`.
+    Returns:
+        A function of the same arguments.
 
     >>> dynograd.func.grad_and_value(lambda x: x**3)(tensor(2.0))
     (tensor(12.), tensor(8.))
@@ -124,11 +135,15 @@ def jacrev(
 ) -> Callable[..., Any]:
     """The function that gives the Jacobian of `func`: a backward of all rows at once, one for each element of the output.
 
-    The shape is the output's followed by the argument's. The better choice when the output is smaller than the input.
+    The better choice when the output is smaller than the input.
 
     Args:
+        func: a function of tensors that gives a tensor, or tuples, lists and dicts of them.
         argnums: with respect to which positional arguments; a tuple gives a tuple of Jacobians (for each output).
+        has_aux: `func` gives (output, aux), and the new function (Jacobian, aux).
         chunk_size: how many rows at a time (1: one after the other, which takes the least memory); None: as many as are worth it.
+    Returns:
+        A function of the same arguments; the shape of its result is the output's followed by the argument's.
 
     >>> dynograd.func.jacrev(lambda x: x * x)(tensor([1.0, 2.0]))
     tensor([[2., 0.],
@@ -164,11 +179,15 @@ def jacfwd(
 ) -> Callable[..., Any]:
     """The function that gives the Jacobian of `func`: a jvp of all columns at once, one for each element of the input.
 
-    The shape is the output's followed by the argument's. The better choice when the input is smaller than the output.
+    The better choice when the input is smaller than the output.
 
     Args:
+        func: a function of tensors that gives a tensor, or tuples, lists and dicts of them.
         argnums: with respect to which positional arguments; a tuple gives a tuple of Jacobians (for each output).
+        has_aux: `func` gives (output, aux), and the new function (Jacobian, aux).
         randomness: as in `vmap`: what random functions inside `func` do.
+    Returns:
+        A function of the same arguments; the shape of its result is the output's followed by the argument's.
 
     >>> dynograd.func.jacfwd(lambda x: x * x)(tensor([1.0, 2.0]))
     tensor([[2., 0.],
@@ -222,6 +241,12 @@ def jacfwd(
 
 def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
     """The function that gives the second derivatives of `func`: forward mode over backward.
+
+    Args:
+        func: a function of tensors that gives one element.
+        argnums: with respect to which positional arguments; a tuple gives a tuple of tuples.
+    Returns:
+        A function of the same arguments; the shape of its result is the argument's, twice.
 
     >>> dynograd.func.hessian(lambda x: (x**3).sum())(tensor([1.0, 2.0]))
     tensor([[ 6.,  0.],

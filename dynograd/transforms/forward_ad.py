@@ -22,7 +22,15 @@ __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_le
 
 
 class UnpackedDualTensor(NamedTuple):
-    """A tensor and its tangent (None where it does not move)."""
+    """A tensor and its tangent (None where it does not move).
+
+    Args:
+        primal: the tensor.
+        tangent: its tangent, in the same shape, or None.
+
+    >>> dynograd.autograd.forward_ad.unpack_dual(tensor(1.0)).tangent is None
+    True
+    """
 
     primal: Any
     tangent: Any
@@ -37,7 +45,14 @@ _levels = _Levels()
 
 
 def enter_dual_level() -> int:
-    """Opens a level, in which `make_dual` works; returns its number. `dual_level()` closes it again by itself."""
+    """Opens a level, in which `make_dual` works; returns its number. `dual_level()` closes it again by itself.
+
+    Returns:
+        An int from 0.
+
+    >>> level = dynograd.autograd.forward_ad.enter_dual_level()
+    >>> dynograd.autograd.forward_ad.exit_dual_level(level=level)
+    """
     level = Level()
     level.__enter__()
     _levels.open.append(level)
@@ -45,7 +60,16 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Closes the latest level: its tensors are their primals from now on."""
+    """Closes the latest level: its tensors are their primals from now on.
+
+    Args:
+        level: its number; None is the latest.
+    Raises:
+        RuntimeError: it is not the latest one.
+
+    >>> level = dynograd.autograd.forward_ad.enter_dual_level()
+    >>> dynograd.autograd.forward_ad.exit_dual_level(level=level)
+    """
     if not _levels.open or (level is not None and level != len(_levels.open) - 1):
         raise RuntimeError(
             f"exit_dual_level: Trying to exit a forward AD level that was not the last one that was created: level {level}, "
@@ -56,7 +80,17 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
 @contextmanager
 def dual_level() -> Iterator[int]:
-    """Opens a level of forward mode and closes it."""
+    """Opens a level of forward mode and closes it.
+
+    Returns:
+        A context manager that gives the level's number.
+
+    >>> from dynograd.autograd import forward_ad
+    >>> with forward_ad.dual_level():
+    ...     x = forward_ad.make_dual(tensor(3.0), tensor(1.0))
+    ...     forward_ad.unpack_dual(x * x).tangent
+    tensor(6.)
+    """
     number = enter_dual_level()
     try:
         yield number
@@ -76,7 +110,24 @@ def _level(who: str, level: int | None) -> Level:
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Any:
-    """`tensor` moving in the direction `tangent`: ops on it compute how their results move."""
+    """`tensor` moving in the direction `tangent`: ops on it compute how their results move.
+
+    Args:
+        tensor: floating or complex.
+        tangent: the direction, in the same shape and dtype.
+        level: the latest one.
+    Returns:
+        A tensor.
+    Raises:
+        RuntimeError: no level is open.
+        ShapeError, DtypeError: the tangent is unlike the tensor.
+
+    >>> from dynograd.autograd import forward_ad
+    >>> with forward_ad.dual_level():
+    ...     x = forward_ad.make_dual(tensor(2.0), tensor(1.0))
+    ...     forward_ad.unpack_dual(x.exp())
+    UnpackedDualTensor(primal=tensor(7.3891), tangent=tensor(7.3891))
+    """
     place = _level("make_dual", level)
     if not (tensor.is_floating_point() or tensor.is_complex()):
         raise ValueError(
@@ -92,7 +143,19 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> A
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """The tensor without its tangent at this level, and the tangent."""
+    """The tensor without its tangent at this level, and the tangent.
+
+    Args:
+        tensor: any tensor.
+        level: the latest one.
+    Returns:
+        (primal, tangent); the tangent is None where the tensor does not move.
+
+    >>> from dynograd.autograd import forward_ad
+    >>> with forward_ad.dual_level():
+    ...     forward_ad.unpack_dual(forward_ad.make_dual(tensor(2.0), tensor(1.0)) * 3).tangent
+    tensor(3.)
+    """
     if not _levels.open:
         return UnpackedDualTensor(tensor, None)
     primal, tangent = split(_level("unpack_dual", level), tensor)

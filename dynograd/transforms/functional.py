@@ -21,12 +21,18 @@ __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
 
 def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """(`func(inputs)`, `v` times the Jacobian of `func` there).
+    """`v` times the Jacobian of `func` at `inputs`.
 
     Args:
+        func: a function of tensors that gives a tensor or a tuple of them.
+        inputs: a tensor or a tuple of them.
         v: one tensor per output, in its shape; may be left out for a single one-element output.
         create_graph: results can be differentiated.
         strict: an output that does not depend on an input is an error; otherwise the result is 0 there.
+    Returns:
+        (`func(inputs)`, one tensor per input in its shape).
+    Raises:
+        RuntimeError: `v` does not fit the outputs, or `strict` and no dependence.
 
     >>> x = tensor([1.0, 2.0])
     >>> dynograd.autograd.functional.vjp(lambda x: x * x, x, dynograd.ones(2))
@@ -39,10 +45,18 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 
 def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """(`func(inputs)`, the Jacobian of `func` there times `v`).
+    """The Jacobian of `func` at `inputs` times `v`.
 
     Args:
+        func: a function of tensors that gives a tensor or a tuple of them.
+        inputs: a tensor or a tuple of them.
         v: one tensor per input, in its shape; may be left out for a single one-element input.
+        create_graph: results can be differentiated.
+        strict: an output that does not depend on an input is an error; otherwise the result is 0 there.
+    Returns:
+        (`func(inputs)`, one tensor per output in its shape).
+    Raises:
+        RuntimeError: `v` does not fit the inputs, or `strict` and no dependence.
 
     >>> x = tensor([1.0, 2.0])
     >>> dynograd.autograd.functional.jvp(lambda x: x * x, x, dynograd.ones(2))
@@ -70,8 +84,14 @@ def jacobian(
     """The Jacobian of `func`: for each output and each input a tensor of the output's shape followed by the input's.
 
     Args:
+        func: a function of tensors that gives a tensor or a tuple of them.
+        inputs: a tensor or a tuple of them.
+        create_graph: results can be differentiated.
+        strict: an output that does not depend on an input is an error; otherwise the result is 0 there.
         vectorize: all rows in one backward; otherwise one backward for each element of the output.
         strategy: "reverse-mode", or "forward-mode" (with `vectorize=True`): a column for each element of the input.
+    Returns:
+        A tensor; for several inputs a tuple, for several outputs a tuple of these.
 
     >>> dynograd.autograd.functional.jacobian(lambda x: x * x, tensor([1.0, 2.0]))
     tensor([[2., 0.],
@@ -110,7 +130,16 @@ def hessian(
 ) -> Any:
     """The second derivatives of `func`, which must give one element.
 
-    For a tuple of inputs a tuple of tuples; each entry has the shape of the one input followed by that of the other.
+    Args:
+        func: a function of tensors.
+        inputs: a tensor or a tuple of them.
+        create_graph: results can be differentiated.
+        strict: an output that does not depend on an input is an error; otherwise the result is 0 there.
+        vectorize: all rows in one backward.
+        outer_jacobian_strategy: "reverse-mode", or "forward-mode" (with `vectorize=True`).
+    Returns:
+        A tensor of the input's shape, twice; for a tuple of inputs a tuple of tuples, each entry of the shape of the one input
+        followed by that of the other.
 
     >>> dynograd.autograd.functional.hessian(lambda x: (x**3).sum(), tensor([1.0, 2.0]))
     tensor([[ 6.,  0.],
@@ -135,7 +164,16 @@ def hessian(
 
 
 def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """(`func(inputs)`, `v` times the Hessian of `func` there): a backward through the backward.
+    """`v` times the Hessian of `func` at `inputs`: a backward through the backward.
+
+    Args:
+        func: a function of tensors that gives one element.
+        inputs: a tensor or a tuple of them.
+        v: one tensor per input, in its shape.
+        create_graph: results can be differentiated.
+        strict: an output that does not depend on an input is an error; otherwise the result is 0 there.
+    Returns:
+        (`func(inputs)`, one tensor per input in its shape).
 
     >>> dynograd.autograd.functional.vhp(lambda x: (x**3).sum(), tensor([1.0, 2.0]), dynograd.ones(2))
     (tensor(9.), tensor([ 6., 12.]))
@@ -149,7 +187,16 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 
 def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """(`func(inputs)`, the Hessian of `func` there times `v`): the same as `vhp`, since second derivatives are symmetric.
+    """The Hessian of `func` at `inputs` times `v`: the same as `vhp`, since second derivatives are symmetric.
+
+    Args:
+        func: a function of tensors that gives one element.
+        inputs: a tensor or a tuple of them.
+        v: one tensor per input, in its shape.
+        create_graph: results can be differentiated.
+        strict: an output that does not depend on an input is an error; otherwise the result is 0 there.
+    Returns:
+        (`func(inputs)`, one tensor per input in its shape).
 
     >>> dynograd.autograd.functional.hvp(lambda x: (x**3).sum(), tensor([1.0, 2.0]), dynograd.ones(2))
     (tensor(9.), tensor([ 6., 12.]))

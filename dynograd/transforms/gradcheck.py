@@ -23,7 +23,11 @@ __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 
 class GradcheckError(GradientError):
-    """A gradient differs from the differences of the function's values; the message says where and by how much."""
+    """A gradient differs from the differences of the function's values; the message says where and by how much.
+
+    >>> issubclass(dynograd.gradcheck.GradcheckError, dynograd.errors.GradientError)
+    True
+    """
 
 
 def gradcheck(
@@ -54,6 +58,7 @@ def gradcheck(
         inputs: a Tensor or a tuple; those that require grad should be float64 or complex128 and must not repeat memory. Complex
             inputs and outputs are checked as functions of (and to) their real and imaginary parts.
         eps: step of the differences.
+        atol, rtol: how far they may lie apart.
         raise_exception: False gives False instead of the error.
         nondet_tol: how much two runs of the same backward may differ.
         check_undefined_grad: kept for compatibility; outputs without a gradient are always tried, one output at a time.
@@ -64,6 +69,8 @@ def gradcheck(
         check_backward_ad: False leaves out backward.
         fast_mode: compares one random combination of all entries instead of each.
         masked: kept for compatibility (it concerns sparse tensors).
+    Returns:
+        True; False only without `raise_exception`.
     Raises:
         GradcheckError: they disagree.
         ValueError: no input requires grad, or an option that is not supported.
@@ -133,10 +140,16 @@ def gradgradcheck(
     Checks the function (inputs, grad_outputs) -> gradients of the inputs, recorded with `create_graph=True`, as `gradcheck` does.
 
     Args:
+        func, inputs, eps, atol, rtol, raise_exception, nondet_tol: as in `gradcheck`.
         grad_outputs: what the outputs' gradients are; random when left out. Those that require grad are differentiated too.
         gen_non_contig_grad_outputs: random `grad_outputs` are strided views.
         check_fwd_over_rev: forward mode through the backward pass.
         check_rev_over_rev: backward through the backward pass.
+        check_undefined_grad, check_grad_dtypes, check_batched_grad, fast_mode, masked: as in `gradcheck`.
+    Returns:
+        True; False only without `raise_exception`.
+    Raises:
+        GradcheckError: they disagree.
 
     >>> x = tensor([1.0, 2.0], dtype=dynograd.float64, requires_grad=True)
     >>> gradgradcheck(lambda x: x * x * x, (x,))

@@ -64,6 +64,12 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """`func(*primals)`, and the function (*tangents) -> Jacobian times tangents.
 
+    Args:
+        func: takes `*primals` and gives tensors.
+        *primals: floating tensors, or nested tuples, lists and dicts of them.
+    Returns:
+        (output, a function that takes one tangent per primal and gives that of the output).
+
     >>> x = tensor([1.0, 2.0])
     >>> output, push = dynograd.func.linearize(lambda x: x * x, x)
     >>> push(tensor([1.0, 1.0]))

@@ -25,12 +25,15 @@ def vmap(
     """The function that runs `func` on every example of its arguments at once, as if in a loop with the results stacked.
 
     Args:
+        func: a function of tensors, written for one example.
         in_dims: along which dim of each argument the examples lie: an int for all, None where all examples share the argument, or a
             tuple with an entry per argument, itself nested like the argument where that is a tuple, list or dict.
         out_dims: where the examples lie in the results: an int, or a tuple or nesting of them like the result's; None for a result
             that is the same for all examples.
         randomness: what random functions do inside: "error"; "different", one draw per example; "same", one for all.
         chunk_size: run at most so many examples at a time, which takes less memory; None: all.
+    Returns:
+        A function of the same arguments, each with its dim of examples.
     Raises:
         ValueError: `in_dims` does not fit the arguments, or sizes differ.
 

@@ -122,6 +122,12 @@ class autobatch:
 
         Raises:
             RuntimeError: there was no scope yet.
+        Returns:
+            A `Report`; its text is for people.
+
+        >>> with dynograd.autobatch(always=True):
+        ...     results = [(dynograd.ones(2) * k).tanh() for k in range(8)]
+        >>> text = str(dynograd.autobatch.report())
         """
         if _last[0] is None:
             raise RuntimeError("autobatch.report: there was no `with dynograd.autobatch():` yet in this process.")

@@ -37,12 +37,15 @@ def batched(
     example's own, given by the seed and the example's place: they do not depend on the other examples.
 
     Args:
+        function: a function of one argument, written for one example.
         errors: "raise": when all examples are done, raise the error of the first one that failed, with its place; "return":
             give each error in place of its example's result.
         concurrent: how many examples may be under way at a time.
         always: let the examples wait for each other, each time. Otherwise, where too little came together to gain anything (by the
             number and sort of calls in a group), the next call at that line with no more examples runs them one after the other, then
             3 calls, 7 calls, up to 255.
+    Returns:
+        A function from an iterable of examples to the list of results.
 
     >>> def halvings(x):
     ...     count = 0

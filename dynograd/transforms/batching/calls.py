@@ -29,6 +29,11 @@ RULES: dict[str, Callable[[Call], Any]] = {}
 def vmap_fallbacks(clear: bool = False) -> dict[str, int]:
     """Ops that `vmap` ran example by example because they have no batch rule, with the number of calls; fastest programs have none.
 
+    Args:
+        clear: begin to count anew.
+    Returns:
+        A dict from names of ops to numbers of calls.
+
     >>> before = dynograd.func.vmap_fallbacks(clear=True)
     >>> dynograd.func.vmap(lambda x: x.exp().sum())(dynograd.zeros(3, 2))
     tensor([2., 2., 2.])

@@ -44,6 +44,12 @@ def cell(body: Any) -> Any:
     ops are recorded one by one (`autobatch.report()` says so). Outside `autobatch` nothing changes. A module is returned itself; as a
     decorator of `forward`, or of any other method, it serves all modules of a class.
 
+    Args:
+        body: a function of tensors, a method (as a decorator), or a Module.
+    Returns:
+        A function in its place; the module itself.
+    Source: Looks et al., Deep learning with dynamic computation graphs, 2017 (arXiv:1702.02181), whose blocks are written out.
+
     >>> @dynograd.cell
     ... def halfway(a, b):
     ...     return (a + b).tanh() / 2
