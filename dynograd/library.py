@@ -45,7 +45,18 @@ _DEVICES = ("cpu", "cuda", "meta", "mps", "xpu")
 
 
 class CustomOpDef:
-    """An operator made by `custom_op`: call it, or register more for it."""
+    """An operator made by `custom_op`: call it, or register more for it.
+
+    Args:
+        op: the operator.
+        function: what it computes.
+
+    >>> @dynograd.library.custom_op("mylib::thrice", mutates_args=())
+    ... def thrice(x: Tensor) -> Tensor:
+    ...     return 3 * x
+    >>> type(thrice).__name__, thrice(tensor(2))
+    ('CustomOpDef', tensor(6))
+    """
 
     def __init__(self, op: OpOverload, function: Any) -> None:
         self._opoverload, self._init_fn = op, function
@@ -59,37 +70,77 @@ class CustomOpDef:
         return f"<CustomOpDef({self._qualname})>"
 
     def register_kernel(self, device_types: str | Sequence[str] | None, fn: Any = None, /) -> Any:
-        """A function for tensors of these devices (None: of all that have none); also as a decorator."""
+        """A function for tensors of these devices (None: of all that have none); also as a decorator.
+
+        Args:
+            device_types: "cpu", "cuda", several, or None.
+            fn: the function; without it, a decorator comes back.
+        Returns:
+            The function or a decorator.
+        """
         return _register_kernel(self._opoverload, device_types, fn)
 
     def register_fake(self, fn: Any, /) -> Any:
-        """A function that gives empty results of the right shape and dtype: it runs for tensors on the device meta."""
+        """A function that gives empty results of the right shape and dtype: it runs for tensors on the device meta.
+
+        Args:
+            fn: the function.
+        Returns:
+            The function.
+        """
         self._opoverload.kernels["meta"] = fn
         return fn
 
     def register_autograd(self, backward: Any, /, *, setup_context: Any = None) -> None:
         """The gradient: `backward(ctx, *grads)` gives one for each argument; `setup_context(ctx, inputs, output)` keeps what it needs.
 
+        Args:
+            backward: a function of the context and a gradient for each result.
+            setup_context: a function of the context, the arguments and the results; None keeps nothing.
         Raises:
             RuntimeError: the operator writes to its arguments.
         """
         _register_autograd(self._opoverload, backward, setup_context)
 
     def register_vmap(self, func: Any = None) -> Any:
-        """How the operator runs under vmap: `func(info, in_dims, *args)` gives (output, out_dims); without, it runs for each example."""
+        """How the operator runs under vmap: `func(info, in_dims, *args)` gives (output, out_dims); without, it runs for each example.
+
+        Args:
+            func: the function; without it, a decorator comes back.
+        Returns:
+            The function or a decorator.
+        """
         return _register_vmap(self._opoverload, func)
 
     def register_autocast(self, device_type: str, cast_inputs: Any) -> None:
-        """Inside `autocast(device_type)`, floating tensors arrive as `cast_inputs`."""
+        """Inside `autocast(device_type)`, floating tensors arrive as `cast_inputs`.
+
+        Args:
+            device_type: "cpu" or "cuda".
+            cast_inputs: a dtype.
+        """
         _register_autocast(self._opoverload, device_type, cast_inputs)
 
     def register_torch_dispatch(self, torch_dispatch_class: Any, fn: Any = None, /) -> Any:
-        """Refuses: there is no `__torch_dispatch__`."""
+        """Refuses: there is no `__torch_dispatch__`.
+
+        Args:
+            torch_dispatch_class, fn: as PyTorch has them.
+        Returns:
+            Nothing.
+        Raises:
+            NotImplementedError: always.
+        """
         register_torch_dispatch(self, torch_dispatch_class, fn)
 
     @contextlib.contextmanager
     def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Iterator[None]:
-        """A context in which the device's own kernel is (not) used; without it, the function of the definition runs."""
+        """A context in which the device's own kernel is (not) used; without it, the function of the definition runs.
+
+        Args:
+            device_type: "cpu" or "cuda".
+            enabled: whether it is used.
+        """
         disabled = self._opoverload.disabled
         before = set(disabled)
         (disabled.discard if enabled else disabled.add)(device_type)
@@ -120,7 +171,9 @@ def custom_op(
         mutates_args: names of the tensors that it writes to, or "unknown".
         device_types: the devices that the function is for ("cpu", "cuda"); None: all.
         schema: arguments and results, "(Tensor x, float by) -> Tensor"; by default what the annotations say.
-
+        tags: kept for compatibility.
+    Returns:
+        A `CustomOpDef`, or a decorator that makes one.
     Raises:
         ValueError: an annotation is missing or of no known type, or the name has no namespace.
 
@@ -149,12 +202,33 @@ def custom_op(
 
 
 def triton_op(name: str, fn: Any = None, /, *, mutates_args: str | Iterable[str], schema: str | None = None) -> Any:
-    """`custom_op` for a function that launches Triton kernels."""
+    """`custom_op` for a function that launches Triton kernels.
+
+    Args:
+        name, fn, mutates_args, schema: as in `custom_op`.
+    Returns:
+        A `CustomOpDef`, or a decorator that makes one.
+
+    >>> @dynograd.library.triton_op("mylib::half", mutates_args=())
+    ... def half(x: Tensor) -> Tensor:
+    ...     return x / 2
+    >>> half(tensor([4.0]))
+    tensor([2.])
+    """
     return custom_op(name, fn, mutates_args=mutates_args, schema=schema)
 
 
 def wrap_triton(triton_kernel: Any, /) -> Any:
-    """The kernel itself."""
+    """The kernel itself.
+
+    Args:
+        triton_kernel: a kernel.
+    Returns:
+        The kernel, as it is.
+
+    >>> dynograd.library.wrap_triton(len) is len
+    True
+    """
     return triton_kernel
 
 
@@ -212,6 +286,15 @@ def define(qualname: str, schema: str | None = None, *, lib: Any = None, tags: A
     Args:
         qualname: "mylib::scale".
         schema: "(Tensor x, float by) -> Tensor".
+        lib: a `Library` in which it is kept.
+        tags: kept for compatibility.
+    Returns:
+        None; without a schema a decorator, whose function's annotations say it.
+
+    >>> dynograd.library.define("mylib::plus_two", "(Tensor x) -> Tensor")
+    >>> dynograd.library.impl("mylib::plus_two", "default", lambda x: x + 2)
+    >>> dynograd.ops.mylib.plus_two(tensor(1))
+    tensor(3)
     """
     if isinstance(qualname, Library):  # the old form: define(lib, "scale(Tensor x) -> Tensor"), a decorator
         name = qualname.define(schema or "")
@@ -231,6 +314,21 @@ def impl(qualname: Any, types: Any, func: Any = None, *, lib: Any = None) -> Any
     """Gives the operator's function for devices ("cpu", "cuda", "default": all); also as a decorator.
 
     The old form `impl(lib, "name", "CPU")` decorates too.
+
+    Args:
+        qualname: "mylib::scale".
+        types: devices, one or several.
+        func: the function; without it, a decorator comes back.
+        lib: a `Library` in which it is kept.
+    Returns:
+        A decorator, where no function is given.
+
+    >>> dynograd.library.define("mylib::minus_two", "(Tensor x) -> Tensor")
+    >>> @dynograd.library.impl("mylib::minus_two", "cpu")
+    ... def minus_two(x):
+    ...     return x - 2
+    >>> dynograd.ops.mylib.minus_two(tensor(5))
+    tensor(3)
     """
     if isinstance(qualname, Library):
         return _decorating(None, lambda function: qualname.impl(types, function, func or ""))
@@ -257,14 +355,46 @@ def _register_kernel(op: OpOverload, device_types: Any, func: Any) -> Any:
 
 
 def register_kernel(op: Any, device_types: str | Sequence[str] | None, func: Any = None, /, *, lib: Any = None) -> Any:
-    """A function for tensors of these devices; also as a decorator."""
+    """A function for tensors of these devices; also as a decorator.
+
+    Args:
+        op: the operator, or its name.
+        device_types: "cpu", "cuda", several, or None: all.
+        func: the function; without it, a decorator comes back.
+        lib: a `Library` in which it is kept.
+    Returns:
+        The function or a decorator.
+
+    >>> dynograd.library.define("mylib::times_five", "(Tensor x) -> Tensor")
+    >>> @dynograd.library.register_kernel("mylib::times_five", "cpu")
+    ... def times_five(x):
+    ...     return 5 * x
+    >>> dynograd.ops.mylib.times_five(tensor(2))
+    tensor(10)
+    """
     return _register_kernel(op_of(op), device_types, func)
 
 
 def register_fake(
     op: Any, func: Any = None, /, *, lib: Any = None, _stacklevel: int = 1, allow_override: bool = False
 ) -> Any:
-    """The function for tensors on the device meta, which gives empty results of the right shape; also as a decorator."""
+    """The function for tensors on the device meta, which gives empty results of the right shape; also as a decorator.
+
+    Args:
+        op: the operator, or its name.
+        func: the function; without it, a decorator comes back.
+        lib: a `Library` in which it is kept.
+        allow_override: another function may be there already.
+    Returns:
+        The function or a decorator.
+
+    >>> dynograd.library.define("mylib::copied", "(Tensor x) -> Tensor")
+    >>> @dynograd.library.register_fake("mylib::copied")
+    ... def copied(x):
+    ...     return dynograd.empty_like(x)
+    >>> dynograd.ops.mylib.copied(dynograd.empty(3, device="meta")).shape
+    dynograd.Size([3])
+    """
     overload = op_of(op)
     return _decorating(func, lambda function: overload.kernels.__setitem__("meta", function))
 
@@ -289,7 +419,22 @@ def _register_autograd(op: OpOverload, backward: Any, setup_context: Any) -> Non
 
 
 def register_autograd(op: Any, backward: Any, /, *, setup_context: Any = None, lib: Any = None) -> None:
-    """The operator's gradient; see `CustomOpDef.register_autograd`."""
+    """The operator's gradient; see `CustomOpDef.register_autograd`.
+
+    Args:
+        op: the operator, or its name.
+        backward: a function of the context and a gradient for each result.
+        setup_context: a function of the context, the arguments and the results.
+        lib: a `Library` in which it is kept.
+
+    >>> @dynograd.library.custom_op("mylib::seven", mutates_args=())
+    ... def seven(x: Tensor) -> Tensor:
+    ...     return 7 * x
+    >>> dynograd.library.register_autograd("mylib::seven", lambda ctx, g: 7 * g)
+    >>> x = tensor(1.0, requires_grad=True)
+    >>> dynograd.autograd.grad(seven(x), x)
+    (tensor(7.),)
+    """
     _register_autograd(op_of(op), backward, setup_context)
 
 
@@ -302,7 +447,24 @@ def _register_vmap(op: OpOverload, func: Any) -> Any:
 
 
 def register_vmap(op: Any, func: Any = None, /, *, lib: Any = None) -> Any:
-    """How the operator runs under vmap; see `CustomOpDef.register_vmap`."""
+    """How the operator runs under vmap; see `CustomOpDef.register_vmap`.
+
+    Args:
+        op: the operator, or its name.
+        func: the function; without it, a decorator comes back.
+        lib: a `Library` in which it is kept.
+    Returns:
+        The function or a decorator.
+
+    >>> @dynograd.library.custom_op("mylib::eight", mutates_args=())
+    ... def eight(x: Tensor) -> Tensor:
+    ...     return 8 * x
+    >>> @dynograd.library.register_vmap("mylib::eight")
+    ... def eight_of_all(info, in_dims, x):
+    ...     return 8 * x, in_dims[0]
+    >>> dynograd.vmap(eight)(tensor([1, 2]))
+    tensor([ 8, 16])
+    """
     return _register_vmap(op_of(op), func)
 
 
@@ -313,15 +475,40 @@ def _register_autocast(op: OpOverload, device_type: str, cast_inputs: Any) -> No
 
 
 def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Any = None) -> None:
-    """Inside `autocast(device_type)`, floating tensors arrive as `cast_inputs`."""
+    """Inside `autocast(device_type)`, floating tensors arrive as `cast_inputs`.
+
+    Args:
+        op: the operator, or its name.
+        device_type: "cpu" or "cuda".
+        cast_inputs: a dtype.
+        lib: a `Library` in which it is kept.
+
+    >>> @dynograd.library.custom_op("mylib::nine", mutates_args=())
+    ... def nine(x: Tensor) -> Tensor:
+    ...     return 9 * x
+    >>> dynograd.library.register_autocast("mylib::nine", "cpu", dynograd.bfloat16)
+    >>> with dynograd.autocast("cpu"):
+    ...     nine(tensor(1.0)).dtype
+    dynograd.bfloat16
+    """
     _register_autocast(op_of(op), device_type, cast_inputs)
 
 
 def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Any = None, /, *, lib: Any = None) -> Any:
     """Refuses: there is no `__torch_dispatch__`.
 
+    Args:
+        op, torch_dispatch_class, func, lib: as PyTorch has them.
+    Returns:
+        Nothing.
     Raises:
         NotImplementedError: always.
+
+    >>> dynograd.library.register_torch_dispatch("aten::add", object)
+    Traceback (most recent call last):
+        ...
+    NotImplementedError: library.register_torch_dispatch: there is no __torch_dispatch__ here. Subclasses of Tensor take operators over with
+    __torch_function__.
     """
     raise NotImplementedError(
         "library.register_torch_dispatch: there is no __torch_dispatch__ here. Subclasses of Tensor take operators over with "
@@ -334,6 +521,13 @@ def get_ctx() -> Any:
 
     Raises:
         NotImplementedError: always.
+    Returns:
+        Nothing.
+
+    >>> dynograd.library.get_ctx()
+    Traceback (most recent call last):
+        ...
+    NotImplementedError: library.get_ctx: sizes that depend on values have no symbols here. Run the operator on values.
     """
     raise NotImplementedError(
         "library.get_ctx: sizes that depend on values have no symbols here. Run the operator on values."
@@ -341,7 +535,20 @@ def get_ctx() -> Any:
 
 
 def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
-    """Refuses to run; given to `Library.impl`, it takes the key's function out."""
+    """Refuses to run; given to `Library.impl`, it takes the key's function out.
+
+    Args:
+        *args, **kwargs: not used.
+    Returns:
+        Nothing.
+    Raises:
+        NotImplementedError: when it is called.
+
+    >>> dynograd.library.fallthrough_kernel()
+    Traceback (most recent call last):
+        ...
+    NotImplementedError: library.fallthrough_kernel: it stands for no function; give it to Library.impl.
+    """
     raise NotImplementedError("library.fallthrough_kernel: it stands for no function; give it to Library.impl.")
 
 
@@ -350,6 +557,11 @@ def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
 
 class Library:
     """A namespace to define operators in, or to give functions to those of another.
+
+    Args:
+        ns: the namespace, "mylib".
+        kind: "DEF" (one for each namespace), "FRAGMENT" or "IMPL".
+        dispatch_key: for which key `impl` takes functions, unless it is told.
 
     >>> lib = dynograd.library.Library("mine", "DEF")
     >>> lib.define("twice(Tensor x) -> Tensor")
@@ -375,7 +587,14 @@ class Library:
         return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
 
     def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
-        """Makes an operator, "scale(Tensor x, float by) -> Tensor"; gives its name."""
+        """Makes an operator, "scale(Tensor x, float by) -> Tensor"; gives its name.
+
+        Args:
+            schema: name, arguments and results.
+            alias_analysis, tags: kept for compatibility.
+        Returns:
+            The name.
+        """
         parsed_schema = parsed(schema, self.ns)
         if parsed_schema.name == "" or "::" in schema.partition("(")[0]:
             raise RuntimeError(
@@ -394,6 +613,12 @@ class Library:
         """Gives an operator's function for a key: "CPU", "CUDA", "Meta", "CompositeExplicitAutograd" (all devices, not recorded), "Autograd"
         or "CompositeImplicitAutograd" (recorded, op by op; the default).
 
+        Args:
+            op_name: the operator, or its name.
+            fn: the function.
+            dispatch_key: one of these keys.
+            with_keyset: the function takes a set of keys first.
+            allow_override: another function may be there already.
         Raises:
             RuntimeError: the key is unknown, or has a function already.
         """

@@ -54,6 +54,15 @@ __all__ = [
 def sum(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The sum of the elements that count, over `dim` (an int or several; None: all); 0 when there are none.
 
+    Args:
+        input: a tensor of any shape.
+        dim: an int or several; None is every dim.
+        keepdim: the reduced dims stay, with size 1.
+        dtype: compute in this dtype; None is that of `input`.
+        mask: bool, broadcast to `input`: True where an element counts; None: all do.
+    Returns:
+        The shape of `input` without `dim`.
+
     >>> dynograd.masked.sum(tensor([1.0, 2.0, 4.0]), mask=tensor([True, False, True]))
     tensor(5.)
     """
@@ -63,6 +72,15 @@ def sum(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None
 
 def prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The product of the elements that count; 1 when there are none.
+
+    Args:
+        input: a tensor of any shape.
+        dim: an int or several; None is every dim.
+        keepdim: the reduced dims stay, with size 1.
+        dtype: compute in this dtype; None is that of `input`.
+        mask: bool, broadcast to `input`: True where an element counts; None: all do.
+    Returns:
+        The shape of `input` without `dim`.
 
     >>> dynograd.masked.prod(tensor([3.0, 2.0, 4.0]), mask=tensor([True, False, True]))
     tensor(12.)
@@ -76,6 +94,14 @@ def prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = Non
 def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """The sum so far, along `dim`.
 
+    Args:
+        input: a tensor of any shape.
+        dim: along which dim; negative counts from the end.
+        dtype: compute in this dtype; None is that of `input`.
+        mask: bool, broadcast to `input`: True where an element counts; None: all do.
+    Returns:
+        The shape of `input`.
+
     >>> dynograd.masked.cumsum(tensor([1.0, 2.0, 4.0]), 0, mask=tensor([True, False, True]))
     tensor([1., 1., 5.])
     """
@@ -85,6 +111,14 @@ def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tens
 
 def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """The product so far, along `dim`.
+
+    Args:
+        input: a tensor of any shape.
+        dim: along which dim; negative counts from the end.
+        dtype: compute in this dtype; None is that of `input`.
+        mask: bool, broadcast to `input`: True where an element counts; None: all do.
+    Returns:
+        The shape of `input`.
 
     >>> dynograd.masked.cumprod(tensor([3.0, 2.0, 4.0]), 0, mask=tensor([True, False, True]))
     tensor([ 3.,  3., 12.])
@@ -99,6 +133,15 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Ten
 def amax(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The largest element that counts; the smallest number of the dtype when there is none.
 
+    Args:
+        input: a tensor of any shape.
+        dim: an int or several; None is every dim.
+        keepdim: the reduced dims stay, with size 1.
+        dtype: compute in this dtype; None is that of `input`.
+        mask: bool, broadcast to `input`: True where an element counts; None: all do.
+    Returns:
+        The shape of `input` without `dim`.
+
     >>> dynograd.masked.amax(tensor([1.0, 9.0, 4.0]), mask=tensor([True, False, True]))
     tensor(4.)
     """
@@ -108,6 +151,15 @@ def amax(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = Non
 
 def amin(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The smallest element that counts; the largest number of the dtype when there is none.
+
+    Args:
+        input: a tensor of any shape.
+        dim: an int or several; None is every dim.
+        keepdim: the reduced dims stay, with size 1.
+        dtype: compute in this dtype; None is that of `input`.
+        mask: bool, broadcast to `input`: True where an element counts; None: all do.
+    Returns:
+        The shape of `input` without `dim`.
 
     >>> dynograd.masked.amin(tensor([1.0, 0.0, 4.0]), mask=tensor([True, False, True]))
     tensor(1.)
@@ -119,6 +171,15 @@ def amin(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = Non
 def argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """Where the largest element that counts stands, in the dtype of `input` (PyTorch's rule) or `dtype`.
 
+    Args:
+        input: a tensor of any shape.
+        dim: along which dim; None is all elements, as if flattened.
+        keepdim: the reduced dims stay, with size 1.
+        dtype: compute in this dtype; None is that of `input`.
+        mask: bool, broadcast to `input`: True where an element counts; None: all do.
+    Returns:
+        The shape of `input` without `dim`.
+
     >>> dynograd.masked.argmax(tensor([1, 9, 4]), mask=tensor([True, False, True]))
     tensor(2)
     """
@@ -127,6 +188,15 @@ def argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: 
 
 def argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """Where the smallest element that counts stands, in the dtype of `input` (PyTorch's rule) or `dtype`.
+
+    Args:
+        input: a tensor of any shape.
+        dim: along which dim; None is all elements, as if flattened.
+        keepdim: the reduced dims stay, with size 1.
+        dtype: compute in this dtype; None is that of `input`.
+        mask: bool, broadcast to `input`: True where an element counts; None: all do.
+    Returns:
+        The shape of `input` without `dim`.
 
     >>> dynograd.masked.argmin(tensor([1, 0, 4]), mask=tensor([True, False, True]))
     tensor(0)
@@ -137,6 +207,14 @@ def argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: 
 def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The median of the elements that count, along `dim` (the lower of the two middle ones).
 
+    Args:
+        input: a tensor of any shape.
+        dim: along which dim; negative counts from the end.
+        keepdim: the reduced dims stay, with size 1.
+        dtype: compute in this dtype; None is that of `input`.
+        mask: bool, broadcast to `input`: True where an element counts; None: all do.
+    Returns:
+        The shape of `input` without `dim`.
     Raises:
         ValueError: a row of an integer dtype has no element that counts.
 
@@ -161,6 +239,14 @@ def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = Non
 def mean(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The mean of the elements that count; NaN when there are none.
 
+    Args:
+        input: a tensor of any shape.
+        dim: an int or several; None is every dim.
+        keepdim: the reduced dims stay, with size 1.
+        dtype: compute in this dtype; None is that of `input`.
+        mask: bool, broadcast to `input`: True where an element counts; None: all do.
+    Returns:
+        The shape of `input` without `dim`.
     Raises:
         ValueError: neither `input` nor `dtype` is floating or complex.
 
@@ -187,6 +273,17 @@ def var(
     mask: Any = None,
 ) -> Tensor:
     """The variance of the elements that count: squares of distances over their number less `correction` (1; 0 if not `unbiased`).
+
+    Args:
+        input: a tensor of any shape.
+        dim: an int or several; None is every dim.
+        unbiased: the old form of `correction`: True is 1, False is 0.
+        correction: what is taken off the number of elements; 1 unless given.
+        keepdim: the reduced dims stay, with size 1.
+        dtype: compute in this dtype; None is that of `input`.
+        mask: bool, broadcast to `input`: True where an element counts; None: all do.
+    Returns:
+        The shape of `input` without `dim`.
 
     >>> dynograd.masked.var(tensor([1.0, 9.0, 4.0]), mask=tensor([True, False, True]))
     tensor(4.5000)
@@ -218,6 +315,17 @@ def std(
 ) -> Tensor:
     """The square root of `var`.
 
+    Args:
+        input: a tensor of any shape.
+        dim: an int or several; None is every dim.
+        unbiased: the old form of `correction`: True is 1, False is 0.
+        correction: what is taken off the number of elements; 1 unless given.
+        keepdim: the reduced dims stay, with size 1.
+        dtype: compute in this dtype; None is that of `input`.
+        mask: bool, broadcast to `input`: True where an element counts; None: all do.
+    Returns:
+        The shape of `input` without `dim`.
+
     >>> dynograd.masked.std(tensor([1.0, 9.0, 3.0]), correction=0, mask=tensor([True, False, True]))
     tensor(1.)
     """
@@ -228,6 +336,16 @@ def norm(
     input: Any, ord: float = 2.0, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
 ) -> Tensor:
     """The `ord`-norm of the elements that count; 0 when there are none (inf for the norm of order -inf).
+
+    Args:
+        input: a tensor of any shape.
+        ord: any number; inf and -inf are the largest and the smallest absolute value.
+        dim: an int or several; None is every dim.
+        keepdim: the reduced dims stay, with size 1.
+        dtype: compute in this dtype; None is that of `input`.
+        mask: bool, broadcast to `input`: True where an element counts; None: all do.
+    Returns:
+        The shape of `input` without `dim`.
 
     >>> dynograd.masked.norm(tensor([3.0, 9.0, 4.0]), mask=tensor([True, False, True]))
     tensor(5.)
@@ -240,6 +358,16 @@ def norm(
 
 def normalize(input: Any, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Any = None) -> Tensor:
     """The elements that count over their `norm` along `dim` (at least `eps`), 0 elsewhere.
+
+    Args:
+        input: a tensor of any shape.
+        ord: of the norm.
+        dim: along which dim; negative counts from the end.
+        eps: the smallest norm to divide by.
+        dtype: compute in this dtype; None is that of `input`.
+        mask: bool, broadcast to `input`: True where an element counts; None: all do.
+    Returns:
+        The shape of `input`.
 
     >>> dynograd.masked.normalize(tensor([3.0, 9.0, 4.0]), 2.0, 0, mask=tensor([True, False, True]))
     tensor([0.6000, 0.0000, 0.8000])
@@ -254,6 +382,14 @@ def normalize(input: Any, ord: float, dim: int, *, eps: float = 1e-12, dtype: An
 def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """`softmax` over the elements that count, 0 elsewhere; NaN where none counts.
 
+    Args:
+        input: a tensor of any shape.
+        dim: along which dim; negative counts from the end.
+        dtype: compute in this dtype; None is that of `input`.
+        mask: bool, broadcast to `input`: True where an element counts; None: all do.
+    Returns:
+        The shape of `input`.
+
     >>> dynograd.masked.softmax(tensor([1.0, 9.0, 1.0]), 0, mask=tensor([True, False, True]))
     tensor([0.5000, 0.0000, 0.5000])
     """
@@ -262,6 +398,14 @@ def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Ten
 
 def log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """The logarithm of `masked.softmax`: -inf for what does not count.
+
+    Args:
+        input: a tensor of any shape.
+        dim: along which dim; negative counts from the end.
+        dtype: compute in this dtype; None is that of `input`.
+        mask: bool, broadcast to `input`: True where an element counts; None: all do.
+    Returns:
+        The shape of `input`.
 
     >>> dynograd.masked.log_softmax(tensor([1.0, 9.0, 1.0]), 0, mask=tensor([True, False, True]))
     tensor([-0.6931,    -inf, -0.6931])
@@ -273,6 +417,14 @@ def log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) ->
 def softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """`masked.softmax` of `-input`.
 
+    Args:
+        input: a tensor of any shape.
+        dim: along which dim; negative counts from the end.
+        dtype: compute in this dtype; None is that of `input`.
+        mask: bool, broadcast to `input`: True where an element counts; None: all do.
+    Returns:
+        The shape of `input`.
+
     >>> dynograd.masked.softmin(tensor([1.0, -9.0, 1.0]), 0, mask=tensor([True, False, True]))
     tensor([0.5000, 0.0000, 0.5000])
     """
@@ -281,6 +433,15 @@ def softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Ten
 
 def logsumexp(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
     """The logarithm of the sum of exponentials of the elements that count; -inf when there are none.
+
+    Args:
+        input: a tensor of any shape.
+        dim: an int or several; None is every dim.
+        keepdim: the reduced dims stay, with size 1.
+        dtype: compute in this dtype; None is that of `input`.
+        mask: bool, broadcast to `input`: True where an element counts; None: all do.
+    Returns:
+        The shape of `input` without `dim`.
 
     >>> dynograd.masked.logsumexp(tensor([0.0, 9.0, 0.0]), 0, mask=tensor([True, False, True]))
     tensor(0.6931)
@@ -291,6 +452,13 @@ def logsumexp(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any 
 
 def logaddexp(input: Any, other: Any, *, dtype: Any = None, input_mask: Any = None, other_mask: Any = None) -> Tensor:
     """`log(exp(input) + exp(other))`, where each has its own mask.
+
+    Args:
+        input, other: tensors that broadcast.
+        dtype: compute in this dtype; None is that of `input`.
+        input_mask, other_mask: True where an element counts; None: all do.
+    Returns:
+        The broadcast shape; -inf where neither counts.
 
     >>> dynograd.masked.logaddexp(tensor([1.0]), tensor([2.0]), other_mask=tensor([False]))
     tensor([1.])

@@ -44,7 +44,18 @@ def nested_tensor(
     """A ragged tensor with copies of the rows; a leaf, as in PyTorch.
 
     Args:
+        tensor_list: tensors, arrays or lists, which may differ in the size of some dims.
+        dtype, device: of the result; by default those of the rows.
         layout: accepted for PyTorch's sake; all ragged tensors are of layout `dynograd.jagged`.
+        requires_grad: whether it gets a gradient.
+        pin_memory: in page-locked memory, for copies to a GPU.
+    Returns:
+        A `RaggedTensor`.
+
+    >>> dynograd.nested.nested_tensor([[1.0], [2.0, 3.0]])
+    ragged_tensor([
+      [1.],
+      [2., 3.]])
     """
     ragged: Any = ragged_tensor(tensor_list, dtype=dtype, device=device)
     ragged = ragged.detach() if not ragged.is_leaf or ragged.requires_grad else ragged
@@ -56,6 +67,13 @@ def nested_tensor(
 
 def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Any = None) -> RaggedTensor:
     """A ragged tensor of these rows, or of those of a tensor (B, T, *); gradients flow to them.
+
+    Args:
+        ts: a list of tensors, or a tensor.
+        dtype, device: of the result; by default those of the rows.
+        layout: accepted for PyTorch's sake.
+    Returns:
+        A `RaggedTensor`.
 
     >>> dynograd.nested.as_nested_tensor([tensor([1]), tensor([2, 3])]).lengths
     tensor([1, 2])
@@ -79,6 +97,14 @@ def nested_tensor_from_jagged(
 ) -> RaggedTensor:
     """A ragged tensor of packed elements. With offsets and lengths, row i is the first `lengths[i]` elements from `offsets[i]` on.
 
+    Args:
+        values (total, *): the elements of all rows, one row behind the other.
+        offsets (B + 1,): where each row begins, and where the last one ends.
+        lengths (B,): of each row; alone, or beside offsets for rows with gaps between them.
+        jagged_dim: which dim of the result is ragged; 1 unless given.
+        min_seqlen, max_seqlen: accepted for PyTorch's sake; they are found when they are needed.
+    Returns:
+        A `RaggedTensor`, which shares `values`.
     Raises:
         IndexRangeError: offsets that fall, are negative or past the values, or a length that reaches into the next row.
 
@@ -117,7 +143,15 @@ def to_padded_tensor(input: Any, padding: float, output_size: Any = None, out: A
     """A dense tensor with `padding` behind the ends of the rows; see `RaggedTensor.to_padded`.
 
     Args:
+        input: a ragged tensor.
+        padding: the number.
         output_size: the shape of the result, when it is to be larger than the longest row.
+    Returns:
+        (B, longest, *).
+
+    >>> dynograd.nested.to_padded_tensor(dynograd.ragged_tensor([[1, 2], [3]]), 0)
+    tensor([[1, 2],
+            [3, 0]])
     """
     if not isinstance(input, RaggedTensor):
         raise TypeError(f"to_padded_tensor: expected a ragged tensor, got {type(input).__name__}.")
@@ -126,6 +160,14 @@ def to_padded_tensor(input: Any, padding: float, output_size: Any = None, out: A
 
 def narrow(tensor: Any, dim: int, start: Any, length: Any, layout: Any = None) -> RaggedTensor:
     """From each row of a dense tensor (B, T, *) the `length[i]` elements from `start[i]` on, as a ragged tensor.
+
+    Args:
+        tensor (B, T, *): a dense tensor.
+        dim: 1.
+        start, length: ints, or tensors of B.
+        layout: accepted for PyTorch's sake.
+    Returns:
+        A `RaggedTensor` (B, j, *).
 
     >>> dynograd.nested.narrow(tensor([[1, 2, 3], [4, 5, 6]]), 1, 0, tensor([1, 3])).tolist()
     [[1], [4, 5, 6]]
@@ -153,6 +195,12 @@ def narrow(tensor: Any, dim: int, start: Any, length: Any, layout: Any = None) -
 
 def masked_select(tensor: Any, mask: Any) -> RaggedTensor:
     """From each row of `tensor` the elements where `mask` is true, (B, j).
+
+    Args:
+        tensor (B, T): a dense tensor.
+        mask (B, T): bool.
+    Returns:
+        A `RaggedTensor` (B, j).
 
     >>> dynograd.nested.masked_select(tensor([[1, 2], [3, 4]]), tensor([[True, False], [True, True]])).tolist()
     [[1], [3, 4]]

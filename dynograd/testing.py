@@ -36,6 +36,13 @@ def assert_close(
 ) -> None:
     """Passes when |actual - expected| <= atol + rtol |expected| everywhere; lists, tuples and dicts are compared by parts.
 
+    Args:
+        actual, expected: tensors, arrays, numbers, or lists, tuples and dicts of them.
+        allow_subclasses: False asks for the same type.
+        rtol, atol: the tolerances, both or neither; by default those of the dtype (1.3e-6 and 1e-5 for float32, 0 for integers).
+        equal_nan: NaN equals NaN.
+        check_device, check_dtype, check_layout, check_stride: what else must agree.
+        msg: the message instead, or a function from the message to another one.
     Raises:
         AssertionError: they differ; the message says how many elements and where most.
 
@@ -66,7 +73,18 @@ def assert_allclose(
     equal_nan: bool = True,
     msg: Any = "",
 ) -> None:
-    """`assert_close` that looks neither at dtypes nor at devices (old name)."""
+    """`assert_close` that looks neither at dtypes nor at devices (old name).
+
+    Args:
+        actual, expected: tensors, arrays or numbers.
+        rtol, atol: as in `assert_close`.
+        equal_nan: NaN equals NaN.
+        msg: the message instead.
+    Raises:
+        AssertionError: they differ.
+
+    >>> dynograd.testing.assert_allclose(tensor([1.0]), tensor([1.0], dtype=dynograd.float64))
+    """
     options = {"check_device": False, "check_dtype": False, "check_stride": False}
     actual, expected = (value if isinstance(value, Tensor) else as_tensor(value) for value in (actual, expected))
     assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, msg=msg or None, **options)
@@ -156,8 +174,15 @@ def make_tensor(
     Without bounds floating and complex numbers lie between -9 and 9, integers too (unsigned ones from 0), and bools are either.
 
     Args:
+        *shape: sizes, or one tuple of them.
+        dtype, device: of the tensor.
+        low, high: the bounds.
+        requires_grad: whether it gets a gradient.
         noncontiguous: elements lie apart in memory.
         exclude_zero: zeros are replaced by the smallest positive number of the dtype (1 for integers).
+        memory_format: the order of the dims in memory.
+    Returns:
+        A tensor of this shape.
 
     >>> dynograd.testing.make_tensor((2, 3), dtype=dynograd.int64, device="cpu", low=0, high=5).shape
     dynograd.Size([2, 3])

@@ -67,11 +67,23 @@ class Node:
             cls.rule = None
 
     def apply(self, g: Any) -> Any:
-        """Gradients of the inputs, as arrays, from the gradient `g` of the output."""
+        """Gradients of the inputs, as arrays, from the gradient `g` of the output.
+
+        Args:
+            g: an array, or `Partial` for several outputs.
+        Returns:
+            A tuple with an array or None for each input.
+        """
         raise NotImplementedError
 
     def apply_graph(self, g: Any) -> Any:
-        """The same on tensors, recording the tape."""
+        """The same on tensors, recording the tape.
+
+        Args:
+            g: a tensor.
+        Returns:
+            A tuple with a tensor or None for each input.
+        """
         raise NotImplementedError
 
     rule: Any = None
@@ -82,7 +94,13 @@ class Node:
     """A method that drops it, for nodes that do more than that."""
 
     def needs(self, position: int) -> bool:
-        """Whether the array argument at `position` needs a gradient in the running pass."""
+        """Whether the array argument at `position` needs a gradient in the running pass.
+
+        Args:
+            position: from 0.
+        Returns:
+            True or False.
+        """
         edge = self.edges[position]
         return edge is not None and (asked.edges is None or edge in asked.edges)
 

@@ -52,7 +52,14 @@ class ProfilerAction(enum.Enum):
 
 
 def kineto_available() -> bool:
-    """Whether PyTorch's own tracing library is there: never."""
+    """Whether PyTorch's own tracing library is there: never; `profile` works without it.
+
+    Returns:
+        False.
+
+    >>> dynograd.profiler.kineto_available()
+    False
+    """
     return False
 
 
@@ -63,6 +70,9 @@ def _default_schedule_fn(_: int) -> ProfilerAction:
 
 def supported_activities() -> set[ProfilerActivity]:
     """What a profile can look at here.
+
+    Returns:
+        A set of `ProfilerActivity`.
 
     >>> dynograd.profiler.ProfilerActivity.CPU in dynograd.profiler.supported_activities()
     True
@@ -76,9 +86,13 @@ def schedule(
     """What to do at each step: `wait` steps nothing, `warmup` steps without keeping, `active` steps recording, and again.
 
     Args:
+        wait, warmup: numbers of steps, 0 or more.
+        active: the number of steps that are recorded, 1 or more.
         repeat: how many such cycles; 0 for as long as the program runs.
         skip_first: steps before the first cycle.
         skip_first_wait: not 0: the first cycle has no `wait`.
+    Returns:
+        A function from a step's number to a `ProfilerAction`.
 
     >>> plan = dynograd.profiler.schedule(wait=1, warmup=1, active=2)
     >>> [plan(step).name for step in (0, 1, 2, 3, 4)]
@@ -120,6 +134,7 @@ class profile:
         with_flops: estimate operations of products and convolutions.
         with_modules: a range for each call of a module.
         acc_events: keep the events of earlier cycles.
+        experimental_config, execution_trace_observer, use_cuda: kept for compatibility.
 
     >>> with dynograd.profiler.profile() as taken:
     ...     _ = dynograd.ones(4, 4) @ dynograd.ones(4, 4)
@@ -260,25 +275,50 @@ class profile:
     # --- reading ----------------------------------------------------------------------------------------------------------
 
     def events(self) -> EventList:
-        """All events, in the order in which they began."""
+        """All events, in the order in which they began.
+
+        Returns:
+            An `EventList`.
+        """
         return self.taken
 
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:
-        """Events of one name together (and of one list of shapes; and of one stack, as deep as `group_by_stack_n`)."""
+        """Events of one name together (and of one list of shapes; and of one stack, as deep as `group_by_stack_n`).
+
+        Args:
+            group_by_input_shape: one row for each list of shapes.
+            group_by_stack_n: so many lines of the stack tell rows apart.
+            group_by_overload_name: kept for compatibility.
+        Returns:
+            An `EventList` of averages.
+        """
         return self.taken.key_averages(group_by_input_shape, group_by_stack_n)
 
     def export_chrome_trace(self, path: Any) -> None:
-        """Writes a trace for chrome://tracing or Perfetto."""
+        """Writes a trace for chrome://tracing or Perfetto.
+
+        Args:
+            path: the file; compressed, if it ends in .gz.
+        """
         self.taken.export_chrome_trace(path)
 
     def export_stacks(self, path: Any, metric: str = "self_cpu_time_total") -> None:
-        """Writes stacks for flame graphs; the profile must have been taken with `with_stack=True`."""
+        """Writes stacks for flame graphs; the profile must have been taken with `with_stack=True`.
+
+        Args:
+            path: the file.
+            metric: "self_cpu_time_total" or "self_cuda_time_total".
+        """
         self.taken.export_stacks(path, metric)
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Keeps a remark beside the profile."""
+        """Keeps a remark beside the profile.
+
+        Args:
+            key, value: texts.
+        """
         self.metadata[key] = value
 
     add_metadata_json = add_metadata
@@ -293,7 +333,20 @@ _RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 def tensorboard_trace_handler(
     dir_name: str, worker_name: str | None = None, use_gzip: bool = False
 ) -> Callable[[profile], None]:
-    """An `on_trace_ready` that writes each trace into a folder, under a name that TensorBoard's plugin knows."""
+    """An `on_trace_ready` that writes each trace into a folder, under a name that TensorBoard's plugin knows.
+
+    Args:
+        dir_name: the folder.
+        worker_name: part of the file's name; host and process unless given.
+        use_gzip: compress it.
+    Returns:
+        A function of a `profile`.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with dynograd.profiler.profile(on_trace_ready=dynograd.profiler.tensorboard_trace_handler(folder)):
+    ...     _ = dynograd.ones(3).exp()
+    """
 
     def write(taken: profile) -> None:
         folder = Path(dir_name)

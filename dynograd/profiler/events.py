@@ -13,7 +13,18 @@ __all__ = ["Event", "EventAverage", "EventList"]
 
 
 class Event:
-    """One range: times in microseconds since the profile began, what ran inside it, and what was asked to be noted."""
+    """One range: times in microseconds since the profile began, what ran inside it, and what was asked to be noted.
+
+    Args:
+        kind: "op", "backward", "user" or "module".
+        name: of the op, or what the program called it.
+        thread: the number of the thread.
+
+    >>> with dynograd.profiler.profile() as taken:
+    ...     _ = dynograd.ones(3).exp()
+    >>> [event.name for event in taken.events()]
+    ['exp']
+    """
 
     def __init__(self, kind: str, name: str, thread: int) -> None:
         self.kind, self.name, self.key, self.thread = kind, name, name, thread
@@ -30,6 +41,7 @@ class Event:
 
     @property
     def is_user_annotation(self) -> bool:
+        """Whether the program named it, by `record_function`."""
         return self.kind == "user"
 
     @property
@@ -44,6 +56,7 @@ class Event:
 
     @property
     def self_device_time_total(self) -> float:
+        """Microseconds on the device, without the ranges inside."""
         return max(0.0, self.device_time_total - sum(child.device_time_total for child in self.cpu_children))
 
     @property
@@ -53,6 +66,7 @@ class Event:
 
     @property
     def self_cpu_memory_usage(self) -> int:
+        """Bytes of the results made in it, without the ranges inside."""
         return self.memory
 
     def __repr__(self) -> str:
@@ -60,7 +74,18 @@ class Event:
 
 
 class EventAverage:
-    """All events of one name (and shapes, and place) together."""
+    """All events of one name (and shapes, and place) together.
+
+    Args:
+        key: the name.
+        events: the events.
+
+    >>> with dynograd.profiler.profile() as taken:
+    ...     _ = dynograd.ones(3).exp().exp()
+    >>> (row,) = taken.key_averages()
+    >>> row.key, row.count
+    ('exp', 2)
+    """
 
     def __init__(self, key: str, events: list[Event]) -> None:
         self.key, self.count = key, sum(event.count for event in events)
@@ -109,7 +134,16 @@ def _inside_same(event: Any) -> bool:
 
 
 class EventList(list):
-    """Events or their averages."""
+    """Events or their averages: a list with a table.
+
+    Args:
+        iterable: the events.
+
+    >>> with dynograd.profiler.profile() as taken:
+    ...     _ = dynograd.ones(3).exp()
+    >>> "exp" in taken.events().table()
+    True
+    """
 
     noted: frozenset[str] = frozenset()
 
@@ -119,7 +153,14 @@ class EventList(list):
         return events
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> EventList:
-        """The events of each name together; of each name and shapes, or of each name and `group_by_stack_n` lines of its stack."""
+        """The events of each name together; of each name and shapes, or of each name and `group_by_stack_n` lines of its stack.
+
+        Args:
+            group_by_input_shape: one row for each list of shapes.
+            group_by_stack_n: so many lines of the stack tell rows apart.
+        Returns:
+            An `EventList` of averages.
+        """
         groups: dict[Any, list[Event]] = {}
         for event in self:
             key: tuple = (event.key,)
@@ -136,6 +177,7 @@ class EventList(list):
 
     @property
     def self_cpu_time_total(self) -> float:
+        """Microseconds of all events, each without the ranges inside."""
         return sum(event.self_cpu_time_total for event in self)
 
     def table(
@@ -154,7 +196,12 @@ class EventList(list):
         Args:
             sort_by: "cpu_time_total", "self_cpu_time_total", "cpu_time", "count", "cpu_memory_usage", "device_time_total" and so on.
             row_limit: how many rows; -1 for all.
+            max_src_column_width, max_name_column_width, max_shapes_column_width: characters.
+            header: a line above.
+            top_level_events_only: leave out what ran inside others.
             time_unit: "s", "ms" or "us"; what fits by default.
+        Returns:
+            A text.
         """
         rows = [event for event in self if not top_level_events_only or getattr(event, "cpu_parent", None) is None]
         if sort_by is not None:
@@ -207,7 +254,11 @@ class EventList(list):
         return self.table()
 
     def export_chrome_trace(self, path: Any) -> None:
-        """Writes what chrome://tracing and Perfetto read (compressed, if `path` ends in .gz)."""
+        """Writes what chrome://tracing and Perfetto read (compressed, if `path` ends in .gz).
+
+        Args:
+            path: the file.
+        """
         process = os.getpid()
         records = [
             {
@@ -240,7 +291,12 @@ class EventList(list):
             Path(path).write_text(text)
 
     def export_stacks(self, path: Any, metric: str = "self_cpu_time_total") -> None:
-        """Writes one line for each stack, `frame;frame;frame microseconds`: what flame graph tools read."""
+        """Writes one line for each stack, `frame;frame;frame microseconds`: what flame graph tools read.
+
+        Args:
+            path: the file.
+            metric: "self_cpu_time_total" or "self_cuda_time_total".
+        """
         if metric not in ("self_cpu_time_total", "self_cuda_time_total", "self_device_time_total"):
             raise ValueError(
                 f"export_stacks: metric should be one of self_cpu_time_total, self_cuda_time_total, got {metric!r}."

@@ -91,6 +91,10 @@ def _observe(node: Any, run: Callable[[], Any]) -> Any:
 class record_function:
     """A named range in the profiles that are being taken: a context manager and a decorator.
 
+    Args:
+        name: what the range is called.
+        args: kept for compatibility.
+
     >>> with dynograd.profiler.profile() as taken:
     ...     with dynograd.profiler.record_function("forward"):
     ...         _ = dynograd.ones(3).sum()

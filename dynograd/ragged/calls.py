@@ -40,6 +40,15 @@ def ragged_rule(
         keys: names in `ops.op.registry`; of a composed face that covers an op (`cross_entropy.public`), that name.
         kind: the word for it in docs/ragged.md.
         note: what else the docs say of it.
+    Returns:
+        A decorator that gives back its function.
+    Raises:
+        AssertionError: there is no such op.
+
+    >>> dynograd.ragged.ragged_rule("no_such_op")(lambda call: call.parts())
+    Traceback (most recent call last):
+        ...
+    AssertionError: ragged rule: there is no op 'no_such_op' in the table of ops
     """
 
     def register(function: Callable[[Call], Any]) -> Callable[[Call], Any]:

@@ -34,8 +34,12 @@ def ragged_tensor(
 
     Args:
         rows: a list; may be empty, and so may its rows.
+        dtype, device: of the result; by default those of the rows.
+        requires_grad: whether it gets a gradient.
         ragged_dims: which dims of the result are ragged (1 is the first of a row). Without it: those in which rows differ, and dim 1
             when they differ in none.
+    Returns:
+        A `RaggedTensor` (B, j1, *).
     Raises:
         ShapeError: rows with different numbers of dims, or that differ in a dim that is not among `ragged_dims`.
 
@@ -63,7 +67,22 @@ def ragged_tensor(
 
 
 def ragged_like(x: RaggedTensor, values: Any) -> RaggedTensor:
-    """`values` in the rows of `x`: its packed dim must have as many elements."""
+    """Other elements in the rows of a ragged tensor.
+
+    Args:
+        x: a ragged tensor.
+        values (total, *): its packed dim must have as many elements as that of `x`.
+    Returns:
+        A `RaggedTensor` with the lengths of `x`; it shares `values`.
+    Raises:
+        ShapeError: another number of elements.
+
+    >>> x = dynograd.ragged_tensor([[1.0, 2.0], [3.0]])
+    >>> dynograd.ragged_like(x, dynograd.arange(3))
+    ragged_tensor([
+      [0, 1],
+      [2]])
+    """
     total = x.partition.total
     if values.shape[x.place - 1] != total:
         raise ShapeError(f"ragged_like: the rows have {total} elements, but values have shape {tuple(values.shape)}.")
@@ -178,6 +197,8 @@ def ragged_from_padded(
         dim: the padded dim.
     Raises:
         IndexRangeError: a length that is negative. ShapeError: one that is longer than T, or not one for each row.
+    Returns:
+        A `RaggedTensor` (B, j1, *).
 
     >>> dynograd.ragged_from_padded(tensor([[1, 2, 0], [3, 0, 0]]), lengths=[2, 1])
     ragged_tensor([

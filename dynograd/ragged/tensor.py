@@ -82,6 +82,7 @@ class RaggedTensor(Differentiable):
 
     @array.setter
     def array(self, value: Any) -> None:
+        """What the tensor shows as its array: shape and dtype; the values are in `values`."""
         raise refusal("assigning .array")
 
     @property
@@ -96,6 +97,11 @@ class RaggedTensor(Differentiable):
 
     @property
     def shape(self) -> Size:
+        """The shape, with a name (`j1`) for the size of each ragged dim.
+
+        >>> dynograd.ragged_tensor([[1, 2], [3]]).shape
+        dynograd.Size([2, j1])
+        """
         part = self.partition
         if isinstance(part, Shapes):
             sizes: list[Any] = [
@@ -114,6 +120,7 @@ class RaggedTensor(Differentiable):
 
     @property
     def ndim(self) -> int:
+        """How many dims there are, the ragged ones among them."""
         part = self.partition
         return 1 + (len(part.fixed) if isinstance(part, Shapes) else self.packed.ndim)
 
@@ -130,6 +137,11 @@ class RaggedTensor(Differentiable):
         return self.shape if dim is None else self.shape[normalize_dim("size", dim, self.ndim)]
 
     def dim(self) -> int:
+        """How many dims there are, the ragged ones among them.
+
+        Returns:
+            An int.
+        """
         return self.ndim
 
     ndimension = dim
@@ -141,6 +153,11 @@ class RaggedTensor(Differentiable):
     nelement = numel
 
     def element_size(self) -> int:
+        """Bytes of an element.
+
+        Returns:
+            An int.
+        """
         return self.packed.element_size()
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
@@ -150,6 +167,11 @@ class RaggedTensor(Differentiable):
         raise refusal("stride")
 
     def storage_offset(self) -> int:
+        """Where the first element lies in the memory of `values`.
+
+        Returns:
+            An int.
+        """
         return self.packed.storage_offset()
 
     def data_ptr(self) -> int:
@@ -176,15 +198,39 @@ class RaggedTensor(Differentiable):
         return part_of(self.partition.tensor("lengths", self.device).clone())
 
     def with_packed(self, packed: Any, place: int | None = None) -> RaggedTensor:
-        """Other elements in the same rows."""
+        """Other elements in the same rows.
+
+        Args:
+            packed: as many elements, in other dims or another dtype.
+            place: which dim is ragged; None is that of this tensor.
+        Returns:
+            A `RaggedTensor`.
+        """
         return make(packed, self.partition, self.place if place is None else place)
 
     def unbind(self, dim: int = 0) -> tuple[Any, ...]:
-        """The rows, as views (`dim` 0), or the slices of another dim."""
+        """The rows, as views (`dim` 0), or the slices of another dim.
+
+        Args:
+            dim: 0, or a dim whose size is the same in all rows.
+        Returns:
+            A tuple of tensors; ragged ones of a dim other than 0.
+
+        >>> dynograd.ragged_tensor([[1, 2], [3]]).unbind()
+        (tensor([1, 2]), tensor([3]))
+        """
         return registry["unbind"].function(self, dim)
 
     def to_padded(self, value: Any = 0.0, length: int | None = None) -> Any:
-        """(B, longest, *): a dense tensor with `value` behind the end of each row.
+        """Rows made equally long: a dense tensor.
+
+        Args:
+            value: what stands behind the end of each row.
+            length: how long; None is the longest row. Longer rows are an error.
+        Returns:
+            (B, length, *).
+        Raises:
+            ShapeError: a row is longer than `length`.
 
         >>> dynograd.ragged_tensor([tensor([1, 2]), tensor([3])]).to_padded(-1)
         tensor([[ 1,  2],
@@ -193,18 +239,49 @@ class RaggedTensor(Differentiable):
         return padded(self, value, length)
 
     def to_padded_tensor(self, padding: Any, output_size: Any = None) -> Any:
-        """PyTorch's name of `to_padded`: `output_size` (B, length, *) has the length."""
+        """PyTorch's name of `to_padded`.
+
+        Args:
+            padding: what stands behind the end of each row.
+            output_size: (B, length, *); None is as long as the longest row.
+        Returns:
+            (B, length, *).
+        """
         return padded_to(self, padding, output_size)
 
     def mask(self, length: int | None = None) -> Any:
-        """(B, longest) bool: which elements of `to_padded()` are real."""
+        """Which elements of `to_padded()` are real.
+
+        Args:
+            length: as in `to_padded`.
+        Returns:
+            (B, length) bool.
+
+        >>> dynograd.ragged_tensor([[1, 2], [3]]).mask()
+        tensor([[ True,  True],
+                [ True, False]])
+        """
         return mask_of(self, length)
 
     def tolist(self) -> list[Any]:
+        """The rows as nested lists of Python numbers.
+
+        Returns:
+            A list of lists.
+
+        >>> dynograd.ragged_tensor([[1, 2], [3]]).tolist()
+        [[1, 2], [3]]
+        """
         return [row.tolist() for row in self.detach().unbind()]
 
     def numpy(self, *, force: bool = False) -> Any:
-        """The rows as a list of NumPy arrays."""
+        """The rows as a list of NumPy arrays.
+
+        Args:
+            force: also where the tensor requires grad or lies on a GPU.
+        Returns:
+            A list of arrays.
+        """
         return [row.numpy(force=force) for row in self.unbind()]
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -346,5 +423,14 @@ when_first: list[Callable[[], None]] = []  # called before the first ragged tens
 
 
 def is_ragged(value: Any) -> bool:
-    """Whether `value` is a RaggedTensor."""
+    """Whether `value` is a RaggedTensor.
+
+    Args:
+        value: anything.
+    Returns:
+        True or False.
+
+    >>> dynograd.is_ragged(dynograd.ragged_tensor([[1], []])), dynograd.is_ragged(tensor([1]))
+    (True, False)
+    """
     return isinstance(value, RaggedTensor)

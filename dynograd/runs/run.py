@@ -219,16 +219,17 @@ class Run:
         return False
 
     def rewind(self, step: int, then: Callable[[], Any] | None = None) -> int:
-        """Goes back to the newest copy in memory that is not after `step`; returns its step. `steps` goes on from there.
+        """Goes back to the newest copy in memory that is not after `step`. `steps` goes on from there.
 
         What the body of your loop does after this does not count: the copy is put back once more when it is over.
 
         Args:
+            step: the step to go back to, or before.
             then: called when everything is as it was, to do something else this time: lower the learning rate, draw a number.
+        Returns:
+            The step of the copy.
         Raises:
             ValueError: there is no such copy; the message lists those there are.
-        Returns:
-            An int.
         """
         snapshot = self._snapshots.before(step)
         if snapshot is None:

@@ -33,6 +33,7 @@ class SavedRun:
     Args:
         path: the file.
         step, score, extra: as they were given to `save_run`.
+        parts: the names of what the file holds.
 
     >>> import os, tempfile
     >>> path = dynograd.save_run(os.path.join(tempfile.mkdtemp(), "run.safetensors"), extra=[1], step=3)

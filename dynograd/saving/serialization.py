@@ -78,23 +78,22 @@ def load(
 
     No code in the file is ever run, so `weights_only` is always true in effect: a file that holds other things than tensors, numbers,
     strings, containers and NumPy arrays is refused, and the message names what it holds, unless the program trusts it
-    (`add_safe_globals`). Files of PyTorch are read by path at the
-    speed of a copy; tensors that shared memory share it again.
+    (`add_safe_globals`). Files of PyTorch are read by path at the speed of a copy; tensors that shared memory share it again.
 
     Args:
         f: path or open binary file; a folder, or the path of an index such as model.safetensors.index.json, for all its shards.
         map_location: device for the tensors, or a dict from the names of devices they were saved on, or a function of (storage, name)
             whose result lies on the device (`lambda storage, name: storage`: the CPU); by default each goes back to the device
             it was saved on, to the CPU (with a warning) where there is no GPU.
-        pickle_module: None or Python's `pickle`; accepted for PyTorch's sake, and not used. `encoding` and its like as well.
+        pickle_module, pickle_load_args: None or Python's `pickle`, `encoding` and its like; accepted for PyTorch's sake, and not used.
         weights_only: True and False are the same here.
         mmap: the memory of tensors in a file of PyTorch is the file's, read when it is used and copied when it is written; checksums
             are not compared. Safetensors files are read whole.
+    Returns:
+        What was saved; of a safetensors file that `save` did not write, a dict of tensors.
     Raises:
         CheckpointError: not such a file, truncated, or a tensor's bytes are damaged (its name is given).
         FileNotFoundError: there is no such file.
-    Returns:
-        What was saved; of a safetensors file that `save` did not write, a dict of tensors.
 
     >>> import io
     >>> file = io.BytesIO()
@@ -190,18 +189,31 @@ def add_safe_globals(safe_globals: list[Any]) -> None:
 
 
 def get_safe_globals() -> list[Any]:
-    """What `add_safe_globals` was given."""
+    """What `add_safe_globals` was given.
+
+    Returns:
+        A list of classes and functions.
+
+    >>> dynograd.serialization.get_safe_globals()
+    []
+    """
     return list(_safe_globals)
 
 
 def clear_safe_globals() -> None:
-    """Forgets the classes."""
+    """Forgets the classes that `add_safe_globals` was given.
+
+    >>> dynograd.serialization.clear_safe_globals()
+    """
     _safe_globals.clear()
 
 
 @contextlib.contextmanager
 def safe_globals(safe_globals: list[Any]) -> Any:
     """Remembers the classes inside the block.
+
+    Args:
+        safe_globals: as for `add_safe_globals`.
 
     >>> with dynograd.serialization.safe_globals([set]):
     ...     dynograd.serialization.get_safe_globals()

@@ -26,7 +26,12 @@ def mm(mat1: Any, mat2: Any, reduce: str = "sum") -> Tensor:
     """The product of two matrices, one of them sparse or both; gradients flow to both.
 
     Args:
+        mat1 (N, K), mat2 (K, M): matrices.
         reduce: what becomes of the products of a row's entries: "sum", "mean", "amax" or "amin" (a sparse matrix with a dense one).
+    Returns:
+        (N, M): dense, or sparse when both are sparse.
+    Raises:
+        ShapeError: the sizes do not fit.
 
     >>> x = dynograd.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2))
     >>> dynograd.sparse.mm(x, tensor([[1.0], [10.0]]))
@@ -58,6 +63,14 @@ spmm = smm = dsmm = mm
 def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """`beta * mat + alpha * (mat1 @ mat2)` with a sparse `mat1`.
 
+    Args:
+        mat (N, M): dense or sparse.
+        mat1 (N, K): sparse.
+        mat2 (K, M): dense or sparse.
+        beta, alpha: numbers.
+    Returns:
+        (N, M).
+
     >>> x = dynograd.sparse_coo_tensor([[0], [1]], [2.0], (2, 2))
     >>> dynograd.sparse.addmm(dynograd.ones(2, 1), x, tensor([[1.0], [10.0]]), alpha=0.5)
     tensor([[11.],
@@ -70,6 +83,13 @@ def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) 
 
 def sampled_addmm(input: SparseTensor, mat1: Any, mat2: Any, *, beta: float = 1.0, alpha: float = 1.0) -> SparseTensor:
     """`beta * input + alpha * (mat1 @ mat2)` where `input` has entries; the product is computed nowhere else.
+
+    Args:
+        input (N, M): a sparse matrix.
+        mat1 (N, K), mat2 (K, M): dense matrices.
+        beta, alpha: numbers.
+    Returns:
+        (N, M), sparse with the entries' places of `input`.
 
     >>> x = dynograd.ones(2, 2).tril().to_sparse_csr()
     >>> dynograd.sparse.sampled_addmm(x, tensor([[1.0], [2.0]]), tensor([[3.0, 4.0]])).to_dense()
@@ -98,6 +118,13 @@ def sampled_addmm(input: SparseTensor, mat1: Any, mat2: Any, *, beta: float = 1.
 def sum(input: SparseTensor, dim: Any = None, dtype: Any = None) -> Tensor:
     """The sum over some dims (all unless given): sparse while a sparse dim is left, else dense.
 
+    Args:
+        input: a sparse tensor.
+        dim: an int or several; None is every dim.
+        dtype: of the sum.
+    Returns:
+        The shape of `input` without `dim`.
+
     >>> x = dynograd.sparse_coo_tensor([[0, 1], [1, 1]], [2.0, 3.0], (2, 2))
     >>> dynograd.sparse.sum(x), dynograd.sparse.sum(x, 0).to_dense()
     (tensor(5.), tensor([0., 5.]))
@@ -108,6 +135,13 @@ def sum(input: SparseTensor, dim: Any = None, dtype: Any = None) -> Tensor:
 
 def softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor:
     """Softmax over the entries along a sparse dim; what has no entry counts as -inf.
+
+    Args:
+        input: a sparse tensor.
+        dim: a sparse dim; negative counts from the end.
+        dtype: compute in this dtype; None is that of `input`.
+    Returns:
+        The shape and the places of `input`.
 
     >>> x = dynograd.sparse_coo_tensor([[0, 0, 1], [0, 1, 1]], [1.0, 1.0, 7.0], (2, 3))
     >>> dynograd.sparse.softmax(x, 1).values()
@@ -120,6 +154,13 @@ def softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor
 
 def log_softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor:
     """The logarithm of `sparse.softmax`.
+
+    Args:
+        input: a sparse tensor.
+        dim: a sparse dim; negative counts from the end.
+        dtype: compute in this dtype; None is that of `input`.
+    Returns:
+        The shape and the places of `input`.
 
     >>> x = dynograd.sparse_coo_tensor([[0, 1], [1, 1]], [1.0, 7.0], (2, 3))
     >>> dynograd.sparse.log_softmax(x, 1).values()
@@ -149,6 +190,14 @@ def _shifted(who: str, input: SparseTensor, dim: int, dtype: Any) -> tuple[Spars
 
 def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> SparseTensor:
     """A sparse matrix with the rows of `diagonals` on the diagonals `offsets` (above the main one where positive).
+
+    Args:
+        diagonals (D, L): a row for each diagonal; column j of it stands in column j of the matrix.
+        offsets (D,): integers, each once.
+        shape: (rows, columns).
+        layout: of the result; coordinates unless given.
+    Returns:
+        A sparse matrix.
 
     >>> dynograd.sparse.spdiags(tensor([[1.0, 2.0]]), tensor([1]), (2, 2)).to_dense()
     tensor([[0., 2.],

@@ -47,7 +47,12 @@ def sparse_coo_tensor(
         indices (sparse dims, entries): integers; negative ones are not allowed.
         values (entries, *dense dims): part of the graph when they require grad.
         size: the shape; the smallest that has room for all entries unless given. Alone (`sparse_coo_tensor(size)`), an empty tensor.
+        dtype, device: of the result; by default those of `values`.
+        pin_memory, check_invariants: kept for compatibility; places are always checked.
+        requires_grad: whether the entries are a leaf that gets a gradient.
         is_coalesced: a promise that places are sorted and each occurs once.
+    Returns:
+        A `SparseTensor` of layout sparse_coo.
     Raises:
         ShapeError: indices and values that do not belong together.
         IndexRangeError: an index outside `size`; the message says which.
@@ -106,6 +111,20 @@ def sparse_csr_tensor(
 ) -> SparseTensor:
     """A sparse matrix by compressed rows: those of row r are `values[crow_indices[r]:crow_indices[r + 1]]`.
 
+    Args:
+        crow_indices (rows + 1,): where the entries of each row begin, and where the last ones end.
+        col_indices (entries,): the column of each.
+        values (entries,): the entries; part of the graph when they require grad.
+        size: (rows, columns); the smallest that has room unless given.
+        dtype, device: of the result; by default those of `values`.
+        pin_memory, check_invariants: kept for compatibility; places are always checked.
+        requires_grad: whether the entries are a leaf that gets a gradient.
+    Returns:
+        A `SparseTensor` of layout sparse_csr.
+    Raises:
+        ShapeError: indices and values that do not belong together.
+        IndexRangeError: an index outside `size`.
+
     >>> x = dynograd.sparse_csr_tensor([0, 1, 3], [2, 0, 1], [5.0, 6.0, 7.0], (2, 3))
     >>> x.to_dense()
     tensor([[0., 0., 5.],
@@ -126,7 +145,21 @@ def sparse_csc_tensor(
     requires_grad: bool = False,
     check_invariants: bool | None = None,
 ) -> SparseTensor:
-    """A sparse matrix by compressed columns.
+    """A sparse matrix by compressed columns: those of column c are `values[ccol_indices[c]:ccol_indices[c + 1]]`.
+
+    Args:
+        ccol_indices (columns + 1,): where the entries of each column begin, and where the last ones end.
+        row_indices (entries,): the row of each.
+        values (entries,): the entries; part of the graph when they require grad.
+        size: (rows, columns); the smallest that has room unless given.
+        dtype, device: of the result; by default those of `values`.
+        pin_memory, check_invariants: kept for compatibility; places are always checked.
+        requires_grad: whether the entries are a leaf that gets a gradient.
+    Returns:
+        A `SparseTensor` of layout sparse_csc.
+    Raises:
+        ShapeError: indices and values that do not belong together.
+        IndexRangeError: an index outside `size`.
 
     >>> dynograd.sparse_csc_tensor([0, 1, 2], [1, 0], [5.0, 6.0], (2, 2)).to_dense()
     tensor([[0., 6.],
@@ -149,6 +182,20 @@ def sparse_compressed_tensor(
     check_invariants: bool | None = None,
 ) -> SparseTensor:
     """A sparse matrix of `layout` sparse_csr or sparse_csc.
+
+    Args:
+        compressed_indices: where the entries of each row (or column) begin, and where the last ones end.
+        plain_indices (entries,): the column (or row) of each.
+        values (entries,): the entries; part of the graph when they require grad.
+        size: (rows, columns); the smallest that has room unless given.
+        layout: sparse_csr or sparse_csc.
+        dtype, device: of the result; by default those of `values`.
+        pin_memory, check_invariants: kept for compatibility; places are always checked.
+        requires_grad: whether the entries are a leaf that gets a gradient.
+    Returns:
+        A `SparseTensor` of this layout.
+    Raises:
+        ValueError: another layout.
 
     >>> layout = dynograd.sparse_csr
     >>> dynograd.sparse_compressed_tensor([0, 1, 2], [1, 0], [5.0, 6.0], (2, 2), layout=layout).to_dense()
@@ -207,8 +254,13 @@ def to_sparse(
     """The elements that are not zero as a sparse tensor, part of the graph.
 
     Args:
+        input: a dense tensor.
         sparse_dim: so many leading dims are sparse, the others whole; all unless given.
         layout: dynograd.sparse_coo unless given.
+        blocksize: None; layouts of blocks are not here.
+        dense_dim: so many dims at the end are whole in each entry.
+    Returns:
+        A `SparseTensor`.
 
     >>> tensor([[0.0, 2.0], [0.0, 0.0]]).to_sparse()
     tensor(indices=tensor([[0],
@@ -253,7 +305,13 @@ def from_parts(layout: Any, parts: Any) -> SparseTensor:
 
 
 def sparse_mask(self: Any, mask: SparseTensor) -> SparseTensor:
-    """The elements where the sparse `mask` has entries, whatever those are."""
+    """The elements where the sparse `mask` has entries, whatever those are.
+
+    Args:
+        mask: a sparse tensor of the same shape.
+    Returns:
+        A `SparseTensor` with the places of `mask`.
+    """
     if not isinstance(mask, SparseTensor):
         raise TypeError(
             f"sparse_mask: mask is a sparse tensor, got {type(mask).__name__}. Make one with x.to_sparse()."

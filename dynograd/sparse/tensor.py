@@ -66,6 +66,9 @@ class _Shown(numpy.ndarray):
 class SparseTensor(Tensor):
     """A tensor of which only some entries are kept. Made by `sparse_coo_tensor`, `sparse_csr_tensor`, `x.to_sparse()`, ...
 
+    Args:
+        data, dtype, device: not used; programs call the functions above.
+
     >>> x = dynograd.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3))
     >>> x.to_dense()
     tensor([[0., 0., 3.],
@@ -94,6 +97,7 @@ class SparseTensor(Tensor):
 
     @array.setter
     def array(self, value: Any) -> None:
+        """What the tensor shows as its array: shape and dtype; the values are in `values()`."""
         raise refusal("assigning .array or .data")
 
     shape = property(lambda self: Size(self.whole))
@@ -106,6 +110,7 @@ class SparseTensor(Tensor):
 
     @property
     def layout(self) -> Any:
+        """How the places are kept: sparse_coo, sparse_csr or sparse_csc."""
         return getattr(layouts, self.form)
 
     def stride(self, dim: int | None = None, *, axis: int | None = None) -> Any:
@@ -115,6 +120,13 @@ class SparseTensor(Tensor):
         raise RuntimeError("data_ptr: sparse tensors have no memory of their own. Use x.values().data_ptr().")
 
     def storage_offset(self) -> int:
+        """Refuses: a sparse tensor has no memory in which all elements lie.
+
+        Returns:
+            Nothing.
+        Raises:
+            RuntimeError: always.
+        """
         raise RuntimeError("storage_offset: sparse tensors have no storage. Use x.values().")
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
@@ -160,19 +172,36 @@ class SparseTensor(Tensor):
         return self
 
     def backward(self, gradient: Any = None, *args: Any, **kwargs: Any) -> None:
-        """Sends `gradient`, a sparse tensor with the same places, back through the entries."""
+        """Sends `gradient`, a sparse tensor with the same places, back through the entries.
+
+        Args:
+            gradient: None for a tensor of one element.
+        """
         if gradient is not None:
             gradient = gradient.entries if isinstance(gradient, SparseTensor) else gradient
         self.entries.backward(gradient, *args, **kwargs)
 
     def plus_gradient(self, other: Any) -> Any:
-        """For the backward pass: the sum with another gradient, a sparse tensor, or the array of a dense one (then an array)."""
+        """For the backward pass: the sum with another gradient, a sparse tensor, or the array of a dense one (then an array).
+
+        Args:
+            other: a sparse tensor, or an array.
+        Returns:
+            A sparse tensor, or an array.
+        """
         return self + other if isinstance(other, Tensor) else (wrap(arrays.as_result(other)) + self).array
 
     # --- parts ----------------------------------------------------------------------------------------------------------
 
     def with_entries(self, entries: Any, form: str | None = None) -> SparseTensor:
-        """Other entries at the same places."""
+        """Other entries at the same places.
+
+        Args:
+            entries: as many entries.
+            form: the layout; None is that of this tensor.
+        Returns:
+            A `SparseTensor`.
+        """
         dense = tuple(entries.shape[1:])
         whole = (*self.whole[: self.sparse_dim()], *dense)
         return _make(form or self.form, self.places, self.starts, entries, whole, self.coalesced)
@@ -261,14 +290,31 @@ class SparseTensor(Tensor):
     # --- other forms ----------------------------------------------------------------------------------------------------
 
     def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
-        """All elements: zeros where there is no entry; entries of one place are added up."""
+        """All elements: zeros where there is no entry; entries of one place are added up.
+
+        Args:
+            dtype: of the result.
+            masked_grad: kept for compatibility; gradients flow to the entries alone.
+        Returns:
+            A dense tensor of the same shape.
+
+        >>> dynograd.sparse_coo_tensor([[1, 1]], [2.0, 3.0], (3,)).to_dense()
+        tensor([0., 5., 0.])
+        """
         dense = coordinates.scattered(self.to_sparse_coo().places, self.entries, self.whole)
         return dense if dtype is None else dense.to(dtype)
 
     def to_sparse(  # type: ignore[override]
         self, sparse_dim: Any = None, *, layout: Any = None, blocksize: Any = None, dense_dim: Any = None
     ) -> SparseTensor:
-        """In another sparse layout; coordinates unless given."""
+        """In another sparse layout; coordinates unless given.
+
+        Args:
+            sparse_dim, blocksize, dense_dim: as in `Tensor.to_sparse`.
+            layout: sparse_coo, sparse_csr or sparse_csc.
+        Returns:
+            A `SparseTensor`.
+        """
         form = COO if layout is None else form_of("to_sparse", layout)
         return {COO: self.to_sparse_coo, CSR: self.to_sparse_csr, CSC: self.to_sparse_csc}[form]()
 
@@ -317,14 +363,26 @@ class SparseTensor(Tensor):
         return self.transpose(0, 1)
 
     def transpose(self, dim0: int, dim1: int) -> SparseTensor:
-        """Two sparse dims exchanged."""
+        """Two sparse dims exchanged.
+
+        Args:
+            dim0, dim1: the dims; negative ones count from the end.
+        Returns:
+            A `SparseTensor`.
+        """
         first, second = (normalize_dim("transpose", dim, len(self.whole)) for dim in (dim0, dim1))
         order = list(range(len(self.whole)))
         order[first], order[second] = second, first
         return self.permute(*order)
 
     def permute(self, *dims: Any) -> SparseTensor:  # type: ignore[override]
-        """Dims in another order; sparse dims stay in front of dense ones."""
+        """Dims in another order; sparse dims stay in front of dense ones.
+
+        Args:
+            *dims: the old number of each dim.
+        Returns:
+            A `SparseTensor`.
+        """
         order = dims[0] if len(dims) == 1 and isinstance(dims[0], Sequence) else dims
         order = [normalize_dim("permute", dim, len(self.whole)) for dim in order]
         sparse = self.sparse_dim()
@@ -366,6 +424,13 @@ class SparseTensor(Tensor):
         raise refusal("numpy()")
 
     def tolist(self) -> Any:
+        """Refuses: `to_dense().tolist()` lists all elements.
+
+        Returns:
+            Nothing.
+        Raises:
+            NoMemoryError: always.
+        """
         raise refusal("tolist()")
 
     def item(self) -> Any:

@@ -85,7 +85,13 @@ class saved_tensors_hooks:
             unwatch(_pack)
 
     def packed(self, array: Any) -> Packed:
-        """What stands in the place of the saved `array`."""
+        """What stands in the place of the saved `array`.
+
+        Args:
+            array: what an op saves.
+        Returns:
+            What the op keeps.
+        """
         tensor = wrap(array)
         before = version(array)
         pack_hook = self.pack_hook(tensor)
@@ -137,10 +143,16 @@ def _pack(node: Node) -> None:
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     """Inside, `saved_tensors_hooks` is an error with this message.
 
+    Args:
+        error_message: the text of the error.
+    Raises:
+        RuntimeError: inside, when hooks are entered.
+
     >>> with dynograd.autograd.graph.disable_saved_tensors_hooks("not here"):
     ...     with dynograd.autograd.graph.save_on_cpu():
     ...         pass
     Traceback (most recent call last):
+        ...
     RuntimeError: not here
     """
     if _state.stack:
@@ -158,6 +170,14 @@ class save_on_cpu(saved_tensors_hooks):
 
     Args:
         pin_memory: pinned host memory, whose copies need not wait.
+        device_type: kept for compatibility.
+
+    >>> x = tensor([2.0], requires_grad=True)
+    >>> with dynograd.autograd.graph.save_on_cpu():
+    ...     y = (x * x).sum()
+    >>> y.backward()
+    >>> x.grad
+    tensor([4.])
     """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
@@ -192,7 +212,14 @@ def allow_mutation_on_saved_tensors() -> Iterator[None]:
 
 
 def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
-    """Says that the memory of `tensor` (or of each in a list) was written, by code that dynograd does not see."""
+    """Says that the memory of `tensor` (or of each in a list) was written, by code that dynograd does not see.
+
+    Args:
+        tensor: a tensor or a list of them. Backward through what has saved it is then an error.
+
+    >>> x = tensor([1.0])
+    >>> dynograd.autograd.graph.increment_version(x)
+    """
     for operand in (tensor,) if isinstance(tensor, Tensor) else tensor:
         stamp(operand.array)
 
@@ -201,7 +228,17 @@ def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
 
 
 class GradientEdge(NamedTuple):
-    """Where a tensor's gradient goes: output `output_nr` of `node`. Stands for the tensor in `grad` and `backward`."""
+    """Where a tensor's gradient goes: output `output_nr` of `node`. Stands for the tensor in `grad` and `backward`.
+
+    Args:
+        node: a node of the graph.
+        output_nr: which of its outputs.
+        ownership_token: what keeps the graph alive.
+
+    >>> x = tensor([1.0], requires_grad=True)
+    >>> dynograd.autograd.graph.get_gradient_edge(x * 2).output_nr
+    0
+    """
 
     node: Any
     output_nr: int
@@ -210,6 +247,13 @@ class GradientEdge(NamedTuple):
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """The edge of `tensor`, which keeps the graph alive but not the tensor's values.
+
+    Args:
+        tensor: one that requires grad.
+    Returns:
+        A `GradientEdge`.
+    Raises:
+        GradientError: it does not require grad.
 
     >>> x = tensor([1.0], requires_grad=True)
     >>> edge = dynograd.autograd.graph.get_gradient_edge(x * 2)
@@ -235,6 +279,13 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
     """Calls `fn` once in each backward: with the gradients of all `tensors`, or (mode "any") with the first that is there.
 
     A tensor that a backward does not come to has None in its place.
+
+    Args:
+        tensors: tensors that require grad.
+        fn: takes the list of gradients, or with mode "any" one gradient.
+        mode: "all" or "any".
+    Returns:
+        A handle; `handle.remove()` takes the hook away.
 
     >>> x, y = tensor([1.0], requires_grad=True), tensor([2.0], requires_grad=True)
     >>> handle = dynograd.autograd.graph.register_multi_grad_hook([x, y], lambda grads: print(grads))

@@ -98,7 +98,11 @@ class autobatch:
             writing.close()
 
     def learn(self, report: Report) -> None:
-        """Whether the next scopes at this line are worth recording."""
+        """Whether the next scopes at this line are worth recording.
+
+        Args:
+            report: what the scope did.
+        """
         if len(_alone) > 1000:
             _alone.clear()
         if not report.ended and gained(report) >= 0:
