@@ -388,11 +388,11 @@ def register_fake(
     Returns:
         The function or a decorator.
 
-    >>> dynograd.library.define("mylib::copied", "(Tensor x) -> Tensor")
-    >>> @dynograd.library.register_fake("mylib::copied")
-    ... def copied(x):
-    ...     return dynograd.empty_like(x)
-    >>> dynograd.ops.mylib.copied(dynograd.empty(3, device="meta")).shape
+    >>> @dynograd.library.custom_op("mylib::copied", mutates_args=())
+    ... def copied(x: Tensor) -> Tensor:
+    ...     return x.clone()
+    >>> dynograd.library.register_fake("mylib::copied", lambda x: dynograd.empty_like(x)) and None
+    >>> copied(dynograd.empty(3, device="meta")).shape
     dynograd.Size([3])
     """
     overload = op_of(op)

@@ -96,6 +96,6 @@ def refused(call: str, path: str, error: type[Exception], sentence: str, names: 
     package = re.match(r"[\w.]+(?=\.\w+\()", call)
     imported = f">>> import {package[0]}\n" if package else ""
     return (
-        f"Raises {error.__name__}: {sentence}{arguments}\nRaises:\n    {error.__name__}: always.\n\n"
+        f"Refuses: {sentence}{arguments}\nReturns:\n    Nothing.\nRaises:\n    {error.__name__}: always.\n\n"
         f"{imported}>>> {call}\nTraceback (most recent call last):\n    ...\n{module}{error.__name__}: {path}: ..."
     )

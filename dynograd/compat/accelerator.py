@@ -47,12 +47,24 @@ device_index = cuda.device
 
 
 def is_available() -> bool:
-    """Whether there is a GPU."""
+    """Whether there is a GPU.
+
+    Returns:
+        True or False.
+
+    >>> dynograd.accelerator.is_available() == dynograd.cuda.is_available()
+    True
+    """
     return cuda.is_available()
 
 
 def current_accelerator(check_available: bool = False) -> device | None:
     """The kind of GPU as a device without number, None without one.
+
+    Args:
+        check_available: kept for compatibility.
+    Returns:
+        A device or None.
 
     >>> dynograd.accelerator.current_accelerator() is None or dynograd.accelerator.is_available()
     True
@@ -61,22 +73,49 @@ def current_accelerator(check_available: bool = False) -> device | None:
 
 
 def device_count() -> int:
-    """How many GPUs there are."""
+    """How many GPUs there are.
+
+    Returns:
+        An int.
+
+    >>> dynograd.accelerator.device_count() == dynograd.cuda.device_count()
+    True
+    """
     return cuda.device_count()
 
 
 def current_device_index() -> int:
-    """The number of the current GPU."""
+    """The number of the current GPU.
+
+    Returns:
+        An int.
+
+    >>> if dynograd.accelerator.is_available():
+    ...     index = dynograd.accelerator.current_device_index()
+    """
     return cuda.current_device()
 
 
 def set_device_index(device: Any) -> None:
-    """Makes another GPU the current one."""
+    """Makes another GPU the current one.
+
+    Args:
+        device: its number or name.
+
+    >>> if dynograd.accelerator.is_available():
+    ...     dynograd.accelerator.set_device_index(0)
+    """
     cuda.set_device(device)
 
 
 def synchronize(device: Any = None) -> None:
-    """Waits for the GPU; without one there is nothing to wait for."""
+    """Waits for the GPU; without one there is nothing to wait for.
+
+    Args:
+        device: which one; None is the current one.
+
+    >>> dynograd.accelerator.synchronize()
+    """
     if cuda.is_available():
         cuda.synchronize(device)
 
@@ -84,25 +123,57 @@ def synchronize(device: Any = None) -> None:
 def current_stream(device: Any = None) -> Any:
     """The GPU's current stream.
 
+    Args:
+        device: which one; None is the current one.
+    Returns:
+        A stream.
     Raises:
         DeviceError: there is no GPU.
+
+    >>> if dynograd.accelerator.is_available():
+    ...     stream = dynograd.accelerator.current_stream()
     """
     return cuda.current_stream(device)
 
 
 def set_stream(stream: Any) -> None:
-    """Makes a stream, and its GPU, the current one."""
+    """Makes a stream, and its GPU, the current one.
+
+    Args:
+        stream: a stream.
+
+    >>> if dynograd.accelerator.is_available():
+    ...     dynograd.accelerator.set_stream(dynograd.accelerator.current_stream())
+    """
     cuda.set_device(stream.device)
     cuda.set_stream(stream)
 
 
 def get_memory_info(device: Any = None) -> tuple[int, int]:
-    """(free bytes, bytes in all) of a GPU."""
+    """(free bytes, bytes in all) of a GPU.
+
+    Args:
+        device: which one; None is the current one.
+    Returns:
+        Two ints.
+
+    >>> if dynograd.accelerator.is_available():
+    ...     free, total = dynograd.accelerator.get_memory_info()
+    """
     return cuda.mem_get_info(device)
 
 
 def get_device_capability(device: Any = None) -> dict[str, Any]:
-    """What a GPU can compute with, as `supported_dtypes`."""
+    """What a GPU can compute with, as `supported_dtypes`.
+
+    Args:
+        device: which one; None is the current one.
+    Returns:
+        A dict with `supported_dtypes`.
+
+    >>> if dynograd.accelerator.is_available():
+    ...     dtypes = dynograd.accelerator.get_device_capability()["supported_dtypes"]
+    """
     cuda.get_device_capability(device)  # whether there is one
     names = "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split()
     return {"supported_dtypes": {getattr(dtypes, name) for name in names}}
@@ -131,6 +202,9 @@ class _OfDevice(type):
 class Stream(metaclass=_OfDevice):
     """`Stream(device=None, priority=0)`: a queue of work of the GPU there is, `cuda.Stream`; on the CPU work is done at once.
 
+    Args:
+        device: which one; None is the GPU there is, or the CPU.
+
     >>> dynograd.Stream("cpu").query()
     True
     """
@@ -142,19 +216,37 @@ class Stream(metaclass=_OfDevice):
         """Nothing is left to wait for."""
 
     def query(self) -> bool:
-        """True: all work is done."""
+        """True: all work is done.
+
+        Returns:
+            True or False.
+        """
         return True
 
     def record_event(self, event: Any = None) -> Any:
-        """An event; `event` itself where it is given."""
+        """An event; `event` itself where it is given.
+
+        Args:
+            event: an event or None.
+        Returns:
+            The event.
+        """
         return Event("cpu") if event is None else event  # type: ignore[call-arg]
 
     def wait_event(self, event: Any) -> None:
-        """Nothing to wait for, unless the event is a GPU's."""
+        """Nothing to wait for, unless the event is a GPU's.
+
+        Args:
+            event: an event.
+        """
         event.synchronize()
 
     def wait_stream(self, stream: Any) -> None:
-        """Nothing to wait for, unless the stream is a GPU's."""
+        """Nothing to wait for, unless the stream is a GPU's.
+
+        Args:
+            stream: a stream.
+        """
         stream.synchronize()
 
     def __enter__(self) -> Stream:
@@ -167,6 +259,9 @@ class Stream(metaclass=_OfDevice):
 class Event(metaclass=_OfDevice):
     """`Event(device=None, enable_timing=False, ...)`: a mark in the work of the GPU there is, `cuda.Event`; on the CPU always passed.
 
+    Args:
+        device: which one; None is the GPU there is, or the CPU.
+
     >>> dynograd.Event("cpu").query()
     True
     """
@@ -175,13 +270,25 @@ class Event(metaclass=_OfDevice):
     device, event_id = device("cpu"), 0
 
     def record(self, stream: Any = None) -> None:
-        """Nothing to mark."""
+        """Nothing to mark.
+
+        Args:
+            stream: a stream.
+        """
 
     def wait(self, stream: Any = None) -> None:
-        """Nothing to wait for."""
+        """Nothing to wait for.
+
+        Args:
+            stream: a stream.
+        """
 
     def query(self) -> bool:
-        """True."""
+        """True.
+
+        Returns:
+            True or False.
+        """
         return True
 
     def synchronize(self) -> None:

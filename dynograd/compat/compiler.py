@@ -30,9 +30,15 @@ def compile(
 ) -> Any:
     """The function or module itself, as `compile(model)`, `@compile` and `@compile(dynamic=True)`: it runs eagerly, as it is written.
 
-    The options say how PyTorch translates and when it translates again; they are accepted. Shapes may change from call to call.
-    Unless `disable=True`, the first call warns that nothing is translated.
+    Shapes may change from call to call. Unless `disable=True`, the first call warns that nothing is translated.
 
+    Args:
+        model: a function or module; without it a decorator comes back.
+        disable: no warning.
+        fullgraph, dynamic, backend, mode, options, name, recompile_limit, isolate_recompiles, shapes_spec: accepted; they say how
+            PyTorch translates and when it translates again.
+    Returns:
+        `model`, or a decorator that gives back its function.
     Raises:
         TypeError: `model` cannot be called.
         RuntimeError: both `mode` and `options` are given.
@@ -57,7 +63,14 @@ def compile(
 
 
 class OptimizedModule:
-    """What PyTorch's `compile` makes of a module. None is made here; `isinstance` says False."""
+    """What PyTorch's `compile` makes of a module. None is made here; `isinstance` says False.
+
+    Args:
+        *args, **kwargs: not used.
+
+    >>> isinstance(dynograd.nn.ReLU(), dynograd.compiler.OptimizedModule)
+    False
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(

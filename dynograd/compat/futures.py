@@ -14,6 +14,9 @@ T = TypeVar("T")
 class Future(Generic[T]):
     """A value that another thread, or a callback, sets later.
 
+    Args:
+        devices: kept for compatibility.
+
     >>> future = dynograd.futures.Future()
     >>> doubled = future.then(lambda done: 2 * done.value())
     >>> future.set_result(3)
@@ -50,11 +53,19 @@ class Future(Generic[T]):
         return self.wait()
 
     def set_result(self, result: T) -> None:
-        """Sets the result and runs the callbacks."""
+        """Sets the result and runs the callbacks.
+
+        Args:
+            result: any object.
+        """
         self._finish(result, None)
 
     def set_exception(self, result: BaseException) -> None:
-        """Sets an error, which `wait` raises."""
+        """Sets an error, which `wait` raises.
+
+        Args:
+            result: the error.
+        """
         if not isinstance(result, BaseException):
             raise TypeError(f"Future.set_exception: expected an exception, got {type(result).__name__} ({result!r}).")
         self._finish(None, result)
@@ -70,7 +81,11 @@ class Future(Generic[T]):
             callback(self)
 
     def add_done_callback(self, callback: Callable[[Future], Any]) -> None:
-        """Runs `callback(self)` when the result is there; at once if it is."""
+        """Runs `callback(self)` when the result is there; at once if it is.
+
+        Args:
+            callback: a function of the future.
+        """
         with self._lock:
             if not self._set.is_set():
                 self._callbacks.append(callback)
@@ -78,7 +93,13 @@ class Future(Generic[T]):
         callback(self)
 
     def then(self, callback: Callable[[Future], Any]) -> Future:
-        """A future of what `callback(self)` gives when this one's result is there."""
+        """A future of what `callback(self)` gives when this one's result is there.
+
+        Args:
+            callback: a function of the future.
+        Returns:
+            A `Future`.
+        """
         following: Future = Future()
 
         def run(done: Future) -> None:
@@ -94,7 +115,20 @@ class Future(Generic[T]):
 
 
 def collect_all(futures: list[Future]) -> Future[list[Future]]:
-    """A future of the list of these futures, set when all of them are."""
+    """A future of the list of these futures, set when all of them are.
+
+    Args:
+        futures: a list.
+    Returns:
+        A `Future`.
+
+    >>> one, two = dynograd.futures.Future(), dynograd.futures.Future()
+    >>> both = dynograd.futures.collect_all([one, two])
+    >>> one.set_result(1)
+    >>> two.set_result(2)
+    >>> [future.value() for future in both.wait()]
+    [1, 2]
+    """
     every: Future[list[Future]] = Future()
     left = [len(futures)]
     lock = threading.Lock()
@@ -114,5 +148,16 @@ def collect_all(futures: list[Future]) -> Future[list[Future]]:
 
 
 def wait_all(futures: list[Future]) -> list[Any]:
-    """The results of all, in order; the first error is raised."""
+    """The results of all, in order; the first error is raised.
+
+    Args:
+        futures: a list.
+    Returns:
+        A list.
+
+    >>> future = dynograd.futures.Future()
+    >>> future.set_result(3)
+    >>> dynograd.futures.wait_all([future])
+    [3]
+    """
     return [future.wait() for future in collect_all(futures).wait()]

@@ -29,6 +29,9 @@ def _get_torch_home() -> str:
 def get_dir() -> str:
     """The folder in which files lie that were downloaded, by PyTorch or by hand.
 
+    Returns:
+        A path.
+
     >>> import os
     >>> os.path.basename(dynograd.hub.get_dir())
     'hub'
@@ -37,7 +40,14 @@ def get_dir() -> str:
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
-    """Names another folder for `get_dir`."""
+    """Names another folder for `get_dir`.
+
+    Args:
+        d: its path.
+
+    >>> folder = dynograd.hub.get_dir()
+    >>> dynograd.hub.set_dir(folder)
+    """
     global _folder
     _folder = os.path.expanduser(os.fspath(d))
 
@@ -53,8 +63,21 @@ def load_state_dict_from_url(
 ) -> dict[str, Any]:
     """The weights of an address, if their file already lies in `model_dir` (`get_dir()/checkpoints`).
 
+    Args:
+        url: the address, whose last part names the file.
+        model_dir: the folder; None is `get_dir()/checkpoints`.
+        map_location: as in `load`.
+        progress, weights_only: kept for compatibility.
+        check_hash: compare the checksum in the file's name.
+        file_name: its name, if it is another.
+    Returns:
+        A dict of tensors.
     Raises:
         FileNotFoundError: it does not; nothing is downloaded.
+
+    >>> dynograd.hub.load_state_dict_from_url("https://example.org/weights.pt")
+    Traceback (most recent call last):
+    FileNotFoundError: ...
     """
     folder = model_dir or os.path.join(get_dir(), "checkpoints")
     path = os.path.join(folder, file_name or os.path.basename(urlparse(url).path))

@@ -19,25 +19,62 @@ _isinstance = isinstance
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """Python's `isinstance`, also for `List[int]` and its like, of which only the outer type is looked at."""
+    """Python's `isinstance`, also for `List[int]` and its like, of which only the outer type is looked at.
+
+    Args:
+        obj: any object.
+        target_type: a type, or `List[int]` and its like.
+    Returns:
+        True or False.
+
+    >>> from typing import List
+    >>> dynograd.jit.isinstance([1, 2], List[int])
+    True
+    """
     kinds = target_type if _isinstance(target_type, tuple) else (target_type,)
     return _isinstance(obj, tuple(getattr(kind, "__origin__", kind) for kind in kinds))
 
 
 def fork(func: Any, *args: Any, **kwargs: Any) -> Future:
-    """Calls the function now; `wait` gives the result."""
+    """Calls the function now; `wait` gives the result.
+
+    Args:
+        func: the function.
+        *args, **kwargs: for the function.
+    Returns:
+        A `Future`.
+
+    >>> dynograd.jit.wait(dynograd.jit.fork(divmod, 7, 2))
+    (3, 1)
+    """
     future: Future = Future()
     future.set_result(func(*args, **kwargs))
     return future
 
 
 def wait(future: Future) -> Any:
-    """The result of `fork`."""
+    """The result of `fork`.
+
+    Args:
+        future: what `fork` gave.
+    Returns:
+        What the function returned.
+
+    >>> dynograd.jit.wait(dynograd.jit.fork(len, "abc"))
+    3
+    """
     return future.wait()
 
 
 class ScriptFunction:
-    """What PyTorch makes of a scripted function. None is made here; `isinstance` says False."""
+    """What PyTorch makes of a scripted function. None is made here; `isinstance` says False.
+
+    Args:
+        *args, **kwargs: not used.
+
+    >>> isinstance(len, dynograd.jit.ScriptFunction)
+    False
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(
@@ -57,7 +94,15 @@ class TracerWarning(Warning):
 
 
 class Attribute:
-    """A value of a module with its type, which scripted programs need: `value` is read."""
+    """A value of a module with its type, which scripted programs need: `value` is read.
+
+    Args:
+        value: any object.
+        type: its type.
+
+    >>> dynograd.jit.Attribute(3, int).value
+    3
+    """
 
     def __init__(self, value: Any, type: Any) -> None:
         self.value, self.type = value, type

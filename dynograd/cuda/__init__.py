@@ -145,12 +145,18 @@ def init() -> None:
 
     Raises:
         DeviceError: no device can be used.
+
+    >>> if dynograd.cuda.is_available():
+    ...     dynograd.cuda.init()
     """
     driver.get("init").use(_current.device)
 
 
 def is_initialized() -> bool:
     """Whether a device has been used in this process.
+
+    Returns:
+        True or False.
 
     >>> dynograd.cuda.is_initialized() <= dynograd.cuda.is_available()
     True
@@ -163,10 +169,18 @@ def current_device() -> int:
 
     Raises:
         DeviceError: no device can be used.
+    Returns:
+        An int.
+
+    >>> if dynograd.cuda.is_available():
+    ...     index = dynograd.cuda.current_device()
     """
     driver.get("current_device")
     return _current.device
 
 
 def ipc_collect() -> None:
-    """Nothing to collect: device memory is not shared between processes."""
+    """Nothing to collect: device memory is not shared between processes.
+
+    >>> dynograd.cuda.ipc_collect()
+    """

@@ -67,6 +67,11 @@ def cudart() -> Any:
 
     Raises:
         DeviceError: no device can be used.
+    Returns:
+        The object.
+
+    >>> if dynograd.cuda.is_available():
+    ...     free, total = dynograd.cuda.cudart().cudaMemGetInfo(0)
     """
     driver.get("cudart")
     return _runtime

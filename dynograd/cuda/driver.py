@@ -111,6 +111,9 @@ def about_to_wait(who: str) -> None:
 def get_sync_debug_mode() -> int:
     """0, 1 or 2: see `set_sync_debug_mode`.
 
+    Returns:
+        An int.
+
     >>> dynograd.cuda.get_sync_debug_mode()
     0
     """
@@ -122,6 +125,8 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
 
     Args:
         debug_mode: "default" or 0, nothing; "warn" or 1; "error" or 2.
+
+    >>> dynograd.cuda.set_sync_debug_mode("default")
     """
     global _read_mode
     modes = {"default": 0, "warn": 1, "error": 2}

@@ -23,6 +23,9 @@ _dead: deque[tuple[int, int, int, list[Any], Any]] = deque()
 class CUDAGraph:
     """Recorded work on a device. Fill it with `with cuda.graph(g):`, run it with `g.replay()`.
 
+    Args:
+        keep_graph: kept for compatibility.
+
     >>> if dynograd.cuda.is_available():
     ...     x = dynograd.zeros(4, device="cuda")
     ...     y = x * 2 + 1  # kernels are compiled and loaded before a capture
@@ -117,7 +120,11 @@ class CUDAGraph:
         release_dead()
 
     def pool(self) -> Any:
-        """The graph's memory, for other graphs to share."""
+        """The graph's memory, for other graphs to share.
+
+        Returns:
+            A handle.
+        """
         return self._memory
 
     def __del__(self) -> None:
@@ -146,6 +153,14 @@ class graph:
         cuda_graph: the CUDAGraph to fill.
         pool: another graph's `pool()` to share.
         stream: where to record; one for all captures by default.
+        capture_error_mode: as in `CUDAGraph.capture_begin`.
+
+    >>> if dynograd.cuda.is_available():
+    ...     x = dynograd.zeros(4, device="cuda")
+    ...     y = x + 1
+    ...     g = dynograd.cuda.CUDAGraph()
+    ...     with dynograd.cuda.graph(g):
+    ...         y = x + 1
     """
 
     _streams: dict[int, streams.Stream] = {}
@@ -186,12 +201,22 @@ class graph:
 
 
 def graph_pool_handle() -> Any:
-    """Memory that several graphs can share: `cuda.graph(g, pool=handle)`."""
+    """Memory that several graphs can share: `cuda.graph(g, pool=handle)`.
+
+    Returns:
+        A handle.
+
+    >>> if dynograd.cuda.is_available():
+    ...     handle = dynograd.cuda.graph_pool_handle()
+    """
     return allocator.PrivateMemory(current.device)
 
 
 def is_current_stream_capturing() -> bool:
     """Whether the work of this thread is being recorded into a graph.
+
+    Returns:
+        True or False.
 
     >>> dynograd.cuda.is_current_stream_capturing()
     False

@@ -33,7 +33,10 @@ def _counts(who: str, device: Any) -> allocator.Counts:
 
 
 def empty_cache() -> None:
-    """Gives the idle memory of all devices back to the system, and idle pinned memory; without a device there is none."""
+    """Gives the idle memory of all devices back to the system, and idle pinned memory; without a device there is none.
+
+    >>> dynograd.cuda.empty_cache()
+    """
     if driver.known() is None:
         return
     if current.captured_device < 0:
@@ -47,12 +50,26 @@ def empty_cache() -> None:
 
 
 def memory_allocated(device: Any = None) -> int:
-    """Bytes of the device's memory in living tensors, rounded up block by block. 0 without a device."""
+    """Bytes of the device's memory in living tensors, rounded up block by block. 0 without a device.
+
+    Args:
+        device: a CUDA device, its index or name; None is the current one.
+    Returns:
+        An int.
+
+    >>> dynograd.cuda.memory_allocated() >= 0
+    True
+    """
     return _counts("memory_allocated", device).used
 
 
 def max_memory_allocated(device: Any = None) -> int:
     """The most that `memory_allocated` has been since `reset_peak_memory_stats`.
+
+    Args:
+        device: a CUDA device, its index or name; None is the current one.
+    Returns:
+        An int.
 
     >>> dynograd.cuda.max_memory_allocated() >= dynograd.cuda.memory_allocated()
     True
@@ -61,17 +78,41 @@ def max_memory_allocated(device: Any = None) -> int:
 
 
 def memory_reserved(device: Any = None) -> int:
-    """Bytes taken from the driver: those in tensors, and those that lie idle for the next ones."""
+    """Bytes taken from the driver: those in tensors, and those that lie idle for the next ones.
+
+    Args:
+        device: a CUDA device, its index or name; None is the current one.
+    Returns:
+        An int.
+
+    >>> dynograd.cuda.memory_reserved() >= dynograd.cuda.memory_allocated()
+    True
+    """
     return _counts("memory_reserved", device).held
 
 
 def max_memory_reserved(device: Any = None) -> int:
-    """The most that `memory_reserved` has been since `reset_peak_memory_stats`."""
+    """The most that `memory_reserved` has been since `reset_peak_memory_stats`.
+
+    Args:
+        device: a CUDA device, its index or name; None is the current one.
+    Returns:
+        An int.
+
+    >>> dynograd.cuda.max_memory_reserved() >= dynograd.cuda.memory_reserved()
+    True
+    """
     return _counts("max_memory_reserved", device).held_peak
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Starts the peaks anew; without a device they are 0 already."""
+    """Starts the peaks anew; without a device they are 0 already.
+
+    Args:
+        device: a CUDA device, its index or name; None is the current one.
+
+    >>> dynograd.cuda.reset_peak_memory_stats()
+    """
     counts = _counts("reset_peak_memory_stats", device)
     counts.used_peak, counts.held_peak = counts.used, counts.held
 
@@ -80,7 +121,13 @@ reset_max_memory_allocated = reset_max_memory_reserved = reset_peak_memory_stats
 
 
 def reset_accumulated_memory_stats(device: Any = None) -> None:
-    """Starts the numbers of requests, misses and failures anew."""
+    """Starts the numbers of requests, misses and failures anew.
+
+    Args:
+        device: a CUDA device, its index or name; None is the current one.
+
+    >>> dynograd.cuda.reset_accumulated_memory_stats()
+    """
     counts = _counts("reset_accumulated_memory_stats", device)
     counts.requests = counts.misses = counts.failures = 0
 
@@ -89,6 +136,11 @@ def memory_stats(device: Any = None) -> dict[str, int]:
     """Numbers about the device's memory; PyTorch's keys where it has them.
 
     `requests.all` counts allocations, `num_device_alloc` those that had to ask the driver, `num_ooms` those that failed.
+
+    Args:
+        device: a CUDA device, its index or name; None is the current one.
+    Returns:
+        A dict of ints.
 
     >>> dynograd.cuda.memory_stats()["num_ooms"]
     0
@@ -108,7 +160,17 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """`memory_stats` as a table for people."""
+    """`memory_stats` as a table for people.
+
+    Args:
+        device: a CUDA device, its index or name; None is the current one.
+        abbreviated: kept for compatibility.
+    Returns:
+        A text.
+
+    >>> isinstance(dynograd.cuda.memory_summary(), str)
+    True
+    """
     stats = memory_stats(device)
     index = 0 if driver.known() is None else streams.index_of("memory_summary", device)
     rows = [f"memory of cuda:{index}"]
@@ -124,12 +186,30 @@ def _shown(name: str, value: int) -> str:
 
 
 def host_memory_stats() -> dict[str, int]:
-    """Bytes of pinned host memory: held, and of these idle."""
+    """Bytes of pinned host memory: held, and of these idle.
+
+    Returns:
+        A dict of ints.
+
+    >>> [nbytes >= 0 for nbytes in dynograd.cuda.host_memory_stats().values()]
+    [True, True]
+    """
     return pinned.statistics()
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """(free, total) bytes of the device, as the driver sees them: other processes count too."""
+    """(free, total) bytes of the device, as the driver sees them: other processes count too.
+
+    Args:
+        device: a CUDA device, its index or name; None is the current one.
+    Returns:
+        Two ints.
+    Raises:
+        DeviceError: no device can be used.
+
+    >>> if dynograd.cuda.is_available():
+    ...     free, total = dynograd.cuda.mem_get_info()
+    """
     used = driver.get("mem_get_info")
     return used.memory_info(streams.index_of("mem_get_info", device))
 
@@ -137,8 +217,14 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
     """Limits what this process takes from the device's memory; what goes beyond is an OutOfMemoryError.
 
+    Args:
+        fraction: of the device's memory, 0 to 1.
+        device: a CUDA device, its index or name; None is the current one.
     Raises:
         ValueError: `fraction` is not between 0 and 1.
+
+    >>> if dynograd.cuda.is_available():
+    ...     dynograd.cuda.set_per_process_memory_fraction(0.9)
     """
     if not isinstance(fraction, (int, float)) or not 0 <= fraction <= 1:
         raise ValueError(f"set_per_process_memory_fraction: expected a fraction from 0 to 1, got {fraction!r}.")

@@ -14,6 +14,11 @@ _depth = 0
 def range_push(msg: str) -> int:
     """Begins a range; returns its depth, from 0.
 
+    Args:
+        msg: the name of the range.
+    Returns:
+        An int.
+
     >>> dynograd.cuda.nvtx.range_push("step"), dynograd.cuda.nvtx.range_pop()
     (0, 0)
     """
@@ -23,7 +28,14 @@ def range_push(msg: str) -> int:
 
 
 def range_pop() -> int:
-    """Ends the innermost range; returns its depth, -1 where there is none."""
+    """Ends the innermost range; returns its depth, -1 where there is none.
+
+    Returns:
+        An int.
+
+    >>> dynograd.cuda.nvtx.range_pop()
+    -1
+    """
     global _depth
     _depth = max(_depth - 1, -1)
     depth, _depth = _depth, max(_depth, 0)
@@ -31,18 +43,50 @@ def range_pop() -> int:
 
 
 def range_start(msg: str) -> int:
+    """Would begin a range that need not end in the order of others, nor in the same thread; does nothing.
+
+    Args:
+        msg: the name of the range.
+    Returns:
+        0, for `range_end`.
+
+    >>> dynograd.cuda.nvtx.range_end(dynograd.cuda.nvtx.range_start("load"))
+    """
     return 0
 
 
-def range_end(range_id: int) -> None: ...
+def range_end(range_id: int) -> None:
+    """Would end a range of `range_start`; does nothing.
+
+    Args:
+        range_id: what `range_start` gave.
+
+    >>> dynograd.cuda.nvtx.range_end(dynograd.cuda.nvtx.range_start("load"))
+    """
 
 
-def mark(msg: str) -> None: ...
+def mark(msg: str) -> None:
+    """Would mark a moment; does nothing.
+
+    Args:
+        msg: its name.
+
+    >>> dynograd.cuda.nvtx.mark("epoch")
+    """
 
 
 @contextlib.contextmanager
 def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
-    """A range as a with block."""
+    """A range as a with block.
+
+    Args:
+        msg: the name; `args` and `kwargs` are put into it by `str.format`.
+    Returns:
+        A context manager.
+
+    >>> with dynograd.cuda.nvtx.range("step {}", 3):
+    ...     x = dynograd.ones(2)
+    """
     range_push(msg)
     try:
         yield
@@ -52,11 +96,26 @@ def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def profile() -> Iterator[None]:
-    """A context that NVIDIA's profiler would look at; it does nothing."""
+    """A context that NVIDIA's profiler would look at; it does nothing.
+
+    >>> from dynograd.cuda import nvtx
+    >>> with nvtx.profile():
+    ...     x = dynograd.ones(2)
+    """
     yield
 
 
-def start() -> None: ...
+def start() -> None:
+    """Would begin what NVIDIA's profiler looks at; does nothing.
+
+    >>> from dynograd.cuda import nvtx
+    >>> nvtx.start()
+    """
 
 
-def stop() -> None: ...
+def stop() -> None:
+    """Would end what NVIDIA's profiler looks at; does nothing.
+
+    >>> from dynograd.cuda import nvtx
+    >>> nvtx.stop()
+    """

@@ -24,6 +24,9 @@ __all__ = [
 def is_available() -> bool:
     """Whether a CUDA device can be used; `unavailable_reason()` says why not.
 
+    Returns:
+        True or False.
+
     >>> device = "cuda" if dynograd.cuda.is_available() else "cpu"
     """
     return driver.known() is not None
@@ -32,6 +35,9 @@ def is_available() -> bool:
 def unavailable_reason() -> str:
     """Why `is_available()` is False: no driver, too old a driver, no device, packages that are missing. Empty where it is True.
 
+    Returns:
+        A text.
+
     >>> bool(dynograd.cuda.unavailable_reason()) != dynograd.cuda.is_available()
     True
     """
@@ -39,13 +45,37 @@ def unavailable_reason() -> str:
 
 
 def device_count() -> int:
-    """How many CUDA devices there are; 0 where none can be used."""
+    """How many CUDA devices there are; 0 where none can be used.
+
+    Returns:
+        An int.
+
+    >>> dynograd.cuda.device_count() >= dynograd.cuda.is_available()
+    True
+    """
     current = driver.known()
     return 0 if current is None else current.count()
 
 
 class DeviceProperties(NamedTuple):
-    """What `get_device_properties` returns; sizes are in bytes."""
+    """What `get_device_properties` returns; sizes are in bytes.
+
+    Args:
+        name: such as 'NVIDIA H200'.
+        major, minor: the compute capability.
+        total_memory: bytes.
+        multi_processor_count: how many multiprocessors there are.
+        warp_size: threads of a warp.
+        max_threads_per_multi_processor: threads that one can have at a time.
+        shared_memory_per_block, shared_memory_per_block_optin: bytes; those of the second have to be asked for.
+        regs_per_multiprocessor: registers of 32 bits.
+        L2_cache_size: bytes.
+        clock_rate, memory_clock_rate: kHz.
+        memory_bus_width: bits.
+
+    >>> if dynograd.cuda.is_available():
+    ...     memory = dynograd.cuda.get_device_properties().total_memory
+    """
 
     name: str
     major: int
@@ -70,8 +100,15 @@ _properties: dict[int, DeviceProperties] = {}
 def get_device_properties(device: Any = None) -> DeviceProperties:
     """Name, capability, memory and sizes of a device.
 
+    Args:
+        device: a CUDA device, its index or name; None is the current one.
+    Returns:
+        `DeviceProperties`.
     Raises:
         DeviceError: there is no such device.
+
+    >>> if dynograd.cuda.is_available():
+    ...     properties = dynograd.cuda.get_device_properties(0)
     """
     used = driver.get("get_device_properties")
     index = streams.index_of("get_device_properties", device)
@@ -91,24 +128,58 @@ _ATTRIBUTES = (
 
 
 def get_device_name(device: Any = None) -> str:
-    """The device's name, such as 'NVIDIA H200'."""
+    """The device's name, such as 'NVIDIA H200'.
+
+    Args:
+        device: a CUDA device, its index or name; None is the current one.
+    Returns:
+        A text.
+    Raises:
+        DeviceError: no device can be used.
+
+    >>> if dynograd.cuda.is_available():
+    ...     name = dynograd.cuda.get_device_name()
+    """
     used = driver.get("get_device_name")
     return used.name(streams.index_of("get_device_name", device))
 
 
 def get_device_capability(device: Any = None) -> tuple[int, int]:
-    """(major, minor) compute capability, such as (9, 0)."""
+    """(major, minor) compute capability, such as (9, 0).
+
+    Args:
+        device: a CUDA device, its index or name; None is the current one.
+    Returns:
+        Two ints.
+    Raises:
+        DeviceError: no device can be used.
+
+    >>> if dynograd.cuda.is_available():
+    ...     major, minor = dynograd.cuda.get_device_capability()
+    """
     used = driver.get("get_device_capability")
     return used.capability(streams.index_of("get_device_capability", device))
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether bfloat16 is computed in hardware (capability 8.0); False without a device."""
+    """Whether bfloat16 is computed in hardware (capability 8.0); False without a device.
+
+    Args:
+        including_emulation: kept for compatibility.
+    Returns:
+        True or False.
+
+    >>> dynograd.cuda.is_bf16_supported() <= dynograd.cuda.is_available()
+    True
+    """
     return is_available() and get_device_capability()[0] >= 8
 
 
 def get_arch_list() -> list[str]:
     """The architectures in this machine. Kernels are compiled for the device at hand, so none are fixed in advance.
+
+    Returns:
+        A list such as ['sm_90'].
 
     >>> dynograd.cuda.get_arch_list() if not dynograd.cuda.is_available() else []
     []
@@ -118,13 +189,31 @@ def get_arch_list() -> list[str]:
 
 
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
-    """Whether two devices read each other's memory directly; copies between others go through host memory."""
+    """Whether two devices read each other's memory directly; copies between others go through host memory.
+
+    Args:
+        device, peer_device: indices or names.
+    Returns:
+        True or False.
+    Raises:
+        DeviceError: there is no such device.
+
+    >>> if dynograd.cuda.is_available():
+    ...     direct = dynograd.cuda.can_device_access_peer(0, 0)
+    """
     used = driver.get("can_device_access_peer")
     index, peer = (streams.index_of("can_device_access_peer", each) for each in (device, peer_device))
     return index != peer and used.can_access_peer(index, peer)
 
 
 def driver_version() -> str | None:
-    """The CUDA version that the driver offers, such as '12.8'; None without a device."""
+    """The CUDA version that the driver offers, such as '12.8'; None without a device.
+
+    Returns:
+        A text or None.
+
+    >>> (dynograd.cuda.driver_version() is None) <= (not dynograd.cuda.is_available())
+    True
+    """
     current = driver.known()
     return None if current is None else f"{current.version() // 1000}.{current.version() % 1000 // 10}"

@@ -65,7 +65,15 @@ def set_current_device(index: int) -> None:
 
 
 def set_device(device: Any) -> None:
-    """Makes a device the current one of this thread. A negative index changes nothing."""
+    """Makes a device the current one of this thread. A negative index changes nothing.
+
+    Args:
+        device: its index or name.
+    Raises:
+        DeviceError: there is no such device.
+
+    >>> dynograd.cuda.set_device(-1)
+    """
     if isinstance(device, int) and device < 0:
         return
     set_current_device(index_of("set_device", device))
@@ -91,14 +99,36 @@ def _activate(device: int) -> int:
 
 
 def current_stream(device: Any = None) -> Stream:
-    """The stream on which this thread's work for the device is put."""
+    """The stream on which this thread's work for the device is put.
+
+    Args:
+        device: a CUDA device, its index or name; None is the current one.
+    Returns:
+        A `Stream`.
+    Raises:
+        DeviceError: no device can be used.
+
+    >>> if dynograd.cuda.is_available():
+    ...     stream = dynograd.cuda.current_stream()
+    """
     index = current.device if device is None else index_of("current_stream", device)
     stream = current.streams.get(index)
     return default_stream(index) if stream is None else stream
 
 
 def default_stream(device: Any = None) -> Stream:
-    """The device's default stream, number 0."""
+    """The device's default stream, number 0.
+
+    Args:
+        device: a CUDA device, its index or name; None is the current one.
+    Returns:
+        A `Stream`.
+    Raises:
+        DeviceError: no device can be used.
+
+    >>> if dynograd.cuda.is_available():
+    ...     stream = dynograd.cuda.default_stream()
+    """
     index = current.device if device is None else index_of("default_stream", device)
     stream = _defaults.get(index)
     if stream is None or driver._driver is None:
@@ -108,7 +138,13 @@ def default_stream(device: Any = None) -> Stream:
 
 
 def set_stream(stream: Stream | None) -> None:
-    """Makes `stream` current in this thread, and its device; prefer `with cuda.stream(s):`. None changes nothing."""
+    """Makes `stream` current in this thread, and its device; prefer `with cuda.stream(s):`. None changes nothing.
+
+    Args:
+        stream: a `Stream` or None.
+
+    >>> dynograd.cuda.set_stream(None)
+    """
     if stream is None:
         return
     index = stream.device_index
@@ -126,7 +162,14 @@ def _put_stream(index: int, stream: Stream | None) -> None:
 
 
 class StreamContext:
-    """`with cuda.stream(s):` work of this thread goes to `s`; None changes nothing."""
+    """`with cuda.stream(s):` work of this thread goes to `s`; None changes nothing.
+
+    Args:
+        stream: a `Stream` or None.
+
+    >>> with dynograd.cuda.StreamContext(None):
+    ...     x = dynograd.ones(2)
+    """
 
     def __init__(self, stream: Stream | None) -> None:
         self.stream = stream
@@ -148,6 +191,11 @@ class StreamContext:
 def stream(stream: Stream | None) -> StreamContext:
     """Puts this thread's work on `stream` inside the with block.
 
+    Args:
+        stream: a `Stream`; None changes nothing.
+    Returns:
+        A context manager.
+
     >>> if dynograd.cuda.is_available():
     ...     side = dynograd.cuda.Stream()
     ...     with dynograd.cuda.stream(side):
@@ -158,7 +206,14 @@ def stream(stream: Stream | None) -> StreamContext:
 
 
 class device:
-    """`with cuda.device(1):` makes a device current inside the with block; None or a negative index changes nothing."""
+    """`with cuda.device(1):` makes a device current inside the with block; None or a negative index changes nothing.
+
+    Args:
+        device: its index or name, or None.
+
+    >>> with dynograd.cuda.device(-1):
+    ...     x = dynograd.ones(2)
+    """
 
     def __init__(self, device: Any) -> None:
         self.idx = -1 if device is None or (isinstance(device, int) and device < 0) else index_of("device", device)
@@ -174,7 +229,14 @@ class device:
 
 
 class device_of(device):
-    """Makes the device of a tensor current; a CPU tensor changes nothing."""
+    """Makes the device of a tensor current; a CPU tensor changes nothing.
+
+    Args:
+        obj: a tensor.
+
+    >>> with dynograd.cuda.device_of(tensor([1.0])):
+    ...     x = dynograd.ones(2)
+    """
 
     def __init__(self, obj: Any) -> None:
         device = devices.as_device(obj.device)
@@ -184,8 +246,12 @@ class device_of(device):
 def synchronize(device: Any = None) -> None:
     """Waits until all work on the device is done; without a device there is nothing to wait for.
 
+    Args:
+        device: a CUDA device, its index or name; None is the current one.
     Raises:
         CudaError: a kernel has failed since the last time somebody looked.
+
+    >>> dynograd.cuda.synchronize()
     """
     if driver.known() is None:
         if driver.reason() == driver._FORKED:
@@ -206,11 +272,14 @@ _lock = threading.Lock()
 class Stream:
     """A queue of work on a device; work on different streams may run side by side.
 
+    32 streams exist for each device and priority, and are dealt out in turn.
+
     Args:
         device: where; the current device if None.
         priority: lower goes first; 0 is usual, -1 is high.
-
-    32 streams exist for each device and priority, and are dealt out in turn.
+        options: kept for compatibility.
+    Raises:
+        DeviceError: no device can be used.
 
     >>> dynograd.cuda.Stream().query() if dynograd.cuda.is_available() else True
     True
@@ -235,10 +304,12 @@ class Stream:
 
     @property
     def device(self) -> devices.device:
+        """The device of the stream."""
         return devices.device("cuda", self.device_index)
 
     @property
     def stream_id(self) -> int:
+        """The number of the stream."""
         return self.cuda_stream
 
     def synchronize(self) -> None:
@@ -246,21 +317,39 @@ class Stream:
         driver.get("Stream.synchronize").synchronize_stream(self.device_index, self.cuda_stream)
 
     def query(self) -> bool:
-        """Whether all work put on the stream is done."""
+        """Whether all work put on the stream is done.
+
+        Returns:
+            True or False.
+        """
         return driver.get("Stream.query").stream_is_idle(self.device_index, self.cuda_stream)
 
     def record_event(self, event: Event | None = None) -> Event:
-        """Marks the stream's present end; a new event where none is given."""
+        """Marks the stream's present end; a new event where none is given.
+
+        Args:
+            event: an `Event`.
+        Returns:
+            The event.
+        """
         event = Event() if event is None else event
         event.record(self)
         return event
 
     def wait_event(self, event: Event) -> None:
-        """Work put on this stream from now on waits for the event; the host does not."""
+        """Work put on this stream from now on waits for the event; the host does not.
+
+        Args:
+            event: an `Event`.
+        """
         event.wait(self)
 
     def wait_stream(self, stream: Stream) -> None:
-        """Work put on this stream from now on waits for all that is on `stream` now; the host does not."""
+        """Work put on this stream from now on waits for all that is on `stream` now; the host does not.
+
+        Args:
+            stream: a `Stream`.
+        """
         if stream != self:
             self.wait_event(stream.record_event())
 
@@ -290,7 +379,16 @@ class Stream:
 
 
 class ExternalStream(Stream):
-    """A raw stream that another library made and keeps alive."""
+    """A raw stream that another library made and keeps alive.
+
+    Args:
+        stream_ptr: the address, as the other library tells it.
+        device: where it is; the current device if None.
+        options: kept for compatibility.
+
+    >>> if dynograd.cuda.is_available():
+    ...     stream = dynograd.cuda.ExternalStream(dynograd.cuda.Stream().cuda_stream)
+    """
 
     __slots__ = ()
 
@@ -353,6 +451,7 @@ class Event:
     Args:
         enable_timing: whether `elapsed_time` can be asked.
         blocking: `synchronize` lets the processor sleep instead of spinning.
+        interprocess, external: kept for compatibility.
 
     >>> event = dynograd.cuda.Event(enable_timing=True)
     >>> event.query()
@@ -382,7 +481,11 @@ class Event:
         return None if self._event is None else devices.device("cuda", self._index)
 
     def record(self, stream: Stream | None = None) -> None:
-        """Marks the present end of `stream` (None: the current one)."""
+        """Marks the present end of `stream` (None: the current one).
+
+        Args:
+            stream: a `Stream`.
+        """
         stream = current_stream() if stream is None else stream
         if self._event is None:
             self._index = stream.device_index
@@ -395,7 +498,11 @@ class Event:
         driver.get("Event.record").record_event(self._index, self._event, stream.cuda_stream)
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Work put on `stream` (None: the current one) from now on waits for the mark; the host does not."""
+        """Work put on `stream` (None: the current one) from now on waits for the mark; the host does not.
+
+        Args:
+            stream: a `Stream`.
+        """
         if self._event is not None:
             stream = current_stream() if stream is None else stream
             driver.get("Event.wait").stream_wait_event(stream.device_index, stream.cuda_stream, self._event)
@@ -410,7 +517,13 @@ class Event:
             driver.get("Event.synchronize").synchronize_event(self._index, self._event)
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds from this mark to the other; both must have passed."""
+        """Milliseconds from this mark to the other; both must have passed.
+
+        Args:
+            end_event: an event recorded after this one.
+        Returns:
+            A float.
+        """
         for event, name in ((self, "this event"), (end_event, "end_event")):
             if not event._timing:
                 raise ValueError(

@@ -32,15 +32,39 @@ __all__ = [
 
 
 class Work:
-    """The handle of a collective called with `async_op=True`; it is done already."""
+    """The handle of a collective called with `async_op=True`; it is done already.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> work = dynograd.distributed.barrier(async_op=True)
+    >>> dynograd.distributed.destroy_process_group()
+    >>> work.is_completed()
+    True
+    """
 
     def is_completed(self) -> bool:
+        """Whether it is done: always.
+
+        Returns:
+            True.
+        """
         return True
 
     def is_success(self) -> bool:
+        """Whether it went well: always.
+
+        Returns:
+            True.
+        """
         return True
 
     def wait(self, timeout: Any = None) -> bool:
+        """Waits until it is done: it is.
+
+        Args:
+            timeout: not needed.
+        Returns:
+            True.
+        """
         return True
 
 
@@ -82,7 +106,23 @@ def _reduction(who: str, op: Any) -> None:
 
 
 def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
-    """Joins `tensor` over the group, in place: of one process, its own numbers."""
+    """Joins `tensor` over the group, in place: of one process, its own numbers.
+
+    Args:
+        tensor: the numbers, and what becomes of them.
+        op: how; `ReduceOp.SUM` and its like.
+        group: a group; None is the default one.
+        async_op: give a handle, whose work is done already.
+    Returns:
+        A `Work` with `async_op`, else None.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> x = tensor([1.0, 2.0])
+    >>> dynograd.distributed.all_reduce(x)
+    >>> dynograd.distributed.destroy_process_group()
+    >>> x
+    tensor([1., 2.])
+    """
     group_of(group)
     _reduction("all_reduce", op)
     _tensor("all_reduce", "tensor", tensor)
@@ -97,7 +137,24 @@ def reduce(
     async_op: bool = False,
     group_dst: Any = None,
 ) -> Work | None:
-    """Joins `tensor` over the group into the process `dst`."""
+    """Joins `tensor` over the group into the process `dst`.
+
+    Args:
+        tensor: the numbers, and what becomes of them.
+        dst, group_dst: 0, the process by its rank in the world or in the group.
+        op: how; `ReduceOp.SUM` and its like.
+        group: a group; None is the default one.
+        async_op: give a handle, whose work is done already.
+    Returns:
+        A `Work` with `async_op`, else None.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> x = tensor([1.0, 2.0])
+    >>> dynograd.distributed.reduce(x, 0)
+    >>> dynograd.distributed.destroy_process_group()
+    >>> x
+    tensor([1., 2.])
+    """
     group_of(group)
     _reduction("reduce", op)
     _tensor("reduce", "tensor", tensor)
@@ -108,7 +165,23 @@ def reduce(
 def broadcast(
     tensor: Any, src: Any = None, group: Any = None, async_op: bool = False, group_src: Any = None
 ) -> Work | None:
-    """Gives every process the tensor of `src`."""
+    """Gives every process the tensor of `src`.
+
+    Args:
+        tensor: what is sent, or received.
+        src, group_src: 0, the process by its rank in the world or in the group.
+        group: a group; None is the default one.
+        async_op: give a handle, whose work is done already.
+    Returns:
+        A `Work` with `async_op`, else None.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> x = tensor([1.0, 2.0])
+    >>> dynograd.distributed.broadcast(x, 0)
+    >>> dynograd.distributed.destroy_process_group()
+    >>> x
+    tensor([1., 2.])
+    """
     group_of(group)
     _tensor("broadcast", "tensor", tensor)
     check_rank("broadcast", "src", src if group_src is None else group_src)
@@ -116,7 +189,23 @@ def broadcast(
 
 
 def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool = False) -> Work | None:
-    """Copies the tensors of all processes into `tensor_list`."""
+    """Copies the tensors of all processes into `tensor_list`.
+
+    Args:
+        tensor_list: a list of one tensor, which is written.
+        tensor: of the same shape.
+        group: a group; None is the default one.
+        async_op: give a handle, whose work is done already.
+    Returns:
+        A `Work` with `async_op`, else None.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> result = [dynograd.zeros(2)]
+    >>> dynograd.distributed.all_gather(result, tensor([1.0, 2.0]))
+    >>> dynograd.distributed.destroy_process_group()
+    >>> result
+    [tensor([1., 2.])]
+    """
     group_of(group)
     _copy("all_gather", _one_of("all_gather", "tensor_list", tensor_list), _tensor("all_gather", "tensor", tensor))
     return _done(async_op)
@@ -125,7 +214,23 @@ def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool 
 def all_gather_into_tensor(
     output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Copies the tensors of all processes into one, behind each other."""
+    """Copies the tensors of all processes into one, behind each other.
+
+    Args:
+        output_tensor: what is written.
+        input_tensor: of the same shape.
+        group: a group; None is the default one.
+        async_op: give a handle, whose work is done already.
+    Returns:
+        A `Work` with `async_op`, else None.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> result = dynograd.zeros(2)
+    >>> dynograd.distributed.all_gather_into_tensor(result, tensor([1.0, 2.0]))
+    >>> dynograd.distributed.destroy_process_group()
+    >>> result
+    tensor([1., 2.])
+    """
     group_of(group)
     who = "all_gather_into_tensor"
     _copy(who, _tensor(who, "output_tensor", output_tensor), _tensor(who, "input_tensor", input_tensor))
@@ -140,7 +245,24 @@ def gather(
     async_op: bool = False,
     group_dst: Any = None,
 ) -> Work | None:
-    """Copies the tensors of all processes into `gather_list` of the process `dst`."""
+    """Copies the tensors of all processes into `gather_list` of the process `dst`.
+
+    Args:
+        tensor: what is sent.
+        gather_list: a list of one tensor, which is written.
+        dst, group_dst: 0, the process by its rank in the world or in the group.
+        group: a group; None is the default one.
+        async_op: give a handle, whose work is done already.
+    Returns:
+        A `Work` with `async_op`, else None.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> result = [dynograd.zeros(2)]
+    >>> dynograd.distributed.gather(tensor([1.0, 2.0]), result)
+    >>> dynograd.distributed.destroy_process_group()
+    >>> result
+    [tensor([1., 2.])]
+    """
     group_of(group)
     check_rank("gather", "dst", dst if group_dst is None else group_dst)
     _copy("gather", _one_of("gather", "gather_list", gather_list), _tensor("gather", "tensor", tensor))
@@ -155,7 +277,24 @@ def scatter(
     async_op: bool = False,
     group_src: Any = None,
 ) -> Work | None:
-    """Hands each process its tensor of the `scatter_list` of `src`."""
+    """Hands each process its tensor of the `scatter_list` of `src`.
+
+    Args:
+        tensor: what is written.
+        scatter_list: a list of one tensor.
+        src, group_src: 0, the process by its rank in the world or in the group.
+        group: a group; None is the default one.
+        async_op: give a handle, whose work is done already.
+    Returns:
+        A `Work` with `async_op`, else None.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> result = dynograd.zeros(2)
+    >>> dynograd.distributed.scatter(result, [tensor([1.0, 2.0])])
+    >>> dynograd.distributed.destroy_process_group()
+    >>> result
+    tensor([1., 2.])
+    """
     group_of(group)
     check_rank("scatter", "src", src if group_src is None else group_src)
     _copy("scatter", _tensor("scatter", "tensor", tensor), _one_of("scatter", "scatter_list", scatter_list))
@@ -165,7 +304,24 @@ def scatter(
 def reduce_scatter(
     output: Any, input_list: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Joins the lists of all processes and hands each its tensor."""
+    """Joins the lists of all processes and hands each its tensor.
+
+    Args:
+        output: what is written.
+        input_list: a list of one tensor.
+        op: how; `ReduceOp.SUM` and its like.
+        group: a group; None is the default one.
+        async_op: give a handle, whose work is done already.
+    Returns:
+        A `Work` with `async_op`, else None.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> result = dynograd.zeros(2)
+    >>> dynograd.distributed.reduce_scatter(result, [tensor([1.0, 2.0])])
+    >>> dynograd.distributed.destroy_process_group()
+    >>> result
+    tensor([1., 2.])
+    """
     group_of(group)
     _reduction("reduce_scatter", op)
     _copy(
@@ -179,7 +335,24 @@ def reduce_scatter(
 def reduce_scatter_tensor(
     output: Any, input: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Joins the tensors of all processes and hands each its part."""
+    """Joins the tensors of all processes and hands each its part.
+
+    Args:
+        output: what is written.
+        input: of the same shape.
+        op: how; `ReduceOp.SUM` and its like.
+        group: a group; None is the default one.
+        async_op: give a handle, whose work is done already.
+    Returns:
+        A `Work` with `async_op`, else None.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> result = dynograd.zeros(2)
+    >>> dynograd.distributed.reduce_scatter_tensor(result, tensor([1.0, 2.0]))
+    >>> dynograd.distributed.destroy_process_group()
+    >>> result
+    tensor([1., 2.])
+    """
     group_of(group)
     _reduction("reduce_scatter_tensor", op)
     who = "reduce_scatter_tensor"
@@ -190,7 +363,23 @@ def reduce_scatter_tensor(
 def all_to_all(
     output_tensor_list: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Each process hands each a tensor."""
+    """Each process hands each a tensor.
+
+    Args:
+        output_tensor_list: a list of one tensor, which is written.
+        input_tensor_list: a list of one tensor.
+        group: a group; None is the default one.
+        async_op: give a handle, whose work is done already.
+    Returns:
+        A `Work` with `async_op`, else None.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> result = [dynograd.zeros(2)]
+    >>> dynograd.distributed.all_to_all(result, [tensor([1.0, 2.0])])
+    >>> dynograd.distributed.destroy_process_group()
+    >>> result
+    [tensor([1., 2.])]
+    """
     group_of(group)
     who = "all_to_all"
     source = _one_of(who, "input_tensor_list", input_tensor_list)
@@ -206,7 +395,24 @@ def all_to_all_single(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Each process hands each a part of its tensor."""
+    """Each process hands each a part of its tensor.
+
+    Args:
+        output: what is written.
+        input: of the same shape.
+        output_split_sizes, input_split_sizes: a list of one size, or None.
+        group: a group; None is the default one.
+        async_op: give a handle, whose work is done already.
+    Returns:
+        A `Work` with `async_op`, else None.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> result = dynograd.zeros(2)
+    >>> dynograd.distributed.all_to_all_single(result, tensor([1.0, 2.0]))
+    >>> dynograd.distributed.destroy_process_group()
+    >>> result
+    tensor([1., 2.])
+    """
     group_of(group)
     who = "all_to_all_single"
     for name, sizes, tensor in (("output", output_split_sizes, output), ("input", input_split_sizes, input)):
@@ -219,18 +425,44 @@ def all_to_all_single(
 
 
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
-    """Waits for all processes of the group: for none."""
+    """Waits for all processes of the group: for none.
+
+    Args:
+        group: a group; None is the default one.
+        async_op: give a handle, whose work is done already.
+        device_ids: not needed.
+    Returns:
+        A `Work` with `async_op`, else None.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> dynograd.distributed.barrier()
+    >>> dynograd.distributed.destroy_process_group()
+    """
     group_of(group)
     return _done(async_op)
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-    """Waits for all processes of the group: for none."""
+    """Waits for all processes of the group: for none.
+
+    Args:
+        group: a group; None is the default one.
+        timeout, wait_all_ranks: not needed.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> dynograd.distributed.monitored_barrier()
+    >>> dynograd.distributed.destroy_process_group()
+    """
     group_of(group)
 
 
 def all_gather_object(object_list: Any, obj: Any, group: Any = None) -> None:
     """Puts the objects of all processes into `object_list`: this one's, as it is.
+
+    Args:
+        object_list: a list of one place, which is written.
+        obj: any object.
+        group: a group; None is the default one.
 
     >>> dynograd.distributed.init_process_group()
     >>> found = [None]
@@ -250,7 +482,21 @@ def all_gather_object(object_list: Any, obj: Any, group: Any = None) -> None:
 def gather_object(
     obj: Any, object_gather_list: Any = None, dst: Any = None, group: Any = None, group_dst: Any = None
 ) -> None:
-    """Puts the objects of all processes into the list of the process `dst`."""
+    """Puts the objects of all processes into the list of the process `dst`.
+
+    Args:
+        obj: any object.
+        object_gather_list: a list of one place, which is written.
+        dst, group_dst: 0, the process by its rank in the world or in the group.
+        group: a group; None is the default one.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> result = [None]
+    >>> dynograd.distributed.gather_object("loss", result)
+    >>> dynograd.distributed.destroy_process_group()
+    >>> result
+    ['loss']
+    """
     check_rank("gather_object", "dst", dst if group_dst is None else group_dst)
     if object_gather_list is None:
         raise ValueError("gather_object: argument object_gather_list must be given on the process dst, got None.")
@@ -260,7 +506,21 @@ def gather_object(
 def broadcast_object_list(
     object_list: Any, src: Any = None, group: Any = None, device: Any = None, group_src: Any = None
 ) -> None:
-    """Gives every process the objects of `src`."""
+    """Gives every process the objects of `src`.
+
+    Args:
+        object_list: the objects.
+        src, group_src: 0, the process by its rank in the world or in the group.
+        group: a group; None is the default one.
+        device: not needed.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> objects = [1, "a"]
+    >>> dynograd.distributed.broadcast_object_list(objects, 0)
+    >>> dynograd.distributed.destroy_process_group()
+    >>> objects
+    [1, 'a']
+    """
     group_of(group)
     check_rank("broadcast_object_list", "src", src if group_src is None else group_src)
 
@@ -272,7 +532,21 @@ def scatter_object_list(
     group: Any = None,
     group_src: Any = None,
 ) -> None:
-    """Hands each process its object of the list of `src`."""
+    """Hands each process its object of the list of `src`.
+
+    Args:
+        scatter_object_output_list: a list of one place, which is written.
+        scatter_object_input_list: a list of one object.
+        src, group_src: 0, the process by its rank in the world or in the group.
+        group: a group; None is the default one.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> result = [None]
+    >>> dynograd.distributed.scatter_object_list(result, ["part"])
+    >>> dynograd.distributed.destroy_process_group()
+    >>> result
+    ['part']
+    """
     group_of(group)
     check_rank("scatter_object_list", "src", src if group_src is None else group_src)
     if not scatter_object_input_list or len(scatter_object_input_list) != 1:

@@ -40,7 +40,11 @@ _BACKENDS = ("gloo", "nccl", "mpi", "ucc", "cpu:gloo,cuda:nccl", "cpu:gloo")
 
 
 class ReduceOp(enum.Enum):
-    """How a reduction joins the numbers of the group's processes."""
+    """How a reduction joins the numbers of the group's processes: SUM, AVG, PRODUCT, MIN, MAX and their like.
+
+    >>> dynograd.distributed.ReduceOp.SUM.name
+    'SUM'
+    """
 
     SUM = "sum"
     AVG = "avg"
@@ -58,6 +62,9 @@ ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
 class Backend(str):
     """The name of a way to communicate, in small letters; there is none in a group of one.
 
+    Args:
+        name: of the backend.
+
     >>> dynograd.distributed.Backend("GLOO")
     'gloo'
     """
@@ -73,18 +80,43 @@ class Backend(str):
 
 
 class ProcessGroup:
-    """One process: rank 0 of 1."""
+    """One process: rank 0 of 1.
+
+    Args:
+        backend: the name that it was made with.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> group = dynograd.distributed.group.WORLD
+    >>> dynograd.distributed.destroy_process_group()
+    >>> group.rank(), group.size()
+    (0, 1)
+    """
 
     def __init__(self, backend: str) -> None:
         self.backend = backend
 
     def rank(self) -> int:
+        """The place of this process.
+
+        Returns:
+            0.
+        """
         return 0
 
     def size(self) -> int:
+        """How many processes there are.
+
+        Returns:
+            1.
+        """
         return 1
 
     def name(self) -> str:
+        """The name of the backend.
+
+        Returns:
+            A text.
+        """
         return self.backend
 
     def __repr__(self) -> str:
@@ -92,7 +124,11 @@ class ProcessGroup:
 
 
 class GroupMember:
-    """Marks processes outside a group."""
+    """Marks processes outside a group.
+
+    >>> dynograd.distributed.GroupMember.NON_GROUP_MEMBER is None
+    False
+    """
 
     WORLD: ProcessGroup | None = None
     NON_GROUP_MEMBER = -100
@@ -105,16 +141,30 @@ class _GroupNames(type):
 
 
 class group(metaclass=_GroupNames):
-    """`group.WORLD` is the default group, None before `init_process_group`."""
+    """`group.WORLD` is the default group, None before `init_process_group`.
+
+    >>> dynograd.distributed.group.WORLD is None
+    True
+    """
 
 
 def is_available() -> bool:
-    """True: a group of one process can be made."""
+    """True: a group of one process can be made.
+
+    Returns:
+        True.
+
+    >>> dynograd.distributed.is_available()
+    True
+    """
     return True
 
 
 def is_initialized() -> bool:
     """Whether `init_process_group` has been called.
+
+    Returns:
+        True or False.
 
     >>> dynograd.distributed.is_initialized()
     False
@@ -123,32 +173,74 @@ def is_initialized() -> bool:
 
 
 def is_nccl_available() -> bool:
-    """False: there is no communication between GPUs."""
+    """False: there is no communication between GPUs.
+
+    Returns:
+        False.
+
+    >>> dynograd.distributed.is_nccl_available()
+    False
+    """
     return False
 
 
 def is_gloo_available() -> bool:
-    """True: what a group of one asks of Gloo is there."""
+    """True: what a group of one asks of Gloo is there.
+
+    Returns:
+        True.
+
+    >>> dynograd.distributed.is_gloo_available()
+    True
+    """
     return True
 
 
 def is_mpi_available() -> bool:
-    """False."""
+    """False: there is no MPI.
+
+    Returns:
+        False.
+
+    >>> dynograd.distributed.is_mpi_available()
+    False
+    """
     return False
 
 
 def is_ucc_available() -> bool:
-    """False."""
+    """False: there is no UCC.
+
+    Returns:
+        False.
+
+    >>> dynograd.distributed.is_ucc_available()
+    False
+    """
     return False
 
 
 def is_xccl_available() -> bool:
-    """False."""
+    """False: there is no XCCL.
+
+    Returns:
+        False.
+
+    >>> dynograd.distributed.is_xccl_available()
+    False
+    """
     return False
 
 
 def is_torchelastic_launched() -> bool:
-    """Whether torchrun started this process."""
+    """Whether torchrun started this process.
+
+    Returns:
+        True or False.
+
+    >>> dynograd.distributed.is_torchelastic_launched()
+    False
+    """
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
@@ -198,7 +290,16 @@ def init_process_group(
 
 
 def destroy_process_group(group: Any = None) -> None:
-    """Forgets a group; the default one when none is named."""
+    """Forgets a group; the default one when none is named.
+
+    Args:
+        group: a group; None is the default one.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> dynograd.distributed.destroy_process_group()
+    >>> dynograd.distributed.is_initialized()
+    False
+    """
     destroyed = group_of(group)
     if destroyed is GroupMember.WORLD:
         GroupMember.WORLD = None
@@ -226,7 +327,21 @@ def new_group(
     group_desc: str | None = None,
     device_id: Any = None,
 ) -> Any:
-    """A group of some of the processes: of this one, or `GroupMember.NON_GROUP_MEMBER` when `ranks` is empty."""
+    """A group of some of the processes: of this one, or `GroupMember.NON_GROUP_MEMBER` when `ranks` is empty.
+
+    Args:
+        ranks: [0], [] or None: all.
+        backend: its name; that of the default group unless given.
+        timeout, pg_options, use_local_synchronization, group_desc, device_id: accepted; nobody has to be waited for.
+    Returns:
+        A `ProcessGroup`.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> group = dynograd.distributed.new_group([0])
+    >>> dynograd.distributed.destroy_process_group()
+    >>> group.size()
+    1
+    """
     world = group_of(None)
     members = [0] if ranks is None else [int(rank) for rank in ranks]
     if any([rank != 0 for rank in members]):
@@ -237,35 +352,115 @@ def new_group(
 
 
 def get_rank(group: Any = None) -> int:
-    """0: the place of this process in the group."""
+    """0: the place of this process in the group.
+
+    Args:
+        group: a group; None is the default one.
+    Returns:
+        0.
+    Raises:
+        ValueError: there is no default group: call `init_process_group`.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> rank = dynograd.distributed.get_rank()
+    >>> dynograd.distributed.destroy_process_group()
+    >>> rank
+    0
+    """
     return -1 if group == GroupMember.NON_GROUP_MEMBER else group_of(group).rank()
 
 
 def get_world_size(group: Any = None) -> int:
-    """1: how many processes the group has."""
+    """1: how many processes the group has.
+
+    Args:
+        group: a group; None is the default one.
+    Returns:
+        1.
+    Raises:
+        ValueError: there is no default group: call `init_process_group`.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> size = dynograd.distributed.get_world_size()
+    >>> dynograd.distributed.destroy_process_group()
+    >>> size
+    1
+    """
     return -1 if group == GroupMember.NON_GROUP_MEMBER else group_of(group).size()
 
 
 def get_backend(group: Any = None) -> str:
-    """The name that the group was made with."""
+    """The name that the group was made with.
+
+    Args:
+        group: a group; None is the default one.
+    Returns:
+        A text.
+    Raises:
+        ValueError: there is no default group: call `init_process_group`.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> name = dynograd.distributed.get_backend()
+    >>> dynograd.distributed.destroy_process_group()
+    >>> name
+    'gloo'
+    """
     return group_of(group).name()
 
 
 def get_process_group_ranks(group: Any = None) -> list[int]:
-    """[0]: the group's processes by their ranks in the world."""
+    """[0]: the group's processes by their ranks in the world.
+
+    Args:
+        group: a group; None is the default one.
+    Returns:
+        A list.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> ranks = dynograd.distributed.get_process_group_ranks()
+    >>> dynograd.distributed.destroy_process_group()
+    >>> ranks
+    [0]
+    """
     group_of(group)
     return [0]
 
 
 def get_global_rank(group: Any, group_rank: int) -> int:
-    """The rank in the world of the group's process `group_rank`."""
+    """The rank in the world of the group's process `group_rank`.
+
+    Args:
+        group: a group.
+        group_rank: 0.
+    Returns:
+        0.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> rank = dynograd.distributed.get_global_rank(dynograd.distributed.group.WORLD, 0)
+    >>> dynograd.distributed.destroy_process_group()
+    >>> rank
+    0
+    """
     group_of(group)
     check_rank("get_global_rank", "group_rank", group_rank)
     return 0
 
 
 def get_group_rank(group: Any, global_rank: int) -> int:
-    """The rank in the group of the world's process `global_rank`."""
+    """The rank in the group of the world's process `global_rank`.
+
+    Args:
+        group: a group.
+        global_rank: 0.
+    Returns:
+        0.
+
+    >>> dynograd.distributed.init_process_group()
+    >>> rank = dynograd.distributed.get_group_rank(dynograd.distributed.group.WORLD, 0)
+    >>> dynograd.distributed.destroy_process_group()
+    >>> rank
+    0
+    """
     group_of(group)
     check_rank("get_group_rank", "global_rank", global_rank)
     return 0

@@ -134,7 +134,11 @@ class DisableTorchFunctionSubclass(paused):
 
 
 class DisableTorchFunction(paused):
-    """A context in which neither types nor modes are asked."""
+    """A context in which neither types nor modes are asked.
+
+    >>> with dynograd._C.DisableTorchFunction():
+    ...     x = tensor([1.0]) + 1
+    """
 
     def __init__(self) -> None:
         super().__init__(modes=True)

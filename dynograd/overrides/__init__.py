@@ -44,6 +44,11 @@ __all__ = [
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Whether one of these is of a type that takes functions over, or a mode does.
 
+    Args:
+        relevant_args: any objects.
+    Returns:
+        True or False.
+
     >>> dynograd.overrides.has_torch_function((tensor([1.0]), 2))
     False
     """
@@ -53,18 +58,42 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
 
 
 def has_torch_function_unary(relevant_arg: Any) -> bool:
-    """`has_torch_function` of one value."""
+    """`has_torch_function` of one value.
+
+    Args:
+        relevant_arg: any object.
+    Returns:
+        True or False.
+
+    >>> dynograd.overrides.has_torch_function_unary(tensor([1.0]))
+    False
+    """
     return has_torch_function((relevant_arg,))
 
 
 def has_torch_function_variadic(*relevant_args: Any) -> bool:
-    """`has_torch_function` of several values."""
+    """`has_torch_function` of several values.
+
+    Args:
+        *relevant_args: any objects.
+    Returns:
+        True or False.
+
+    >>> dynograd.overrides.has_torch_function_variadic(tensor([1.0]), 2)
+    False
+    """
     return has_torch_function(relevant_args)
 
 
 def handle_torch_function(public_api: Callable, relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
     """What the mode or the types among `relevant_args` make of `public_api(*args, **kwargs)`; the type of a subclass is asked first.
 
+    Args:
+        public_api: the function, as users call it.
+        relevant_args: those of its arguments that may be of such types.
+        *args, **kwargs: all of its arguments.
+    Returns:
+        What the mode or type returned.
     Raises:
         TypeError: all of them declined.
 
@@ -96,6 +125,11 @@ redispatch_function = handle_torch_function
 def wrap_torch_function(dispatcher: Callable) -> Callable:
     """A decorator of functions that can be taken over: `dispatcher`, called with the same arguments, gives those that matter.
 
+    Args:
+        dispatcher: a function of the same arguments that gives a tuple.
+    Returns:
+        A decorator.
+
     >>> @dynograd.overrides.wrap_torch_function(lambda x: (x,))
     ... def double(x):
     ...     return 2 * x
@@ -119,6 +153,11 @@ def wrap_torch_function(dispatcher: Callable) -> Callable:
 def is_tensor_like(inp: Any) -> bool:
     """Whether it is a tensor, or of a type with `__torch_function__`.
 
+    Args:
+        inp: any object.
+    Returns:
+        True or False.
+
     >>> dynograd.overrides.is_tensor_like(tensor(1)), dynograd.overrides.is_tensor_like([1])
     (True, False)
     """
@@ -128,6 +167,9 @@ def is_tensor_like(inp: Any) -> bool:
 @functools.cache
 def get_overridable_functions() -> dict[Any, list[Callable]]:
     """Where -> the functions there that types can take over.
+
+    Returns:
+        A dict from a module or class to a list of functions.
 
     >>> dynograd.mean in dynograd.overrides.get_overridable_functions()[dynograd]
     True
@@ -141,7 +183,14 @@ def get_overridable_functions() -> dict[Any, list[Callable]]:
 
 @functools.cache
 def get_ignored_functions() -> set[Callable]:
-    """Functions that types cannot take over, most of which take no tensor (modes see those too)."""
+    """Functions that types cannot take over, most of which take no tensor (modes see those too).
+
+    Returns:
+        A set.
+
+    >>> dynograd.is_grad_enabled in dynograd.overrides.get_ignored_functions()
+    True
+    """
     result = set()
     for space in SPACES:
         of_tensors = functions_of(space, of_tensors=True)
@@ -151,7 +200,14 @@ def get_ignored_functions() -> set[Callable]:
 
 @functools.cache
 def get_testing_overrides() -> dict[Callable, Callable]:
-    """For each function that can be taken over, one with the same parameters that gives -1."""
+    """For each function that can be taken over, one with the same parameters that gives -1.
+
+    Returns:
+        A dict.
+
+    >>> dynograd.overrides.get_testing_overrides()[dynograd.exp](tensor(1.0))
+    -1
+    """
 
     def standing_for(function: Callable) -> Callable:
         def stand_in(*args: Any, **kwargs: Any) -> int:
@@ -163,12 +219,24 @@ def get_testing_overrides() -> dict[Callable, Callable]:
 
 
 def get_default_nowrap_functions() -> set[Callable]:
-    """Functions whose results Tensor's own `__torch_function__` leaves of the type they are, such as `Tensor.grad.__get__`."""
+    """Functions whose results Tensor's own `__torch_function__` leaves of the type they are, such as `Tensor.grad.__get__`.
+
+    Returns:
+        A set.
+
+    >>> dynograd.Tensor.grad.__get__ in dynograd.overrides.get_default_nowrap_functions()
+    True
+    """
     return keeps_type()
 
 
 def is_tensor_method_or_property(func: Callable) -> bool:
     """Whether `func` is a method of Tensor, or reads or writes an attribute of it.
+
+    Args:
+        func: a function.
+    Returns:
+        True or False.
 
     >>> dynograd.overrides.is_tensor_method_or_property(dynograd.Tensor.shape.__get__)
     True
@@ -184,6 +252,11 @@ def _members() -> set[Any]:
 def resolve_name(f: Callable) -> str | None:
     """The name by which users know a function; None for one that is not ours.
 
+    Args:
+        f: a function.
+    Returns:
+        A text or None.
+
     >>> dynograd.overrides.resolve_name(dynograd.mean), dynograd.overrides.resolve_name(dynograd.Tensor.shape.__get__)
     ('dynograd.mean', 'dynograd.Tensor.shape.__get__')
     """
@@ -193,7 +266,12 @@ def resolve_name(f: Callable) -> str | None:
 
 
 class enable_reentrant_dispatch:
-    """A context for PyTorch's `__torch_dispatch__`, which is not here: there is nothing to enable."""
+    """A context for PyTorch's `__torch_dispatch__`, which is not here: there is nothing to enable, and a warning says so.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(action="ignore"), dynograd.overrides.enable_reentrant_dispatch():
+    ...     x = tensor([1.0]) + 1
+    """
 
     def __enter__(self) -> None:
         warnings.warn(

@@ -41,12 +41,22 @@ class TorchFunctionMode:
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Any:
-        """A new instance, to be entered (PyTorch's older spelling)."""
+        """A new instance, to be entered (PyTorch's older spelling).
+
+        Args:
+            *args, **kwargs: for the class.
+        Returns:
+            The instance.
+        """
         return cls(*args, **kwargs)
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
-    """A mode that calls each function as it is."""
+    """A mode that calls each function as it is.
+
+    >>> with dynograd.overrides.BaseTorchFunctionMode():
+    ...     x = tensor([1.0]) + 1
+    """
 
     def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         return func(*args, **(kwargs or {}))

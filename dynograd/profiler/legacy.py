@@ -200,4 +200,3 @@ class emit_itt(emit_nvtx):
         Args:
             mark, result: not used.
         """
-        pass

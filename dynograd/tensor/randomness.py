@@ -633,7 +633,18 @@ def set_rng_state(new_state: Tensor) -> None:
 
 @contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
-    """Puts the default generator back on exit to where it was on entry."""
+    """Puts the default generator back on exit to where it was on entry.
+
+    Args:
+        devices: kept for compatibility; all devices draw from one generator.
+        enabled: False does nothing.
+
+    >>> state = dynograd.get_rng_state()
+    >>> with dynograd.random.fork_rng():
+    ...     _ = dynograd.rand(3)
+    >>> dynograd.equal(dynograd.get_rng_state(), state)
+    True
+    """
     before = default_generator.state()
     try:
         yield

@@ -13,7 +13,17 @@ __all__ = ["Measurement", "Timer"]
 
 
 class Measurement:
-    """Times of several runs of a statement, in seconds for one execution."""
+    """Times of several runs of a statement, in seconds for one execution.
+
+    Args:
+        number_per_run: executions of a run.
+        raw_times: seconds of each run.
+        title: what was timed.
+
+    >>> from dynograd.utils.benchmark import Measurement
+    >>> Measurement(10, [1.0, 2.5, 3.0], "a statement").median
+    0.25
+    """
 
     def __init__(self, number_per_run: int, raw_times: list[float], title: str) -> None:
         self.number_per_run, self.raw_times, self.title = number_per_run, raw_times, title
@@ -51,6 +61,15 @@ class Measurement:
 class Timer:
     """Times a statement, a text or a function of no arguments.
 
+    Args:
+        stmt: what is timed, a text or a function of no arguments.
+        setup, global_setup: run before.
+        timer: gives seconds that only grow; on a GPU its work is waited for.
+        globals: the names that texts see.
+        label, sub_label, description, env: titles.
+        num_threads: how many threads an operation may use.
+        language: kept for compatibility; Python.
+
     >>> from dynograd.utils.benchmark import Timer
     >>> Timer("x + 1", globals={"x": tensor([1.0])}).timeit(10).median > 0
     True
@@ -74,12 +93,25 @@ class Timer:
         self._title = ": ".join([part for part in (label, sub_label, description) if part]) or str(stmt)
 
     def timeit(self, number: int = 1_000_000) -> Measurement:
-        """One run of `number` executions, after a short one."""
+        """One run of `number` executions, after a short one.
+
+        Args:
+            number: how many executions.
+        Returns:
+            A `Measurement` of one run.
+        """
         self._timer.timeit(max(number // 100, 2))
         return Measurement(number, [self._timer.timeit(number)], self._title)
 
     def blocked_autorange(self, callback: Any = None, min_run_time: float = 0.2) -> Measurement:
-        """Runs of at least a hundredth of `min_run_time` each, until that time is over."""
+        """Runs of at least a hundredth of `min_run_time` each, until that time is over.
+
+        Args:
+            callback: kept for compatibility.
+            min_run_time: seconds.
+        Returns:
+            A `Measurement`.
+        """
         number = 1
         while self._timer.timeit(number) < min_run_time / 100:
             number *= 2

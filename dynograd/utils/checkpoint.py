@@ -16,6 +16,11 @@ __all__ = [*_all, "get_device_states", "set_device_states"]
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
     """The GPUs on which the arguments' tensors lie, and the states of their generators.
 
+    Args:
+        *args: of a checkpointed function.
+    Returns:
+        (list of indices, list of states).
+
     >>> from dynograd.utils.checkpoint import get_device_states
     >>> get_device_states(dynograd.ones(2))
     ([], [])
@@ -26,6 +31,14 @@ def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
 
 
 def set_device_states(devices: list[int], states: list[Tensor], *, device_type: str | None = None) -> None:
-    """Sets the generators of GPUs to what `get_device_states` gave."""
+    """Sets the generators of GPUs to what `get_device_states` gave.
+
+    Args:
+        devices, states: what `get_device_states` gave.
+        device_type: kept for compatibility.
+
+    >>> from dynograd.utils.checkpoint import get_device_states, set_device_states
+    >>> set_device_states(*get_device_states(tensor([1.0])))
+    """
     for place, state in zip(devices, states):
         cuda.set_rng_state(state, place)

@@ -35,6 +35,9 @@ def batch_invariant() -> bool:
 def is_batch_invariant() -> bool:
     """Whether results are computed independently of batch neighbours; see `use_batch_invariant`.
 
+    Returns:
+        True or False.
+
     >>> dynograd.is_batch_invariant()
     False
     """
@@ -49,6 +52,8 @@ class use_batch_invariant:
     training sees the whole batch by definition). Products run at about half speed, less for a single row. Threads without a `with`
     of their own follow the last call.
 
+    Args:
+        mode: on or off.
     Raises:
         TypeError: `mode` is not a bool.
 

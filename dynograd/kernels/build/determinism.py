@@ -33,11 +33,26 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether `use_deterministic_algorithms(True)` holds."""
+    """Whether `use_deterministic_algorithms(True)` holds.
+
+    Returns:
+        True or False.
+
+    >>> dynograd.are_deterministic_algorithms_enabled()
+    False
+    """
     return _wanted
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether `use_deterministic_algorithms` was told `warn_only=True`.
+
+    Returns:
+        True or False.
+
+    >>> dynograd.is_deterministic_algorithms_warn_only_enabled()
+    False
+    """
     return _wanted and _warn_only
 
 

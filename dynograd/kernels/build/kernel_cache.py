@@ -27,8 +27,11 @@ _used: list[str] = []
 
 
 def statistics() -> dict[str, Any]:
-    """Of this process: how many kernels were compiled, loaded from the cache folder, loaded from a pack, and found damaged; `seconds` that
-    compiling took, and the `names` of what was compiled, in order: one name for each list of argument types.
+    """How many kernels this process compiled, loaded from the cache folder, loaded from a pack, and found damaged.
+
+    Returns:
+        A dict of these counts, with `seconds` that compiling took, and the `names` of what was compiled, in order: one name for each list
+        of argument types.
 
     >>> sorted(dynograd.kernel_cache_statistics())
     ['compiled', 'damaged', 'loaded', 'names', 'packed', 'seconds']
@@ -37,7 +40,13 @@ def statistics() -> dict[str, Any]:
 
 
 def clear() -> int:
-    """Deletes the kernels on disk; how many there were. Running programs keep those they have loaded."""
+    """Deletes the kernels on disk. Running programs keep those they have loaded.
+
+    Returns:
+        How many there were.
+
+    >>> count = dynograd.clear_kernel_cache()  # doctest: +SKIP
+    """
     where = folder()
     entries = list(where.glob("*.kernel")) if where is not None else []
     for entry in entries:

@@ -35,6 +35,9 @@ def set_quiet(quiet: bool = True) -> None:
 
     The environment variable `DYNOGRAD_QUIET=1` sets it from the start. Warnings and errors are not touched.
 
+    Args:
+        quiet: True or False.
+
     >>> dynograd.set_quiet()
     >>> dynograd.is_quiet()
     True
@@ -45,7 +48,16 @@ def set_quiet(quiet: bool = True) -> None:
 
 
 def is_quiet() -> bool:
-    """Whether `set_quiet` or `DYNOGRAD_QUIET` turned the lines off."""
+    """Whether `set_quiet` or `DYNOGRAD_QUIET` turned the lines off.
+
+    Returns:
+        True or False.
+
+    >>> dynograd.set_quiet(True)
+    >>> dynograd.is_quiet()
+    True
+    >>> dynograd.set_quiet(False)
+    """
     return _quiet
 
 

@@ -15,7 +15,11 @@ def allows_tf32(what: str) -> bool:
 
 
 def set_allow_tf32(what: str, allow: bool) -> None:
-    """
+    """Whether "matmul" or "cudnn" (convolutions, recurrent layers) may use TF32 from now on.
+
+    Args:
+        what: one of the two.
+        allow: True or False.
     Raises:
         TypeError: `allow` is not a bool.
     """
@@ -30,6 +34,8 @@ def set_allow_tf32(what: str, allow: bool) -> None:
 def set_float32_matmul_precision(precision: str) -> None:
     """How exactly GPUs multiply float32 matrices: "highest" in float32, "high" and "medium" with factors rounded to TF32.
 
+    Args:
+        precision: one of the three words.
     Raises:
         ValueError: another word.
 
@@ -46,6 +52,9 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 def get_float32_matmul_precision() -> str:
     """What `set_float32_matmul_precision` chose.
+
+    Returns:
+        A text.
 
     >>> dynograd.get_float32_matmul_precision()
     'highest'

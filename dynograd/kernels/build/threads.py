@@ -17,6 +17,9 @@ _serial = False
 def get_num_threads() -> int:
     """The number of threads that one operation may use.
 
+    Returns:
+        An int.
+
     >>> dynograd.get_num_threads() >= 1
     True
     """
@@ -29,6 +32,8 @@ def set_num_threads(num_threads: int) -> None:
     Several Python threads may each run operations, and each operation then uses so many threads. Results depend on the number
     only where a sum is taken in parts.
 
+    Args:
+        num_threads: 1 or more.
     Raises:
         TypeError: not an int.
         RuntimeError: below 1.
@@ -48,12 +53,25 @@ def set_num_threads(num_threads: int) -> None:
 
 
 def get_num_interop_threads() -> int:
-    """1: operations are not run beside each other unless the program has threads of its own."""
+    """1: operations are not run beside each other unless the program has threads of its own.
+
+    Returns:
+        1.
+
+    >>> dynograd.get_num_interop_threads()
+    1
+    """
     return 1
 
 
 def set_num_interop_threads(num_threads: int) -> None:
-    """Accepted for programs written for PyTorch; see `get_num_interop_threads`."""
+    """Accepted for programs written for PyTorch; see `get_num_interop_threads`.
+
+    Args:
+        num_threads: not used.
+
+    >>> dynograd.set_num_interop_threads(4)
+    """
 
 
 def parts(work: int, grain: int = GRAIN) -> int:
