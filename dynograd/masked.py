@@ -25,6 +25,7 @@ from dynograd.ops.norm import softmaxes
 from dynograd.ops.reduce import extremes, norms, quantiles, reductions, scans
 from dynograd.tensor.tensor import Tensor
 
+__path__: list[str] = []  # PyTorch has modules below it (`compat.import_paths`)
 __all__ = [
     "amax",
     "amin",

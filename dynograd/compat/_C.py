@@ -12,6 +12,7 @@ from typing import Any, Self
 from dynograd.amp import autocast
 from dynograd.base import stubs
 from dynograd.base.devices import device
+from dynograd.compat import refused
 from dynograd.compat.operators.registry import below_autograd as _AutoDispatchBelowAutograd
 from dynograd.interpreter.override_protocol import DisableTorchFunction, DisableTorchFunctionSubclass
 from dynograd.interpreter.override_protocol import disabled_torch_function as _disabled_torch_function_impl
@@ -164,6 +165,9 @@ def _log_api_usage_once(event: str) -> None:
 
 
 def __getattr__(name: str) -> Any:
+    value = refused.addition("_C", name)
+    if value is not None:
+        return value
     raise AttributeError(
         f"module {__name__!r} has no attribute {name!r}: there is no C++ core; what PyTorch keeps there has public names elsewhere, or none."
     )

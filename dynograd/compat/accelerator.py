@@ -8,6 +8,7 @@ from dynograd import cuda
 from dynograd.base import dtypes
 from dynograd.base.devices import as_device, device
 
+__path__: list[str] = []  # PyTorch has modules below it (`compat.import_paths`)
 __all__ = [
     "Event",
     "Stream",

@@ -48,12 +48,18 @@ distributions.multinomial         distributions      Multinomial
 distributions.negative_binomial   distributions      NegativeBinomial
 distributions.one_hot_categorical distributions      OneHotCategorical OneHotCategoricalStraightThrough
 distributions.pareto              distributions      Pareto
-distributions.relaxed_bernoulli   distributions      RelaxedBernoulli
-distributions.relaxed_categorical distributions      RelaxedOneHotCategorical
+distributions.relaxed_bernoulli   distributions.relaxed RelaxedBernoulli LogitRelaxedBernoulli
+distributions.relaxed_categorical distributions.relaxed RelaxedOneHotCategorical ExpRelaxedCategorical
 distributions.studentT            distributions      StudentT
 distributions.weibull             distributions      Weibull
 distributions.wishart             distributions      Wishart
+nn._reduction                     compat.inner.reductions *
+nn.common_types                   compat.inner.layer_types *
 nn.parallel.distributed           nn.parallel        DistributedDataParallel
+signal.windows.windows            signal.windows     *
+utils.data.datapipes.datapipe     data.datapipes     IterDataPipe MapDataPipe DFIterDataPipe DataChunk
+utils._python_dispatch            compat.inner.top_level is_traceable_wrapper_subclass
+autograd.profiler_util            profiler.legacy    *
 _tensor                           compat.inner.rebuilding Tensor _rebuild_from_type_v2
 _tensor_str                       compat.inner.tensor_str PRINT_OPTS get_printoptions printoptions set_printoptions _tensor_str _add_suffixes _str_intern _str
 _dynamo.exc                       compat.compiler    TensorifyScalarRestartAnalysis

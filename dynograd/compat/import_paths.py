@@ -152,9 +152,8 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 def _has_below(path: str) -> bool:
     """Whether there are modules below the path."""
-    return any(
-        [other.startswith(f"{path}.") for other in (*stubs.MODULES, *[face.partition(".")[2] for face in faces.FACES])]
-    )
+    paths = (*stubs.MODULES, *[face.partition(".")[2] for face in faces.FACES], *refused.modules())
+    return any([other.startswith(f"{path}.") for other in paths])
 
 
 def below(package: str) -> Callable[[str], ModuleType]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final, Optional, Union
 
 from dynograd.base import stubs
+from dynograd.compat import refused
 from dynograd.compat.futures import Future
 
 globals().update(stubs.names("jit"))
@@ -123,6 +124,9 @@ def __getattr__(name: str) -> Any:
     """`ScriptModule` and its like are Modules: what derives from one runs as the Python that it is. Scripted modules are not of them."""
     if name in _TYPES:
         return globals().setdefault(name, type(name, (ScriptFunction,), {"__module__": __name__}))
+    value = None if name in _MODULES else refused.addition("jit", name)
+    if value is not None:
+        return value
     if name not in _MODULES:
         raise AttributeError(f"module 'dynograd.jit' has no attribute {name!r}")
     from dynograd.nn.module import Module

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from dynograd.base import stub_texts, stubs
 from dynograd.tensor.absent import absent_module
 
-__all__ = ["above", "fill", "modules"]
+__all__ = ["above", "addition", "fill", "modules"]
 
 _REASONS = {
     "SHARDED": "distributed.tensor",
@@ -24,12 +24,41 @@ _REASONS = {
     "QUANTIZED": "ao",
     "CPP": "utils.cpp_extension",
     "ONNX": "onnx",
+    "SCRIPT": "jit.frontend",
+    "PIPES": "utils.data.datapipes",
+    "MASKED": "masked.maskedtensor",
+    "DEVICES": "xpu.streams",
+    "GRAPHS": "fx.experimental",
+    "DRIVER": "cuda.tunable",
 }
 
 
-@functools.cache
+_HERE = {
+    "accelerator",
+    "cuda",
+    "distributed",
+    "fx",
+    "jit",
+    "masked",
+    "mps",
+    "mtia",
+    "nn",
+    "profiler",
+    "sparse",
+    "utils",
+    "utils.data",
+    "xpu",
+}
+
+
 def modules() -> dict[str, tuple[str, tuple[str, ...]]]:
     """The path of each module (without `dynograd.`), with the reason and its names."""
+    return _table()[0]
+
+
+@functools.cache
+def _table() -> tuple[dict[str, tuple[str, tuple[str, ...]]], dict[str, tuple[str, tuple[str, ...]]]]:
+    """The modules, and the names that are missing in others."""
     text = Path(__file__).with_name("refused.txt").read_text(encoding="utf-8")
     table: dict[str, tuple[str, tuple[str, ...]]] = {}
     why = path = ""
@@ -42,14 +71,22 @@ def modules() -> dict[str, tuple[str, tuple[str, ...]]]:
             path, words = words[0][:-1], words[1:]
             table[path] = (why, ())
         table[path] = (why, table[path][1] + tuple(words))
-    return table
+    missing = {path[:-1]: table.pop(path) for path in list(table) if path.endswith("+")}
+    return table, missing
+
+
+def addition(path: str, name: str) -> Any:
+    """A name of the list that is missing in a module that is here otherwise; None if the list has none."""
+    why, names = _table()[1].get(path, ("", ()))
+    word = next((word for word in names if word.removesuffix("()") == name), None)
+    return None if word is None else _refused(path, name, why, word != name)
 
 
 @functools.cache
 def above() -> frozenset[str]:
     """Packages that hold such modules and nothing else."""
     paths = {path.rsplit(".", count)[0] for path in modules() for count in range(1, path.count(".") + 1)}
-    return frozenset(paths - set(modules()) - {"distributed", "utils", "nn"})
+    return frozenset(paths - set(modules()) - _HERE)
 
 
 def fill(module: ModuleType) -> None:

@@ -7,6 +7,7 @@ world refuses and says so.
 
 from __future__ import annotations
 
+from dynograd.base import stubs
 from dynograd.distributed.collectives import (
     Work,
     all_gather,
@@ -52,7 +53,10 @@ from dynograd.distributed.groups import (
     new_group,
 )
 
+globals().update(stubs.names("distributed"))
+
 __all__ = [
+    *stubs.names("distributed"),
     "Backend",
     "GroupMember",
     "ProcessGroup",

@@ -22,6 +22,7 @@ from dynograd.ops.elementwise.trigonometrics import cos, sin
 from dynograd.tensor.creation import arange
 from dynograd.tensor.tensor import Tensor
 
+__path__: list[str] = []  # PyTorch has modules below it (`compat.import_paths`)
 __all__ = [
     "bartlett",
     "blackman",

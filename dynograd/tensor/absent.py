@@ -65,6 +65,12 @@ _MODULES = {
     "nn.intrinsic": _QUANTIZATION,
     "utils.cpp_extension": _NO_CPP,
     "utils.mobile_optimizer": "there is no TorchScript, which it works on.",
+    "jit.frontend": "there is no TorchScript, and no graph or type of it. Programs are the Python that they are; fx.symbolic_trace gives graphs.",
+    "utils.data.datapipes": "there are no data pipes, which PyTorch works on no more. Use a Dataset or an IterableDataset with DataLoader.",
+    "masked.maskedtensor": _MASKED,
+    "xpu.streams": "there are no XPU, MPS or MTIA devices here. Use device='cuda' or 'cpu'.",
+    "fx.experimental": "nothing is compiled of graphs. fx traces, rewrites and runs them: symbolic_trace, replace_pattern, Interpreter, split_module.",
+    "cuda.tunable": "this part of PyTorch's CUDA runtime is not here, there is nothing to set. Streams, events, graphs and memory are in dynograd.cuda.",
 }
 _METHODS = {
     _QUANTIZED: "int_repr q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points q_per_channel_axis qscheme",

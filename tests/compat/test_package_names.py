@@ -231,3 +231,78 @@ def test_test_cases():
     case.assertEqual(torch.ones(2), torch.ones(2).double() + 0.1, exact_dtype=False, atol=0.2, rtol=0)
     with pytest.raises(AssertionError, match="mine"):
         case.assertEqual(torch.ones(2), torch.zeros(2), "mine")
+
+
+def test_reductions_of_losses():
+    of = importlib.import_module("dynograd.nn._reduction")
+    assert [of.get_enum(word) for word in ("none", "mean", "sum")] == [0, 1, 2]
+    with pytest.raises(
+        ValueError, match="get_enum: most is not a valid value for reduction: expected 'none', 'mean' or 'sum'"
+    ):
+        of.get_enum("most")
+    for switches, word in {
+        (None, None): "mean",
+        (False, None): "sum",
+        (True, False): "none",
+        (None, True): "mean",
+    }.items():
+        with pytest.warns(UserWarning, match=f"reduction='{word}'"):
+            assert of.legacy_get_string(*switches) == word
+    assert of.legacy_get_enum(False, True, emit_warning=False) == 2
+
+
+def test_names_of_the_cplusplus_core_refuse():
+    assert not isinstance(3, torch._C.Graph) and torch._C.Graph is torch._C.Graph
+    for call in (torch._C.Value, torch._C.parse_ir, torch.jit._get_trace_graph):
+        with pytest.raises(NotImplementedError, match="there is no TorchScript, and no graph or type of it"):
+            call()
+    with pytest.raises(AttributeError, match="no attribute 'Grph'"):
+        torch._C.Grph  # noqa: B018
+    with pytest.raises(
+        NotImplementedError, match="nobody to send to or to receive from. Ask distributed.get_world_size"
+    ):
+        torch.distributed.isend(torch.ones(1), 1)
+    assert importlib.import_module("dynograd.quantization.observer").MinMaxObserver.__name__ == "MinMaxObserver"
+
+
+def test_loss_scaling_in_place():
+    gradients, infinite = [torch.tensor([2.0, 4.0]), torch.tensor([float("inf")])], torch.zeros(1)
+    torch._amp_foreach_non_finite_check_and_unscale_(gradients[:1], infinite, torch.tensor([0.5]))
+    assert gradients[0].tolist() == [1.0, 2.0] and not infinite
+    torch._amp_foreach_non_finite_check_and_unscale_(gradients, infinite, torch.tensor([1.0]))
+    assert infinite.item() == 1
+    scale, tracker = torch.tensor([8.0]), torch.tensor([0])
+    for seen, wanted in ((1, 4), (0, 4), (0, 8), (0, 8)):
+        torch._amp_update_scale_(scale, tracker, torch.tensor([float(seen)]), 2.0, 0.5, 2)
+        assert scale.item() == wanted
+    assert torch._cast_Long(torch.tensor([2.5])).tolist() == [2]
+
+
+def test_weak_dicts_by_identity():
+    weak = torch.utils.weak if hasattr(torch.utils, "weak") else importlib.import_module("dynograd.utils.weak")
+    x, y = torch.ones(2), torch.ones(2)
+    names = weak.WeakIdKeyDictionary({x: "x"})
+    assert names[x] == "x" and y not in names and 3 not in names and names.get(y) is None
+    names[y] = "y"
+    assert names == names.copy() and len(names) == 2 and {id(key) for key in names} == {id(x), id(y)}
+    assert names != weak.WeakIdKeyDictionary({x: "x"}) and weak.WeakIdRef(x) == weak.WeakIdRef(x) != weak.WeakIdRef(y)
+    reference = weak.TensorWeakRef(y)
+    assert reference() is y and len(names.keyrefs()) == 2
+    del y, names[x]
+    assert reference() is None and len(names) == 0
+    with pytest.raises(TypeError, match="TensorWeakRef: expected a tensor, got int"):
+        weak.TensorWeakRef(3)
+
+
+def test_swapped_tensors():
+    layer, other = torch.nn.Linear(2, 2), torch.nn.Parameter(torch.zeros(3, 3))
+    weight, layer.weight.tag = layer.weight, "old"
+    torch.utils.swap_tensors(weight, other)
+    assert layer.weight is weight and weight.shape == (3, 3) and other.shape == (2, 2) and other.tag == "old"
+    plain = torch.ones(2)
+    torch.utils.swap_tensors(plain, other)
+    assert type(other) is torch.Tensor and isinstance(plain, torch.nn.Parameter) and plain.requires_grad
+    with pytest.raises(RuntimeError, match="a tensor is a view or has views"):
+        torch.utils.swap_tensors(weight[0], plain)
+    with pytest.raises(TypeError, match="expected two tensors, got int"):
+        torch.utils.swap_tensors(weight, 3)

@@ -14,7 +14,10 @@ from dynograd.tensor.tensor import Tensor
 dynograd: Any = sys.modules["dynograd"]  # its public names, as programs have them: it lies above this layer
 
 __all__ = [
+    "_amp_foreach_non_finite_check_and_unscale_",
+    "_amp_update_scale_",
     "_assert_async",
+    "_cast_Long",
     "_convert_indices_from_coo_to_csr",
     "_convert_indices_from_csr_to_coo",
     "_grouped_mm",
@@ -22,6 +25,7 @@ __all__ = [
     "_segment_reduce",
     "_shape_as_tensor",
     "get_device_module",
+    "is_traceable_wrapper_subclass",
 ]
 
 
@@ -138,3 +142,55 @@ def get_device_module(device: Any = None) -> ModuleType:
     if kind not in ("cpu", "cuda", "xpu", "mps"):
         raise RuntimeError(f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'.")
     return importlib.import_module(f"dynograd.{kind}")
+
+
+def _cast_Long(input: Tensor, non_blocking: bool = False) -> Tensor:
+    """The tensor in int64 (old; `x.long()`)."""
+    return input.long()
+
+
+def is_traceable_wrapper_subclass(t: object) -> bool:
+    """False: there are no tensors that wrap others by `__torch_dispatch__`."""
+    return False
+
+
+def _amp_foreach_non_finite_check_and_unscale_(self: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> None:
+    """Multiplies gradients by `inv_scale`, in place; `found_inf` becomes 1 where one is infinite or NaN.
+
+    >>> gradients, found = [tensor([2.0, 4.0])], dynograd.zeros(1)
+    >>> dynograd._amp_foreach_non_finite_check_and_unscale_(gradients, found, tensor([0.5]))
+    >>> gradients, found
+    ([tensor([1., 2.])], tensor([0.]))
+    """
+    with dynograd.no_grad():
+        for gradient in self:
+            if not bool(gradient.isfinite().all()):
+                found_inf.fill_(1)
+            gradient.mul_(inv_scale.to(gradient.dtype))
+
+
+def _amp_update_scale_(
+    self: Tensor,
+    growth_tracker: Tensor,
+    found_inf: Tensor,
+    scale_growth_factor: float,
+    scale_backoff_factor: float,
+    growth_interval: int,
+) -> Tensor:
+    """The scale for the next step, in place: smaller after infinite gradients, larger after `growth_interval` steps without.
+
+    >>> dynograd._amp_update_scale_(tensor([8.0]), tensor([0]), tensor([1.0]), 2.0, 0.5, 100)
+    tensor([4.])
+    """
+    with dynograd.no_grad():
+        if bool(found_inf.any()):
+            self.mul_(scale_backoff_factor)
+            growth_tracker.zero_()
+        elif int(growth_tracker) + 1 == growth_interval:
+            grown = self * scale_growth_factor
+            if bool(grown.isfinite().all()):
+                self.copy_(grown)
+            growth_tracker.zero_()
+        else:
+            growth_tracker.add_(1)
+    return self
