@@ -25,20 +25,59 @@ _MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "ref
 
 @composed()
 def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Array:
-    """`nn.functional.grid_sample` with its modes as numbers: 0, 1, 2 for bilinear, nearest, bicubic and zeros, border, reflection."""
+    """`nn.functional.grid_sample` with its modes as numbers: 0, 1, 2 for bilinear, nearest, bicubic and zeros, border, reflection.
+
+    Args:
+        input (N, C, H, W) or (N, C, D, H, W): images or volumes.
+        grid (N, H', W', 2) or (N, D', H', W', 3): places from -1 to 1.
+        interpolation_mode: 0, 1 or 2.
+        padding_mode: 0, 1 or 2.
+        align_corners: as in `grid_sample`.
+    Returns:
+        (N, C, H', W') or (N, C, D', H', W').
+
+    >>> dynograd.grid_sampler(tensor([[[[1.0, 3.0]]]]), dynograd.zeros(1, 1, 1, 2), 0, 0, False)
+    tensor([[[[2.]]]])
+    """
     return grid_sample(input, grid, _MODES[interpolation_mode], _PADDINGS[padding_mode], bool(align_corners))
 
 
 @composed()
 def grid_sampler_2d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Array:
-    """`grid_sampler` of images (N, C, H, W)."""
+    """`grid_sampler` of images (N, C, H, W).
+
+    Args:
+        input (N, C, H, W): images.
+        grid (N, H', W', 2): places (x, y) from -1 to 1.
+        interpolation_mode: 0, 1 or 2.
+        padding_mode: 0, 1 or 2.
+        align_corners: as in `grid_sample`.
+    Returns:
+        (N, C, H', W').
+
+    >>> dynograd.grid_sampler_2d(tensor([[[[1.0, 3.0]]]]), dynograd.zeros(1, 1, 1, 2), 0, 0, False)
+    tensor([[[[2.]]]])
+    """
     _check_rank("grid_sampler_2d", input, 4)
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
 @composed()
 def grid_sampler_3d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Array:
-    """`grid_sampler` of volumes (N, C, D, H, W)."""
+    """`grid_sampler` of volumes (N, C, D, H, W).
+
+    Args:
+        input (N, C, D, H, W): volumes.
+        grid (N, D', H', W', 3): places (x, y, z) from -1 to 1.
+        interpolation_mode: 0 or 1.
+        padding_mode: 0, 1 or 2.
+        align_corners: as in `grid_sample`.
+    Returns:
+        (N, C, D', H', W').
+
+    >>> dynograd.grid_sampler_3d(tensor([[[[[1.0, 3.0]]]]]), dynograd.zeros(1, 1, 1, 1, 3), 0, 0, False)
+    tensor([[[[[2.]]]]])
+    """
     _check_rank("grid_sampler_3d", input, 5)
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
@@ -60,6 +99,7 @@ def grid_sample(
             `align_corners`, else their edges.
         mode: "bilinear" (trilinear for volumes), "nearest" or, for images, "bicubic".
         padding_mode: what lies outside: "zeros", the nearest pixel ("border"), or the mirrored image ("reflection").
+        align_corners: whether -1 and 1 are the centres of the outer pixels, instead of their edges; None: False.
     Returns:
         (N, C, H', W') or (N, C, D', H', W').
     Raises:
@@ -192,6 +232,8 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Arr
         theta (N, 2, 3) or (N, 3, 4): the maps, from places of the result to places of the input.
         size: (N, C, H, W) or (N, C, D, H, W) of the result.
         align_corners: as in `grid_sample`.
+    Returns:
+        (N, H, W, 2) or (N, D, H, W, 3).
 
     >>> dynograd.nn.functional.affine_grid(tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), (1, 1, 1, 2), align_corners=False)
     tensor([[[[-0.5000,  0.0000],

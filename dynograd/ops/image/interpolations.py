@@ -87,6 +87,8 @@ def interpolate(
         align_corners: for the linear and cubic modes: the centres of the corner pixels stay where they are, instead of their edges.
         recompute_scale_factor: interpolate by the ratio of the rounded sizes, not by `scale_factor` itself.
         antialias: for "bilinear" and "bicubic": where the image shrinks, each place averages all that it stands for.
+    Returns:
+        (N, C, *size).
     Raises:
         ValueError: neither or both of `size` and `scale_factor`, an unknown mode, `align_corners` for a mode without it.
         NotImplementedError: a mode that does not fit the dims of `input`.
@@ -132,7 +134,23 @@ def resampled(input: Any, sizes: Any, rule: str, align_corners: bool, scales: An
 def upsample(
     input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
 ) -> Array:
-    """The old name of `interpolate`."""
+    """The old name of `interpolate`.
+
+    Args:
+        input (N, C, *sizes): one to three spatial dims.
+        size: the new sizes, or one number for all.
+        scale_factor: the factors, or one for all.
+        mode, align_corners: as in `interpolate`.
+    Returns:
+        (N, C, *size).
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True):
+    ...     dynograd.nn.functional.upsample(tensor([[[1.0, 2.0]]]), scale_factor=2)
+    Traceback (most recent call last):
+        ...
+    UserWarning: `nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.
+    """
     warnings.warn(
         "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.",
         UserWarning,
@@ -143,7 +161,22 @@ def upsample(
 
 @composed(functional=True)
 def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Array:
-    """The old name of `interpolate` with mode "nearest"."""
+    """The old name of `interpolate` with mode "nearest".
+
+    Args:
+        input (N, C, *sizes): one to three spatial dims.
+        size: the new sizes, or one number for all.
+        scale_factor: the factors, or one for all.
+    Returns:
+        (N, C, *size).
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True):
+    ...     dynograd.nn.functional.upsample_nearest(tensor([[[1.0, 2.0]]]), size=4)
+    Traceback (most recent call last):
+        ...
+    UserWarning: `nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.
+    """
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
         UserWarning,
@@ -154,7 +187,22 @@ def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> 
 
 @composed(functional=True)
 def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Array:
-    """The old name of `interpolate` with mode "bilinear" and corners aligned."""
+    """The old name of `interpolate` with mode "bilinear" and corners aligned.
+
+    Args:
+        input (N, C, H, W): images.
+        size: (H', W'), or one number for both.
+        scale_factor: the factors, or one for both.
+    Returns:
+        (N, C, H', W').
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True):
+    ...     dynograd.nn.functional.upsample_bilinear(tensor([[[[1.0, 2.0]]]]), size=(1, 3))
+    Traceback (most recent call last):
+        ...
+    UserWarning: `nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.
+    """
     warnings.warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
         UserWarning,

@@ -26,6 +26,14 @@ def max_unpool1d(
 ) -> Array:
     """Puts maxima of a sequence back to their places; see `max_unpool2d`.
 
+    Args:
+        input (N, C, L) or (C, L): the maxima.
+        indices: what `max_pool1d` returned with `return_indices`.
+        kernel_size, stride, padding: as `max_pool1d` had them.
+        output_size: the size of the result, where several are possible; the smallest when left out.
+    Returns:
+        (N, C, L') or (C, L').
+
     >>> values, indices = dynograd.nn.functional.max_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 2, return_indices=True)
     >>> dynograd.nn.functional.max_unpool1d(values, indices, 2)
     tensor([[0., 3., 2., 0.]])
@@ -40,8 +48,12 @@ def max_unpool2d(
     """Puts the maxima of `max_pool2d` back to their places, zeros elsewhere.
 
     Args:
+        input (N, C, H, W) or (C, H, W): the maxima.
         indices: what `max_pool2d` returned with `return_indices`.
+        kernel_size, stride, padding: as `max_pool2d` had them.
         output_size: the size of the result, where several are possible; the smallest when left out.
+    Returns:
+        (N, C, H', W') or (C, H', W').
     Raises:
         ShapeError: an index outside the result.
 
@@ -59,6 +71,14 @@ def max_unpool3d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Array:
     """Puts maxima of a volume back to their places; see `max_unpool2d`.
+
+    Args:
+        input (N, C, D, H, W) or (C, D, H, W): the maxima.
+        indices: what `max_pool3d` returned with `return_indices`.
+        kernel_size, stride, padding: as `max_pool3d` had them.
+        output_size: the size of the result, where several are possible; the smallest when left out.
+    Returns:
+        (N, C, D', H', W') or (C, D', H', W').
 
     >>> x = dynograd.arange(8.0).reshape(1, 2, 2, 2)
     >>> values, indices = dynograd.nn.functional.max_pool3d(x, 2, return_indices=True)

@@ -56,6 +56,13 @@ def max_pool1d(
 ) -> Array | tuple[Array, ...]:
     """The largest value of each window of a sequence; see `max_pool2d`.
 
+    Args:
+        input (N, C, L) or (C, L): sequences.
+        kernel_size: the size of a window.
+        stride, padding, dilation, ceil_mode, return_indices: as in `max_pool2d`.
+    Returns:
+        (N, C, L') or (C, L'); with `return_indices` a pair of them, values and places.
+
     >>> dynograd.nn.functional.max_pool1d(tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
     tensor([[[3., 2.]]])
     """
@@ -76,6 +83,7 @@ def max_pool2d(
 
     Args:
         input (N, C, H, W) or (C, H, W).
+        kernel_size: the size of a window, one number or (h, w).
         stride: places from one window to the next; the window's size when left out.
         padding: places on both sides that never win, at most half a window.
         dilation: places from one element of a window to the next.
@@ -105,6 +113,13 @@ def max_pool3d(
 ) -> Array | tuple[Array, ...]:
     """The largest value of each window of a volume; see `max_pool2d`.
 
+    Args:
+        input (N, C, D, H, W) or (C, D, H, W): volumes.
+        kernel_size: the size of a window, one number or (d, h, w).
+        stride, padding, dilation, ceil_mode, return_indices: as in `max_pool2d`.
+    Returns:
+        (N, C, D', H', W') or (C, D', H', W'); with `return_indices` a pair of them, values and places.
+
     >>> dynograd.nn.functional.max_pool3d(dynograd.arange(8.0).reshape(1, 1, 2, 2, 2), 2).item()
     7.0
     """
@@ -121,6 +136,13 @@ def avg_pool1d(
     count_include_pad: bool = True,
 ) -> Array:
     """The mean of each window of a sequence; see `avg_pool2d`.
+
+    Args:
+        input (N, C, L) or (C, L): sequences.
+        kernel_size: the size of a window.
+        stride, padding, ceil_mode, count_include_pad: as in `avg_pool2d`.
+    Returns:
+        (N, C, L') or (C, L').
 
     >>> dynograd.nn.functional.avg_pool1d(tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
     tensor([[[2., 1.]]])
@@ -142,11 +164,14 @@ def avg_pool2d(
 
     Args:
         input (N, C, H, W) or (C, H, W).
+        kernel_size: the size of a window, one number or (h, w).
         stride: places from one window to the next; the window's size when left out.
         padding: zeros on both sides, at most half a window.
         ceil_mode: also windows that reach over the edge, if they start inside.
         count_include_pad: whether padding counts in the mean.
         divisor_override: divide by this instead of the number of places.
+    Returns:
+        (N, C, H', W') or (C, H', W').
     Raises:
         ShapeError: no window fits, or too much padding.
 
@@ -171,6 +196,13 @@ def avg_pool3d(
 ) -> Array:
     """The mean of each window of a volume; see `avg_pool2d`.
 
+    Args:
+        input (N, C, D, H, W) or (C, D, H, W): volumes.
+        kernel_size: the size of a window, one number or (d, h, w).
+        stride, padding, ceil_mode, count_include_pad, divisor_override: as in `avg_pool2d`.
+    Returns:
+        (N, C, D', H', W') or (C, D', H', W').
+
     >>> dynograd.nn.functional.avg_pool3d(dynograd.arange(8.0).reshape(1, 1, 2, 2, 2), 2).item()
     3.5
     """
@@ -182,6 +214,13 @@ def avg_pool3d(
 @composed()
 def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Array | tuple[Array, ...]:
     """The largest value of each of `output_size` windows of a sequence.
+
+    Args:
+        input (N, C, L) or (C, L): sequences.
+        output_size: L', the number of windows.
+        return_indices: also return where each maximum stands.
+    Returns:
+        (N, C, L') or (C, L'); with `return_indices` a pair of them, values and places.
 
     >>> dynograd.nn.functional.adaptive_max_pool1d(tensor([[1.0, 3.0, 2.0]]), 2)
     tensor([[3., 3.]])
@@ -196,8 +235,11 @@ def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = Fal
     Window i of n over H places goes from floor(i H / n) to ceil((i + 1) H / n).
 
     Args:
+        input (N, C, H, W) or (C, H, W): images.
         output_size: (H', W') or one number for both; None keeps a size.
         return_indices: also return where each maximum stands, counted over H * W.
+    Returns:
+        (N, C, H', W') or (C, H', W'); with `return_indices` a pair of them, values and places.
 
     >>> dynograd.nn.functional.adaptive_max_pool2d(dynograd.arange(4.0).reshape(1, 2, 2), 1).item()
     3.0
@@ -209,6 +251,13 @@ def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = Fal
 def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Array:
     """The largest value of each of `output_size` windows of a volume; see `adaptive_max_pool2d`.
 
+    Args:
+        input (N, C, D, H, W) or (C, D, H, W): volumes.
+        output_size: (D', H', W') or one number for all; None keeps a size.
+        return_indices: also return where each maximum stands, counted over D * H * W.
+    Returns:
+        (N, C, D', H', W') or (C, D', H', W'); with `return_indices` a pair of them, values and places.
+
     >>> dynograd.nn.functional.adaptive_max_pool3d(dynograd.arange(8.0).reshape(1, 2, 2, 2), 1).item()
     7.0
     """
@@ -218,6 +267,12 @@ def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = Fal
 @composed()
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Array:
     """The mean of each of `output_size` windows of a sequence.
+
+    Args:
+        input (N, C, L) or (C, L): sequences.
+        output_size: L', the number of windows.
+    Returns:
+        (N, C, L') or (C, L').
 
     >>> dynograd.nn.functional.adaptive_avg_pool1d(tensor([[1.0, 3.0, 2.0]]), 1)
     tensor([[2.]])
@@ -230,7 +285,10 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Array:
     """The mean of each of `output_size` windows of an image; windows as in `adaptive_max_pool2d`.
 
     Args:
+        input (N, C, H, W) or (C, H, W): images.
         output_size: (H', W') or one number for both; None keeps a size.
+    Returns:
+        (N, C, H', W') or (C, H', W').
 
     >>> dynograd.nn.functional.adaptive_avg_pool2d(dynograd.arange(4.0).reshape(1, 2, 2), 1).item()
     1.5
@@ -242,6 +300,12 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Array:
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Array:
     """The mean of each of `output_size` windows of a volume; windows as in `adaptive_max_pool2d`.
 
+    Args:
+        input (N, C, D, H, W) or (C, D, H, W): volumes.
+        output_size: (D', H', W') or one number for all; None keeps a size.
+    Returns:
+        (N, C, D', H', W') or (C, D', H', W').
+
     >>> dynograd.nn.functional.adaptive_avg_pool3d(dynograd.arange(8.0).reshape(1, 2, 2, 2), 1).item()
     3.5
     """
@@ -251,6 +315,13 @@ def adaptive_avg_pool3d(input: Any, output_size: Any) -> Array:
 @composed()
 def lp_pool1d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Array:
     """The p-norm of each window of a sequence; see `lp_pool2d`.
+
+    Args:
+        input (N, C, L) or (C, L): sequences.
+        norm_type: p; 1 sums, large ones come near the maximum.
+        kernel_size, stride, ceil_mode: as in `avg_pool1d`.
+    Returns:
+        (N, C, L') or (C, L').
 
     >>> dynograd.nn.functional.lp_pool1d(tensor([[[3.0, 4.0]]]), 2, 2)
     tensor([[[5.]]])
@@ -263,7 +334,11 @@ def lp_pool2d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None
     """(sum of x^p)^(1/p) over each window of an image: the p-norm of values that are not negative.
 
     Args:
+        input (N, C, H, W) or (C, H, W): images.
         norm_type: p; 1 sums, large ones come near the maximum.
+        kernel_size, stride, ceil_mode: as in `avg_pool2d`.
+    Returns:
+        (N, C, H', W') or (C, H', W').
 
     >>> dynograd.nn.functional.lp_pool2d(tensor([[[3.0, 4.0]]]), 2, (1, 2))
     tensor([[[5.]]])
@@ -274,6 +349,13 @@ def lp_pool2d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None
 @composed()
 def lp_pool3d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Array:
     """The p-norm of each window of a volume; see `lp_pool2d`.
+
+    Args:
+        input (N, C, D, H, W) or (C, D, H, W): volumes.
+        norm_type: p; 1 sums, large ones come near the maximum.
+        kernel_size, stride, ceil_mode: as in `avg_pool3d`.
+    Returns:
+        (N, C, D', H', W') or (C, D', H', W').
 
     >>> dynograd.nn.functional.lp_pool3d(tensor([[[[3.0, 4.0]]]]), 2, (1, 1, 2))
     tensor([[[[5.]]]])

@@ -166,13 +166,16 @@ def embedding_bag(
         input: (B, N) indices, one bag a row; or (total,) indices of all bags, which start at `offsets`.
         weight (rows, D): the table.
         offsets (B,): where each bag begins in a 1-D `input`.
+        max_norm: rows that are used and longer than this are first scaled down to it, in the table itself.
+        norm_type: which norm that is.
+        scale_grad_by_freq: divide gradients by how often a row occurs.
         mode: "sum", "mean" or "max".
         sparse: the gradient of a leaf `weight` is a sparse tensor, as in `embedding`.
         per_sample_weights: in the shape of `input`: factors of the embeddings; only for "sum".
-        include_last_offset: `offsets` has one more entry, the end of the last bag.
-        padding_idx: indices of this value do not count.
+        include_last_offset: `offsets` ends with the number of indices.
+        padding_idx: a row that counts in no bag and gets no gradient.
     Returns:
-        (B, D), dtype of `weight`.
+        (B, D), a row for each bag.
     Raises:
         ValueError: offsets that do not fit `input`, an unknown mode.
 

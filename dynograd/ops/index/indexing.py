@@ -470,8 +470,14 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     """A copy of `input` with `values` (broadcast) written at `input[indices]`, or added there when `accumulate`.
 
     Args:
+        input: tensor of any shape.
         indices: a tuple of index tensors or masks; None keeps a dim.
+        values: tensor, broadcast to the shape of `input[indices]`.
         accumulate: add; an element named several times gets every value. Otherwise the last one stays.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+    Raises:
+        IndexRangeError: an index outside its dim.
 
     >>> dynograd.index_put(dynograd.zeros(3), (tensor([0, 0]),), tensor(1.0), accumulate=True)
     tensor([2., 0., 0.])

@@ -50,6 +50,12 @@ def _quick_nonzero(compute: Any, input: Any, as_tuple: Any) -> object:
 def nonzero(input: Any, *, as_tuple: bool = False) -> Array | tuple[Array, ...]:
     """The positions of the nonzero elements, in row-major order: (N, ndim) int64, or with `as_tuple` one vector per dim.
 
+    Args:
+        input: tensor of any shape.
+        as_tuple: one vector for each dim, as an index wants them.
+    Returns:
+        (N, ndim), int64; with `as_tuple` ndim tensors (N,).
+
     >>> dynograd.nonzero(tensor([0, 5, 0, 7]))
     tensor([[1],
             [3]])
@@ -71,7 +77,17 @@ def _quick_argwhere(compute: Any, input: Any) -> object:
 @composed(method=True, out=None)
 @shortcut(None, _quick_argwhere, compute="lookups.nonzero_few", beside="input")
 def argwhere(input: Any) -> Array:
-    """The positions of the nonzero elements: (N, ndim) int64."""
+    """The positions of the nonzero elements: (N, ndim) int64.
+
+    Args:
+        input: tensor of any shape.
+    Returns:
+        (N, ndim), int64.
+
+    >>> dynograd.argwhere(tensor([[0, 3], [4, 0]]))
+    tensor([[0, 1],
+            [1, 0]])
+    """
     return positions(input)
 
 
@@ -91,7 +107,10 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Array:
     """int64 with a new last dim, 1 at the class that `tensor` names and 0 elsewhere.
 
     Args:
+        tensor: int64 of any shape, classes from 0.
         num_classes: size of the new dim; -1 means one more than the largest class.
+    Returns:
+        (*tensor.shape, num_classes), int64.
     Raises:
         DtypeError: `tensor` does not hold int64.
         ShapeError: a class is negative or not smaller than `num_classes`.
@@ -160,7 +179,11 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Array:
     """How often each of 0, 1, 2, ... occurs in a vector, or the sum of its `weights` (through which gradients flow).
 
     Args:
+        input (N,): integers from 0.
+        weights (N,): what each counts; None: 1.
         minlength: smallest length of the result.
+    Returns:
+        (max(input) + 1,) or more, int64, or of the dtype of `weights`.
     Raises:
         ShapeError: not a vector of integers from 0, or weights of another shape.
 
@@ -189,6 +212,13 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Array:
 def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Array:
     """The first `size` rows of `nonzero(input)`, filled up with rows of `fill_value`: a shape known in advance.
 
+    Args:
+        input: tensor of any shape.
+        size: number of rows.
+        fill_value: int that fills rows without a position.
+    Returns:
+        (size, ndim), int64.
+
     >>> dynograd.nonzero_static(tensor([0, 1, 0, 1]), size=3)
     tensor([[ 1],
             [ 3],
@@ -203,6 +233,12 @@ def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Array:
 @composed(out=None)
 def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
     """The coordinates, one tensor for each dim, of flat row-major indices into `shape`.
+
+    Args:
+        indices: integers of any shape.
+        shape: ints, the sizes of the dims.
+    Returns:
+        A tuple of tensors of the shape of `indices`, one for each dim.
 
     >>> dynograd.unravel_index(tensor([4, 0]), (2, 3))
     (tensor([1, 0]), tensor([1, 0]))
@@ -244,11 +280,16 @@ def unique(
 ) -> Array | tuple[Array, ...]:
     """The distinct elements in ascending order, or the distinct slices along `dim`.
 
+    NaN equals nothing: each one is an element of its own, behind the others.
+
     Args:
+        input: tensor of any shape.
+        sorted: accepted; the result is always in order.
         return_inverse: also give where in the result each element went.
         return_counts: also give how often each occurs.
-
-    NaN equals nothing: each one is an element of its own, behind the others.
+        dim: compare slices along this dim; None: elements.
+    Returns:
+        The distinct ones; with `return_inverse` or `return_counts` a tuple with these int64 tensors behind.
 
     >>> dynograd.unique(tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
@@ -262,6 +303,14 @@ def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Array | tuple[Array, ...]:
     """The elements (or slices along `dim`) without those equal to the one before.
+
+    Args:
+        input: tensor of any shape.
+        return_inverse: also give where in the result each element went.
+        return_counts: also give how many each stands for.
+        dim: compare slices along this dim; None: elements of the flattened tensor.
+    Returns:
+        Those that are left; with `return_inverse` or `return_counts` a tuple with these int64 tensors behind.
 
     >>> dynograd.unique_consecutive(tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
@@ -320,8 +369,12 @@ def searchsorted(
     Args:
         sorted_sequence: ascending along its last dim; one row, or as many rows as `input` has.
         input: a tensor, or a number when there is one row.
+        out_int32: give int32 instead of int64.
         right: after equal elements instead of before (also `side="right"`).
+        side: "left" or "right"; None: as `right` says.
         sorter: an order that sorts `sorted_sequence`.
+    Returns:
+        Positions in the shape of `input`, int64.
     Raises:
         ShapeError: the leading dims differ.
 
@@ -365,7 +418,12 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
     """The number of the bucket between ascending `boundaries` that each value falls into.
 
     Args:
+        input: tensor of any shape.
+        boundaries (N,): ascending.
+        out_int32: give int32 instead of int64.
         right: whether a value equal to a boundary belongs to the bucket after it.
+    Returns:
+        Numbers from 0 to N in the shape of `input`, int64.
 
     >>> dynograd.bucketize(tensor([0, 3, 9]), tensor([1, 3, 5]))
     tensor([0, 1, 3])
@@ -384,6 +442,13 @@ def found_in(elements: Array, test_elements: Array, invert: bool) -> Array:
 @composed(covers="isin", method=True)
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Array:
     """bool: whether each element occurs among `test_elements`; either may be a number, not both.
+
+    Args:
+        elements, test_elements: tensors, or one of them a number.
+        assume_unique: accepted.
+        invert: whether it does not occur instead.
+    Returns:
+        A bool tensor of the shape of `elements`.
 
     >>> dynograd.isin(tensor([1, 2, 3]), tensor([1, 3]))
     tensor([ True, False,  True])

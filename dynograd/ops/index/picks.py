@@ -43,7 +43,11 @@ def index_select(input: Any, dim: int, index: Any) -> Array:
     """A copy of the slices of `input` at `index` along `dim`.
 
     Args:
+        input: tensor with at least one dim.
+        dim: which dim; negative counts from the end.
         index: a vector of integers from 0.
+    Returns:
+        `input`'s shape, with len(index) in `dim`.
     Raises:
         IndexRangeError: an index outside `dim`.
 
@@ -132,6 +136,14 @@ def _quick_index_add(compute: Any, input: Any, dim: Any, index: Any, values: Any
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Array:
     """A copy of `input` with `alpha` times the slices of `source` added at `index` along `dim`.
 
+    Args:
+        input: tensor of any shape.
+        dim: which dim; negative counts from the end.
+        index (N,): integers from 0.
+        source: `input`'s shape, with N in `dim`.
+        alpha: number that `source` is multiplied by.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         IndexRangeError: an index outside `dim`, or not one slice per index.
 
@@ -160,6 +172,13 @@ def _quick_index_copy(compute: Any, input: Any, dim: Any, index: Any, values: An
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Array:
     """A copy of `input` with the slices of `source` written at `index` along `dim`.
 
+    Args:
+        input: tensor of any shape.
+        dim: which dim; negative counts from the end.
+        index (N,): integers from 0.
+        source: `input`'s shape, with N in `dim`.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         IndexRangeError: an index outside `dim`, or not one slice per index.
 
@@ -182,6 +201,16 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Array:
     """A copy of `input` with `value` (a number or 0-d tensor) in the slices at `index` along `dim`.
 
     Negative indices count from the end.
+
+    Args:
+        input: tensor of any shape.
+        dim: which dim; negative counts from the end.
+        index (N,): integers.
+        value: number, or tensor without dims.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+    Raises:
+        IndexRangeError: an index outside `dim`.
 
     >>> dynograd.index_fill(dynograd.zeros(3), 0, tensor([0, -1]), 5.0)
     tensor([5., 0., 5.])
@@ -208,6 +237,18 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Array:
 @composed(method=True, inplace=True, ragged="places")
 def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Array:
     """A copy of `input` with the slices of `source` combined into those at `index` by "prod", "mean", "amax" or "amin".
+
+    Args:
+        input: tensor of any shape.
+        dim: which dim; negative counts from the end.
+        index (N,): integers from 0.
+        source: `input`'s shape, with N in `dim`.
+        reduce: "prod", "mean", "amax" or "amin".
+        include_self: whether the values of `input` take part.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+    Raises:
+        IndexRangeError: an index outside `dim`.
 
     >>> dynograd.index_reduce(dynograd.ones(2), 0, tensor([0, 0]), tensor([2.0, 3.0]), "prod")
     tensor([6., 1.])
@@ -248,6 +289,12 @@ def _mask(who: str, mask: Any) -> Array:
 def masked_select(input: Any, mask: Any) -> Array:
     """The elements of `input` where `mask` is True, as a vector; the two broadcast.
 
+    Args:
+        input: tensor of any shape.
+        mask: bool tensor, broadcast with `input`.
+    Returns:
+        (number of True,), in `input`'s dtype.
+
     >>> dynograd.masked_select(tensor([1, 2, 3]), tensor([True, False, True]))
     tensor([1, 3])
     """
@@ -263,6 +310,12 @@ def masked_select(input: Any, mask: Any) -> Array:
 def masked_scatter(input: Any, mask: Any, source: Any) -> Array:
     """A copy of `input` in which the places where `mask` (broadcast) is True hold the first elements of `source`, in order.
 
+    Args:
+        input: tensor of any shape.
+        mask: bool tensor, broadcast with `input`.
+        source: tensor of `input`'s dtype.
+    Returns:
+        A tensor of the broadcast shape.
     Raises:
         ShapeError: `source` has fewer elements than `mask` has True.
 
@@ -299,6 +352,11 @@ def _quick_take(compute: Any, input: Any, index: Any) -> object:
 def take(input: Any, index: Any) -> Array:
     """The elements of `input`, seen as flat, at `index`, in the shape of `index`; negative ones count from the end.
 
+    Args:
+        input: tensor of any shape.
+        index: integers of any shape.
+    Returns:
+        A tensor of the shape of `index`, in `input`'s dtype.
     Raises:
         IndexRangeError: an index outside the tensor.
 
@@ -336,6 +394,13 @@ def _check_flat(who: str, input: Any, index: Any) -> None:
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Array:
     """A copy of `input` with the elements of `source` written (or added) at the flat positions `index`.
 
+    Args:
+        input: tensor of any shape.
+        index: integers of any shape.
+        source: tensor of `input`'s dtype with as many elements.
+        accumulate: add, instead of writing.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         IndexRangeError: `index` and `source` differ in their number of elements.
 

@@ -60,8 +60,12 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Ar
     """`output[i][j][k] = input[i][index[i][j][k]][k]` for `dim=1`: picks along `dim`, in the shape of `index`.
 
     Args:
+        input: tensor of any shape.
+        dim: which dim; negative counts from the end.
         index: integers from 0; as many dims as `input`, and no larger than it outside `dim`.
         sparse_grad: accepted for PyTorch's sake.
+    Returns:
+        A tensor of the shape of `index`, in `input`'s dtype.
     Raises:
         IndexRangeError: an index outside `dim`.
 
@@ -122,6 +126,12 @@ def _check_index(who: str, input: Any, dim: int, index: Any, values: bool = True
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Array:
     """`gather` whose `indices` broadcast against `input` and may be negative; without `dim`, over the flattened tensor.
 
+    Args:
+        input: tensor of any shape.
+        indices: integers, with as many dims as `input`.
+        dim: which dim; negative counts from the end.
+    Returns:
+        The broadcast shape, with the size of `indices` in `dim`.
     Raises:
         ShapeError: `indices` has another number of dims.
 
@@ -241,8 +251,14 @@ def scatter(
     Where several elements go to one place, the last one stays.
 
     Args:
+        input: tensor of any shape.
+        dim: which dim; negative counts from the end.
+        index: integers from 0; as many dims as `input`.
         src: a tensor at least as large as `index`, or a number; `value` is another name for the number.
+        value: number, instead of `src`.
         reduce: "add" or "multiply" combines with what is there instead.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         IndexRangeError: an index outside `dim`.
         DtypeError: `src` has another dtype.
@@ -325,6 +341,13 @@ def _quick_scatter_add(compute: Any, input: Any, dim: Any, index: Any, src: Any)
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Array:
     """A copy of `input` with `output[i][index[i][j]] += src[i][j]` (for `dim=1`).
 
+    Args:
+        input: tensor of any shape.
+        dim: which dim; negative counts from the end.
+        index: integers from 0; as many dims as `input`.
+        src: tensor of `input`'s dtype, at least as large as `index`.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         IndexRangeError: an index outside `dim`.
 
@@ -409,8 +432,14 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
     factor is zero.
 
     Args:
+        input: tensor of any shape.
+        dim: which dim; negative counts from the end.
+        index: integers from 0; as many dims as `input`.
+        src: tensor of `input`'s dtype, at least as large as `index`.
         reduce: "sum", "prod", "mean", "amax" or "amin".
         include_self: whether the value of `input` at the place takes part.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         IndexRangeError: an index outside `dim`.
 

@@ -61,7 +61,12 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = Fal
     """The elements in order along `dim`, as (values, indices).
 
     Args:
+        input: tensor of any shape.
+        dim: which dim; negative counts from the end.
+        descending: the largest first.
         stable: kept for compatibility; equals always keep their order.
+    Returns:
+        Two tensors of the shape of `input`: its values in order, and their positions (int64).
 
     >>> dynograd.sort(tensor([3.0, 1.0, 2.0]))
     sort(values=tensor([1., 2., 3.]), indices=tensor([1, 2, 0]))
@@ -86,6 +91,14 @@ def argsort_along(input: Array, dim: int, descending: bool) -> Array:
 def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Array:
     """The indices that sort `input` along `dim`; equals keep their order.
 
+    Args:
+        input: tensor of any shape.
+        dim: which dim; negative counts from the end.
+        descending: the largest first.
+        stable: accepted; equals always keep their order.
+    Returns:
+        A tensor of the shape of `input`, int64.
+
     >>> dynograd.argsort(tensor([3.0, 1.0, 2.0]), descending=True)
     tensor([0, 2, 1])
     """
@@ -96,6 +109,11 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = 
 @composed(method=True)
 def msort(input: Any) -> Array:
     """The elements in order along the first dim.
+
+    Args:
+        input: tensor with at least one dim.
+    Returns:
+        A tensor of the shape and dtype of `input`.
 
     >>> dynograd.msort(tensor([[3, 1], [2, 5]]))
     tensor([[2, 1],
@@ -140,8 +158,13 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     """The `k` largest elements along `dim`, as (values, indices). Of equals those with the lowest index are taken.
 
     Args:
+        input: tensor of any shape.
+        k: from 0 to the size of `dim`.
+        dim: which dim; negative counts from the end.
         largest: False for the smallest.
         sorted: in order; otherwise as they stand in `input`.
+    Returns:
+        Two tensors of `input`'s shape with size k in `dim`: values, and positions (int64).
     Raises:
         ShapeError: k is negative or above the size of `dim`.
 
@@ -180,6 +203,13 @@ def kthvalue_jvp(tangents: Any, saved: Any, k: Any, dim: Any, keepdim: Any) -> t
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
     """The `k`-th smallest element along `dim` (1 is the smallest), as (values, indices); of equals the first.
 
+    Args:
+        input: tensor of any shape.
+        k: from 1 to the size of `dim`.
+        dim: which dim; negative counts from the end.
+        keepdim: keep the dim, with size 1.
+    Returns:
+        Two tensors without `dim`: values, and positions (int64).
     Raises:
         ShapeError: k is not between 1 and the size of `dim`.
 

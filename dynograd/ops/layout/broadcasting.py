@@ -159,6 +159,12 @@ def _quick_broadcast_to(input: Any, size: Any) -> tuple | None:
 def broadcast_to(input: Any, size: Any) -> Array:
     """A view of `input` stretched to the sizes `size`, as `expand` makes it; the method is `expand` itself, and takes several numbers too.
 
+    Args:
+        input: tensor of any shape.
+        size: the sizes; -1 keeps the size of a dim.
+    Returns:
+        A view of that shape.
+
     >>> dynograd.broadcast_to(tensor([1, 2]), (2, 2))
     tensor([[1, 2],
             [1, 2]])
@@ -168,7 +174,16 @@ def broadcast_to(input: Any, size: Any) -> Array:
 
 @composed()
 def broadcast_tensors(*tensors: Any) -> tuple[Array, ...]:
-    """Views of all `tensors`, stretched to their common shape."""
+    """Views of all `tensors`, stretched to their common shape.
+
+    Args:
+        tensors: tensors whose shapes broadcast.
+    Returns:
+        A tuple of views of the common shape.
+
+    >>> [x.shape for x in dynograd.broadcast_tensors(dynograd.zeros(2, 1), dynograd.zeros(3))]
+    [dynograd.Size([2, 3]), dynograd.Size([2, 3])]
+    """
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tuple(tensors[0])
     shape = broadcast_shapes("broadcast_tensors", *[tuple(tensor.shape) for tensor in tensors])

@@ -53,6 +53,12 @@ def moved_backward(g: Any, saved: Any, device: Any, non_blocking: bool) -> Gradi
 def clone(input: Any, *, memory_format: Any = None) -> Array:
     """A copy in new memory that stays part of the graph.
 
+    Args:
+        input: tensor of any shape.
+        memory_format: accepted by its name; see `dynograd.memory_format`.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+
     >>> x = tensor([1.0, 2.0])
     >>> y = x.clone()
     >>> y[0] = 5.0

@@ -123,6 +123,11 @@ _at_once = shortcut(
 def cat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Array:
     """The tensors one after the other along `dim`; their other sizes agree. Mixed dtypes are promoted.
 
+    Args:
+        tensors: a sequence of them.
+        dim: which dim; negative counts from the end.
+    Returns:
+        The shape of each, with the sum of their sizes in `dim`.
     Raises:
         ShapeError: sizes differ outside `dim`, or a tensor has no dims.
 
@@ -135,14 +140,34 @@ def cat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Array:
 @composed(out="apart")
 @_at_once
 def concat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Array:
-    """Another name of `cat`."""
+    """Another name of `cat`.
+
+    Args:
+        tensors: a sequence of them.
+        dim: which dim; negative counts from the end.
+    Returns:
+        The shape of each, with the sum of their sizes in `dim`.
+
+    >>> dynograd.concat([tensor([1, 2]), tensor([3])])
+    tensor([1, 2, 3])
+    """
     return cat(tensors, dim, axis=axis)
 
 
 @composed(out="apart")
 @_at_once
 def concatenate(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Array:
-    """Another name of `cat`."""
+    """Another name of `cat`.
+
+    Args:
+        tensors: a sequence of them.
+        dim: which dim; negative counts from the end.
+    Returns:
+        The shape of each, with the sum of their sizes in `dim`.
+
+    >>> dynograd.concatenate([tensor([1, 2]), tensor([3])])
+    tensor([1, 2, 3])
+    """
     return cat(tensors, dim, axis=axis)
 
 
@@ -194,6 +219,11 @@ def _quick_stack(compute: Any, tensors: Any, dim: Any) -> tuple | None:
 def stack(tensors: Any, dim: int = 0) -> Array:
     """Tensors of one shape beside each other along a new dim.
 
+    Args:
+        tensors: a sequence of them.
+        dim: where the new dim stands; negative counts from the end.
+    Returns:
+        The shape of each, with len(tensors) at `dim`.
     Raises:
         ShapeError: the shapes differ, or there are none.
 
@@ -263,6 +293,11 @@ def _quick_hstack(compute: Any, tensors: Any) -> tuple | None:
 def hstack(tensors: Any) -> Array:
     """Joined side by side: along the second dim, or the first for 1-d tensors.
 
+    Args:
+        tensors: a sequence of them.
+    Returns:
+        The joined tensor.
+
     >>> dynograd.hstack([tensor([1, 2]), tensor([3])])
     tensor([1, 2, 3])
     """
@@ -275,6 +310,11 @@ def hstack(tensors: Any) -> Array:
 def vstack(tensors: Any) -> Array:
     """Joined on top of each other: along the first dim; 1-d tensors are rows.
 
+    Args:
+        tensors: a sequence of them.
+    Returns:
+        The joined tensor, with at least two dims.
+
     >>> dynograd.vstack([tensor([1, 2]), tensor([3, 4])])
     tensor([[1, 2],
             [3, 4]])
@@ -284,14 +324,34 @@ def vstack(tensors: Any) -> Array:
 
 @composed()
 def row_stack(tensors: Any) -> Array:
-    """Another name of `vstack`."""
+    """Another name of `vstack`.
+
+    Args:
+        tensors: a sequence of them.
+    Returns:
+        The joined tensor, with at least two dims.
+
+    >>> dynograd.row_stack([tensor([1, 2]), tensor([3, 4])])
+    tensor([[1, 2],
+            [3, 4]])
+    """
     return vstack(tensors)
 
 
 @composed(ragged="levels")
 @_joined_at(_quick_dstack, 2, 2)
 def dstack(tensors: Any) -> Array:
-    """Joined along the third dim, which 1-d and 2-d tensors get first."""
+    """Joined along the third dim, which 1-d and 2-d tensors get first.
+
+    Args:
+        tensors: a sequence of them.
+    Returns:
+        The joined tensor, with at least three dims.
+
+    >>> dynograd.dstack([tensor([1, 2]), tensor([3, 4])])
+    tensor([[[1, 3],
+             [2, 4]]])
+    """
     return joined(_grown("dstack", tensors, atleast_3d), 2)
 
 
@@ -299,6 +359,11 @@ def dstack(tensors: Any) -> Array:
 @_joined_at(_quick_column_stack, 1, 1)
 def column_stack(tensors: Any) -> Array:
     """Joined side by side, with 0-d and 1-d tensors as columns.
+
+    Args:
+        tensors: a sequence of them.
+    Returns:
+        The joined tensor, with at least two dims.
 
     >>> dynograd.column_stack([tensor([1, 2]), tensor([3, 4])])
     tensor([[1, 3],
@@ -317,6 +382,10 @@ def _grown(who: str, tensors: Any, grow: Any) -> list[Any]:
 def block_diag(*tensors: Any) -> Array:
     """A matrix with the given ones along its diagonal and zeros elsewhere; 0-d and 1-d tensors are rows.
 
+    Args:
+        tensors: matrices, vectors and numbers.
+    Returns:
+        (sum of their rows, sum of their columns).
     Raises:
         ShapeError: a tensor of more than two dims.
 
@@ -352,6 +421,11 @@ def block_diag(*tensors: Any) -> Array:
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Array, ...]:
     """For N vectors the N coordinate grids, each of shape (len(first), len(second), ...); `indexing="xy"` swaps the first two dims.
 
+    Args:
+        tensors: N vectors, or one sequence of them.
+        indexing: "ij" (rows first) or "xy" (columns first).
+    Returns:
+        N views.
     Raises:
         ShapeError: a tensor has more than one dim.
         RuntimeError: another `indexing`.
@@ -389,6 +463,11 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Array, ...]:
 def cartesian_prod(*tensors: Any) -> Array:
     """Every combination of one element from each vector, as rows; a single vector comes back as it is.
 
+    Args:
+        tensors: N vectors.
+    Returns:
+        (product of their sizes, N).
+
     >>> dynograd.cartesian_prod(tensor([1, 2]), tensor([3, 4]))
     tensor([[1, 3],
             [1, 4],
@@ -406,6 +485,13 @@ def cartesian_prod(*tensors: Any) -> Array:
 @composed(out=None, ragged="each")
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Array:
     """Every choice of `r` elements of a vector in order, as rows, like `itertools.combinations`.
+
+    Args:
+        input (n,): vector.
+        r (int): how many are chosen.
+        with_replacement: an element may be chosen again.
+    Returns:
+        (number of choices, r).
 
     >>> dynograd.combinations(tensor([1, 2, 3]))
     tensor([[1, 2],

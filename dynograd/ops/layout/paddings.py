@@ -50,6 +50,13 @@ def pad_constant_jvp(tangents: Any, saved: Any, sides: Any, value: Any) -> Array
 def constant_pad_nd(input: Any, pad: Any, value: float = 0) -> Array:
     """`nn.functional.pad` with mode "constant".
 
+    Args:
+        input: tensor of any shape.
+        pad: (before, after) of the last dim, then of the one before it, and so on.
+        value: number in the border.
+    Returns:
+        `input` with its border.
+
     >>> dynograd.constant_pad_nd(tensor([1, 2, 3]), (1, 0), 7)
     tensor([7, 1, 2, 3])
     """
@@ -83,9 +90,12 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Arra
     """`input` with a border around its last dims.
 
     Args:
+        input: tensor of any shape.
         pad: (before, after) of the last dim, then of the one before it, and so on; negative numbers cut off.
         mode: "constant"; "reflect" (without the edge, narrower than the dim), "replicate" (the edge), "circular" (the other end).
         value: for "constant"; 0 when left out.
+    Returns:
+        `input` with its border, in its dtype.
     Raises:
         ShapeError: an odd number of widths, more than the dims of `input`, or a border that the mode cannot fill.
 

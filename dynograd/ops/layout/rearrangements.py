@@ -44,6 +44,12 @@ def _quick_flip(compute: Any, input: Any, order: Any, dims: Any) -> tuple | None
 def flip(input: Any, *order: Any, dims: Any = None) -> Array:
     """A copy with the order of the elements along `dims` reversed.
 
+    Args:
+        input: tensor of any shape.
+        order: the dims, as numbers.
+        dims: the same, as a tuple.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         ShapeError: a dim appears twice.
 
@@ -56,14 +62,34 @@ def flip(input: Any, *order: Any, dims: Any = None) -> Array:
 
 @composed(method=True, ragged="levels")
 def fliplr(input: Any) -> Array:
-    """A copy with the columns (second dim) in reverse order."""
+    """A copy with the columns (second dim) in reverse order.
+
+    Args:
+        input: tensor of at least two dims.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+
+    >>> dynograd.fliplr(tensor([[1, 2], [3, 4]]))
+    tensor([[2, 1],
+            [4, 3]])
+    """
     _check_rank("fliplr", input, 2)
     return flipped(input, (1,))
 
 
 @composed(method=True)
 def flipud(input: Any) -> Array:
-    """A copy with the rows (first dim) in reverse order."""
+    """A copy with the rows (first dim) in reverse order.
+
+    Args:
+        input: tensor of at least one dim.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+
+    >>> dynograd.flipud(tensor([[1, 2], [3, 4]]))
+    tensor([[3, 4],
+            [1, 2]])
+    """
     _check_rank("flipud", input, 1)
     return flipped(input, (0,))
 
@@ -96,6 +122,12 @@ def _quick_roll(compute: Any, input: Any, shifts: Any, dims: Any) -> tuple | Non
 def roll(input: Any, shifts: Any, dims: Any = None) -> Array:
     """A copy moved by `shifts` along `dims`; what falls off one end comes back at the other. Without `dims`, over all elements.
 
+    Args:
+        input: tensor of any shape.
+        shifts: an int, or one for each dim; negative ones move to the front.
+        dims: an int or several; None: over all elements.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         ShapeError: not one shift for each dim.
 
@@ -118,6 +150,13 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Array:
 @composed(method=True)
 def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Array:
     """A copy rotated `k` times by 90 degrees, from the first of `dims` towards the second.
+
+    Args:
+        input: tensor of at least two dims.
+        k: an int; negative ones turn the other way.
+        dims: two dims.
+    Returns:
+        `input`'s shape, with these dims exchanged for odd `k`.
 
     >>> dynograd.rot90(tensor([[1, 2], [3, 4]]))
     tensor([[2, 4],
@@ -165,6 +204,12 @@ def sum_repeats_backward(g: Any, saved: Any, shape: Any, repeats: Any) -> Gradie
 def repeat(input: Any, *sizes: Any, repeats: Any = None) -> Array:
     """A copy with the whole tensor repeated `repeats[i]` times along each dim; more repeats than dims add dims in front.
 
+    Args:
+        input: tensor of any shape.
+        sizes: the repeats, as numbers.
+        repeats: the same, as a tuple.
+    Returns:
+        `input`'s shape, each size times its repeat.
     Raises:
         ShapeError: fewer repeats than dims, or a negative one.
 
@@ -189,6 +234,13 @@ def repeat(input: Any, *sizes: Any, repeats: Any = None) -> Array:
 @composed(method=True)
 def tile(input: Any, *sizes: Any, dims: Any = None) -> Array:
     """A copy with the whole tensor repeated along its last dims; missing repeats in front are 1.
+
+    Args:
+        input: tensor of any shape.
+        sizes: the repeats, as numbers.
+        dims: the same, as a tuple.
+    Returns:
+        `input`'s shape, each size times its repeat.
 
     >>> dynograd.tile(tensor([1, 2]), (2,))
     tensor([1, 2, 1, 2])
@@ -248,9 +300,13 @@ def repeat_interleave(
     """Each slice along `dim` repeated in place; without `dim`, each element of the flattened tensor.
 
     Args:
+        input: tensor of any shape.
         repeats: a number, or an integer tensor with one number per slice. When it is left out, `input` itself holds the numbers and
             the result is i repeated input[i] times.
+        dim: which dim; None: the flattened tensor.
         output_size: the sum of the repeats, when it is known.
+    Returns:
+        `input`'s shape, with the sum of the repeats in `dim`.
     Raises:
         ShapeError: not one repeat per slice, or a negative one; `output_size` is not the sum.
 

@@ -20,9 +20,13 @@ FAMILY = Row(out=None, ragged="groups", functional=True)
 def pixel_shuffle(input: Any, upscale_factor: int) -> Array:
     """Moves channels into space: (*, C r^2, H, W) to (*, C, H r, W r).
 
+    Args:
+        input (*, C r^2, H, W): images.
+        upscale_factor: r.
+    Returns:
+        (*, C, H r, W r).
     Raises:
         ShapeError: the channels are not divisible by r^2.
-
     Source: Shi et al., Real-time single image and video super-resolution, 2016 (arXiv:1609.05158), equation 4.
 
     >>> dynograd.nn.functional.pixel_shuffle(dynograd.arange(4.0).reshape(4, 1, 1), 2)
@@ -48,6 +52,11 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Array:
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Array:
     """Moves space into channels: (*, C, H r, W r) to (*, C r^2, H, W); the inverse of `pixel_shuffle`.
 
+    Args:
+        input (*, C, H r, W r): images.
+        downscale_factor: r.
+    Returns:
+        (*, C r^2, H, W).
     Raises:
         ShapeError: height or width is not divisible by r.
 
@@ -74,9 +83,13 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Array:
 def channel_shuffle(input: Any, groups: int) -> Array:
     """Mixes groups of channels of (N, C, *): channel j of group i becomes channel i of group j.
 
+    Args:
+        input (N, C, *): tensor with channels.
+        groups: a divisor of C.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         ShapeError: the channels are not divisible by `groups`.
-
     Source: Zhang et al., ShuffleNet, 2018 (arXiv:1707.01083).
 
     >>> dynograd.nn.functional.channel_shuffle(tensor([[[0.0], [1.0], [2.0], [3.0]]]), 2).flatten()

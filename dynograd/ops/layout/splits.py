@@ -67,6 +67,11 @@ def _quick_unbind(input: Any, dim: Any) -> tuple | None:
 def unbind(input: Any, dim: int = 0) -> tuple[Array, ...]:
     """The slices along `dim`, as a tuple of views with that dim removed.
 
+    Args:
+        input: tensor with at least one dim.
+        dim: which dim; negative counts from the end.
+    Returns:
+        As many views as `dim` is long.
     Raises:
         DimError: the tensor has no dims.
 
@@ -80,8 +85,17 @@ def unbind(input: Any, dim: int = 0) -> tuple[Array, ...]:
 def split_with_sizes(input: Array, split_sizes: tuple[int, ...], dim: int = 0) -> list[Array]:
     """Consecutive parts of the given sizes along `dim`, as a tuple of views.
 
+    Args:
+        input: tensor of any shape.
+        split_sizes: ints, whose sum is the size of `dim`.
+        dim: which dim; negative counts from the end.
+    Returns:
+        As many views as there are sizes.
     Raises:
         ShapeError: the sizes do not sum to the size of `dim`.
+
+    >>> dynograd.split_with_sizes(tensor([1, 2, 3]), (1, 2))
+    (tensor([1]), tensor([2, 3]))
     """
     shape = input.shape
     place = dim if type(dim) is int and 0 <= dim < len(shape) else normalize_dim("split_with_sizes", dim, len(shape))
@@ -126,6 +140,13 @@ def split(
 ) -> tuple[Array, ...]:
     """Views of `tensor` along `dim`: parts of one size (the last may be smaller), or of the listed sizes.
 
+    Args:
+        tensor: with at least one dim.
+        split_size_or_sections: an int, or a list of sizes.
+        dim: which dim; negative counts from the end.
+        split_size: another name of the same.
+    Returns:
+        A tuple of views.
     Raises:
         ShapeError: listed sizes do not sum to the size of `dim`, or the size is negative or 0.
 
@@ -167,6 +188,13 @@ def _quick_chunk(input: Any, chunks: Any, dim: Any) -> tuple | None:
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Array, ...]:
     """At most `chunks` views of equal size along `dim`; the last may be smaller.
 
+    Args:
+        input: tensor with at least one dim.
+        chunks: how many, at least 1.
+        dim: which dim; negative counts from the end.
+    Returns:
+        A tuple of views.
+
     >>> dynograd.chunk(tensor([1, 2, 3, 4, 5]), 2)
     (tensor([1, 2, 3]), tensor([4, 5]))
     """
@@ -193,7 +221,7 @@ def _unsafe(name: str, function: Any, **row: Unpack[Row]) -> Callable[..., Any]:
         return function(*args, **kwargs)
 
     parts.__name__ = parts.__qualname__ = f"unsafe_{name}"
-    parts.__doc__ = f"`{name}`: PyTorch does not check writes into the parts of this one, here they are checked."
+    parts.__doc__ = f"`{name}`; PyTorch does not check writes into the parts of this one, here they are checked. Of `{name}`:\n\n    {function.__doc__}"
     parts.__signature__ = signature_of(function)  # type: ignore[attr-defined]
     return composed(method=True, **row)(parts)
 
@@ -222,6 +250,14 @@ def tensor_split(
     tensor_indices_or_sections: Any = None,
 ) -> tuple[Array, ...]:
     """Views along `dim`: that many parts of nearly equal size, or cut at the given indices.
+
+    Args:
+        input: tensor of any shape.
+        indices_or_sections: how many parts, or where they begin.
+        dim: which dim; negative counts from the end.
+        indices, sections, tensor_indices_or_sections: PyTorch's other names of it.
+    Returns:
+        A tuple of views.
 
     >>> dynograd.tensor_split(tensor([1, 2, 3, 4, 5]), 3)
     (tensor([1, 2]), tensor([3, 4]), tensor([5]))
@@ -271,6 +307,15 @@ def _quick_hsplit(input: Any, indices_or_sections: Any) -> tuple | None:
 def hsplit(input: Any, *indices_or_sections: Any, indices: Any = None, sections: Any = None) -> tuple[Array, ...]:
     """Splits along the second dim (the first of a vector) into equal parts, or at the given indices.
 
+    Args:
+        input: tensor of any shape.
+        indices_or_sections: how many parts, or where they begin.
+        indices, sections: other names of it.
+    Returns:
+        A tuple of views.
+    Raises:
+        ShapeError: no dims, or a number of parts that does not divide the size.
+
     >>> dynograd.hsplit(dynograd.zeros(2, 4), 2)[0].shape
     dynograd.Size([2, 2])
     """
@@ -285,7 +330,20 @@ def _quick_vsplit(input: Any, indices_or_sections: Any) -> tuple | None:
 @composed(method=True)
 @shortcut(split_with_sizes, _quick_vsplit, misses=(LookupError, TypeError))
 def vsplit(input: Any, *indices_or_sections: Any, indices: Any = None, sections: Any = None) -> tuple[Array, ...]:
-    """Splits along the first dim of a matrix into equal parts, or at the given indices."""
+    """Splits along the first dim of a matrix into equal parts, or at the given indices.
+
+    Args:
+        input: tensor of any shape.
+        indices_or_sections: how many parts, or where they begin.
+        indices, sections: other names of it.
+    Returns:
+        A tuple of views.
+    Raises:
+        ShapeError: fewer than two dims, or a number of parts that does not divide the size.
+
+    >>> dynograd.vsplit(tensor([[1, 2], [3, 4]]), 2)
+    (tensor([[1, 2]]), tensor([[3, 4]]))
+    """
     return _even_split("vsplit", input, indices_or_sections or _cuts(indices, sections), 0, 2)
 
 
@@ -297,7 +355,20 @@ def _quick_dsplit(input: Any, indices_or_sections: Any) -> tuple | None:
 @composed(method=True)
 @shortcut(split_with_sizes, _quick_dsplit, misses=(LookupError, TypeError))
 def dsplit(input: Any, *indices_or_sections: Any, indices: Any = None, sections: Any = None) -> tuple[Array, ...]:
-    """Splits along the third dim into equal parts, or at the given indices."""
+    """Splits along the third dim into equal parts, or at the given indices.
+
+    Args:
+        input: tensor of any shape.
+        indices_or_sections: how many parts, or where they begin.
+        indices, sections: other names of it.
+    Returns:
+        A tuple of views.
+    Raises:
+        ShapeError: fewer than three dims, or a number of parts that does not divide the size.
+
+    >>> dynograd.dsplit(tensor([[[1, 2]]]), 2)
+    (tensor([[[1]]]), tensor([[[2]]]))
+    """
     return _even_split("dsplit", input, indices_or_sections or _cuts(indices, sections), 2, 3)
 
 
@@ -329,6 +400,13 @@ def _even_split(who: str, input: Any, sizes: tuple, dim: int, rank: int) -> tupl
 def narrow(input: Any, dim: Any = None, start: Any = None, length: Any = None, *, axis: Any = None) -> Array:
     """The view `start:start + length` along `dim`; a negative `start` counts from the end.
 
+    Args:
+        input: tensor of any shape.
+        dim: which dim; negative counts from the end.
+        start: where it begins.
+        length: how many.
+    Returns:
+        A view, `input`'s shape with `length` in `dim`.
     Raises:
         ShapeError: the range leaves the tensor.
 
@@ -372,6 +450,13 @@ def _quick_select(input: Any, dim: Any, index: Any, axis: Any) -> tuple | None:
 def select(input: Any, dim: Any = None, index: Any = None, *, axis: Any = None) -> Array:
     """The view at `index` along `dim`, with that dim removed.
 
+    Args:
+        input: tensor of any shape.
+        dim: which dim; negative counts from the end.
+        index: which slice; negative counts from the end.
+    Returns:
+        A view, `input`'s shape without `dim`.
+
     >>> dynograd.select(tensor([[1, 2], [3, 4]]), 1, 0)
     tensor([1, 3])
     """
@@ -402,6 +487,14 @@ def _at(who: str, input: Any, dim: int, index: Any) -> tuple:
 def select_scatter(input: Any, src: Any, dim: int, index: int) -> Array:
     """A copy of `input` with `src` in place of `input.select(dim, index)`.
 
+    Args:
+        input: tensor of any shape.
+        src: the shape of `input.select(dim, index)`.
+        dim: which dim; negative counts from the end.
+        index: which slice; negative counts from the end.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+
     >>> dynograd.select_scatter(dynograd.zeros(2, 2), dynograd.ones(2), 0, 1)
     tensor([[0., 0.],
             [1., 1.]])
@@ -412,6 +505,14 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Array:
 @composed(method=True, out="cast", aliases={"dim": "axis"}, ragged="places")
 def slice_scatter(input: Any, src: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Array:
     """A copy of `input` with `src` in place of the slice `start:end:step` along `dim`.
+
+    Args:
+        input: tensor of any shape.
+        src: the shape of the slice.
+        dim: which dim; negative counts from the end.
+        start, end, step: as in a Python slice; None: the dim's ends.
+    Returns:
+        A tensor of the shape and dtype of `input`.
 
     >>> dynograd.slice_scatter(dynograd.zeros(3), dynograd.ones(2), start=1)
     tensor([0., 1., 1.])

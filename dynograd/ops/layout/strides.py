@@ -55,7 +55,11 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array
     """A view of the diagonal of two dims, which becomes the last dim.
 
     Args:
+        input: tensor of any shape.
         offset: 0 is the main diagonal, positive ones lie above it, negative ones below.
+        dim1, dim2: the two dims, whose coordinates are equal on the main diagonal.
+    Returns:
+        A view, `input`'s shape without the two dims, with the length of the diagonal last.
 
     >>> dynograd.diagonal(tensor([[1, 2], [3, 4]]))
     tensor([1, 4])
@@ -78,6 +82,14 @@ def _two_dims(who: str, dim1: int, dim2: int, rank: int) -> tuple[int, int]:
 @composed(method=True, ragged="places")
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     """A copy of `input` with `src` on a diagonal.
+
+    Args:
+        input: tensor of any shape.
+        src: the shape of the diagonal.
+        offset: 0 is the main diagonal, positive ones lie above it, negative ones below.
+        dim1, dim2: the two dims.
+    Returns:
+        A tensor of the shape and dtype of `input`.
 
     >>> dynograd.diagonal_scatter(dynograd.zeros(2, 2), dynograd.ones(2))
     tensor([[1., 0.],
@@ -155,6 +167,13 @@ def _quick_unfold(input: Any, dimension: Any, size: Any, step: Any) -> tuple | N
 def unfold(input: Any, dimension: int, size: int, step: int) -> Array:
     """A view of the windows of `size` elements along `dimension`, `step` apart; the elements of a window are a new last dim.
 
+    Args:
+        input: tensor of any shape.
+        dimension: which dim; negative counts from the end.
+        size: of a window.
+        step: from one window to the next.
+    Returns:
+        A view, `input`'s shape with the number of windows in `dimension`, and `size` last.
     Raises:
         ShapeError: `size` is larger than the dim or negative, or `step` is not positive.
 
@@ -232,7 +251,11 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     Elements may appear several times; their gradients add up. Meant for reading.
 
     Args:
+        input: tensor of any shape.
+        size, stride: ints, as many of each.
         storage_offset: where the view begins in the memory; where `input` begins by default.
+    Returns:
+        A view of shape `size`.
     Raises:
         ShapeError: the view would leave the memory.
 
@@ -272,6 +295,13 @@ def _placed(who: str, input: Any, size: Any, stride: Any, storage_offset: int | 
 def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Array:
     """A copy of `input` with `src` where `as_strided` of the same arguments would show it.
 
+    Args:
+        input: tensor of any shape.
+        src: tensor of shape `size`.
+        size, stride: ints, as many of each.
+        storage_offset: where the view begins in the memory.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         ShapeError: `src` has another shape than the view.
 

@@ -20,13 +20,33 @@ FAMILY = Row(out=None)
 
 @composed(method=True, inplace_view=True)
 def swapaxes(input: Any, axis0: int, axis1: int) -> Array:
-    """Another name of `transpose`."""
+    """Another name of `transpose`.
+
+    Args:
+        input: tensor of any shape.
+        axis0, axis1: the two dims; negative ones count from the end.
+    Returns:
+        A view of `input`.
+
+    >>> dynograd.swapaxes(dynograd.zeros(2, 3), 0, 1).shape
+    dynograd.Size([3, 2])
+    """
     return transpose(input, axis0, axis1)
 
 
 @composed(method=True, inplace_view=True)
 def swapdims(input: Any, dim0: int, dim1: int) -> Array:
-    """Another name of `transpose`."""
+    """Another name of `transpose`.
+
+    Args:
+        input: tensor of any shape.
+        dim0, dim1: the two dims; negative ones count from the end.
+    Returns:
+        A view of `input`.
+
+    >>> dynograd.swapdims(dynograd.zeros(2, 3), 0, 1).shape
+    dynograd.Size([3, 2])
+    """
     return transpose(input, dim0, dim1)
 
 
@@ -41,8 +61,16 @@ def _quick_t(input: Any) -> tuple | None:
 def t(input: Any) -> Array:
     """The transpose of a matrix; tensors of fewer dims come back as they are.
 
+    Args:
+        input: tensor of at most two dims.
+    Returns:
+        A view of `input`.
     Raises:
         ShapeError: more than two dims.
+
+    >>> dynograd.t(tensor([[1, 2], [3, 4]]))
+    tensor([[1, 3],
+            [2, 4]])
     """
     if getattr(input, "array", input).ndim == 2:
         return permuted(input, (1, 0))
@@ -67,6 +95,11 @@ def _quick_movedim(input: Any, source: Any, destination: Any) -> tuple | None:
 def movedim(input: Any, source: Any, destination: Any) -> Array:
     """A view with the dims `source` (an int or several) moved to the places `destination`; the others keep their order.
 
+    Args:
+        input: tensor of any shape.
+        source, destination: ints, or as many of each; negative ones count from the end.
+    Returns:
+        A view of `input`.
     Raises:
         ShapeError: `source` and `destination` differ in length or name a dim twice.
 
@@ -100,7 +133,17 @@ def _places(dims: Any, what: str, rank: int) -> tuple[int, ...]:
 
 @composed(method=True)
 def moveaxis(input: Any, source: Any, destination: Any) -> Array:
-    """Another name of `movedim`."""
+    """Another name of `movedim`.
+
+    Args:
+        input: tensor of any shape.
+        source, destination: ints, or as many of each; negative ones count from the end.
+    Returns:
+        A view of `input`.
+
+    >>> dynograd.moveaxis(dynograd.zeros(2, 3, 4), 0, -1).shape
+    dynograd.Size([3, 4, 2])
+    """
     return movedim(input, source, destination)
 
 
@@ -179,7 +222,17 @@ def _check_matrix(who: str, input: Any) -> None:
 @composed(method=True)
 @shortcut(permuted, _quick_matrix_adjoint, misses=(KeyError,))
 def adjoint(input: Any) -> Array:
-    """The tensor with its last two dims exchanged, conjugated: `.mH`."""
+    """The tensor with its last two dims exchanged, conjugated: `.mH`.
+
+    Args:
+        input (..., M, N): tensor.
+    Returns:
+        (..., N, M); for real tensors a view.
+
+    >>> dynograd.adjoint(tensor([[1 + 1j, 2], [3, 4]]))
+    tensor([[1.-1.j, 3.-0.j],
+            [2.-0.j, 4.-0.j]])
+    """
     return _matrix_adjoint(input)
 
 

@@ -75,6 +75,12 @@ def _quick_reshape(input: Any, sizes: Any, shape: Any) -> tuple | None:
 def reshape(input: Any, *sizes: Any, shape: Any = None) -> Array:
     """The same elements in row-major order under another shape; one size may be -1. A view where memory allows.
 
+    Args:
+        input: tensor of any shape.
+        sizes: the new sizes, as numbers; one may be -1.
+        shape: the same, as a tuple.
+    Returns:
+        A tensor of that shape.
     Raises:
         ShapeError: the number of elements differs.
 
@@ -110,6 +116,13 @@ def _quick_view_by_view_as_dtype(input: Any, sizes: Any, size: Any, dtype: Any) 
 def view(input: Any, *sizes: Any, size: Any = None, dtype: Any = None) -> Array:
     """The same memory under another shape; one size may be -1. `view(dtype)` reads the same bytes as another dtype.
 
+    Args:
+        input: tensor of any shape.
+        sizes: the new sizes, as numbers; one may be -1.
+        size: the same, as a tuple.
+        dtype: read the bytes as this dtype instead.
+    Returns:
+        A view of `input`.
     Raises:
         ShapeError: the number of elements differs, or the strides of `input` do not allow it without a copy (use `reshape`).
 
@@ -188,7 +201,18 @@ def _quick_view_as(input: Any, other: Any) -> tuple | None:
 @composed(method=True)
 @shortcut(reshaped, _quick_view_as, misses=(AttributeError, ValueError))
 def view_as(input: Any, other: Any) -> Array:
-    """`input.view` of the shape of `other`."""
+    """`input.view` of the shape of `other`.
+
+    Args:
+        input: tensor of any shape.
+        other: tensor with as many elements.
+    Returns:
+        A view of `input`.
+
+    >>> dynograd.arange(4).view_as(dynograd.zeros(2, 2))
+    tensor([[0, 1],
+            [2, 3]])
+    """
     return view(input, tuple(other.shape))
 
 
@@ -202,7 +226,18 @@ def _quick_reshape_as(input: Any, other: Any) -> tuple | None:
 @composed(method=True)
 @shortcut(reshaped, _quick_reshape_as, misses=(AttributeError, ValueError))
 def reshape_as(input: Any, other: Any) -> Array:
-    """`input` reshaped to the shape of `other`."""
+    """`input` reshaped to the shape of `other`.
+
+    Args:
+        input: tensor of any shape.
+        other: tensor with as many elements.
+    Returns:
+        A tensor of the shape of `other`.
+
+    >>> dynograd.arange(4).reshape_as(dynograd.zeros(2, 2))
+    tensor([[0, 1],
+            [2, 3]])
+    """
     return reshape(input, tuple(other.shape))
 
 
@@ -222,6 +257,11 @@ def _quick_flatten(input: Any, start_dim: Any, end_dim: Any) -> tuple | None:
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Array:
     """Joins the dims from `start_dim` to `end_dim` into one; a 0-d tensor gets one dim.
 
+    Args:
+        input: tensor of any shape.
+        start_dim, end_dim: the first and the last of the dims that are joined.
+    Returns:
+        A tensor of fewer dims; a view where memory allows.
     Raises:
         ShapeError: `start_dim` comes after `end_dim`.
 
@@ -256,7 +296,16 @@ def _quick_ravel(input: Any) -> tuple | None:
 @composed(method=True)
 @shortcut(reshaped, _quick_ravel)
 def ravel(input: Any) -> Array:
-    """All elements in row-major order, as one dim."""
+    """All elements in row-major order, as one dim.
+
+    Args:
+        input: tensor of any shape.
+    Returns:
+        (number of elements,); a view where memory allows.
+
+    >>> dynograd.ravel(tensor([[1, 2], [3, 4]]))
+    tensor([1, 2, 3, 4])
+    """
     return reshaped(input, (prod(getattr(input, "array", input).shape),))
 
 
@@ -273,6 +322,12 @@ def _quick_unflatten(input: Any, dim: Any, sizes: Any) -> tuple | None:
 def unflatten(input: Any, dim: int, sizes: Any) -> Array:
     """Splits one dim into several; one of `sizes` may be -1.
 
+    Args:
+        input: tensor of any shape.
+        dim: which dim; negative counts from the end.
+        sizes: ints.
+    Returns:
+        A view of `input`.
     Raises:
         ShapeError: `sizes` do not multiply up to the size of `dim`.
 
@@ -318,6 +373,12 @@ def _quick_squeeze(input: Any, dim: Any, axis: Any) -> tuple | None:
 def squeeze(input: Any, dim: Any = None, *, axis: Any = None) -> Array:
     """A view without the dims of size 1: all of them, or those among `dim` (others stay as they are).
 
+    Args:
+        input: tensor of any shape.
+        dim: an int or several; None: all.
+    Returns:
+        A view of `input`.
+
     >>> dynograd.zeros(1, 3, 1).squeeze().shape
     dynograd.Size([3])
     """
@@ -351,6 +412,12 @@ def _quick_unsqueeze(input: Any, dim: Any) -> tuple | None:
 @shortcut(reshaped, _quick_unsqueeze, misses=(LookupError,))
 def unsqueeze(input: Any, dim: Any = None, *, axis: Any = None) -> Array:
     """A view with a new dim of size 1 at `dim`.
+
+    Args:
+        input: tensor of any shape.
+        dim: where the new dim stands, from -ndim - 1 to ndim.
+    Returns:
+        A view of `input`.
 
     >>> dynograd.unsqueeze(tensor([1, 2]), 1).shape
     dynograd.Size([2, 1])
@@ -392,6 +459,12 @@ def _quick_permute(input: Any, order: Any, dims: Any) -> tuple | None:
 def permute(input: Any, *order: Any, dims: Any = None) -> Array:
     """A view with the dims in another order; every dim is named once.
 
+    Args:
+        input: tensor of any shape.
+        order: the dims, as numbers.
+        dims: the same, as a tuple.
+    Returns:
+        A view of `input`.
     Raises:
         ShapeError: a dim is missing or appears twice.
 
@@ -426,6 +499,12 @@ def _quick_transpose(input: Any, dim0: Any, dim1: Any) -> tuple | None:
 def transpose(input: Any, dim0: int, dim1: int) -> Array:
     """A view with two dims exchanged.
 
+    Args:
+        input: tensor of any shape.
+        dim0, dim1: the two dims; negative ones count from the end.
+    Returns:
+        A view of `input`.
+
     >>> dynograd.transpose(tensor([[1, 2, 3]]), 0, 1)
     tensor([[1],
             [2],
@@ -448,6 +527,11 @@ def transpose(input: Any, dim0: int, dim1: int) -> Array:
 def atleast_1d(*tensors: Any) -> Array | tuple[Array, ...]:
     """The tensors with at least one dim: one tensor, or a tuple for several.
 
+    Args:
+        tensors: tensors, or one sequence of them.
+    Returns:
+        A tensor, or a tuple of them.
+
     >>> dynograd.atleast_1d(tensor(3))
     tensor([3])
     """
@@ -456,13 +540,32 @@ def atleast_1d(*tensors: Any) -> Array | tuple[Array, ...]:
 
 @composed()
 def atleast_2d(*tensors: Any) -> Array | tuple[Array, ...]:
-    """The tensors with at least two dims, new ones in front."""
+    """The tensors with at least two dims, new ones in front.
+
+    Args:
+        tensors: tensors, or one sequence of them.
+    Returns:
+        A tensor, or a tuple of them.
+
+    >>> dynograd.atleast_2d(tensor([1, 2]))
+    tensor([[1, 2]])
+    """
     return _at_least(tensors, lambda x: reshaped(x, (*(1,) * (2 - x.ndim), *x.shape)) if x.ndim < 2 else x)
 
 
 @composed()
 def atleast_3d(*tensors: Any) -> Array | tuple[Array, ...]:
-    """The tensors with at least three dims: (N,) becomes (1, N, 1), (M, N) becomes (M, N, 1)."""
+    """The tensors with at least three dims: (N,) becomes (1, N, 1), (M, N) becomes (M, N, 1).
+
+    Args:
+        tensors: tensors, or one sequence of them.
+    Returns:
+        A tensor, or a tuple of them.
+
+    >>> dynograd.atleast_3d(tensor([1, 2]))
+    tensor([[[1],
+             [2]]])
+    """
     shapes = {0: lambda x: (1, 1, 1), 1: lambda x: (1, *x.shape, 1), 2: lambda x: (*x.shape, 1)}
     return _at_least(tensors, lambda x: reshaped(x, shapes[x.ndim](x)) if x.ndim < 3 else x)
 

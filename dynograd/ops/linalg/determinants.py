@@ -73,6 +73,11 @@ def _quick_linalg_det(compute: Any, A: Any) -> tuple | None:
 def linalg_det(A: Any) -> Array:
     """The determinant of each matrix; singular ones have their gradient, too.
 
+    Args:
+        A (*, N, N): matrices.
+    Returns:
+        (*), in the dtype of A.
+
     >>> dynograd.linalg.det(tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor(-2.)
     """
@@ -82,7 +87,16 @@ def linalg_det(A: Any) -> Array:
 
 @composed(method=True, out=None)
 def det(input: Any) -> Array:
-    """Another name of `linalg.det`."""
+    """Another name of `linalg.det`.
+
+    Args:
+        input (*, N, N): matrices.
+    Returns:
+        (*), in the dtype of `input`.
+
+    >>> dynograd.det(tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor(-2.)
+    """
     return linalg_det(input)
 
 
@@ -104,6 +118,11 @@ def signs_and_logarithms_backward(g: Any, saved: Any) -> Gradients:
 def linalg_slogdet(A: Any) -> tuple[Array, Array]:
     """(sign, log |det|) of each matrix; 0 and -inf for singular ones.
 
+    Args:
+        A (*, N, N): matrices.
+    Returns:
+        A named tuple of two tensors (*): `sign`, -1, 0 or 1 (or of size 1), and `logabsdet`.
+
     >>> dynograd.linalg.slogdet(tensor([[-1.0]]))
     linalg_slogdet(sign=tensor(-1.), logabsdet=tensor(0.))
     """
@@ -113,13 +132,27 @@ def linalg_slogdet(A: Any) -> tuple[Array, Array]:
 
 @composed(method=True)
 def slogdet(input: Any) -> tuple[Array, Array]:
-    """Another name of `linalg.slogdet`."""
+    """Another name of `linalg.slogdet`.
+
+    Args:
+        input (*, N, N): matrices.
+    Returns:
+        A named tuple of two tensors (*): `sign`, -1, 0 or 1 (or of size 1), and `logabsdet`.
+
+    >>> dynograd.slogdet(tensor([[1.0, 2.0], [3.0, 4.0]]))
+    linalg_slogdet(sign=tensor(-1.), logabsdet=tensor(0.6931))
+    """
     return linalg_slogdet(input)
 
 
 @composed(method=True, out=None)
 def logdet(input: Any) -> Array:
     """The logarithm of the determinant of each matrix: -inf where it is 0, NaN where it is negative.
+
+    Args:
+        input (*, N, N): matrices.
+    Returns:
+        (*), in the dtype of `input`.
 
     >>> dynograd.logdet(tensor([[1.0, 0.0], [0.0, 1.0]]))
     tensor(0.)

@@ -101,7 +101,10 @@ def linalg_qr(A: Any, mode: str = "reduced") -> tuple[Array, Array]:
     """(Q, R) with `A = Q @ R`: orthonormal columns and an upper triangle.
 
     Args:
+        A (*, M, N): matrices.
         mode: "reduced" (Q has as many columns as the smaller size), "complete" (Q is square), or "r" (Q is empty).
+    Returns:
+        A named tuple: `Q` (*, M, K) and `R` (*, K, N), with K = min(M, N), or M when complete.
     Raises:
         RuntimeError: another mode; in backward, mode "r", or "complete" with more rows than columns.
 
@@ -126,7 +129,18 @@ qr_result = namedtuple("qr", "Q R")  # type: ignore[name-match]
 
 @composed(method=True)
 def qr(input: Any, some: bool = True) -> qr_result:
-    """(Q, R): the older form of `linalg.qr`; complete unless `some`."""
+    """(Q, R): the older form of `linalg.qr`; complete unless `some`.
+
+    Args:
+        input (*, M, N): matrices.
+        some: Q has as many columns as the smaller size; otherwise it is square.
+    Returns:
+        A named tuple: `Q` (*, M, K) and `R` (*, K, N).
+
+    >>> dynograd.qr(tensor([[3.0, 0.0], [4.0, 5.0]])).R
+    tensor([[-5., -4.],
+            [ 0.,  3.]])
+    """
     return qr_result(*linalg_qr(input, "reduced" if some else "complete"))
 
 
@@ -139,6 +153,11 @@ def reflectors(input: Array) -> tuple[Array, Array]:
 @composed(covers="geqrf", method=True)
 def geqrf(input: Any) -> tuple[Array, Array]:
     """(a, tau): R on and above the diagonal of `a` and reflections below, of which `orgqr(a, tau)` makes Q. Not differentiable.
+
+    Args:
+        input (*, M, N): matrices.
+    Returns:
+        A named tuple: `a` (*, M, N) and `tau` (*, min(M, N)).
 
     >>> a, tau = dynograd.geqrf(tensor([[3.0], [4.0]]))
     >>> dynograd.orgqr(a, tau) @ a[:1]
@@ -208,8 +227,12 @@ def linalg_svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> tup
     """(U, S, Vh) with `A = U @ diag(S) @ Vh`: orthonormal columns, singular values in descending order, orthonormal rows.
 
     Args:
+        A (*, M, N): matrices.
         full_matrices: U and Vh are square; otherwise they have as many columns and rows as there are singular values. The vectors
             beyond these have no gradient.
+        driver: accepted; which of cuSOLVER's methods PyTorch takes.
+    Returns:
+        A named tuple: `U` (*, M, M), `S` (*, min(M, N)) real, `Vh` (*, N, N); unless `full_matrices` `U` (*, M, K), `Vh` (*, K, N).
     Raises:
         LinAlgError: NaN or inf in a matrix.
 
@@ -236,6 +259,12 @@ def singular_values_backward(g: Any, saved: Any) -> Gradients:
 def linalg_svdvals(A: Any, *, driver: Any = None) -> Array:
     """The singular values of each matrix, in descending order.
 
+    Args:
+        A (*, M, N): matrices.
+        driver: accepted; which of cuSOLVER's methods PyTorch takes.
+    Returns:
+        (*, min(M, N)), real.
+
     >>> dynograd.linalg.svdvals(tensor([[0.0, 2.0], [3.0, 0.0]]))
     tensor([3., 2.])
     """
@@ -249,6 +278,13 @@ svd_result = namedtuple("svd", "U S V")  # type: ignore[name-match]
 @composed(method=True)
 def svd(input: Any, some: bool = True, compute_uv: bool = True) -> svd_result:
     """(U, S, V) with `input = U @ diag(S) @ V.mH`: the older form of `linalg.svd`; without `compute_uv`, U and V are zeros.
+
+    Args:
+        input (*, M, N): matrices.
+        some: U and V have only as many columns as there are singular values.
+        compute_uv: compute the vectors, too.
+    Returns:
+        A named tuple: `U` (*, M, K), `S` (*, K) real, `V` (*, N, K), with K = min(M, N).
 
     >>> dynograd.svd(tensor([[3.0, 0.0], [0.0, 2.0]])).S
     tensor([3., 2.])
@@ -302,6 +338,12 @@ def _quick_linalg_eigh(compute: Any, input: Any, UPLO: Any) -> tuple | None:
 def linalg_eigh(A: Any, UPLO: str = "L") -> tuple[Array, Array]:
     """(eigenvalues in ascending order, eigenvectors) of Hermitian matrices, of which one triangle is read.
 
+    Args:
+        A (*, N, N): Hermitian matrices.
+        UPLO: "L" or "U", the triangle that is read.
+    Returns:
+        A named tuple: `eigenvalues` (*, N) real, `eigenvectors` (*, N, N), in columns.
+
     >>> dynograd.linalg.eigh(tensor([[2.0, 1.0], [1.0, 2.0]])).eigenvalues
     tensor([1., 3.])
     """
@@ -312,6 +354,12 @@ def linalg_eigh(A: Any, UPLO: str = "L") -> tuple[Array, Array]:
 @composed()
 def linalg_eigvalsh(A: Any, UPLO: str = "L") -> Array:
     """The eigenvalues of Hermitian matrices, in ascending order.
+
+    Args:
+        A (*, N, N): Hermitian matrices.
+        UPLO: "L" or "U", the triangle that is read.
+    Returns:
+        (*, N), real.
 
     >>> dynograd.linalg.eigvalsh(tensor([[2.0, 1.0], [1.0, 2.0]]))
     tensor([1., 3.])
@@ -345,6 +393,11 @@ def pairs_backward(g: Any, saved: Any) -> Gradients:
 def linalg_eig(A: Any) -> tuple[Array, Array]:
     """(eigenvalues, eigenvectors) of each matrix, complex, in no order.
 
+    Args:
+        A (*, N, N): matrices.
+    Returns:
+        A named tuple: `eigenvalues` (*, N), `eigenvectors` (*, N, N), in columns; both complex.
+
     >>> dynograd.linalg.eig(tensor([[2.0, 0.0], [0.0, 3.0]])).eigenvalues
     tensor([2.+0.j, 3.+0.j])
     """
@@ -355,6 +408,11 @@ def linalg_eig(A: Any) -> tuple[Array, Array]:
 @composed()
 def linalg_eigvals(A: Any) -> Array:
     """The eigenvalues of each matrix, complex, in no order.
+
+    Args:
+        A (*, N, N): matrices.
+    Returns:
+        (*, N), complex.
 
     >>> dynograd.linalg.eigvals(tensor([[0.0, 1.0], [-1.0, 0.0]]))
     tensor([0.+1.j, 0.-1.j])

@@ -60,8 +60,12 @@ def linalg_pinv(A: Any, rcond: Any = None, *, atol: Any = None, rtol: Any = None
     """The pseudoinverse of each matrix: the inverse on its range, 0 beside it.
 
     Args:
+        A (*, M, N): matrices.
+        rcond: an older name of rtol.
         atol, rtol: singular values not above max(atol, rtol * largest) count as 0; `rcond` is an older name of rtol.
         hermitian: the matrices are Hermitian, which is faster.
+    Returns:
+        (*, N, M), in the dtype of A.
 
     >>> dynograd.linalg.pinv(tensor([[2.0, 0.0], [0.0, 0.0]]))
     tensor([[0.5000, 0.0000],
@@ -73,7 +77,18 @@ def linalg_pinv(A: Any, rcond: Any = None, *, atol: Any = None, rtol: Any = None
 
 @composed(method=True, out=None)
 def pinverse(input: Any, rcond: float = 1e-15) -> Array:
-    """The older form of `linalg.pinv`."""
+    """The older form of `linalg.pinv`.
+
+    Args:
+        input (*, M, N): matrices.
+        rcond: singular values not above `rcond` times the largest count as 0.
+    Returns:
+        (*, N, M), in the dtype of `input`.
+
+    >>> dynograd.pinverse(tensor([[2.0, 0.0], [0.0, 0.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.0000]])
+    """
     return linalg_pinv(input, rcond)
 
 
@@ -88,6 +103,14 @@ def linalg_matrix_rank(
     A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Array:
     """The number of singular values of each matrix above the tolerance (`tol` is an absolute one).
+
+    Args:
+        A (*, M, N): matrices.
+        tol: absolute tolerance.
+        hermitian: the matrices are Hermitian, which is faster.
+        atol, rtol: singular values not above max(atol, rtol * largest) count as 0.
+    Returns:
+        (*), int64.
 
     >>> dynograd.linalg.matrix_rank(tensor([[1.0, 2.0], [2.0, 4.0]]))
     tensor(1)

@@ -98,6 +98,14 @@ def inverses_backward(g: Any, saved: Any, check: Any) -> Gradients:
 def linalg_inv_ex(A: Any, *, check_errors: bool = False) -> tuple[Array, Array]:
     """(inverse, info): `inv` that does not raise for singular matrices; their info is not 0, and their inverse has no meaning.
 
+    Args:
+        A (*, N, N): matrices.
+        check_errors: raise after all.
+    Returns:
+        A named tuple: `inverse` (*, N, N), `info` (*) int32.
+    Raises:
+        LinAlgError: with `check_errors`, a matrix is singular.
+
     >>> dynograd.linalg.inv_ex(tensor([[2.0]]))
     linalg_inv_ex(inverse=tensor([[0.5000]]), info=tensor(0, dtype=dynograd.int32))
     """
@@ -116,6 +124,10 @@ def _quick_linalg_inv(compute: Any, A: Any) -> object:
 def linalg_inv(A: Any) -> Array:
     """The inverse of each matrix.
 
+    Args:
+        A (*, N, N): invertible matrices.
+    Returns:
+        (*, N, N), in the dtype of A.
     Raises:
         LinAlgError: a matrix is singular.
 
@@ -128,7 +140,19 @@ def linalg_inv(A: Any) -> Array:
 
 @composed(method=True)
 def inverse(input: Any) -> Array:
-    """Another name of `linalg.inv`."""
+    """Another name of `linalg.inv`.
+
+    Args:
+        input (*, N, N): invertible matrices.
+    Returns:
+        (*, N, N), in the dtype of `input`.
+    Raises:
+        LinAlgError: a matrix is singular.
+
+    >>> dynograd.inverse(tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
     return linalg_inv(input)
 
 
@@ -151,6 +175,16 @@ solve_result = namedtuple("linalg_solve_ex", "result info")  # type: ignore[name
 @composed(covers="linalg_solve_ex")
 def linalg_solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> solve_result:
     """(result, info): `solve` that does not raise for singular matrices; their info is not 0.
+
+    Args:
+        A (*, N, N): matrices.
+        B (*, N, K) or (*, N): right sides.
+        left: False for `X @ A = B`.
+        check_errors: raise after all.
+    Returns:
+        A named tuple: `result` in the shape of B, `info` (*) int32.
+    Raises:
+        LinAlgError: with `check_errors`, a matrix is singular.
 
     >>> dynograd.linalg.solve_ex(tensor([[2.0]]), tensor([4.0])).result
     tensor([2.])
@@ -201,6 +235,9 @@ def linalg_solve(A: Any, B: Any, *, left: bool = True) -> Array:
     Args:
         A (*, N, N): invertible.
         B (*, N, K): or (N,), or (*, N) with the batch of A: vectors.
+        left: False for `X @ A = B`.
+    Returns:
+        X, in the broadcast shape of B.
     Raises:
         LinAlgError: a matrix is singular.
 
@@ -233,7 +270,13 @@ def linalg_solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, u
     A zero on the diagonal gives inf or NaN.
 
     Args:
+        A (*, N, N): triangles.
+        B (*, N, K): right sides.
+        upper: which triangle counts.
+        left: False for `X @ A = B`.
         unitriangular: the diagonal is taken to be 1.
+    Returns:
+        X, in the broadcast shape of B.
 
     >>> dynograd.linalg.solve_triangular(tensor([[2.0, 1.0], [0.0, 4.0]]), tensor([[4.0], [8.0]]), upper=True)
     tensor([[1.],
@@ -263,6 +306,15 @@ def triangular_solve(
     input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> triangular_result:
     """(X with `A @ X = input`, A): the older form of `linalg.solve_triangular`; `transpose` solves with the transpose of A.
+
+    Args:
+        input (*, N, K): right sides.
+        A (*, N, N): triangles.
+        upper: which triangle counts.
+        transpose: solve with the transpose of A.
+        unitriangular: the diagonal is taken to be 1.
+    Returns:
+        A named tuple: `solution` (*, N, K), `cloned_coefficient` (*, N, N).
 
     >>> dynograd.triangular_solve(tensor([[4.0]]), tensor([[2.0]])).solution
     tensor([[2.]])
@@ -303,6 +355,15 @@ def lower_roots_backward(g: Any, saved: Any, check: Any) -> Gradients:
 def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> tuple[Array, Array]:
     """(L, info): `cholesky` that does not raise; info is the order of the first minor that is not positive definite, or 0.
 
+    Args:
+        A (*, N, N): Hermitian matrices.
+        upper: give the upper triangle instead.
+        check_errors: raise after all.
+    Returns:
+        A named tuple: `L` (*, N, N), `info` (*) int32.
+    Raises:
+        LinAlgError: with `check_errors`, a matrix is not positive definite.
+
     >>> dynograd.linalg.cholesky_ex(tensor([[-1.0]])).info
     tensor(1, dtype=dynograd.int32)
     """
@@ -324,6 +385,11 @@ def linalg_cholesky(A: Any, *, upper: bool = False) -> Array:
 
     Only one triangle of A is read; its gradient is Hermitian.
 
+    Args:
+        A (*, N, N): Hermitian positive definite matrices.
+        upper: give the upper triangle instead.
+    Returns:
+        (*, N, N), in the dtype of A.
     Raises:
         LinAlgError: a matrix is not positive definite.
 
@@ -336,13 +402,33 @@ def linalg_cholesky(A: Any, *, upper: bool = False) -> Array:
 
 @composed(method=True)
 def cholesky(input: Any, upper: bool = False) -> Array:
-    """The older name of `linalg.cholesky`."""
+    """The older name of `linalg.cholesky`.
+
+    Args:
+        input (*, N, N): Hermitian positive definite matrices.
+        upper: give the upper triangle instead.
+    Returns:
+        (*, N, N), in the dtype of `input`.
+    Raises:
+        LinAlgError: a matrix is not positive definite.
+
+    >>> dynograd.cholesky(tensor([[4.0, 2.0], [2.0, 5.0]]))
+    tensor([[2., 0.],
+            [1., 2.]])
+    """
     return linalg_cholesky(input, upper=upper)
 
 
 @composed(method=True)
 def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Array:
     """X with `A @ X = input`, where `input2` is the Cholesky factor of A.
+
+    Args:
+        input (*, N, K): right sides.
+        input2 (*, N, N): Cholesky factor.
+        upper: it is the upper one.
+    Returns:
+        (*, N, K).
 
     >>> dynograd.cholesky_solve(tensor([[8.0]]), tensor([[2.0]]))
     tensor([[2.]])
@@ -355,6 +441,12 @@ def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Array:
 @composed(method=True)
 def cholesky_inverse(input: Any, upper: bool = False) -> Array:
     """The inverse of the matrix whose Cholesky factor is `input`.
+
+    Args:
+        input (*, N, N): Cholesky factor.
+        upper: it is the upper one.
+    Returns:
+        (*, N, N).
 
     >>> dynograd.cholesky_inverse(tensor([[2.0]]))
     tensor([[0.2500]])

@@ -82,7 +82,18 @@ def permutation_of(pivots: Array, rows: int, dtype: Any) -> Array:
 
 @composed(covers="linalg_lu_factor_ex")
 def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> tuple[Array, Array, Array]:
-    """(LU, pivots, info): `lu_factor` with info, the place of a zero on the diagonal of U, or 0."""
+    """(LU, pivots, info): `lu_factor` with info, the place of a zero on the diagonal of U, or 0.
+
+    Args:
+        A (*, M, N): matrices.
+        pivot: exchange rows; the only way here.
+        check_errors: raise where info is not 0.
+    Returns:
+        A named tuple: `LU` (*, M, N), `pivots` (*, min(M, N)) int32, `info` (*) int32.
+
+    >>> dynograd.linalg.lu_factor_ex(tensor([[4.0, 2.0], [2.0, 5.0]])).info
+    tensor(0, dtype=dynograd.int32)
+    """
     check_matrices("linalg.lu_factor", A)
     if not pivot:
         raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU. Leave pivot=True.")
@@ -95,6 +106,12 @@ lu_factor_result = namedtuple("linalg_lu_factor", "LU pivots")  # type: ignore[n
 @composed()
 def linalg_lu_factor(A: Any, *, pivot: bool = True) -> lu_factor_result:
     """(L and U in one matrix, row exchanges counted from 1), for `lu_solve`.
+
+    Args:
+        A (*, M, N): matrices.
+        pivot: exchange rows; the only way here.
+    Returns:
+        A named tuple: `LU` (*, M, N), `pivots` (*, min(M, N)) int32.
 
     >>> dynograd.linalg.lu_factor(tensor([[1.0, 2.0], [2.0, 2.0]])).LU
     tensor([[2.0000, 2.0000],
@@ -111,6 +128,12 @@ lu_unpack_result = namedtuple("lu_unpack", "P L U")  # type: ignore[name-match]
 def linalg_lu(A: Any, *, pivot: bool = True) -> lu_result:
     """(P, L, U) with `A = P @ L @ U`: a permutation, a lower triangle with ones on its diagonal, an upper triangle.
 
+    Args:
+        A (*, M, N): matrices.
+        pivot: exchange rows; the only way here.
+    Returns:
+        A named tuple: `P` (*, M, M), `L` (*, M, K), `U` (*, K, N), with K = min(M, N).
+
     >>> dynograd.linalg.lu(tensor([[1.0, 2.0], [2.0, 2.0]])).U
     tensor([[2., 2.],
             [0., 1.]])
@@ -121,6 +144,13 @@ def linalg_lu(A: Any, *, pivot: bool = True) -> lu_result:
 @composed()
 def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> lu_unpack_result:
     """(P, L, U) of what `linalg.lu_factor` gave; empty tensors for what is not wanted.
+
+    Args:
+        LU_data (*, M, N), LU_pivots (*, min(M, N)): of `linalg.lu_factor`.
+        unpack_data: give L and U.
+        unpack_pivots: give P.
+    Returns:
+        A named tuple: `P` (*, M, M), `L` (*, M, K), `U` (*, K, N), with K = min(M, N).
 
     >>> dynograd.lu_unpack(*dynograd.linalg.lu_factor(tensor([[1.0, 2.0], [2.0, 2.0]]))).L
     tensor([[1.0000, 0.0000],
@@ -166,6 +196,14 @@ def _wide_identity(input: Any) -> Array:
 def linalg_lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Array:
     """X with `A @ X = B` for what `lu_factor(A)` gave (`X @ A = B` unless `left`; with A's adjoint if `adjoint`).
 
+    Args:
+        LU (*, N, N), pivots (*, N): of `lu_factor`.
+        B (*, N, K): right sides; leading dims broadcast.
+        left: False for `X @ A = B`.
+        adjoint: solve with the adjoint of A.
+    Returns:
+        X, in the broadcast shape of B.
+
     >>> dynograd.linalg.lu_solve(*dynograd.linalg.lu_factor(tensor([[2.0]])), tensor([[4.0]]))
     tensor([[2.]])
     """
@@ -195,12 +233,35 @@ def linalg_lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint:
 
 @composed(method=True)
 def lu_solve(input: Any, LU_data: Any, LU_pivots: Any) -> Array:
-    """The older form of `linalg.lu_solve`, with its arguments in another order."""
+    """The older form of `linalg.lu_solve`, with its arguments in another order.
+
+    Args:
+        input (*, N, K): right sides; leading dims broadcast.
+        LU_data (*, N, N), LU_pivots (*, N): of `linalg.lu_factor`.
+    Returns:
+        X, in the broadcast shape of `input`.
+
+    >>> dynograd.lu_solve(tensor([[6.0], [7.0]]), *dynograd.linalg.lu_factor(tensor([[4.0, 2.0], [2.0, 5.0]])))
+    tensor([[1.],
+            [1.]])
+    """
     return linalg_lu_solve(LU_data, LU_pivots, input)
 
 
 @composed(method=True)
 def lu(input: Any, pivot: bool = True, get_infos: bool = False) -> tuple[Array, ...]:
-    """(LU, pivots), and infos if wanted: the older form of `linalg.lu_factor`."""
+    """(LU, pivots), and infos if wanted: the older form of `linalg.lu_factor`.
+
+    Args:
+        input (*, M, N): matrices.
+        pivot: exchange rows; the only way here.
+        get_infos: also give infos.
+    Returns:
+        LU (*, M, N), pivots (*, min(M, N)) int32, and with `get_infos` infos (*) int32.
+
+    >>> dynograd.lu(tensor([[4.0, 2.0], [2.0, 5.0]]))[0]
+    tensor([[4.0000, 2.0000],
+            [0.5000, 4.0000]])
+    """
     result = linalg_lu_factor_ex(input, pivot=pivot)
     return tuple(result) if get_infos else tuple(result[:2])

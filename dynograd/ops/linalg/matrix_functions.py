@@ -48,6 +48,11 @@ def exponentials_backward(g: Any, saved: Any) -> Gradients:
 def matrix_exp(input: Any) -> Array:
     """The exponential of each square matrix, `I + A + A @ A / 2 + ...`.
 
+    Args:
+        input (*, N, N): matrices.
+    Returns:
+        (*, N, N), in the dtype of `input`.
+
     >>> dynograd.matrix_exp(tensor([[0.0, 1.0], [0.0, 0.0]]))
     tensor([[1., 1.],
             [0., 1.]])
@@ -63,6 +68,12 @@ def matrix_exp(input: Any) -> Array:
 @composed(out=None)
 def linalg_vander(x: Any, *, N: int | None = None) -> Array:
     """The powers 0 to N - 1 (by default as many as there are numbers) of each number of the last dim, in a new one.
+
+    Args:
+        x (*, n): numbers.
+        N: how many powers.
+    Returns:
+        (*, n, N).
 
     >>> dynograd.linalg.vander(tensor([2, 3]), N=3)
     tensor([[1, 2, 4],
@@ -86,6 +97,13 @@ def _powers(x: Any, count: int) -> Array:
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
     """The powers of each number of a vector as a row: N - 1 down to 0, or up when `increasing`.
 
+    Args:
+        x (n,): numbers.
+        N: how many powers; n by default.
+        increasing: from the power 0 up.
+    Returns:
+        (n, N).
+
     >>> dynograd.vander(tensor([2, 3]), N=3)
     tensor([[4, 2, 1],
             [9, 3, 1]])
@@ -104,6 +122,11 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
 @composed(ragged="each")
 def linalg_multi_dot(tensors: Any) -> Array:
     """The product of two or more matrices in the cheapest order; the first and the last may be vectors.
+
+    Args:
+        tensors: a sequence of two or more, whose sizes fit.
+    Returns:
+        The product.
 
     >>> dynograd.linalg.multi_dot([tensor([1.0, 2.0]), tensor([[3.0], [4.0]])])
     tensor([11.])
@@ -124,6 +147,11 @@ def linalg_multi_dot(tensors: Any) -> Array:
 @composed()
 def linalg_householder_product(input: Any, tau: Any) -> Array:
     """The first columns of the product of reflections `I - tau_i v_i v_i^H`, as `geqrf` gives them: v_i is 1 at i and `input` below.
+
+    Args:
+        input (*, M, N), tau (*, K): of `geqrf`, with M >= N >= K.
+    Returns:
+        (*, M, N).
 
     >>> dynograd.linalg.householder_product(tensor([[1.0], [1.0]]), tensor([1.0]))
     tensor([[ 0.],
@@ -175,6 +203,8 @@ def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool =
         other (*, m, n): matrices; (*, n, m) unless `left`.
         left: False multiplies from the right, `other @ Q`.
         transpose: takes the adjoint of Q.
+    Returns:
+        (*, m, n), or (*, n, m) unless `left`.
     Raises:
         ShapeError: shapes that do not fit.
 
@@ -206,19 +236,46 @@ def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool =
 
 @composed(method=True)
 def orgqr(input: Any, input2: Any) -> Array:
-    """Another name of `linalg.householder_product`."""
+    """Another name of `linalg.householder_product`.
+
+    Args:
+        input (*, M, N), input2 (*, K): the two results of `geqrf`.
+    Returns:
+        (*, M, N).
+
+    >>> dynograd.orgqr(*dynograd.geqrf(tensor([[3.0], [4.0]])))
+    tensor([[-0.6000],
+            [-0.8000]])
+    """
     return linalg_householder_product(input, input2)
 
 
 @composed()
 def linalg_matrix_power(A: Any, n: int) -> Array:
-    """The n-th power of each square matrix; see `matrix_power`."""
+    """The n-th power of each square matrix; see `matrix_power`.
+
+    Args:
+        A (*, N, N): matrices.
+        n: an int; below 0, the matrices are invertible.
+    Returns:
+        (*, N, N).
+
+    >>> dynograd.linalg.matrix_power(tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
+    tensor([[1., 3.],
+            [0., 1.]])
+    """
     return matrix_power(A, n)
 
 
 @composed(out="apart")
 def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Array:
     """The cross product of vectors of size 3 along `dim`.
+
+    Args:
+        input, other (..., 3, ...): tensors; other dims broadcast.
+        dim: which dim; negative counts from the end.
+    Returns:
+        The broadcast shape.
 
     >>> dynograd.linalg.cross(tensor([1.0, 0.0, 0.0]), tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
@@ -230,6 +287,13 @@ def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Array:
 def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
     """A view of the diagonal of each matrix.
 
+    Args:
+        A: tensor of at least two dims.
+        offset: 0 is the main diagonal, positive ones lie above it, negative ones below.
+        dim1, dim2: the two dims of the matrices.
+    Returns:
+        A view, A's shape without the two dims, with the length of the diagonal last.
+
     >>> dynograd.linalg.diagonal(tensor([[1, 2], [3, 4]]))
     tensor([1, 4])
     """
@@ -238,7 +302,16 @@ def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) 
 
 @composed()
 def linalg_matmul(input: Any, other: Any) -> Array:
-    """Another name of `matmul`."""
+    """Another name of `matmul`.
+
+    Args:
+        input (*, N, M), other (*, M, K): matrices, or vectors.
+    Returns:
+        (*, N, K).
+
+    >>> dynograd.linalg.matmul(tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]))
+    tensor([[11.]])
+    """
     return matmul(input, other)
 
 
@@ -248,6 +321,12 @@ def linalg_matmul(input: Any, other: Any) -> Array:
 @composed(ragged="each")
 def linalg_tensorinv(A: Any, ind: int = 2) -> Array:
     """The inverse with respect to `tensordot` over the first `ind` dims.
+
+    Args:
+        A: the product of its first `ind` sizes is that of the others.
+        ind: at least 1.
+    Returns:
+        A's shape with the first `ind` dims moved to the end.
 
     >>> dynograd.linalg.tensorinv(tensor([[2.0]]), ind=1)
     tensor([[0.5000]])
@@ -267,6 +346,13 @@ def linalg_tensorinv(A: Any, ind: int = 2) -> Array:
 @composed(ragged="each")
 def linalg_tensorsolve(A: Any, B: Any, dims: Any = None) -> Array:
     """X with `tensordot(A, X, X.ndim) = B`; the dims `dims` of A are moved to its end first.
+
+    Args:
+        A: its first sizes are those of B, and the product of the others is that of these.
+        B: right side.
+        dims: which dims of A are moved to its end.
+    Returns:
+        X, in the shape of A's last dims.
 
     >>> dynograd.linalg.tensorsolve(tensor([[2.0]]), tensor([4.0]))
     tensor([2.])

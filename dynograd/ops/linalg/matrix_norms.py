@@ -28,6 +28,15 @@ FAMILY = Row(ragged="groups")
 def linalg_vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
     """The norm of order `ord` (a number, inf or -inf) over `dim`, an int or several; of all elements by default.
 
+    Args:
+        x (*): tensor of any shape.
+        ord: a number, inf or -inf.
+        dim: an int or several; None: all elements.
+        keepdim: keep the reduced dims, with size 1.
+        dtype: in which it is computed.
+    Returns:
+        x's shape without `dim`, real.
+
     >>> dynograd.linalg.vector_norm(tensor([3.0, -4.0]), 1)
     tensor(7.)
     """
@@ -49,8 +58,14 @@ def linalg_matrix_norm(
     """The norm of matrices that lie along two dims.
 
     Args:
+        A (*, M, N): matrices.
         ord: "fro" (root of the sum of squares), "nuc" (sum of the singular values), 2 and -2 (the largest and the smallest one), 1 and
             -1 (the largest and the smallest sum of a column's sizes), inf and -inf (of a row's).
+        dim: the two dims of the matrices.
+        keepdim: keep the reduced dims, with size 1.
+        dtype: in which it is computed.
+    Returns:
+        A's shape without `dim`, real.
     Raises:
         RuntimeError: another ord.
 
@@ -94,8 +109,13 @@ def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False,
     """The norm of vectors or matrices, as `dim` or the rank says; without `ord` the 2-norm of all elements.
 
     Args:
+        A: tensor of any shape.
         ord: see `matrix_norm` and `vector_norm`.
         dim: an int for vectors, two for matrices.
+        keepdim: keep the reduced dims, with size 1.
+        dtype: in which it is computed.
+    Returns:
+        A's shape without `dim`, real.
     Raises:
         ShapeError: `ord` is given, `dim` is not, and A has more than two dims.
 
@@ -129,7 +149,10 @@ def linalg_cond(A: Any, p: Any = None) -> Array:
     """The condition number of each matrix, `norm(A, p) * norm(inv(A), p)`; inf for singular ones.
 
     Args:
+        A (*, N, N): matrices.
         p: None, 2 or -2 (quotients of singular values, of matrices of any shape), or another order of `matrix_norm`.
+    Returns:
+        (*), real.
 
     >>> dynograd.linalg.cond(tensor([[3.0, 0.0], [0.0, 4.0]]), 1)
     tensor(1.3333)
@@ -154,6 +177,12 @@ def linalg_cond(A: Any, p: Any = None) -> Array:
 @composed(ragged="parts")
 def linalg_vecdot(x: Any, y: Any, *, dim: int = -1) -> Array:
     """The sum of `conj(x) * y` along `dim`; the others broadcast.
+
+    Args:
+        x, y: tensors; other dims than `dim` broadcast.
+        dim: which dim; negative counts from the end.
+    Returns:
+        The broadcast shape without `dim`.
 
     >>> dynograd.linalg.vecdot(tensor([1.0, 2.0]), tensor([3.0, 4.0]))
     tensor(11.)

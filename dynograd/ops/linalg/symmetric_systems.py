@@ -36,6 +36,13 @@ def ldl_factors(A: Array, hermitian: bool, check: bool) -> tuple[Array, Array, A
 def linalg_ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool = False) -> tuple[Array, Array, Array]:
     """(LD, pivots, info): `ldl_factor` with info, the place of a zero on the diagonal of D, or 0.
 
+    Args:
+        A (*, n, n): symmetric matrices.
+        hermitian: complex ones are Hermitian instead.
+        check_errors: raise where info is not 0.
+    Returns:
+        A named tuple: `LD` (*, n, n), `pivots` (*, n) int32, `info` (*) int32.
+
     >>> dynograd.linalg.ldl_factor_ex(dynograd.zeros(2, 2)).info.item()
     1
     """
@@ -55,9 +62,10 @@ def linalg_ldl_factor(A: Any, *, hermitian: bool = False) -> ldl_result:
     Args:
         A (*, n, n): symmetric matrices.
         hermitian: complex ones are Hermitian instead.
+    Returns:
+        A named tuple: `LD` (*, n, n), `pivots` (*, n) int32.
     Raises:
         LinAlgError: D has a zero on its diagonal.
-
     Source: Bunch, Kaufman, Some stable methods for calculating inertia and solving symmetric linear systems, 1977.
 
     >>> dynograd.linalg.ldl_factor(tensor([[4.0, 2.0], [2.0, 3.0]])).LD
@@ -82,6 +90,8 @@ def linalg_ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -
         LD (*, n, n), pivots (*, n): of `ldl_factor`.
         B (*, n, k): right sides; leading dims broadcast.
         hermitian: as it was for `ldl_factor`.
+    Returns:
+        (*, n, k).
 
     >>> dynograd.linalg.ldl_solve(*dynograd.linalg.ldl_factor(tensor([[4.0, 2.0], [2.0, 3.0]])), tensor([[8.0], [8.0]]))
     tensor([[1.],

@@ -26,7 +26,10 @@ def tril(input: Array, diagonal: int = 0) -> Array:
     """The lower triangle of the last two dims, zeros elsewhere.
 
     Args:
+        input (*, M, N): matrices.
         diagonal: the highest one kept; 0 is the main diagonal, 1 the next one above it.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         ShapeError: fewer than two dims.
 
@@ -48,7 +51,10 @@ def triu(input: Array, diagonal: int = 0) -> Array:
     """The upper triangle of the last two dims, zeros elsewhere.
 
     Args:
+        input (*, M, N): matrices.
         diagonal: the lowest one kept; 0 is the main diagonal, 1 the next one above it.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         ShapeError: fewer than two dims.
 
@@ -74,6 +80,11 @@ def _check_matrix(who: str, input: Any) -> None:
 def diag(input: Any, diagonal: int = 0) -> Array:
     """A vector as the diagonal of a new matrix, or the diagonal of a matrix as a vector, in memory of its own.
 
+    Args:
+        input (N,) or (M, N): a vector or a matrix.
+        diagonal: 0 is the main diagonal, positive ones lie above it, negative ones below.
+    Returns:
+        A matrix, or a vector.
     Raises:
         ShapeError: neither a vector nor a matrix.
 
@@ -96,6 +107,13 @@ _diagonal = diagonal
 @composed(method=True, out=None)
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
     """Matrices of zeros with the last dim of `input` on a diagonal; they lie in the new dims `dim1` and `dim2`.
+
+    Args:
+        input (*, N): vectors.
+        offset: 0 is the main diagonal, positive ones lie above it, negative ones below.
+        dim1, dim2: where the dims of the matrices stand in the result.
+    Returns:
+        (*, M, M), with M = N + abs(offset).
 
     >>> dynograd.diag_embed(tensor([1, 2]), offset=1)
     tensor([[0, 1, 0],
@@ -121,6 +139,12 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
 def diagflat(input: Any, offset: int = 0) -> Array:
     """A matrix with all elements of `input` on a diagonal.
 
+    Args:
+        input: tensor of any shape.
+        offset: 0 is the main diagonal, positive ones lie above it, negative ones below.
+    Returns:
+        (M, M), with M = number of elements + abs(offset).
+
     >>> dynograd.diagflat(tensor([[1, 2]]))
     tensor([[1, 0],
             [0, 2]])
@@ -141,6 +165,16 @@ def tril_indices(
     requires_grad: bool = False,
 ) -> Array:
     """(2, N) row and column numbers of the lower triangle of a `row` x `col` matrix, row by row.
+
+    Args:
+        row, col: the sizes of the matrix.
+        offset: the highest diagonal that belongs to the triangle.
+        dtype: of the numbers; int64 by default.
+        device: where it lives; by default the default device.
+        layout, pin_memory: accepted.
+        requires_grad: record what is done with the result.
+    Returns:
+        (2, N), row numbers and column numbers.
 
     >>> dynograd.tril_indices(2, 2)
     tensor([[0, 1, 1],
@@ -163,6 +197,16 @@ def triu_indices(
     requires_grad: bool = False,
 ) -> Array:
     """(2, N) row and column numbers of the upper triangle of a `row` x `col` matrix, row by row.
+
+    Args:
+        row, col: the sizes of the matrix.
+        offset: the lowest diagonal that belongs to the triangle.
+        dtype: of the numbers; int64 by default.
+        device: where it lives; by default the default device.
+        layout, pin_memory: accepted.
+        requires_grad: record what is done with the result.
+    Returns:
+        (2, N), row numbers and column numbers.
 
     >>> dynograd.triu_indices(2, 2)
     tensor([[0, 0, 1],

@@ -66,8 +66,9 @@ def einsum(equation: Any, *operands: Any) -> Array:
         equation: a letter for each dim of each operand, and the output's: "bij,bjk->bik". A letter that an operand has twice takes
             its diagonal. "..." stands for further dims, which broadcast. Without "->" the output has the "..." and then, in
             alphabetical order, the letters that appear once.
-        operands: tensors of one dtype. In the other form, einsum(x, [0, 1], y, [1, 2], [0, 2]), lists of numbers (and Ellipsis)
-            below 52 stand for the letters.
+        operands: tensors.
+    Returns:
+        A tensor with the dims of the output.
     Raises:
         ShapeError: an operand does not fit its letters, or sizes of a letter differ and none is 1.
 
@@ -373,7 +374,10 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Array:
     """The sum of products over pairs of dims; the others of `a`, then of `b`, remain.
 
     Args:
+        a, b: tensors.
         dims: how many of the last dims of `a` go with the first of `b`, or two lists of dims.
+    Returns:
+        The other dims of `a`, then those of `b`.
     Raises:
         ShapeError: sizes of a pair differ and none is 1.
 
@@ -419,6 +423,10 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Array:
 def inner(input: Any, other: Any) -> Array:
     """The sum of products over the last dims; a number multiplies.
 
+    Args:
+        input (*, N), other (*, N): tensors.
+    Returns:
+        The dims of `input` without the last, then those of `other` without the last.
     Raises:
         ShapeError: the last sizes differ.
 
@@ -437,6 +445,11 @@ def inner(input: Any, other: Any) -> Array:
 @composed(method=True, out="exact", ragged="each")
 def vdot(input: Any, other: Any) -> Array:
     """The inner product of two vectors, the first one conjugated.
+
+    Args:
+        input (N,), other (N,): vectors.
+    Returns:
+        A tensor without dims.
 
     >>> dynograd.vdot(tensor([1.0, 2.0]), tensor([3.0, 4.0]))
     tensor(11.)

@@ -45,6 +45,11 @@ def _check_product(who: str, left: Any, right: Any, names: tuple[str, str] = ("i
 def matmul(input: Array, other: Array) -> Array:
     """The matrix product; leading dims broadcast, 1-d operands are a row on the left and a column on the right.
 
+    Args:
+        input (*, N, M) or (M,): matrices, or a row.
+        other (*, M, K) or (M,): matrices, or a column.
+    Returns:
+        (*, N, K), without the dims that vectors lack; in the promoted dtype.
     Raises:
         ShapeError: the inner sizes differ.
 
@@ -131,6 +136,14 @@ def matmul_fast_backward(g: Any, saved: Any) -> Gradients:
 def mm(input: Any, mat2: Any, out_dtype: Any = None) -> Array:
     """The product of two matrices; `out_dtype` float32 keeps what half types are summed in.
 
+    Args:
+        input (N, M), mat2 (M, K): matrices of one dtype.
+        out_dtype: None, or float32 for half types.
+    Returns:
+        (N, K).
+    Raises:
+        ShapeError: the inner sizes differ, or an argument is no matrix.
+
     >>> dynograd.mm(tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]))
     tensor([[11.]])
     """
@@ -151,6 +164,14 @@ def _quick_bmm(compute: Any, input: Any, other: Any, out_dtype: Any) -> tuple | 
 @shortcut(matmul, _quick_bmm, compute="matmuls.few_products", misses=(ValueError,), other="mat2")
 def bmm(input: Any, mat2: Any, out_dtype: Any = None) -> Array:
     """The products of two batches of matrices, (B, N, M) with (B, M, P); `out_dtype` as in `mm`.
+
+    Args:
+        input (B, N, M), mat2 (B, M, P): batches of matrices of one dtype.
+        out_dtype: None, or float32 for half types.
+    Returns:
+        (B, N, P).
+    Raises:
+        ShapeError: sizes that do not fit.
 
     >>> dynograd.bmm(tensor([[[2.0]], [[3.0]]]), tensor([[[4.0]], [[5.0]]]))
     tensor([[[ 8.]],
@@ -187,6 +208,14 @@ def of_out_dtype(who: str, out_dtype: Any, *operands: Any) -> list[Any]:
 def mv(input: Any, vec: Any) -> Array:
     """The product of a matrix and a vector.
 
+    Args:
+        input (N, M): matrix.
+        vec (M,): vector.
+    Returns:
+        (N,).
+    Raises:
+        ShapeError: sizes that do not fit.
+
     >>> dynograd.mv(tensor([[1.0, 2.0]]), tensor([3.0, 4.0]))
     tensor([11.])
     """
@@ -198,6 +227,13 @@ def mv(input: Any, vec: Any) -> Array:
 @composed(method=True, out="exact", ragged="each", work="product")
 def dot(input: Any, tensor: Any) -> Array:
     """The inner product of two vectors.
+
+    Args:
+        input (N,), tensor (N,): vectors of one dtype.
+    Returns:
+        A tensor without dims.
+    Raises:
+        ShapeError: sizes differ, or an argument is no vector.
 
     >>> dynograd.dot(tensor([1.0, 2.0]), tensor([3.0, 4.0]))
     tensor(11.)

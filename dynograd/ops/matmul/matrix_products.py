@@ -67,6 +67,13 @@ def scaled_backward(g: Any, saved: Any, factor: Any) -> Gradients:
 def addmm(input: Any, mat1: Any, mat2: Any, out_dtype: Any = None, *, beta: float = 1, alpha: float = 1) -> Array:
     """`beta * input + alpha * (mat1 @ mat2)`; with beta 0, NaN and inf in `input` do not matter.
 
+    Args:
+        input: tensor, broadcast to (N, K).
+        mat1 (N, M), mat2 (M, K): matrices.
+        out_dtype: None, or float32 for half types.
+        beta, alpha: numbers.
+    Returns:
+        (N, K).
     Raises:
         ShapeError: `input` does not broadcast to the product.
 
@@ -83,6 +90,16 @@ def addmm(input: Any, mat1: Any, mat2: Any, out_dtype: Any = None, *, beta: floa
 def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) -> Array:
     """`beta * input + alpha * (mat @ vec)`.
 
+    Args:
+        input: tensor, broadcast to (N,).
+        mat (N, M): matrix.
+        vec (M,): vector.
+        beta, alpha: numbers.
+    Returns:
+        (N,).
+    Raises:
+        ShapeError: sizes that do not fit.
+
     >>> dynograd.addmv(tensor([1.0]), tensor([[1.0, 2.0]]), tensor([3.0, 4.0]))
     tensor([12.])
     """
@@ -93,6 +110,15 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: float = 1, alpha: float = 1) 
 @composed(method=True, inplace=True, cast="lower", ragged="each")
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1) -> Array:
     """`beta * input + alpha * outer(vec1, vec2)`.
+
+    Args:
+        input: tensor, broadcast to (N, M).
+        vec1 (N,), vec2 (M,): vectors.
+        beta, alpha: numbers.
+    Returns:
+        (N, M).
+    Raises:
+        ShapeError: sizes that do not fit.
 
     >>> dynograd.addr(dynograd.zeros(2, 2), tensor([1.0, 2.0]), tensor([3.0, 4.0]))
     tensor([[3., 4.],
@@ -109,6 +135,16 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: float = 1, alpha: float = 1)
 def baddbmm(input: Any, batch1: Any, batch2: Any, out_dtype: Any = None, *, beta: float = 1, alpha: float = 1) -> Array:
     """`beta * input + alpha * (batch1 @ batch2)` for batches of matrices.
 
+    Args:
+        input: tensor, broadcast to (B, N, K).
+        batch1 (B, N, M), batch2 (B, M, K): batches of matrices.
+        out_dtype: None, or float32 for half types.
+        beta, alpha: numbers.
+    Returns:
+        (B, N, K).
+    Raises:
+        ShapeError: sizes that do not fit.
+
     >>> dynograd.baddbmm(tensor([1.0]), tensor([[[2.0]]]), tensor([[[3.0]]]))
     tensor([[[7.]]])
     """
@@ -121,6 +157,15 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, out_dtype: Any = None, *, beta
 @composed(method=True, inplace=True, out="exact", cast="lower")
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Array:
     """`beta * input + alpha * (batch1 @ batch2).sum(0)`: the products of a batch added up.
+
+    Args:
+        input: tensor, broadcast to (N, K).
+        batch1 (B, N, M), batch2 (B, M, K): batches of matrices.
+        beta, alpha: numbers.
+    Returns:
+        (N, K).
+    Raises:
+        ShapeError: sizes that do not fit.
 
     >>> dynograd.addbmm(tensor([1.0]), tensor([[[2.0]], [[4.0]]]), tensor([[[3.0]], [[5.0]]]))
     tensor([[27.]])
@@ -141,6 +186,11 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: floa
 @composed(ragged="each")
 def chain_matmul(*matrices: Any) -> Array:
     """The product of several matrices, in the order of multiplications that costs least.
+
+    Args:
+        matrices: two or more, whose sizes fit.
+    Returns:
+        The product.
 
     >>> dynograd.chain_matmul(tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]), tensor([[2.0]]))
     tensor([[22.]])
@@ -199,6 +249,11 @@ def identity_like(input: Array) -> Array:
 def matrix_power(input: Any, n: int) -> Array:
     """The n-th power of a square matrix, or of each of a batch; n = 0 gives identity matrices, n < 0 powers of the inverse.
 
+    Args:
+        input (*, N, N): matrices.
+        n: an int; below 0, the matrices are invertible.
+    Returns:
+        (*, N, N).
     Raises:
         ShapeError: the matrices are not square.
 
@@ -231,6 +286,11 @@ def matrix_power(input: Any, n: int) -> Array:
 def trace(input: Any) -> Array:
     """The sum of the diagonal of a matrix.
 
+    Args:
+        input (N, M): matrix.
+    Returns:
+        A tensor without dims.
+
     >>> dynograd.trace(tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor(5.)
     """
@@ -262,6 +322,11 @@ def cross_backward(g: Any, saved: Any, dim: Any) -> Gradients:
 def cross(input: Any, other: Any, dim: int | None = None) -> Array:
     """The cross product of vectors of size 3 along `dim` (the first dim of size 3 unless given); other dims broadcast.
 
+    Args:
+        input, other: tensors with as many dims.
+        dim: which dim; negative counts from the end.
+    Returns:
+        The broadcast shape.
     Raises:
         ShapeError: `dim` does not have size 3, or ranks differ.
 

@@ -29,6 +29,10 @@ def _quick_outer(compute: Any, input: Any, vec2: Any) -> object:
 def outer(input: Any, vec2: Any) -> Array:
     """The matrix of `input[i] * vec2[j]`.
 
+    Args:
+        input (N,), vec2 (M,): vectors.
+    Returns:
+        (N, M).
     Raises:
         ShapeError: an argument is not a vector.
 
@@ -46,13 +50,30 @@ def outer(input: Any, vec2: Any) -> Array:
 
 @composed(method=True, ragged="each")
 def ger(input: Any, vec2: Any) -> Array:
-    """Another name of `outer`."""
+    """Another name of `outer`.
+
+    Args:
+        input (N,), vec2 (M,): vectors.
+    Returns:
+        (N, M).
+    Raises:
+        ShapeError: an argument is not a vector.
+
+    >>> dynograd.ger(tensor([1, 2]), tensor([3, 4]))
+    tensor([[3, 4],
+            [6, 8]])
+    """
     return outer(input, vec2)
 
 
 @composed(method=True, ragged="each")
 def kron(input: Any, other: Any) -> Array:
     """The Kronecker product: every element of `input` times the whole of `other`, laid out as a block tensor.
+
+    Args:
+        input, other: tensors; the shape with fewer dims gets ones in front.
+    Returns:
+        A tensor whose sizes are the products of theirs.
 
     >>> dynograd.kron(tensor([1, 2]), tensor([1, 10]))
     tensor([ 1, 10,  2, 20])

@@ -101,11 +101,13 @@ def batch_norm(
             unbiased variance, in place. None: not kept.
         weight, bias (C,).
         training: normalise by the batch's own mean and biased variance.
-        momentum: share of the batch in the new running statistics.
+        momentum: how far the running statistics move, from 0 to 1.
+        eps: added to the variance.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         ValueError: training with one value for each channel.
         ShapeError: a parameter that has not C elements.
-
     Source: Ioffe and Szegedy, Batch normalization, 2015 (arXiv:1502.03167), algorithm 1.
 
     >>> dynograd.nn.functional.batch_norm(tensor([[1.0], [3.0]]), None, None, training=True)
@@ -162,9 +164,12 @@ def instance_norm(
             examples' mean statistics. None: not kept.
         weight, bias (C,).
         use_input_stats: normalise each example by its own statistics.
+        momentum: how far the running statistics move, from 0 to 1.
+        eps: added to the variance.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         ValueError: one value for each channel.
-
     Source: Ulyanov et al., Instance normalization, 2016 (arXiv:1607.08022).
 
     >>> dynograd.nn.functional.instance_norm(tensor([[[1.0, 3.0]]]))

@@ -22,6 +22,14 @@ __all__ = ["native_batch_norm", "native_group_norm", "native_layer_norm"]
 def native_layer_norm(input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> tuple[Array, ...]:
     """(`layer_norm` of `input`, means, 1 / root of variance + eps), the last two with dims of size 1 in place of the normalised ones.
 
+    Args:
+        input (*, *normalized_shape): tensor.
+        normalized_shape: the last sizes of `input`.
+        weight, bias: of `normalized_shape`, or None.
+        eps: added to the variance.
+    Returns:
+        Three tensors.
+
     >>> out, mean, rstd = dynograd.native_layer_norm(tensor([[1.0, 3.0]]), (2,), None, None, 0.0)
     >>> mean, rstd
     (tensor([[2.]]), tensor([[1.]]))
@@ -36,6 +44,15 @@ def native_group_norm(
     input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float
 ) -> tuple[Array, ...]:
     """(`group_norm` of `input` (N, C, *), means (N, group), 1 / root of variance + eps (N, group)).
+
+    Args:
+        input (N, C, *): tensor.
+        weight, bias (C,): or None.
+        N, C, HxW: the sizes of `input`; HxW is the product of the last ones.
+        group: number of groups, a divisor of C.
+        eps: added to the variance.
+    Returns:
+        Three tensors.
 
     >>> out, mean, rstd = dynograd.native_group_norm(tensor([[[1.0, 3.0]]]), None, None, 1, 1, 2, 1, 0.0)
     >>> mean, rstd
@@ -60,6 +77,16 @@ def native_batch_norm(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
 ) -> tuple[Array, ...]:
     """(`batch_norm` of `input` (N, C, *), means (C,), 1 / root of variance + eps (C,)); the last two are empty when not training.
+
+    Args:
+        input (N, C, *): tensor.
+        weight, bias (C,): or None.
+        running_mean, running_var (C,): as in `nn.functional.batch_norm`.
+        training: normalise with the batch's own statistics.
+        momentum: how far the running statistics move.
+        eps: added to the variance.
+    Returns:
+        Three tensors.
 
     >>> out, mean, rstd = dynograd.native_batch_norm(tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 0.0)
     >>> mean, rstd

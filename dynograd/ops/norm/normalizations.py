@@ -67,12 +67,15 @@ def layer_norm(
     (input - mean) / sqrt(variance + eps), with the biased variance.
 
     Args:
+        input (*, *normalized_shape): tensor.
         normalized_shape: the last sizes of `input`, over which each row is normalised.
         weight, bias: of `normalized_shape`.
+        eps: added to the variance.
         cudnn_enable: accepted for PyTorch's sake.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         ShapeError: `input` does not end in `normalized_shape`.
-
     Source: Ba et al., Layer normalization, 2016 (arXiv:1607.06450), equation 4.
 
     >>> dynograd.nn.functional.layer_norm(tensor([[1.0, 3.0]]), (2,))
@@ -106,12 +109,14 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     """`input` divided by the root of its mean square over its last dims, times `weight`.
 
     Args:
+        input (*, *normalized_shape): tensor.
         normalized_shape: the last sizes of `input`, over which each row is normalised.
         weight: of `normalized_shape`.
         eps: added to the mean square; the machine epsilon of the dtype when left out.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         ShapeError: `input` does not end in `normalized_shape`.
-
     Source: Zhang and Sennrich, Root mean square layer normalization, 2019 (arXiv:1910.07467), equation 4.
 
     >>> dynograd.nn.functional.rms_norm(tensor([[3.0, 4.0]]), (2,))
@@ -181,9 +186,11 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
         input (N, C, *).
         num_groups: divides C.
         weight, bias (C,).
+        eps: added to the variance.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         ShapeError: C is not divisible by `num_groups`.
-
     Source: Wu and He, Group normalization, 2018 (arXiv:1803.08494).
 
     >>> dynograd.nn.functional.group_norm(tensor([[1.0, 3.0, 10.0, 30.0]]), 2)
@@ -215,9 +222,11 @@ def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float 
     Args:
         input (N, C, *): at least 3 dims.
         size: channels in a window, which reaches size // 2 channels back.
+        alpha, beta, k: numbers of the formula.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         ShapeError: fewer than 3 dims.
-
     Source: Krizhevsky et al., ImageNet classification with deep convolutional neural networks, 2012, section 3.3.
 
     >>> dynograd.nn.functional.local_response_norm(tensor([[[2.0], [0.0]]]), 2, alpha=1.0, beta=1.0)

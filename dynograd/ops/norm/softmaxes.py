@@ -28,6 +28,7 @@ def softmax(input: Array, dim: ClassDim = None, _stacklevel: Dtype = 3, dtype: D
     A slice that is -inf throughout gives NaN, as in PyTorch.
 
     Args:
+        input: tensor of any shape.
         dim: which dimension; negative counts from the end.
         dtype: `input` is converted to it first.
     Returns:
@@ -65,8 +66,11 @@ def log_softmax(input: Array, dim: ClassDim = None, _stacklevel: Dtype = 3, dtyp
     """The logarithm of `softmax`, computed without overflow.
 
     Args:
+        input: tensor of any shape.
         dim: which dimension; negative counts from the end.
         dtype: `input` is converted to it first.
+    Returns:
+        A tensor of the shape of `input`.
     Raises:
         DimError: `dim` is outside `input`.
 
@@ -96,6 +100,13 @@ def log_softmax_jvp(tangents: Any, saved: Any, dim: Any) -> Array:
 @composed(out=None)
 def softmin(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None) -> Array:
     """`softmax(-input)`: the smallest element gets most.
+
+    Args:
+        input: tensor of any shape.
+        dim: which dim; negative counts from the end.
+        dtype: `input` is converted to it first.
+    Returns:
+        The shape of `input`; slices along `dim` sum to 1.
 
     >>> dynograd.nn.functional.softmin(tensor([0.0, 100.0]), dim=0)
     tensor([1.0000e+00, 3.7835e-44])

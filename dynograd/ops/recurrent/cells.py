@@ -104,6 +104,14 @@ def _blocks(gates: Any, count: int) -> list[Any]:
 def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> tuple[Array, ...]:
     """One step of an LSTM: (h', c') from `input` (B, I) and `hx` = (h, c), each (B, H); see `lstm_layer`.
 
+    Args:
+        input (B, I): one step of a batch.
+        hx: a pair (h, c) of tensors (B, H).
+        w_ih (4 H, I), w_hh (4 H, H), b_ih (4 H,), b_hh (4 H,): weights, in the order of input, forget, cell and output gate.
+    Returns:
+        (h', c'), each (B, H).
+    Source: Hochreiter and Schmidhuber, Long short-term memory, 1997; Gers et al., Learning to forget, 2000.
+
     >>> states = dynograd.zeros(1, 2), dynograd.ones(1, 2)
     >>> h, c = dynograd.lstm_cell(dynograd.ones(1, 3), states, dynograd.zeros(8, 3), dynograd.zeros(8, 2))
     >>> c
@@ -118,6 +126,13 @@ def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh:
 def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Array:
     """One step of a GRU: h' (B, H) from `input` (B, I) and `hx` (B, H); see `gru_layer`.
 
+    Args:
+        input (B, I): one step of a batch.
+        hx (B, H): the state.
+        w_ih (3 H, I), w_hh (3 H, H), b_ih (3 H,), b_hh (3 H,): weights, in the order of reset, update and new gate.
+    Returns:
+        (B, H).
+
     >>> dynograd.gru_cell(dynograd.ones(1, 3), dynograd.ones(1, 2), dynograd.zeros(6, 3), dynograd.zeros(6, 2))
     tensor([[0.5000, 0.5000]])
     """
@@ -129,6 +144,13 @@ def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: 
 def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Array:
     """One step of an Elman network: tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh).
 
+    Args:
+        input (B, I): one step of a batch.
+        hx (B, H): the state.
+        w_ih (H, I), w_hh (H, H), b_ih (H,), b_hh (H,): weights.
+    Returns:
+        (B, H).
+
     >>> dynograd.rnn_tanh_cell(dynograd.ones(1, 1), dynograd.zeros(1, 1), dynograd.ones(1, 1), dynograd.ones(1, 1))
     tensor([[0.7616]])
     """
@@ -139,6 +161,13 @@ def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b
 @composed(cast="lower")
 def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Array:
     """One step of an Elman network with relu: relu(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh).
+
+    Args:
+        input (B, I): one step of a batch.
+        hx (B, H): the state.
+        w_ih (H, I), w_hh (H, H), b_ih (H,), b_hh (H,): weights.
+    Returns:
+        (B, H).
 
     >>> dynograd.rnn_relu_cell(dynograd.ones(1, 1), dynograd.zeros(1, 1), dynograd.ones(1, 1), dynograd.ones(1, 1))
     tensor([[1.]])
