@@ -34,6 +34,7 @@ class Event:
         self.input_shapes: list[Any] = []
         self.stack: list[str] = []
         self.memory = 0
+        self.operands: list[Any] = []  # what owns their memory, until the range ends
         self.flops = 0
         self.device_marks: Any = None
         self.device_time_total = 0.0

@@ -33,6 +33,8 @@ class Recorder:
         if noted:
             if args and kind == "op" and ("shapes" in noted or "flops" in noted):
                 event.input_shapes = [_shape(argument) for argument in args]
+            if "memory" in noted and kind == "op":
+                event.operands = _memories(args)
             if "stack" in noted:
                 event.stack = _user_stack()
             if "device" in noted:
@@ -59,7 +61,10 @@ class Recorder:
             mark.device_marks[1] = _device_mark()
         if mark.kind == "op" and result is not None:
             if "memory" in noted:
-                mark.memory = max(0, _new_bytes(result) - sum(child.cpu_memory_usage for child in mark.cpu_children))
+                mark.memory = max(
+                    0, _new_bytes(result, mark.operands) - sum(child.cpu_memory_usage for child in mark.cpu_children)
+                )
+                mark.operands = []
             if "flops" in noted:
                 mark.flops = _flops(mark.name, mark.input_shapes, result)
 
@@ -88,13 +93,28 @@ def _shape(value: Any) -> Any:
     return list(value.shape) if hasattr(value, "shape") else []
 
 
-def _new_bytes(result: Any) -> int:
+def _memories(args: Any) -> list[Any]:
+    """What owns the memory of the operands."""
+    memories = []
+    for value in args:
+        if isinstance(value, (list, tuple)):
+            memories += _memories(value)
+        else:
+            array = value.array if isinstance(value, Tensor) else value
+            if arrays.is_array(array):
+                memories.append(arrays.base_of(array))
+    return memories
+
+
+def _new_bytes(result: Any, operands: list[Any]) -> int:
+    """The bytes of what lies in no operand's memory."""
     if isinstance(result, (list, tuple)):
-        return sum(_new_bytes(part) for part in result)
+        return sum(_new_bytes(part, operands) for part in result)
     array = result.array if isinstance(result, Tensor) else result
     if not arrays.is_array(array) or getattr(array, "ndim", 0) is None:
         return 0
-    return array.nbytes if arrays.owns_memory(array) else 0
+    memory = arrays.base_of(array)
+    return 0 if any([memory is operand for operand in operands]) else array.nbytes
 
 
 def _user_stack() -> list[str]:
