@@ -6,10 +6,11 @@ import inspect
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["Annotation", "SignatureLater", "annotations_of", "plain_annotations", "signature_of"]
+__all__ = ["Annotation", "SignatureLater", "annotations_of", "plain_annotations", "signature_of", "without_private"]
 
+F = TypeVar("F", bound=Callable[..., Any])
 _PARAMETER, _EMPTY = inspect.Parameter, inspect.Signature.empty
 
 
@@ -115,6 +116,33 @@ def signature_of(function: Any) -> inspect.Signature:
     beneath = _beneath_wrappers(function)
     if beneath is None or isinstance(beneath, inspect.Signature):
         return beneath or inspect.signature(function)
+    return _as_written(beneath)
+
+
+def without_private(function: F) -> F:
+    """The function itself, which takes what it took; `help` and editors do not speak of parameters that begin with an underscore.
+
+    PyTorch has such parameters, and its packages give them.
+
+    >>> @without_private
+    ... def scaled(x, factor=2.0, _instead=None):
+    ...     return x * factor if _instead is None else _instead
+    >>> import inspect
+    >>> inspect.signature(scaled), scaled(1, _instead=5)
+    (<Signature (x, factor=2.0)>, 5)
+    """
+
+    def read() -> inspect.Signature:
+        written = _as_written(function)
+        shown = [parameter for name, parameter in written.parameters.items() if not name.startswith("_")]
+        return written.replace(parameters=shown)
+
+    shown: Any = function
+    shown.__signature__ = SignatureLater(read)
+    return function
+
+
+def _as_written(beneath: Any) -> inspect.Signature:
     code, defaults, annotations = beneath.__code__, beneath.__defaults__ or (), beneath.__annotations__
     with_default = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
     values = dict(zip(with_default, defaults, strict=True)) | (beneath.__kwdefaults__ or {})

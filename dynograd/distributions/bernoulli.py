@@ -6,6 +6,7 @@ from typing import Any
 
 from dynograd.autograd import no_grad
 from dynograd.base import dtypes
+from dynograd.base.signatures import without_private
 from dynograd.distributions import constraints
 from dynograd.distributions.distribution import Distribution
 from dynograd.distributions.draws import binomial_numbers
@@ -74,6 +75,7 @@ class Bernoulli(_Binary):
         self._take(probs, logits)
         super().__init__(self._given.shape, validate_args=validate_args)
 
+    @without_private
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, "probs", "logits")
 
@@ -135,6 +137,7 @@ class Binomial(_Binary):
         self.total_count = count.to(self._given.dtype)
         super().__init__(self._given.shape, validate_args=validate_args)
 
+    @without_private
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, "total_count", "probs", "logits")
 
@@ -210,6 +213,7 @@ class Geometric(_Binary):
                 f"{self!r} to be positive but found invalid values:\n{self.probs}"
             )
 
+    @without_private
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, "probs", "logits")
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from dynograd.base import dtypes
 from dynograd.base.shapes import Size
+from dynograd.base.signatures import without_private
 from dynograd.distributions import constraints
 from dynograd.distributions.distribution import Distribution
 from dynograd.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
@@ -50,6 +51,7 @@ class Categorical(Distribution):
         self._num_events = parameter.shape[-1]
         super().__init__(parameter.shape[:-1], validate_args=validate_args)
 
+    @without_private
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         expanded = self._expanded(batch_shape, _instance, "probs", "logits", event=(self._num_events,))
         expanded._num_events = self._num_events
@@ -153,6 +155,7 @@ class OneHotCategorical(Distribution):
     def _check_parameters(self) -> None:
         Categorical._check_parameters(self._categorical)
 
+    @without_private
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         expanded = self._expanded(batch_shape, _instance)
         expanded._categorical = self._categorical.expand(batch_shape)

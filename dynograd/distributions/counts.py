@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.autograd import no_grad
+from dynograd.base.signatures import without_private
 from dynograd.distributions import constraints
 from dynograd.distributions.bernoulli import Binomial
 from dynograd.distributions.categorical import Categorical
@@ -57,6 +58,7 @@ class NegativeBinomial(Distribution):
         self.total_count = count.to(parameter.dtype)
         super().__init__(parameter.shape, validate_args=validate_args)
 
+    @without_private
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, "total_count", "probs", "logits")
 
@@ -131,6 +133,7 @@ class Multinomial(Distribution):
         self._categorical = Categorical(probs=probs, logits=logits)
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
 
+    @without_private
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         expanded = self._expanded(batch_shape, _instance)
         expanded.total_count = self.total_count

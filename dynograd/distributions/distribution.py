@@ -7,6 +7,7 @@ from typing import Any
 from dynograd import arrays
 from dynograd.autograd import enable_grad, no_grad
 from dynograd.base.shapes import Size
+from dynograd.base.signatures import without_private
 from dynograd.distributions import constraints
 from dynograd.distributions.utils import broadcast_all, lazy_property
 from dynograd.interpreter.differentiation import grad
@@ -104,6 +105,7 @@ class Distribution:
         """
         return self._event_shape
 
+    @without_private
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """The same distribution with its batch broadcast to `batch_shape`.
 
@@ -361,6 +363,7 @@ class LocationScale(Distribution):
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
+    @without_private
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, "loc", "scale")
 

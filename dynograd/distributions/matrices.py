@@ -7,6 +7,7 @@ from typing import Any
 
 from dynograd.base import dtypes
 from dynograd.base.shapes import broadcast_shapes
+from dynograd.base.signatures import without_private
 from dynograd.distributions import constraints
 from dynograd.distributions.dirichlet import Beta
 from dynograd.distributions.distribution import Distribution
@@ -72,6 +73,7 @@ class LowRankMultivariateNormal(Distribution):
         self._root = _capacitance_root(cov_factor, cov_diag)
         super().__init__(batch, (size,), validate_args=validate_args)
 
+    @without_private
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         expanded = self._expanded(batch_shape, _instance)
         expanded.loc = self.loc.expand(*batch_shape, *self._event_shape)
@@ -179,6 +181,7 @@ class LKJCholesky(Distribution):
         below = (self.concentration + 0.5 * (dim - 2)).unsqueeze(-1) - 0.5 * offset
         self._beta = Beta(above, below, validate_args=False)
 
+    @without_private
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         expanded = self._expanded(batch_shape, _instance)
         expanded.dim, expanded.concentration = self.dim, self.concentration.expand(batch_shape)
@@ -277,6 +280,7 @@ class Wishart(Distribution):
         else:
             self._root = linalg_cholesky(cholesky_inverse(linalg_cholesky(matrix)))
 
+    @without_private
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         expanded = self._expanded(batch_shape, _instance)
         size = self._event_shape[-1]

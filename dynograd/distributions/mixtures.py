@@ -6,6 +6,7 @@ from typing import Any
 
 from dynograd.autograd import no_grad
 from dynograd.base.shapes import broadcast_shapes
+from dynograd.base.signatures import without_private
 from dynograd.distributions import constraints
 from dynograd.distributions.categorical import Categorical
 from dynograd.distributions.distribution import Distribution
@@ -62,6 +63,7 @@ class MixtureSameFamily(Distribution):
         batch = broadcast_shapes("MixtureSameFamily", mixing, inner[:-1])
         super().__init__(batch, component_distribution.event_shape, validate_args=validate_args)
 
+    @without_private
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         expanded = self._expanded(batch_shape, _instance)
         expanded._component_distribution = self._component_distribution.expand((*batch_shape, self._num_component))

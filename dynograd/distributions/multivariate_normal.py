@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from dynograd.base.shapes import broadcast_shapes
+from dynograd.base.signatures import without_private
 from dynograd.distributions import constraints
 from dynograd.distributions.distribution import Distribution
 from dynograd.distributions.utils import lazy_property
@@ -75,6 +76,7 @@ class MultivariateNormal(Distribution):
         else:
             self._unbroadcasted_scale_tril = _root_of_inverse(matrix)
 
+    @without_private
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         size = self._event_shape[0]
         expanded = self._expanded(batch_shape, _instance)

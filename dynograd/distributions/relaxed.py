@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from dynograd.base.signatures import without_private
 from dynograd.distributions import constraints
 from dynograd.distributions.categorical import Categorical
 from dynograd.distributions.distribution import Distribution
@@ -83,6 +84,7 @@ class LogitRelaxedBernoulli(_Binary):
         )
         super().__init__(parameter.shape, validate_args=validate_args)
 
+    @without_private
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         expanded = self._expanded(batch_shape, _instance, "probs", "logits")
         expanded.temperature = self.temperature
@@ -158,6 +160,7 @@ class ExpRelaxedCategorical(Distribution):
         )
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
 
+    @without_private
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         expanded = self._expanded(batch_shape, _instance)
         expanded.temperature, expanded._categorical = self.temperature, self._categorical.expand(batch_shape)
@@ -270,6 +273,7 @@ class ContinuousBernoulli(_Binary):
         self._lims = lims
         super().__init__(parameter.shape, validate_args=validate_args)
 
+    @without_private
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         expanded = self._expanded(batch_shape, _instance, "probs", "logits")
         expanded._lims = self._lims

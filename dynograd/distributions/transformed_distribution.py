@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.autograd import no_grad
+from dynograd.base.signatures import without_private
 from dynograd.distributions import constraints
 from dynograd.distributions.distribution import Distribution
 from dynograd.distributions.independent import Independent, sum_rightmost
@@ -50,6 +51,7 @@ class TransformedDistribution(Distribution):
         image = tuple(whole.forward_shape(shape))
         super().__init__(image[: len(image) - grown], image[len(image) - grown :], validate_args=validate_args)
 
+    @without_private
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         expanded = self._expanded(batch_shape, _instance)
         expanded.base_dist = self.base_dist.expand(batch_shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from dynograd.base.signatures import without_private
 from dynograd.distributions import constraints
 from dynograd.distributions.exponential import Exponential
 from dynograd.distributions.gamma import Gamma
@@ -152,6 +153,7 @@ class Weibull(TransformedDistribution):
         maps = [PowerTransform(self.concentration_reciprocal), AffineTransform(0, self.scale)]
         super().__init__(Exponential(ones_like(self.scale), validate_args=False), maps, validate_args=validate_args)
 
+    @without_private
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return Weibull(self.scale.expand(batch_shape), self.concentration.expand(batch_shape), validate_args=False)
 
@@ -202,6 +204,7 @@ class Kumaraswamy(TransformedDistribution):
         ]
         super().__init__(Uniform(ones * 0, ones, validate_args=False), maps, validate_args=validate_args)
 
+    @without_private
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return Kumaraswamy(
             self.concentration1.expand(batch_shape), self.concentration0.expand(batch_shape), validate_args=False
@@ -264,6 +267,7 @@ class LogisticNormal(TransformedDistribution):
         """Standard deviations of the normal numbers."""
         return self.base_dist.base_dist.scale
 
+    @without_private
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         inner = (*batch_shape, self.loc.shape[-1])
         return LogisticNormal(self.loc.expand(inner), self.scale.expand(inner), validate_args=False)

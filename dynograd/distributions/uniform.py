@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.base.signatures import without_private
 from dynograd.distributions import constraints
 from dynograd.distributions.distribution import Distribution
 from dynograd.distributions.utils import broadcast_all
@@ -41,6 +42,7 @@ class Uniform(Distribution):
         """Numbers from `low` to `high`."""
         return constraints.interval(self.low, self.high)
 
+    @without_private
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, "low", "high")
 

@@ -66,8 +66,8 @@ class DistributedDataParallel(Module):
     Args:
         module: what is called.
         process_group: whose processes join their gradients; all when left out.
-        device_ids, output_device, dim, broadcast_buffers, init_sync, bucket_cap_mb, find_unused_parameters, check_reduction,
-            gradient_as_bucket_view, static_graph, options: accepted.
+        device_ids, output_device, dim, broadcast_buffers, init_sync, bucket_cap_mb: accepted.
+        find_unused_parameters, check_reduction, gradient_as_bucket_view, static_graph, options: accepted.
     Shape: whatever `module` takes and gives.
     Raises:
         ValueError: `dynograd.distributed.init_process_group` has not been called.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from dynograd.base.signatures import without_private
 from dynograd.errors import ShapeError
 from dynograd.ops.conv.spatial_sizes import per_dim
 from dynograd.ops.elementwise.activations import leaky_relu
@@ -75,6 +76,7 @@ def rrelu_(
     return rrelu(input, lower, upper, training, True, generator)
 
 
+@without_private
 def fractional_max_pool2d(
     input: Any,
     kernel_size: Any,
@@ -109,6 +111,7 @@ def fractional_max_pool2d(
     return pooled if return_indices else pooled[0]
 
 
+@without_private
 def fractional_max_pool3d(
     input: Any,
     kernel_size: Any,

@@ -82,6 +82,7 @@ def lacking_parameters():
             continue
         if any(one.kind is one.VAR_KEYWORD for one in given.values()):
             continue
+        wanted = {one for one in wanted if one[0] != "_"}  # signatures do not show those
         lacking = wanted - set(given) - {"self", "input"} - (set() if path != "Tensor" else {"out"})
         if lacking:
             found[f"{path} {name}"] = sorted(lacking)

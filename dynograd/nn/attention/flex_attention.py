@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dynograd.base.dtypes import bool as bool_dtype
+from dynograd.base.signatures import without_private
 from dynograd.errors import ShapeError
 from dynograd.ragged import is_ragged
 from dynograd.tensor.creation import arange, full, zeros
@@ -226,6 +227,7 @@ class BlockMask:
         return f"BlockMask(shape={self.shape}, sparsity={self.sparsity():.2f}%)"
 
 
+@without_private
 def create_block_mask(
     mask_mod: Mask,
     B: int | None,
@@ -259,6 +261,7 @@ def create_block_mask(
     return BlockMask(mask_mod, (B or 1, H or 1, Q_LEN, KV_LEN), block, device)  # type: ignore[arg-type]
 
 
+@without_private
 def create_nested_block_mask(
     mask_mod: Mask,
     B: int | None,

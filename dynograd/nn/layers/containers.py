@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from itertools import islice
 from typing import Any
 
@@ -301,7 +301,65 @@ class ModuleList(Module):
         return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
 
 
-class ModuleDict(Module):
+class _Named(Module):
+    """What holders of named values share with dicts."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a name.
+
+        Args:
+            key: the name.
+            default: what there is instead, where nothing has that name.
+        Returns:
+            the value, or `default`.
+
+        >>> dynograd.nn.ModuleDict({"a": dynograd.nn.ReLU()}).get("a")
+        ReLU()
+        """
+        named: Any = self
+        try:
+            return named[key]
+        except KeyError:
+            return default
+
+    def keys(self) -> KeysView[str]:
+        """The names, in order.
+
+        Returns:
+            a view, as that of a dict.
+
+        >>> list(dynograd.nn.ModuleDict({"a": dynograd.nn.ReLU()}).keys())
+        ['a']
+        """
+        named: Any = self
+        return KeysView(named)
+
+    def items(self) -> ItemsView[str, Any]:
+        """The names with their values, in order.
+
+        Returns:
+            a view, as that of a dict.
+
+        >>> list(dynograd.nn.ModuleDict({"a": dynograd.nn.ReLU()}).items())
+        [('a', ReLU())]
+        """
+        named: Any = self
+        return ItemsView(named)
+
+    def values(self) -> ValuesView[Any]:
+        """The values, in order.
+
+        Returns:
+            a view, as that of a dict.
+
+        >>> list(dynograd.nn.ModuleDict({"a": dynograd.nn.ReLU()}).values())
+        [ReLU()]
+        """
+        named: Any = self
+        return ValuesView(named)
+
+
+class ModuleDict(_Named):
     """A dict of modules whose parameters are registered.
 
     Args:
@@ -336,8 +394,6 @@ class ModuleDict(Module):
 
     def __contains__(self, key: object) -> bool:
         return key in self._modules
-
-    get, keys, items, values = Mapping.get, Mapping.keys, Mapping.items, Mapping.values
 
     def clear(self) -> None:
         """Removes all modules.
@@ -485,7 +541,7 @@ class ParameterList(Module):
         return "\n".join(lines)
 
 
-class ParameterDict(Module):
+class ParameterDict(_Named):
     """A dict of parameters (tensors become parameters; other values are kept as they are).
 
     Args:
@@ -529,8 +585,10 @@ class ParameterDict(Module):
     def __contains__(self, key: object) -> bool:
         return key in self._keys
 
-    get, keys, items, values = Mapping.get, Mapping.keys, Mapping.items, Mapping.values
-    clear = MutableMapping.clear
+    def clear(self) -> None:
+        """Removes all values."""
+        for key in list(self._keys):
+            del self[key]
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         """The value of `key`, which `default` becomes where there is none.

@@ -90,6 +90,7 @@ class CRF(Module):
     Args:
         num_tags: K.
         batch_first: emissions are (B, T, K) and tags (B, T), not (T, B, K) and (T, B).
+        device, dtype: of the transitions.
     Shape:
         emissions (T, B, K), or (B, T, K), or (M, K) with `offsets`; (T, K) is one sequence.
     Raises:

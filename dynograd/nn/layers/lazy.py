@@ -307,12 +307,12 @@ def _lazy(plain: Any, base: type, what: str) -> type:
     where = "dim 1" if first is None else f"dim 1 (dim 0 of {first} without a batch)"
     rank, arguments = plain.__name__[-2], "2, 3" if base is not _LazyNormBase else ""
     sizes = "5, 4" + ", 3" * int(rank)
-    doc = f"""A `{plain.__name__}` that takes `{what}` from {where} of its first input.
+    doc = f"""{"An" if plain.__name__[0] == "I" else "A"} `{plain.__name__}` that takes `{what}` from {where} of its first input.
 
     Until then its parameters have no shape: move it and convert it, but make the optimizer after the first call, as for each lazy
     module. From then on its class is `{plain.__name__}`.
 
-    Args: those of `{plain.__name__}`, without `{what}`.
+    {_arguments(plain, what)}
     Shape: as for `{plain.__name__}`.
     Raises:
         ShapeError: in the first call: an input of another rank.
@@ -325,6 +325,13 @@ def _lazy(plain: Any, base: type, what: str) -> type:
     return type(
         f"Lazy{plain.__name__}", (base, plain), {"cls_to_become": plain, "__doc__": doc, "__module__": __name__}
     )
+
+
+def _arguments(plain: Any, what: str) -> str:
+    """The section of the plain class's docstring that explains the arguments, without the size that is learned."""
+    lines = (plain.__doc__ or "").partition("    Args:\n")[2].partition("    Shape:")[0].rstrip().split("\n")
+    lines = [line.replace("in_channels, ", "").replace("of input and output, each", "of the output,") for line in lines]
+    return "\n".join(["Args:", *[line for line in lines if not line.lstrip().startswith(f"{what}:")]])
 
 
 for _kind, _base, _what, _home in (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.base.signatures import without_private
 from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
 from dynograd.nn.checks import check_number, check_sizes, check_windows
@@ -599,6 +600,7 @@ class _AdaptiveMaxPoolNd(Module):
 class _FractionalMaxPoolNd(Module):
     _rank = 2
 
+    @without_private
     def __init__(
         self,
         kernel_size: Any,

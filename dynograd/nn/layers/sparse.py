@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.autograd.modes import no_grad
+from dynograd.base.signatures import without_private
 from dynograd.interpreter.recorded_methods import recorded_as
 from dynograd.nn import functional as F
 from dynograd.nn import init
@@ -39,6 +40,7 @@ class Embedding(Module):
     dynograd.Size([2, 3])
     """
 
+    @without_private
     def __init__(
         self,
         num_embeddings: int,
@@ -166,6 +168,7 @@ class EmbeddingBag(Module):
             [3., 4.]])
     """
 
+    @without_private
     def __init__(
         self,
         num_embeddings: int,

@@ -40,6 +40,11 @@ class LinearCrossEntropyOptions:
         batch_chunk_size: rows of a chunk; None: as many as make 4M scores.
         allow_retain_graph, chunking_method, acc_policy, acc_dtype: accepted for PyTorch's sake. A second backward always works, half
             types add up in float32.
+    Raises:
+        ValueError: `batch_chunk_size` is no int above 0.
+
+    >>> dynograd.nn.LinearCrossEntropyOptions(batch_chunk_size=256).batch_chunk_size
+    256
     """
 
     allow_retain_graph: bool = False
