@@ -23,12 +23,9 @@ import dynograd
 from tests import test_docs
 
 LACKING = {
-    ".": 460,
-    "Tensor": 225,
-    "fft": 53,
-    "special": 6,
-    "signal.windows": 22,
-    "nn.functional": 42,
+    ".": 362,
+    "Tensor": 217,
+    "nn.functional": 1,
     "autograd.graph": 4,
     "autograd.profiler": 6,
     "sparse": 18,
@@ -43,7 +40,7 @@ SHOWING = {
     "Tensor": 34,
     "fft": 2,
     "signal.windows": 11,
-    "nn.functional": 7,
+    "nn.functional": 3,
     "nn": 257,
     "nn.init": 14,
     "nn.utils": 18,

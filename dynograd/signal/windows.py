@@ -41,6 +41,13 @@ __all__ = [
 def bartlett(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """A triangle, `1 - |2 k / n - 1|` with n = M - 1 (M when periodic).
 
+    Args:
+        M: number of points, at least 0.
+        sym: symmetric, for filters; otherwise periodic, for spectra.
+        options: dtype, device, requires_grad, layout, pin_memory of the result.
+    Returns:
+        (M,).
+
     >>> dynograd.signal.windows.bartlett(5)
     tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
     """
@@ -50,6 +57,13 @@ def bartlett(M: int, *, sym: bool = True, **options: Any) -> Tensor:
 def blackman(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """`0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n)`.
 
+    Args:
+        M: number of points, at least 0.
+        sym: symmetric, for filters; otherwise periodic, for spectra.
+        options: dtype, device, requires_grad, layout, pin_memory of the result.
+    Returns:
+        (M,).
+
     >>> dynograd.signal.windows.blackman(3).round(decimals=2).abs()
     tensor([0., 1., 0.])
     """
@@ -58,6 +72,13 @@ def blackman(M: int, *, sym: bool = True, **options: Any) -> Tensor:
 
 def cosine(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """Half a wave, `sin(pi (k + 0.5) / M)` (M + 1 when periodic).
+
+    Args:
+        M: number of points, at least 0.
+        sym: symmetric, for filters; otherwise periodic, for spectra.
+        options: dtype, device, requires_grad, layout, pin_memory of the result.
+    Returns:
+        (M,).
 
     >>> dynograd.signal.windows.cosine(3)
     tensor([0.5000, 1.0000, 0.5000])
@@ -69,6 +90,14 @@ def cosine(M: int, *, sym: bool = True, **options: Any) -> Tensor:
 def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, **options: Any) -> Tensor:
     """`exp(-|k - center| / tau)`; the center is the middle, unless a periodic window is given one.
 
+    Args:
+        M: number of points, at least 0.
+        center: the place of the largest value.
+        tau: over how many points it falls to 1 / e; above 0.
+        sym: symmetric, for filters; otherwise periodic, for spectra.
+        options: dtype, device, requires_grad, layout, pin_memory of the result.
+    Returns:
+        (M,).
     Raises:
         ValueError: `tau` is not above 0, or a symmetric window has a `center`.
 
@@ -86,6 +115,13 @@ def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: b
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> Tensor:
     """`exp(-(k - middle)^2 / (2 std^2))`.
 
+    Args:
+        M: number of points, at least 0.
+        std: in points, above 0.
+        sym: symmetric, for filters; otherwise periodic, for spectra.
+        options: dtype, device, requires_grad, layout, pin_memory of the result.
+    Returns:
+        (M,).
     Raises:
         ValueError: `std` is not above 0.
 
@@ -101,6 +137,13 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> T
 def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **options: Any) -> Tensor:
     """`a[0] - a[1] cos(2 pi k / n) + a[2] cos(4 pi k / n) - ...`.
 
+    Args:
+        M: number of points, at least 0.
+        a: the weights of the waves.
+        sym: symmetric, for filters; otherwise periodic, for spectra.
+        options: dtype, device, requires_grad, layout, pin_memory of the result.
+    Returns:
+        (M,).
     Raises:
         TypeError: `a` is no list or tuple.
         ValueError: `a` is empty.
@@ -114,6 +157,14 @@ def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **options: A
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options: Any) -> Tensor:
     """`alpha - (1 - alpha) cos(2 pi k / n)`.
 
+    Args:
+        M: number of points, at least 0.
+        alpha: the weight of the constant part.
+        sym: symmetric, for filters; otherwise periodic, for spectra.
+        options: dtype, device, requires_grad, layout, pin_memory of the result.
+    Returns:
+        (M,).
+
     >>> dynograd.signal.windows.general_hamming(3)
     tensor([0.0800, 1.0000, 0.0800])
     """
@@ -122,6 +173,13 @@ def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options:
 
 def hamming(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """`0.54 - 0.46 cos(2 pi k / n)`.
+
+    Args:
+        M: number of points, at least 0.
+        sym: symmetric, for filters; otherwise periodic, for spectra.
+        options: dtype, device, requires_grad, layout, pin_memory of the result.
+    Returns:
+        (M,).
 
     >>> dynograd.signal.windows.hamming(3)
     tensor([0.0800, 1.0000, 0.0800])
@@ -132,6 +190,13 @@ def hamming(M: int, *, sym: bool = True, **options: Any) -> Tensor:
 def hann(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """`0.5 - 0.5 cos(2 pi k / n)`.
 
+    Args:
+        M: number of points, at least 0.
+        sym: symmetric, for filters; otherwise periodic, for spectra.
+        options: dtype, device, requires_grad, layout, pin_memory of the result.
+    Returns:
+        (M,).
+
     >>> dynograd.signal.windows.hann(3)
     tensor([0., 1., 0.])
     """
@@ -141,6 +206,13 @@ def hann(M: int, *, sym: bool = True, **options: Any) -> Tensor:
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Any) -> Tensor:
     """`i0(beta sqrt(1 - (2 k / n - 1)^2)) / i0(beta)`, with the Bessel function i0.
 
+    Args:
+        M: number of points, at least 0.
+        beta: shape, at least 0; larger ones make it narrower.
+        sym: symmetric, for filters; otherwise periodic, for spectra.
+        options: dtype, device, requires_grad, layout, pin_memory of the result.
+    Returns:
+        (M,).
     Raises:
         ValueError: `beta` is negative.
 
@@ -160,6 +232,12 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Any) -> T
 def nuttall(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """The minimum 4-term Blackman-Harris window, `0.3635819 - 0.4891775 cos(z) + 0.1365995 cos(2 z) - 0.0106411 cos(3 z)`, z = 2 pi k / n.
 
+    Args:
+        M: number of points, at least 0.
+        sym: symmetric, for filters; otherwise periodic, for spectra.
+        options: dtype, device, requires_grad, layout, pin_memory of the result.
+    Returns:
+        (M,).
     Source: Nuttall, Some windows with very good sidelobe behavior, 1981.
 
     >>> dynograd.signal.windows.nuttall(3)

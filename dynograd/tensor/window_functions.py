@@ -18,8 +18,11 @@ def hann_window(window_length: int, periodic: bool = True, **options: Any) -> Te
     """`0.5 - 0.5 cos(2 pi k / n)` for k = 0 .. window_length - 1.
 
     Args:
+        window_length: number of points, at least 0.
         periodic: n is `window_length`, for spectra; otherwise `window_length - 1`, which makes it symmetric.
         options: dtype, device, requires_grad, pin_memory, layout.
+    Returns:
+        (window_length,).
     Raises:
         ShapeError: a negative length.
         DtypeError: a dtype that is not floating.
@@ -35,6 +38,14 @@ def hamming_window(
 ) -> Tensor:
     """`alpha - beta cos(2 pi k / n)`; see `hann_window`.
 
+    Args:
+        window_length: number of points, at least 0.
+        periodic: for spectra; otherwise the window is symmetric.
+        alpha, beta: the two weights.
+        options: dtype, device, requires_grad, layout, pin_memory of the result.
+    Returns:
+        (window_length,).
+
     >>> dynograd.hamming_window(4)
     tensor([0.0800, 0.5400, 1.0000, 0.5400])
     """
@@ -43,6 +54,13 @@ def hamming_window(
 
 def blackman_window(window_length: int, periodic: bool = True, **options: Any) -> Tensor:
     """`0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n)`; see `hann_window`.
+
+    Args:
+        window_length: number of points, at least 0.
+        periodic: for spectra; otherwise the window is symmetric.
+        options: dtype, device, requires_grad, layout, pin_memory of the result.
+    Returns:
+        (window_length,).
 
     >>> dynograd.blackman_window(4).round(decimals=2)
     tensor([-0.0000,  0.3400,  1.0000,  0.3400])
@@ -53,6 +71,13 @@ def blackman_window(window_length: int, periodic: bool = True, **options: Any) -
 def bartlett_window(window_length: int, periodic: bool = True, **options: Any) -> Tensor:
     """A triangle, `1 - |2 k / n - 1|`; see `hann_window`.
 
+    Args:
+        window_length: number of points, at least 0.
+        periodic: for spectra; otherwise the window is symmetric.
+        options: dtype, device, requires_grad, layout, pin_memory of the result.
+    Returns:
+        (window_length,).
+
     >>> dynograd.bartlett_window(4)
     tensor([0.0000, 0.5000, 1.0000, 0.5000])
     """
@@ -61,6 +86,14 @@ def bartlett_window(window_length: int, periodic: bool = True, **options: Any) -
 
 def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, **options: Any) -> Tensor:
     """`i0(beta sqrt(1 - (2 k / n - 1)^2)) / i0(beta)`, with the Bessel function i0; see `hann_window`.
+
+    Args:
+        window_length: number of points, at least 0.
+        periodic: for spectra; otherwise the window is symmetric.
+        beta: shape, at least 0; larger ones make it narrower.
+        options: dtype, device, requires_grad, layout, pin_memory of the result.
+    Returns:
+        (window_length,).
 
     >>> dynograd.kaiser_window(4, beta=2.0)
     tensor([0.4387, 0.8348, 1.0000, 0.8348])
@@ -96,6 +129,13 @@ def _finished(array: Any, kind: Any, place: Any, wants: bool) -> Tensor:
 def fftfreq(n: int, d: float = 1.0, *, out: Any = None, **options: Any) -> Tensor:
     """The frequency of each point of an `fft` of `n` points that lie `d` apart: 0, 1, ..., -2, -1, over n d.
 
+    Args:
+        n: number of points, at least 1.
+        d: the distance of points, in seconds for frequencies in Hz.
+        options: dtype, device, requires_grad, layout, pin_memory of the result.
+    Returns:
+        (n,), of the default dtype.
+
     >>> dynograd.fft.fftfreq(5)
     tensor([ 0.0000,  0.2000,  0.4000, -0.4000, -0.2000])
     """
@@ -105,6 +145,13 @@ def fftfreq(n: int, d: float = 1.0, *, out: Any = None, **options: Any) -> Tenso
 
 def rfftfreq(n: int, d: float = 1.0, *, out: Any = None, **options: Any) -> Tensor:
     """The frequency of each point of an `rfft` of `n` points that lie `d` apart: 0, 1, ..., n // 2, over n d.
+
+    Args:
+        n: number of points, at least 1.
+        d: the distance of points, in seconds for frequencies in Hz.
+        options: dtype, device, requires_grad, layout, pin_memory of the result.
+    Returns:
+        (n // 2 + 1,), of the default dtype.
 
     >>> dynograd.fft.rfftfreq(5)
     tensor([0.0000, 0.2000, 0.4000])

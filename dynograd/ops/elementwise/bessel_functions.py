@@ -94,13 +94,31 @@ def i1e(input: Array) -> Array:
 
 @composed()
 def special_modified_bessel_i0(input: Any) -> Array:
-    """Another name of `i0`."""
+    """Another name of `i0`.
+
+    Args:
+        input: tensor of any shape.
+    Returns:
+        A floating tensor of the shape of `input`.
+
+    >>> dynograd.special.modified_bessel_i0(tensor([0.0, 1.0]))
+    tensor([1.0000, 1.2661])
+    """
     return i0(input)
 
 
 @composed()
 def special_modified_bessel_i1(input: Any) -> Array:
-    """Another name of `special.i1`."""
+    """Another name of `special.i1`.
+
+    Args:
+        input: tensor of any shape.
+    Returns:
+        A floating tensor of the shape of `input`.
+
+    >>> dynograd.special.modified_bessel_i1(tensor([0.0, 1.0]))
+    tensor([0.0000, 0.5652])
+    """
     return i1(input)
 
 

@@ -195,8 +195,12 @@ def fft_fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = 
     """The Fourier transform along `dim`: `output[k] = sum_j input[j] exp(-2 pi i j k / n)`.
 
     Args:
+        input: tensor of any shape.
         n: the number of points; `input` is cut off or gets zeros. By default the size of `dim`.
+        dim: which dim; negative counts from the end.
         norm: "backward" (no factor), "ortho" (1/sqrt(n)) or "forward" (1/n).
+    Returns:
+        A complex tensor of `input`'s shape, with n in `dim`.
     Raises:
         ShapeError: no points.
 
@@ -220,6 +224,16 @@ def _quick_fft_ifft(compute: Any, input: Any, n: Any, dim: Any, norm: Any) -> tu
 def fft_ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
     """The inverse of `fft`; its norm "backward" divides by n.
 
+    Args:
+        input: tensor of any shape.
+        n: the number of points; `input` is cut off or gets zeros. By default the size of `dim`.
+        dim: which dim; negative counts from the end.
+        norm: "backward", "forward" or "ortho"; see `fft`.
+    Returns:
+        A complex tensor of `input`'s shape, with n in `dim`.
+    Raises:
+        ShapeError: no points.
+
     >>> dynograd.fft.ifft(tensor([10 + 0j, -2 + 2j, -2 + 0j, -2 - 2j]))
     tensor([1.+0.j, 2.+0.j, 3.+0.j, 4.+0.j])
     """
@@ -239,6 +253,13 @@ def _quick_fft_rfft(compute: Any, input: Any, n: Any, dim: Any, norm: Any) -> tu
 def fft_rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
     """The first n // 2 + 1 numbers of the `fft` of a real tensor; the others are their conjugates.
 
+    Args:
+        input: real tensor.
+        n: the number of points; `input` is cut off or gets zeros. By default the size of `dim`.
+        dim: which dim; negative counts from the end.
+        norm: "backward", "forward" or "ortho"; see `fft`.
+    Returns:
+        A complex tensor of `input`'s shape, with n // 2 + 1 in `dim`.
     Raises:
         DtypeError: a complex input.
 
@@ -262,6 +283,14 @@ def _quick_fft_irfft(compute: Any, input: Any, n: Any, dim: Any, norm: Any) -> t
 def fft_irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
     """The inverse of `rfft`: `n` real numbers, by default 2 * (size - 1) (give `n` for odd ones).
 
+    Args:
+        input: half of a spectrum, as `rfft` gives it.
+        n: the number of points of the result.
+        dim: which dim; negative counts from the end.
+        norm: "backward", "forward" or "ortho"; see `fft`.
+    Returns:
+        A real tensor of `input`'s shape, with n in `dim`.
+
     >>> dynograd.fft.irfft(tensor([10 + 0j, -2 + 2j, -2 + 0j]))
     tensor([1., 2., 3., 4.])
     """
@@ -274,6 +303,14 @@ def fft_irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None 
 def fft_hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
     """The `fft` of a signal whose second half is the conjugate of its first, which is given: `n` real numbers.
 
+    Args:
+        input: half of a signal.
+        n: the number of points of the result; by default 2 * (size - 1).
+        dim: which dim; negative counts from the end.
+        norm: "backward", "forward" or "ortho"; see `fft`.
+    Returns:
+        A real tensor of `input`'s shape, with n in `dim`.
+
     >>> dynograd.fft.hfft(tensor([1 + 0j, 2 + 1j, 3 + 0j]))
     tensor([ 8.,  0.,  0., -4.])
     """
@@ -285,6 +322,14 @@ def fft_hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None =
 @composed()
 def fft_ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Array:
     """The inverse of `hfft`: the first half of the `ifft` of a real tensor.
+
+    Args:
+        input: real tensor.
+        n: the number of points; `input` is cut off or gets zeros. By default the size of `dim`.
+        dim: which dim; negative counts from the end.
+        norm: "backward", "forward" or "ortho"; see `fft`.
+    Returns:
+        A complex tensor of `input`'s shape, with n // 2 + 1 in `dim`.
 
     >>> dynograd.fft.ihfft(tensor([8.0, 0.0, 0.0, -4.0]))
     tensor([1.-0.j, 2.+1.j, 3.-0.j])
@@ -301,6 +346,14 @@ def fft_ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None 
 def fft_fftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Array:
     """The `fft` over several dims: those in `dim`, else the last `len(s)`, else all.
 
+    Args:
+        input: tensor of any shape.
+        s (ints): the numbers of points along the dims; by default their sizes.
+        dim: ints; None: the last `len(s)`, or all.
+        norm: "backward", "forward" or "ortho"; see `fft`.
+    Returns:
+        A complex tensor of `input`'s shape, with `s` in `dim`.
+
     >>> dynograd.fft.fftn(tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[10.+0.j, -2.+0.j],
             [-4.+0.j,  0.+0.j]])
@@ -310,25 +363,72 @@ def fft_fftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None
 
 @composed()
 def fft_ifftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Array:
-    """The inverse of `fftn`."""
+    """The inverse of `fftn`.
+
+    Args:
+        input: tensor of any shape.
+        s (ints): the numbers of points along the dims; by default their sizes.
+        dim: ints; None: the last `len(s)`, or all.
+        norm: "backward", "forward" or "ortho"; see `fft`.
+    Returns:
+        A complex tensor of `input`'s shape, with `s` in `dim`.
+
+    >>> dynograd.fft.ifftn(tensor([[4.0, 0.0], [0.0, 0.0]]))
+    tensor([[1.+0.j, 1.+0.j],
+            [1.+0.j, 1.+0.j]])
+    """
     return _both_ways("ifftn", input, s, dim, norm, True)
 
 
 @composed()
 def fft_fft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Array:
-    """The `fft` over two dims, the last ones by default."""
+    """The `fft` over two dims, the last ones by default.
+
+    Args:
+        input: tensor of any shape.
+        s (ints): the numbers of points along the two dims; by default their sizes.
+        dim: two ints.
+        norm: "backward", "forward" or "ortho"; see `fft`.
+    Returns:
+        A complex tensor of `input`'s shape, with `s` in `dim`.
+
+    >>> dynograd.fft.fft2(tensor([[1.0, 0.0], [0.0, 0.0]]))
+    tensor([[1.+0.j, 1.+0.j],
+            [1.+0.j, 1.+0.j]])
+    """
     return _both_ways("fft2", input, s, dim, norm, False)
 
 
 @composed()
 def fft_ifft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Array:
-    """The inverse of `fft2`."""
+    """The inverse of `fft2`.
+
+    Args:
+        input: tensor of any shape.
+        s (ints): the numbers of points along the two dims; by default their sizes.
+        dim: two ints.
+        norm: "backward", "forward" or "ortho"; see `fft`.
+    Returns:
+        A complex tensor of `input`'s shape, with `s` in `dim`.
+
+    >>> dynograd.fft.ifft2(tensor([[4.0, 0.0], [0.0, 0.0]]))
+    tensor([[1.+0.j, 1.+0.j],
+            [1.+0.j, 1.+0.j]])
+    """
     return _both_ways("ifft2", input, s, dim, norm, True)
 
 
 @composed()
 def fft_rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Array:
     """The `fftn` of a real tensor, of the last dim only the first n // 2 + 1.
+
+    Args:
+        input: real tensor.
+        s (ints): the numbers of points along the dims; by default their sizes.
+        dim: ints; None: the last `len(s)`, or all.
+        norm: "backward", "forward" or "ortho"; see `fft`.
+    Returns:
+        A complex tensor.
 
     >>> dynograd.fft.rfftn(dynograd.ones(2, 4)).shape
     dynograd.Size([2, 3])
@@ -340,6 +440,14 @@ def fft_rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = Non
 def fft_irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Array:
     """The inverse of `rfftn`; `s` holds the sizes of the real result.
 
+    Args:
+        input: half of a spectrum, as `rfftn` gives it.
+        s (ints): the sizes of the result; the last one is by default 2 * (size - 1).
+        dim: ints; None: the last `len(s)`, or all.
+        norm: "backward", "forward" or "ortho"; see `fft`.
+    Returns:
+        A real tensor of `input`'s shape, with `s` in `dim`.
+
     >>> dynograd.fft.irfftn(dynograd.fft.rfftn(dynograd.ones(2, 3)), s=(2, 3))
     tensor([[1., 1., 1.],
             [1., 1., 1.]])
@@ -349,37 +457,115 @@ def fft_irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = No
 
 @composed()
 def fft_rfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Array:
-    """`rfftn` over two dims, the last ones by default."""
+    """`rfftn` over two dims, the last ones by default.
+
+    Args:
+        input: real tensor.
+        s (ints): the numbers of points along the two dims; by default their sizes.
+        dim: two ints.
+        norm: "backward", "forward" or "ortho"; see `fft`.
+    Returns:
+        A complex tensor.
+
+    >>> dynograd.fft.rfft2(tensor([[1.0, 0.0], [0.0, 0.0]]))
+    tensor([[1.+0.j, 1.+0.j],
+            [1.+0.j, 1.+0.j]])
+    """
     return _to_half("rfft2", input, s, dim, norm)
 
 
 @composed()
 def fft_irfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Array:
-    """`irfftn` over two dims, the last ones by default."""
+    """`irfftn` over two dims, the last ones by default.
+
+    Args:
+        input: half of a spectrum, as `rfft2` gives it.
+        s (ints): the sizes of the result; the last one is by default 2 * (size - 1).
+        dim: two ints.
+        norm: "backward", "forward" or "ortho"; see `fft`.
+    Returns:
+        A real tensor of `input`'s shape, with `s` in `dim`.
+
+    >>> dynograd.fft.irfft2(tensor([[4.0, 0.0], [0.0, 0.0]]))
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
     return _to_real("irfft2", input, s, dim, _norm("irfft2", norm))
 
 
 @composed()
 def fft_hfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Array:
-    """`hfft` over the last of several dims, `fft` over the others."""
+    """`hfft` over the last of several dims, `fft` over the others.
+
+    Args:
+        input: half of a signal.
+        s (ints): the sizes of the result; the last one is by default 2 * (size - 1).
+        dim: ints; None: the last `len(s)`, or all.
+        norm: "backward", "forward" or "ortho"; see `fft`.
+    Returns:
+        A real tensor of `input`'s shape, with `s` in `dim`.
+
+    >>> dynograd.fft.hfftn(tensor([[1.0, 0.0], [0.0, 0.0]]))
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
     return _to_real("hfftn", conj(_checked("hfftn", input)), s, dim, _OTHER[_norm("hfftn", norm)])
 
 
 @composed()
 def fft_ihfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Array:
-    """The inverse of `hfftn`."""
+    """The inverse of `hfftn`.
+
+    Args:
+        input: real tensor.
+        s (ints): the numbers of points along the dims; by default their sizes.
+        dim: ints; None: the last `len(s)`, or all.
+        norm: "backward", "forward" or "ortho"; see `fft`.
+    Returns:
+        A complex tensor.
+
+    >>> dynograd.fft.ihfftn(tensor([[4.0, 0.0], [0.0, 0.0]]))
+    tensor([[1.-0.j, 1.-0.j],
+            [1.-0.j, 1.-0.j]])
+    """
     return conj(_to_half("ihfftn", input, s, dim, _OTHER[_norm("ihfftn", norm)]))
 
 
 @composed()
 def fft_hfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Array:
-    """`hfftn` over two dims, the last ones by default."""
+    """`hfftn` over two dims, the last ones by default.
+
+    Args:
+        input: half of a signal.
+        s (ints): the sizes of the result; the last one is by default 2 * (size - 1).
+        dim: two ints.
+        norm: "backward", "forward" or "ortho"; see `fft`.
+    Returns:
+        A real tensor of `input`'s shape, with `s` in `dim`.
+
+    >>> dynograd.fft.hfft2(tensor([[1.0, 0.0], [0.0, 0.0]]))
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
     return _to_real("hfft2", conj(_checked("hfft2", input)), s, dim, _OTHER[_norm("hfft2", norm)])
 
 
 @composed()
 def fft_ihfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Array:
-    """`ihfftn` over two dims, the last ones by default."""
+    """`ihfftn` over two dims, the last ones by default.
+
+    Args:
+        input: real tensor.
+        s (ints): the numbers of points along the two dims; by default their sizes.
+        dim: two ints.
+        norm: "backward", "forward" or "ortho"; see `fft`.
+    Returns:
+        A complex tensor.
+
+    >>> dynograd.fft.ihfft2(tensor([[4.0, 0.0], [0.0, 0.0]]))
+    tensor([[1.-0.j, 1.-0.j],
+            [1.-0.j, 1.-0.j]])
+    """
     return conj(_to_half("ihfft2", input, s, dim, _OTHER[_norm("ihfft2", norm)]))
 
 
@@ -390,6 +576,12 @@ def fft_ihfft2(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None 
 def fft_fftshift(input: Any, dim: Any = None) -> Array:
     """`input` with frequency 0, which `fft` puts first, in the middle.
 
+    Args:
+        input: tensor of any shape.
+        dim: an int or several; None: all.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+
     >>> dynograd.fft.fftshift(tensor([0, 1, 2, -2, -1]))
     tensor([-2, -1,  0,  1,  2])
     """
@@ -399,6 +591,12 @@ def fft_fftshift(input: Any, dim: Any = None) -> Array:
 @composed(out=None)
 def fft_ifftshift(input: Any, dim: Any = None) -> Array:
     """The inverse of `fftshift`.
+
+    Args:
+        input: tensor of any shape.
+        dim: an int or several; None: all.
+    Returns:
+        A tensor of the shape and dtype of `input`.
 
     >>> dynograd.fft.ifftshift(tensor([-2, -1, 0, 1, 2]))
     tensor([ 0,  1,  2, -2, -1])

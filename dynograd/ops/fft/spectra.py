@@ -66,15 +66,18 @@ def stft(
 
     Args:
         input (L,) or (B, L): real or complex signals.
+        n_fft: the number of points of a window.
         hop_length: by default `n_fft // 4`.
+        win_length: by default `n_fft`.
         window (win_length,): multiplies each window; narrower ones than `n_fft` get zeros on both sides. None: ones.
         center: `input` is padded by `n_fft // 2` on both sides (with `pad_mode`), so that window t is centred at t * hop_length.
+        pad_mode: as in `nn.functional.pad`.
         normalized: divides by sqrt(n_fft).
-        align_to_window: without `center`, the windows themselves, not the `n_fft` points around them, begin at t * hop_length.
         onesided: only the first n_fft // 2 + 1 frequencies; by default for real signals and windows.
         return_complex: False gives pairs (real, imaginary) in a last dim. Must be given for real signals.
+        align_to_window: without `center`, the windows themselves, not the `n_fft` points around them, begin at t * hop_length.
     Returns:
-        (*, frequencies, windows).
+        (B, frequencies, windows), complex.
     Raises:
         ShapeError: another rank, or sizes that do not fit each other.
         RuntimeError: `return_complex` is left out for real signals.
@@ -157,7 +160,11 @@ def istft(
 
     Args:
         input (*, frequencies, windows): complex.
+        n_fft, hop_length, win_length, window, center, normalized, onesided: as `stft` had them.
         length: cuts the signal off, or puts zeros after it.
+        return_complex: the signal is complex.
+    Returns:
+        (*, L).
     Raises:
         RuntimeError: an input that is not complex, or windows whose squares add up to 0 somewhere.
 

@@ -145,11 +145,9 @@ def upsample(
         (N, C, *size).
 
     >>> import warnings
-    >>> with warnings.catch_warnings(record=True):
+    >>> with warnings.catch_warnings(action="ignore"):
     ...     dynograd.nn.functional.upsample(tensor([[[1.0, 2.0]]]), scale_factor=2)
-    Traceback (most recent call last):
-        ...
-    UserWarning: `nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.
+    tensor([[[1., 1., 2., 2.]]])
     """
     warnings.warn(
         "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.",
@@ -171,11 +169,9 @@ def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> 
         (N, C, *size).
 
     >>> import warnings
-    >>> with warnings.catch_warnings(record=True):
+    >>> with warnings.catch_warnings(action="ignore"):
     ...     dynograd.nn.functional.upsample_nearest(tensor([[[1.0, 2.0]]]), size=4)
-    Traceback (most recent call last):
-        ...
-    UserWarning: `nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.
+    tensor([[[1., 1., 2., 2.]]])
     """
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
@@ -197,11 +193,9 @@ def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) ->
         (N, C, H', W').
 
     >>> import warnings
-    >>> with warnings.catch_warnings(record=True):
+    >>> with warnings.catch_warnings(action="ignore"):
     ...     dynograd.nn.functional.upsample_bilinear(tensor([[[[1.0, 2.0]]]]), size=(1, 3))
-    Traceback (most recent call last):
-        ...
-    UserWarning: `nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.
+    tensor([[[[1.0000, 1.5000, 2.0000]]]])
     """
     warnings.warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",

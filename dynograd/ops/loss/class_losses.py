@@ -151,6 +151,7 @@ def cross_entropy(
         input (N, C), (C,) or (N, C, d1, ...): scores that need not be normalised.
         target: class numbers in the shape of `input` without C; or probabilities in the shape of `input`.
         weight (C,): a factor for each class; the mean over class numbers divides by the factors of the targets.
+        size_average, reduce: the old form of `reduction`.
         ignore_index: targets of this number do not count.
         reduction: "mean", "sum" or "none".
         label_smoothing: share of the target's probability that is spread evenly over all classes.
@@ -199,8 +200,11 @@ def nll_loss(
         input (N, C), (C,) or (N, C, d1, ...): log-probabilities.
         target: class numbers in the shape of `input` without C.
         weight (C,): a factor for each class; the mean divides by the factors of the targets.
+        size_average, reduce: the old form of `reduction`.
         ignore_index: targets of this number do not count.
         reduction: "mean", "sum" or "none".
+    Returns:
+        A tensor without dims, or of the losses with `reduction="none"`.
     Raises:
         ShapeError: `target` has not the shape of `input` without C.
         IndexRangeError: a class number outside 0 to C - 1; the message says which, and where it stands.
@@ -356,7 +360,10 @@ def binary_cross_entropy(
         input: probabilities.
         target: probabilities, in the shape of `input`.
         weight: a factor of each loss, broadcast.
+        size_average, reduce: the old form of `reduction`.
         reduction: "mean", "sum" or "none".
+    Returns:
+        A tensor without dims, or of the losses with `reduction="none"`.
     Raises:
         ShapeError: `target` has another shape.
         RuntimeError: an input outside 0 to 1.
@@ -426,8 +433,11 @@ def binary_cross_entropy_with_logits(
         input: scores.
         target: probabilities, in the shape of `input`.
         weight: a factor of each loss, broadcast.
-        pos_weight: a factor of the positive part, broadcast: more than 1 raises recall, less raises precision.
+        size_average, reduce: the old form of `reduction`.
         reduction: "mean", "sum" or "none".
+        pos_weight: a factor of the positive part, broadcast: more than 1 raises recall, less raises precision.
+    Returns:
+        A tensor without dims, or of the losses with `reduction="none"`.
     Raises:
         ShapeError: `target` has another shape.
 

@@ -122,10 +122,11 @@ def ctc_loss(
         blank: the class that means no label.
         reduction: "mean" (each loss divided by its target's length first), "sum" or "none".
         zero_infinity: targets without any alignment (longer than their sequence) lose 0 and have gradient 0, not inf and NaN.
+    Returns:
+        A tensor without dims, or of the losses with `reduction="none"`.
     Raises:
         ShapeError: arguments that do not fit each other.
         IndexRangeError: a length or label outside its range.
-
     Source: Graves et al., Connectionist temporal classification, 2006, equations 6 to 16.
 
     >>> log_probs = dynograd.zeros(2, 1, 2).log_softmax(2)

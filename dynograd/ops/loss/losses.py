@@ -85,8 +85,11 @@ def mse_loss(
 
     Args:
         input, target: of one shape (others broadcast, with a warning).
+        size_average, reduce: the old form of `reduction`.
         reduction: "mean", "sum" or "none".
         weight: in the shape of `input`; the mean then divides by its sum.
+    Returns:
+        A tensor without dims, or of the losses with `reduction="none"`.
 
     >>> dynograd.nn.functional.mse_loss(tensor([1.0, 2.0]), tensor([0.0, 0.0]))
     tensor(2.5000)
@@ -105,8 +108,12 @@ def l1_loss(
     """|input - target|, averaged. Gradient 0 where they are equal.
 
     Args:
+        input, target: of one shape (others broadcast, with a warning).
+        size_average, reduce: the old form of `reduction`.
         reduction: "mean", "sum" or "none".
         weight: in the shape of `input`; the mean then divides by its sum.
+    Returns:
+        A tensor without dims, or of the losses with `reduction="none"`.
 
     >>> dynograd.nn.functional.l1_loss(tensor([1.0, -2.0]), tensor([0.0, 0.0]))
     tensor(1.5000)
@@ -125,11 +132,14 @@ def smooth_l1_loss(
     """d^2 / (2 beta) below beta, d - beta / 2 above, of d = |input - target|, averaged.
 
     Args:
+        input, target: of one shape (others broadcast, with a warning).
+        size_average, reduce: the old form of `reduction`.
         reduction: "mean", "sum" or "none".
         beta: where the parabola turns into a line; 0 gives `l1_loss`.
+    Returns:
+        A tensor without dims, or of the losses with `reduction="none"`.
     Raises:
         RuntimeError: a negative beta.
-
     Source: Girshick, Fast R-CNN, 2015 (arXiv:1504.08083), equation 3.
 
     >>> dynograd.nn.functional.smooth_l1_loss(tensor([0.5, 3.0]), tensor([0.0, 0.0]), reduction="none")
@@ -149,12 +159,14 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     """d^2 / 2 below delta, delta (d - delta / 2) above, of d = |input - target|, averaged.
 
     Args:
+        input, target: of one shape (others broadcast, with a warning).
         reduction: "mean", "sum" or "none".
         delta: where the parabola turns into a line.
         weight: in the shape of `input`, a factor of each loss.
+    Returns:
+        A tensor without dims, or of the losses with `reduction="none"`.
     Raises:
         RuntimeError: delta is not positive.
-
     Source: Huber, Robust estimation of a location parameter, 1964.
 
     >>> dynograd.nn.functional.huber_loss(tensor([0.5, 3.0]), tensor([0.0, 0.0]), reduction="none", delta=2.0)
@@ -184,7 +196,11 @@ def kl_div(
     Args:
         input: log-probabilities.
         target: probabilities, or log-probabilities with `log_target`.
+        size_average, reduce: the old form of `reduction`.
         reduction: "batchmean" (the sum over dim 0's size, the mathematical value), "mean" (over all elements), "sum" or "none".
+        log_target: `target` holds logarithms.
+    Returns:
+        A tensor without dims, or of the losses with `reduction="none"`.
 
     >>> dynograd.nn.functional.kl_div(tensor([[0.5, 0.5]]).log(), tensor([[0.0, 1.0]]), reduction="batchmean")
     tensor(0.6931)
@@ -245,8 +261,13 @@ def poisson_nll_loss(
     Args:
         input: logarithm of the rate; or the rate, with `log_input=False` (then input - target * log(input + eps)).
         target: counts.
+        log_input: whether `input` is a logarithm.
         full: add Stirling's approximation of log(target!) where target > 1.
+        size_average, reduce: the old form of `reduction`.
+        eps: added to a rate before its logarithm is taken.
         reduction: "mean", "sum" or "none".
+    Returns:
+        A tensor without dims, or of the losses with `reduction="none"`.
 
     >>> dynograd.nn.functional.poisson_nll_loss(tensor([0.0]), tensor([2.0]))
     tensor(1.)
@@ -270,13 +291,16 @@ def gaussian_nll_loss(
 
     Args:
         input: the means.
+        target: in the shape of `input`.
         var: the variances: a number, or in the shape of `input`, which may lack its last dim or have one dim of size 1 instead.
             Those below `eps` count as `eps`, without a change of gradients.
         full: add log(2 pi) / 2.
+        eps: the smallest variance.
         reduction: "mean", "sum" or "none".
+    Returns:
+        A tensor without dims, or of the losses with `reduction="none"`.
     Raises:
         ValueError: a negative variance, or one that does not fit `input`.
-
     Source: Nix and Weigend, Estimating the mean and variance of the target probability distribution, 1994.
 
     >>> dynograd.nn.functional.gaussian_nll_loss(tensor([1.0]), tensor([0.0]), tensor([1.0]))

@@ -53,7 +53,11 @@ def hinge_embedding_loss(
     Args:
         input: distances.
         target: 1 or -1.
+        margin: how far apart those of target -1 should be.
+        size_average, reduce: the old form of `reduction`.
         reduction: "mean", "sum" or "none".
+    Returns:
+        A tensor without dims, or of the losses with `reduction="none"`.
 
     >>> dynograd.nn.functional.hinge_embedding_loss(tensor([0.25, 0.25]), tensor([1, -1]), reduction="none")
     tensor([0.2500, 0.7500])
@@ -80,7 +84,11 @@ def cosine_embedding_loss(
     Args:
         input1, input2 (N, D) or (D,).
         target (N,) or (): 1 or -1.
+        margin: what the cosine of those of target -1 may be, from -1 to 1.
+        size_average, reduce: the old form of `reduction`.
         reduction: "mean", "sum" or "none".
+    Returns:
+        A tensor without dims, or of the losses with `reduction="none"`.
     Raises:
         ShapeError: shapes that do not fit.
 
@@ -116,6 +124,14 @@ def margin_ranking_loss(
 ) -> Array:
     """max(0, -target * (input1 - input2) + margin), averaged: target 1 asks for a larger input1, -1 for a smaller one.
 
+    Args:
+        input1, input2: scores; they broadcast.
+        target: 1 or -1.
+        margin: how much larger the larger one should be.
+        size_average, reduce: the old form of `reduction`.
+        reduction: "mean", "sum" or "none".
+    Returns:
+        A tensor without dims, or of the losses with `reduction="none"`.
     Raises:
         ShapeError: the three differ in their number of dims.
 
@@ -141,6 +157,10 @@ def soft_margin_loss(
     Args:
         input: scores.
         target: 1 or -1.
+        size_average, reduce: the old form of `reduction`.
+        reduction: "mean", "sum" or "none".
+    Returns:
+        A tensor without dims, or of the losses with `reduction="none"`.
 
     >>> dynograd.nn.functional.soft_margin_loss(tensor([0.0]), tensor([1.0]))
     tensor(0.6931)
@@ -165,6 +185,10 @@ def multilabel_soft_margin_loss(
         input (N, C) or (C,): scores.
         target: 0 or 1, in the shape of `input`.
         weight (C,): a factor for each class.
+        size_average, reduce: the old form of `reduction`.
+        reduction: "mean", "sum" or "none".
+    Returns:
+        A tensor without dims, or of the losses with `reduction="none"`.
 
     >>> dynograd.nn.functional.multilabel_soft_margin_loss(tensor([[0.0, 0.0]]), tensor([[1.0, 0.0]]))
     tensor(0.6931)
@@ -198,8 +222,12 @@ def multi_margin_loss(
         input (N, C) or (C,): scores.
         target (N,) or (): class numbers.
         p: 1 or 2.
+        margin: how much larger the score of the target should be.
         weight (C,): a factor for each target class.
+        size_average, reduce: the old form of `reduction`.
         reduction: "mean", "sum" or "none".
+    Returns:
+        A tensor without dims, or of the losses with `reduction="none"`.
     Raises:
         IndexRangeError: a class number outside 0 to C - 1.
 
@@ -239,7 +267,10 @@ def multilabel_margin_loss(
     Args:
         input (N, C) or (C,): scores.
         target: class numbers in the shape of `input`, each row ended by -1.
+        size_average, reduce: the old form of `reduction`.
         reduction: "mean", "sum" or "none".
+    Returns:
+        A tensor without dims, or of the losses with `reduction="none"`.
     Raises:
         IndexRangeError: a class number outside -1 to C - 1.
 
@@ -308,13 +339,16 @@ def triplet_margin_loss(
 
     Args:
         anchor, positive, negative: (N, D) or (D,), broadcast.
+        margin: how much farther than the positive the negative should be; above 0.
         p: of the norm.
         eps: added to each difference.
         swap: take the distance of positive and negative where it is smaller than that of anchor and negative.
+        size_average, reduce: the old form of `reduction`.
         reduction: "mean", "sum" or "none".
+    Returns:
+        A tensor without dims, or of the losses with `reduction="none"`.
     Raises:
         ValueError: a margin that is not positive.
-
     Source: Balntas et al., Learning shallow convolutional feature descriptors with triplet losses, 2016.
 
     >>> dynograd.nn.functional.triplet_margin_loss(tensor([[0.0]]), tensor([[1.0]]), tensor([[3.0]]), margin=3.0)
@@ -340,6 +374,15 @@ def triplet_margin_with_distance_loss(
     reduction: str = "mean",
 ) -> Array:
     """`triplet_margin_loss` with any distance function of two tensors.
+
+    Args:
+        anchor, positive, negative: what `distance_function` takes.
+        distance_function: of two tensors; `pairwise_distance` by default.
+        margin: how much farther than the positive the negative should be; above 0.
+        swap: take the distance of positive and negative where it is smaller than that of anchor and negative.
+        reduction: "mean", "sum" or "none".
+    Returns:
+        A tensor without dims, or of the losses with `reduction="none"`.
 
     >>> one, two = tensor([[0.0, 1.0]]), tensor([[1.0, 0.0]])
     >>> dynograd.nn.functional.triplet_margin_with_distance_loss(one, one, two)

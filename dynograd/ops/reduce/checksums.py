@@ -23,6 +23,13 @@ __all__ = ["hash_tensor"]
 def hash_tensor(input: Any, dim: Any = None, *, keepdim: bool = False, mode: int = 0) -> Array:
     """The exclusive or of the bits of all elements over `dim`, each as float64 or int64: equal for equal elements in any order.
 
+    Args:
+        input: tensor of real numbers.
+        dim: an int or several; None: all elements.
+        keepdim: keep the reduced dims, with size 1.
+        mode: 0, the only one there is.
+    Returns:
+        `input`'s shape without `dim`, uint64.
     Raises:
         ShapeError: no elements to reduce.
         DtypeError: complex numbers.

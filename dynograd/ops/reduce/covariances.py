@@ -31,6 +31,8 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         correction: what is taken from the number of observations: 1 for an unbiased estimate.
         fweights (N,): how often each observation occurred, integers.
         aweights (N,): how much each observation counts.
+    Returns:
+        (V, V), or without dims.
     Raises:
         ShapeError: more than two dims, or weights that do not fit.
         DtypeError: a bool input, or weights of the wrong kind.
@@ -92,6 +94,11 @@ def _weights(count: int, fweights: Any, aweights: Any) -> Array | None:
 @composed(method=True, out=None, ragged="each")
 def corrcoef(input: Any) -> Array:
     """Pearson's correlation coefficients of variables (rows) over observations (columns), between -1 and 1.
+
+    Args:
+        input (V, N) or (N,): not bool.
+    Returns:
+        (V, V), or without dims.
 
     >>> dynograd.corrcoef(tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
     tensor([[ 1., -1.],

@@ -112,9 +112,13 @@ def var(
     """The variance over `dim`: squared distances from the mean, summed, over (number of elements - correction).
 
     Args:
+        input: floating or complex tensor.
         dim: an int or several; None for all.
         unbiased: True is correction 1, False correction 0.
+        keepdim: keep the reduced dims, with size 1.
         correction: 1 unless given. Where it leaves no degrees of freedom, the result is NaN or inf, with a warning.
+    Returns:
+        `input`'s shape without `dim`, real.
 
     >>> dynograd.var(tensor([1.0, 2.0, 3.0, 4.0]))
     tensor(1.6667)
@@ -138,6 +142,15 @@ def std(
 ) -> Array:
     """The standard deviation over `dim`, the root of `var`, with its arguments. Where it is 0, so is the gradient.
 
+    Args:
+        input: floating or complex tensor.
+        dim: an int or several; None for all.
+        unbiased: True is correction 1, False correction 0.
+        keepdim: keep the reduced dims, with size 1.
+        correction: 1 unless given.
+    Returns:
+        `input`'s shape without `dim`, real.
+
     >>> dynograd.std(tensor([[1.0, 3.0], [2.0, 2.0]]), dim=1)
     tensor([1.4142, 0.0000])
     """
@@ -149,6 +162,15 @@ def var_mean(
     input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
 ) -> tuple[Array, Array]:
     """The variance and the mean over `dim`; arguments as in `var`.
+
+    Args:
+        input: floating or complex tensor.
+        dim: an int or several; None for all.
+        unbiased: True is correction 1, False correction 0.
+        keepdim: keep the reduced dims, with size 1.
+        correction: 1 unless given.
+    Returns:
+        Two tensors of `input`'s shape without `dim`.
 
     >>> dynograd.var_mean(tensor([1.0, 2.0, 3.0, 4.0]))
     (tensor(1.6667), tensor(2.5000))
@@ -162,6 +184,15 @@ def std_mean(
     input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None
 ) -> tuple[Array, Array]:
     """The standard deviation and the mean over `dim`; arguments as in `var`.
+
+    Args:
+        input: floating or complex tensor.
+        dim: an int or several; None for all.
+        unbiased: True is correction 1, False correction 0.
+        keepdim: keep the reduced dims, with size 1.
+        correction: 1 unless given.
+    Returns:
+        Two tensors of `input`'s shape without `dim`.
 
     >>> dynograd.std_mean(tensor([1.0, 2.0, 3.0, 4.0]))
     (tensor(1.2910), tensor(2.5000))

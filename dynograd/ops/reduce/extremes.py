@@ -31,6 +31,12 @@ __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 def amax(input: Array, dim: Dims = (), keepdim: bool = False, *, axis: Axis = None, keepdims: Keepdims = None) -> Array:
     """The largest element over `dim` (an int or several; () for all). Elements that tie share the gradient evenly.
 
+    Args:
+        input: tensor of real numbers.
+        dim: an int or several; () for all.
+        keepdim: keep the reduced dims, with size 1.
+    Returns:
+        `input`'s shape without `dim`, in its dtype.
     Raises:
         DimError: nothing to choose from.
 
@@ -45,6 +51,12 @@ def amax(input: Array, dim: Dims = (), keepdim: bool = False, *, axis: Axis = No
 def amin(input: Array, dim: Dims = (), keepdim: bool = False, *, axis: Axis = None, keepdims: Keepdims = None) -> Array:
     """The smallest element over `dim` (an int or several; () for all). Elements that tie share the gradient evenly.
 
+    Args:
+        input: tensor of real numbers.
+        dim: an int or several; () for all.
+        keepdim: keep the reduced dims, with size 1.
+    Returns:
+        `input`'s shape without `dim`, in its dtype.
     Raises:
         DimError: nothing to choose from.
 
@@ -74,6 +86,13 @@ aminmax_result = namedtuple("aminmax", "min max")  # type: ignore[name-match]
 @composed(method=True, out="exact")
 def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> aminmax_result:
     """The smallest and the largest element, of all or over one `dim`, as (min, max).
+
+    Args:
+        input: tensor of real numbers.
+        dim: an int; None for all.
+        keepdim: keep the reduced dims, with size 1.
+    Returns:
+        A named tuple of two tensors, `min` and `max`.
 
     >>> dynograd.aminmax(tensor([3.0, 1.0, 2.0]))
     aminmax(min=tensor(1.), max=tensor(3.))
@@ -198,6 +217,13 @@ def max(
 
     NaN wins. The index is that of the first of several equals, and gets the gradient; the form over all elements shares it evenly.
 
+    Args:
+        input: tensor of real numbers.
+        dim: an int; None for all.
+        keepdim: keep the reduced dims, with size 1.
+        other: tensor, broadcast with `input`; also in the place of `dim`.
+    Returns:
+        A tensor in `input`'s dtype; with `dim` a named tuple of `values` and `indices` (int64).
     Raises:
         ShapeError: no elements and no `dim`.
         DimError: the size of `dim` is 0.
@@ -226,6 +252,17 @@ def min(
     """The smallest element; with `dim`, (values, indices) along it; with a tensor `other`, the smaller of each pair.
 
     As `max`, with NaN winning too.
+
+    Args:
+        input: tensor of real numbers.
+        dim: an int; None for all.
+        keepdim: keep the reduced dims, with size 1.
+        other: tensor, broadcast with `input`; also in the place of `dim`.
+    Returns:
+        A tensor in `input`'s dtype; with `dim` a named tuple of `values` and `indices` (int64).
+    Raises:
+        ShapeError: no elements and no `dim`.
+        DimError: the size of `dim` is 0.
 
     >>> dynograd.min(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
     min(values=tensor([1., 2.]), indices=tensor([0, 1]))
@@ -261,6 +298,15 @@ def argmax(
 ) -> Array:
     """The index of the largest element along `dim`, or in the flattened tensor; of several equals the first, NaN before all.
 
+    Args:
+        input: tensor of real numbers.
+        dim: an int; None for the flattened tensor.
+        keepdim: keep the dim, with size 1.
+    Returns:
+        `input`'s shape without `dim`, int64.
+    Raises:
+        DimError: nothing to choose from.
+
     >>> dynograd.argmax(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
     tensor([1, 0])
     """
@@ -273,6 +319,15 @@ def argmin(
     input: Array, dim: Dim | None = None, keepdim: bool = False, *, axis: Axis = None, keepdims: Keepdims = None
 ) -> Array:
     """The index of the smallest element along `dim`, or in the flattened tensor; of several equals the first, NaN before all.
+
+    Args:
+        input: tensor of real numbers.
+        dim: an int; None for the flattened tensor.
+        keepdim: keep the dim, with size 1.
+    Returns:
+        `input`'s shape without `dim`, int64.
+    Raises:
+        DimError: nothing to choose from.
 
     >>> dynograd.argmin(tensor([[1.0, 5.0], [3.0, 2.0]]), dim=1)
     tensor([0, 1])

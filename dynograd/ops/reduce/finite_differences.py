@@ -21,6 +21,7 @@ def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int =
     """Estimates the derivative of a sampled function along each dim by second-order differences of neighbours.
 
     Args:
+        input: tensor of samples.
         spacing: the distance of samples: a number for all dims, a list with one for each, or a list of vectors of coordinates.
         dim: an int or several; all dims by default.
         edge_order: 1 or 2, the order of the one-sided differences at the two ends.

@@ -113,8 +113,13 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dty
     """The p-norm of all elements, or over `dim` (an int or several), taken as one vector.
 
     Args:
+        input: tensor of any shape.
         p: a number, inf or -inf; 0 counts the elements that are not 0; "fro" is 2, "nuc" the sum of the singular values of matrices.
+        dim: an int or several; None: all elements.
+        keepdim: keep the reduced dims, with size 1.
         dtype: converts `input` first.
+    Returns:
+        `input`'s shape without `dim`, real.
     Raises:
         DtypeError: an integer input without `dtype`.
         ShapeError: no elements and a p that has no value for them.
@@ -138,6 +143,12 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dty
 def dist(input: Any, other: Any, p: float = 2) -> Array:
     """The p-norm of `input - other`, which broadcast.
 
+    Args:
+        input, other: floating tensors; they broadcast.
+        p: a number, inf or -inf.
+    Returns:
+        A tensor without dims.
+
     >>> dynograd.dist(tensor([1.0, 1.0]), tensor([4.0, 5.0]))
     tensor(5.)
     """
@@ -148,6 +159,13 @@ def dist(input: Any, other: Any, p: float = 2) -> Array:
 def renorm(input: Array, p: float, dim: int, maxnorm: float) -> Array:
     """`input` with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it.
 
+    Args:
+        input: floating tensor of at least two dims.
+        p: of the norm; above 0.
+        dim: which dim; negative counts from the end.
+        maxnorm: the largest norm of a slice.
+    Returns:
+        A tensor of the shape and dtype of `input`.
     Raises:
         ShapeError: `input` has fewer than two dims.
 
@@ -205,6 +223,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = _IF_NECES
     Args:
         x1 (*, P, M): points; leading dims broadcast.
         x2 (*, R, M): points.
+        p: of the norm; at least 0, or inf.
         compute_mode: whether |a|^2 + |b|^2 - 2ab may be used for p = 2: faster, but distances far below |a| lose digits. By
             default it is, from more than 25 rows on.
     Returns:
@@ -244,6 +263,7 @@ def pdist(input: Any, p: float = 2.0) -> Array:
 
     Args:
         input (N, M): points.
+        p: of the norm; at least 0, or inf.
     Returns:
         (N * (N - 1) / 2).
 

@@ -66,6 +66,13 @@ def _quick_median(compute: Any, input: Any, dim: Any, keepdim: Any) -> tuple | N
 def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Array | tuple[Array, Array]:
     """The median of all elements, or along `dim` as (values, indices). Of two in the middle, the lower; NaN wins.
 
+    Args:
+        input: tensor of real numbers.
+        dim: an int; None: all elements.
+        keepdim: keep the dim, with size 1.
+    Returns:
+        A tensor without dims; with `dim` a named tuple of `values` and `indices` (int64).
+
     >>> dynograd.median(tensor([1.0, 5.0, 2.0, 4.0]))
     tensor(2.)
     >>> dynograd.median(tensor([[1.0, 5.0, 2.0]]), dim=1)
@@ -77,6 +84,13 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Array |
 @composed(method=True)
 def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Array | tuple[Array, Array]:
     """The median of the elements that are not NaN; NaN where there are none. Otherwise as `median`.
+
+    Args:
+        input: tensor of real numbers.
+        dim: an int; None: all elements.
+        keepdim: keep the dim, with size 1.
+    Returns:
+        A tensor without dims; with `dim` a named tuple of `values` and `indices` (int64).
 
     >>> dynograd.nanmedian(tensor([1.0, float("nan"), 3.0, 2.0]))
     tensor(2.)
@@ -111,6 +125,13 @@ def _nonempty_dim(who: str, input: Any, dim: Any) -> int:
 def mode(input: Array, dim: Dim = -1, keepdim: bool = False) -> tuple[Array, Array]:
     """The most frequent element along `dim`, as (values, indices): of several the smallest, and the last place of it.
 
+    Args:
+        input: tensor of real numbers.
+        dim: which dim; negative counts from the end.
+        keepdim: keep the dim, with size 1.
+    Returns:
+        A named tuple of `values` and `indices` (int64), of `input`'s shape without `dim`.
+
     >>> dynograd.mode(tensor([1, 3, 3, 2]))
     mode(values=tensor(3), indices=tensor(2))
     """
@@ -138,7 +159,10 @@ def quantile(
     """The `q`-quantiles along `dim`, or of all elements; NaN where there is one.
 
     Args:
+        input: float32 or float64.
         q: number, or tensor of one dim, in [0, 1].
+        dim: an int; None: all elements.
+        keepdim: keep the dim, with size 1.
         interpolation: what lies between two elements: "linear", "lower", "higher", "midpoint" or "nearest".
     Returns:
         The shape of `input` without `dim`; when `q` has a dim, that comes first.
@@ -157,6 +181,15 @@ def nanquantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Array:
     """The `q`-quantiles of the elements that are not NaN; NaN where there are none. Otherwise as `quantile`.
+
+    Args:
+        input: float32 or float64.
+        q: number, or tensor of one dim, in [0, 1].
+        dim: an int; None: all elements.
+        keepdim: keep the dim, with size 1.
+        interpolation: what lies between two elements: "linear", "lower", "higher", "midpoint" or "nearest".
+    Returns:
+        The shape of `input` without `dim`; when `q` has a dim, that comes first.
 
     >>> dynograd.nanquantile(tensor([0.0, float("nan"), 2.0]), 0.5)
     tensor(1.)

@@ -61,6 +61,14 @@ def sum(
 ) -> Array:
     """The sum of all elements, or over `dim` (an int or several). Booleans and integers sum in int64.
 
+    Args:
+        input: tensor of any shape.
+        dim: an int or several; None or () for all.
+        keepdim: keep the reduced dims, with size 1.
+        dtype: converts `input` first.
+    Returns:
+        `input`'s shape without `dim`.
+
     >>> dynograd.sum(tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
     tensor([4., 6.])
     """
@@ -95,6 +103,13 @@ def mean(
 ) -> Array:
     """The mean of all elements, or over `dim`; NaN where there are none.
 
+    Args:
+        input: floating or complex tensor.
+        dim: an int or several; None or () for all.
+        keepdim: keep the reduced dims, with size 1.
+        dtype: converts `input` first.
+    Returns:
+        `input`'s shape without `dim`, in its dtype.
     Raises:
         DtypeError: an integer input without `dtype`.
 
@@ -152,6 +167,14 @@ def not_nan(input: Array) -> Array:
 def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
     """The sum, over `dim` or of everything, with NaN counted as 0.
 
+    Args:
+        input: tensor of real numbers.
+        dim: an int or several; None for all.
+        keepdim: keep the reduced dims, with size 1.
+        dtype: converts `input` first.
+    Returns:
+        `input`'s shape without `dim`.
+
     >>> dynograd.nansum(tensor([1.0, float("nan"), 2.0]))
     tensor(3.)
     """
@@ -163,6 +186,14 @@ def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
 @composed(method=True)
 def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
     """The mean of the elements that are not NaN; NaN where there are none.
+
+    Args:
+        input: floating tensor.
+        dim: an int or several; None for all.
+        keepdim: keep the reduced dims, with size 1.
+        dtype: converts `input` first.
+    Returns:
+        `input`'s shape without `dim`, in its dtype.
 
     >>> dynograd.nanmean(tensor([1.0, float("nan"), 2.0]))
     tensor(1.5000)
@@ -201,6 +232,12 @@ def sum_to_size(input: Any, *sizes: Any, size: Any = None) -> Array:
 def count_nonzero(input: Array, dim: Any = None) -> Array:
     """How many elements are not zero, over `dim` or altogether (int64).
 
+    Args:
+        input: tensor of any shape.
+        dim: an int or several; None for all.
+    Returns:
+        `input`'s shape without `dim`, int64.
+
     >>> dynograd.count_nonzero(tensor([[0, 1], [2, 3]]), dim=0)
     tensor([1, 2])
     """
@@ -224,6 +261,14 @@ def prod(
     """The product of all elements, or over one `dim`; 1 where there are none. Booleans and integers multiply in int64.
 
     The gradient is right with any number of zeros.
+
+    Args:
+        input: tensor of any shape.
+        dim: an int; None for all.
+        keepdim: keep the reduced dims, with size 1.
+        dtype: converts `input` first.
+    Returns:
+        `input`'s shape without `dim`.
 
     >>> dynograd.prod(tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
     tensor([ 2., 12.])
@@ -274,6 +319,13 @@ def any(
 
     With `dim=()` nothing is reduced: that each element is not zero.
 
+    Args:
+        input: tensor of any shape.
+        dim: an int or several; None for all.
+        keepdim: keep the reduced dims, with size 1.
+    Returns:
+        `input`'s shape without `dim`, bool.
+
     >>> dynograd.any(tensor([[False, True], [False, False]]), dim=1)
     tensor([ True, False])
     """
@@ -290,6 +342,13 @@ def all(
     keepdims: Keepdims = None,
 ) -> Array:
     """Whether all elements, or all over `dim`, are not zero (NaN is not); True where there are none. uint8 stays uint8.
+
+    Args:
+        input: tensor of any shape.
+        dim: an int or several; None for all.
+        keepdim: keep the reduced dims, with size 1.
+    Returns:
+        `input`'s shape without `dim`, bool.
 
     >>> dynograd.all(tensor([[True, True], [False, True]]), dim=1)
     tensor([ True, False])
@@ -337,6 +396,13 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Array:
     """log(sum(exp(input))) over `dim` (an int or several), without overflow.
 
     A row that is all -inf gives -inf, and its gradient is 0.
+
+    Args:
+        input: tensor of any shape.
+        dim: an int or several.
+        keepdim: keep the reduced dims, with size 1.
+    Returns:
+        `input`'s shape without `dim`, floating.
 
     >>> dynograd.logsumexp(tensor([[1000.0, 1000.0], [0.0, -float("inf")]]), dim=1)
     tensor([1000.6932,    0.0000])

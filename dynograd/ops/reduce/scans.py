@@ -64,6 +64,13 @@ def _moved(input: Any, dim: int, step: int) -> Array:
 def cumsum(input: Array, dim: Dim = None, *, dtype: Dtype = None, axis: Axis = None) -> Array:
     """The sum of the elements up to and with each place of `dim`. Booleans and integers sum in int64.
 
+    Args:
+        input: tensor of any shape.
+        dim: which dim; negative counts from the end.
+        dtype: converts `input` first.
+    Returns:
+        A tensor of the shape of `input`.
+
     >>> dynograd.cumsum(tensor([1, 2, 3]), 0)
     tensor([1, 3, 6])
     """
@@ -101,6 +108,13 @@ def cumprod(input: Array, dim: Dim = None, *, dtype: Dtype = None, axis: Axis = 
     """The product of the elements up to and with each place of `dim`. Booleans and integers multiply in int64.
 
     The gradient is right with any number of zeros.
+
+    Args:
+        input: tensor of any shape.
+        dim: which dim; negative counts from the end.
+        dtype: converts `input` first.
+    Returns:
+        A tensor of the shape of `input`.
 
     >>> dynograd.cumprod(tensor([1.0, 2.0, 3.0]), 0)
     tensor([1., 2., 6.])
@@ -168,6 +182,12 @@ def reversed_along_backward(g: Any, saved: Any, dim: Any) -> Gradients:
 def cummax(input: Array, dim: Dim) -> tuple[Array, Array]:
     """The largest element up to and with each place of `dim`, as (values, indices). Of equals the last counts; NaN stays.
 
+    Args:
+        input: tensor of real numbers.
+        dim: which dim; negative counts from the end.
+    Returns:
+        A named tuple of `values` and `indices` (int64), of the shape of `input`.
+
     >>> dynograd.cummax(tensor([1.0, 3.0, 2.0]), 0)
     cummax(values=tensor([1., 3., 3.]), indices=tensor([0, 1, 1]))
     """
@@ -178,6 +198,12 @@ def cummax(input: Array, dim: Dim) -> tuple[Array, Array]:
 @op(method=True, outputs="values indices", saves="input.shape output.indices")
 def cummin(input: Array, dim: Dim) -> tuple[Array, Array]:
     """The smallest element up to and with each place of `dim`, as (values, indices). Of equals the last counts; NaN stays.
+
+    Args:
+        input: tensor of real numbers.
+        dim: which dim; negative counts from the end.
+    Returns:
+        A named tuple of `values` and `indices` (int64), of the shape of `input`.
 
     >>> dynograd.cummin(tensor([2.0, 1.0, 3.0]), 0)
     cummin(values=tensor([2., 1., 1.]), indices=tensor([0, 1, 1]))
@@ -224,6 +250,12 @@ def logsumexp_so_far_backward(g: Any, saved: Any, dim: Any) -> Gradients:
 def logcumsumexp(input: Any, dim: int) -> Array:
     """log(cumsum(exp(input), dim)), without overflow. Places up to which all is -inf give -inf, with gradient 0.
 
+    Args:
+        input: floating or complex tensor.
+        dim: which dim; negative counts from the end.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+
     >>> dynograd.logcumsumexp(tensor([0.0, 0.0, 1000.0]), 0)
     tensor([0.0000e+00, 6.9315e-01, 1.0000e+03])
     """
@@ -251,8 +283,13 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     """The difference of neighbours along `dim`, `n` times over. For booleans: whether they differ.
 
     Args:
+        input: tensor of any shape.
+        n: how many times, at least 0.
+        dim: which dim; negative counts from the end.
         prepend: tensor put in front of `input` along `dim` first.
         append: tensor put behind it.
+    Returns:
+        `input`'s shape with `n` elements fewer in `dim`.
 
     >>> dynograd.diff(tensor([1, 4, 9, 16]))
     tensor([3, 5, 7])
@@ -277,7 +314,12 @@ def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) 
     """The area below `y` along `dim` by the trapezoid rule.
 
     Args:
+        y (*): values of a function.
         x: where `y` was taken: of its shape, or one dim (that of `dim`); else the places are `dx` (1) apart.
+        dx: the distance of neighbours; 1 by default.
+        dim: which dim; negative counts from the end.
+    Returns:
+        y's shape without `dim`.
 
     >>> dynograd.trapezoid(tensor([1.0, 5.0, 10.0]))
     tensor(10.5000)
@@ -288,13 +330,33 @@ def trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) 
 
 @composed(out=None)
 def trapz(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Array:
-    """Another name of `trapezoid`."""
+    """Another name of `trapezoid`.
+
+    Args:
+        y (*): values of a function.
+        x (*): where `y` was taken: of its shape, or one dim (that of `dim`).
+        dx: the distance of neighbours; 1 by default.
+        dim: which dim; negative counts from the end.
+    Returns:
+        y's shape without `dim`.
+
+    >>> dynograd.trapz(tensor([1.0, 3.0, 5.0]))
+    tensor(6.)
+    """
     return trapezoid(y, x, dx=dx, dim=dim)
 
 
 @composed(out=None)
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: float | None = None, dim: int = -1) -> Array:
     """The area below `y` up to each place of `dim` but the first; arguments as in `trapezoid`.
+
+    Args:
+        y (*): values of a function.
+        x (*): where `y` was taken: of its shape, or one dim (that of `dim`).
+        dx: the distance of neighbours; 1 by default.
+        dim: which dim; negative counts from the end.
+    Returns:
+        y's shape with one element fewer in `dim`.
 
     >>> dynograd.cumulative_trapezoid(tensor([1.0, 5.0, 10.0]))
     tensor([ 3.0000, 10.5000])

@@ -29,6 +29,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Arra
 
     Args:
         x1, x2: broadcast.
+        dim: along which the vectors lie.
         eps: the least length; a zero vector gives 0.
     Returns:
         the common shape without `dim`.
@@ -59,7 +60,11 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepd
 
     Args:
         x1, x2: (N, D) or (D,), broadcast.
+        p: of the norm.
         eps: added to each difference, so that gradients exist where x1 = x2.
+        keepdim: keep the last dim, with size 1.
+    Returns:
+        (N,), or without dims.
 
     >>> dynograd.nn.functional.pairwise_distance(tensor([[3.0, 4.0]]), tensor([[0.0, 0.0]]))
     tensor([5.0000])
@@ -73,7 +78,12 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> A
     """`input` divided by its p-norm along `dim`, so that vectors there have length 1; those shorter than `eps` stay short.
 
     Args:
+        input: tensor of any shape.
+        p: of the norm.
         dim: an int, or several taken as one vector.
+        eps: the shortest length that is divided by.
+    Returns:
+        A tensor of the shape of `input`.
 
     >>> dynograd.nn.functional.normalize(tensor([[3.0, 4.0]]))
     tensor([[0.6000, 0.8000]])
