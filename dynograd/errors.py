@@ -149,6 +149,15 @@ def refusal(check: Callable[..., Any], *arguments: Any) -> Exception | None:
     """The error that `check` raises of these arguments, to be raised in its place: `raise refusal(check, x) or error from None`.
 
     The user's traceback then ends in the function that was called, and does not tell of the error that only led to the check.
+
+    Args:
+        check: a function.
+        *arguments: for it.
+    Returns:
+        The error, or None when `check` raises none.
+
+    >>> dynograd.errors.refusal(int, "three")
+    ValueError("invalid literal for int() with base 10: 'three'")
     """
     try:
         check(*arguments)
@@ -161,13 +170,29 @@ HANDING_ON: set[CodeType] = set()  # of the functions that only hand calls on
 
 
 def hands_on(function: _Function) -> _Function:
-    """Says that the function only hands calls on, so that tracebacks of a user's mistake do without it."""
+    """Says that the function only hands calls on, so that tracebacks of a user's mistake do without it.
+
+    Args:
+        function: the function.
+    Returns:
+        The function, as it is.
+
+    >>> dynograd.errors.hands_on(lambda x: x)(3)
+    3
+    """
     HANDING_ON.add(function.__code__)
     return function
 
 
 def user_level() -> int:
-    """The `stacklevel` with which a warning of the calling function names the line of the user's own code that led to it."""
+    """The `stacklevel` with which a warning of the calling function names the line of the user's own code that led to it.
+
+    Returns:
+        An int, 1 or more.
+
+    >>> dynograd.errors.user_level()
+    1
+    """
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("dynograd", "numba"):
         level, frame = level + 1, frame.f_back

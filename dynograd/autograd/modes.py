@@ -155,6 +155,11 @@ class _Mode:
         return call
 
     def clone(self) -> Any:
+        """A new context manager of the same mode.
+
+        Returns:
+            Another one.
+        """
         return type(self)()
 
     def __enter__(self) -> Any:

@@ -123,7 +123,10 @@ _MODULES = ("ScriptModule", "RecursiveScriptModule", "TracedModule", "TopLevelTr
 def __getattr__(name: str) -> Any:
     """`ScriptModule` and its like are Modules: what derives from one runs as the Python that it is. Scripted modules are not of them."""
     if name in _TYPES:
-        return globals().setdefault(name, type(name, (ScriptFunction,), {"__module__": __name__}))
+        text = "A type of scripted programs; `isinstance` says False."
+        return globals().setdefault(
+            name, type(name, (ScriptFunction,), {"__module__": __name__, "__doc__": _example(text, name)})
+        )
     value = None if name in _MODULES else refused.addition("jit", name)
     if value is not None:
         return value
@@ -132,5 +135,12 @@ def __getattr__(name: str) -> Any:
     from dynograd.nn.module import Module
 
     base = Module if name == "ScriptModule" else globals().get("ScriptModule") or __getattr__("ScriptModule")
-    kind = type(name, (base,), {"__doc__": "A Module; see `jit.script`.", "__module__": __name__})
+    kind = type(name, (base,), {"__doc__": _example("A Module; see `jit.script`.", name), "__module__": __name__})
     return globals().setdefault(name, kind)
+
+
+def _example(text: str, name: str) -> str:
+    arguments = "" if "Module" in name else "\n\nArgs:\n    args, kwargs: not used."
+    return (
+        f"{text}{arguments}\n\n>>> import dynograd.jit\n>>> isinstance(dynograd.zeros(1), dynograd.jit.{name})\nFalse"
+    )

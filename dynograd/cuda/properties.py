@@ -63,15 +63,15 @@ class DeviceProperties(NamedTuple):
     Args:
         name: such as 'NVIDIA H200'.
         major, minor: the compute capability.
-        total_memory: bytes.
+        total_memory: of the device.
         multi_processor_count: how many multiprocessors there are.
         warp_size: threads of a warp.
         max_threads_per_multi_processor: threads that one can have at a time.
-        shared_memory_per_block, shared_memory_per_block_optin: bytes; those of the second have to be asked for.
-        regs_per_multiprocessor: registers of 32 bits.
-        L2_cache_size: bytes.
-        clock_rate, memory_clock_rate: kHz.
-        memory_bus_width: bits.
+        shared_memory_per_block, shared_memory_per_block_optin: of a block; that of the second has to be asked for.
+        shared_memory_per_multiprocessor, regs_per_multiprocessor: of a multiprocessor; registers have 32 bits.
+        L2_cache_size: of the device.
+        is_integrated, is_multi_gpu_board: 0 or 1.
+        uuid: the name that no other device has.
 
     >>> if dynograd.cuda.is_available():
     ...     memory = dynograd.cuda.get_device_properties().total_memory

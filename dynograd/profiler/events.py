@@ -112,14 +112,17 @@ class EventAverage:
 
     @property
     def device_time(self) -> float:
+        """Microseconds of one call on the device."""
         return self.device_time_total / self.count
 
     cuda_time = device_time
-    cuda_time_total = property(lambda self: self.device_time_total)
-    self_cuda_time_total = property(lambda self: self.self_device_time_total)
-    cpu_time_str = property(lambda self: _time(self.cpu_time))
-    cpu_time_total_str = property(lambda self: _time(self.cpu_time_total))
-    self_cpu_time_total_str = property(lambda self: _time(self.self_cpu_time_total))
+    cuda_time_total = property(lambda self: self.device_time_total, doc="`device_time_total` (old).")
+    self_cuda_time_total = property(lambda self: self.self_device_time_total, doc="`self_device_time_total` (old).")
+    cpu_time_str = property(lambda self: _time(self.cpu_time), doc="`cpu_time` with its unit.")
+    cpu_time_total_str = property(lambda self: _time(self.cpu_time_total), doc="`cpu_time_total` with its unit.")
+    self_cpu_time_total_str = property(
+        lambda self: _time(self.self_cpu_time_total), doc="`self_cpu_time_total` with its unit."
+    )
 
     def __repr__(self) -> str:
         return f"<EventAverage {self.key}: {self.count} calls, {_time(self.cpu_time_total)}>"

@@ -110,6 +110,8 @@ class FlopCounterMode:
 
         Args:
             depth: levels of modules; as the mode's own by default.
+        Returns:
+            A text.
         """
         levels = self.depth if depth is None else depth
         total = self.get_total_flops()

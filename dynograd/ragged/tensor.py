@@ -73,6 +73,7 @@ class RaggedTensor(Differentiable):
 
     @property
     def array(self) -> Any:  # type: ignore[override]
+        """What the tensor shows as its array: shape and dtype; the values are in `values`."""
         inner = self.packed.array
         if (
             type(inner) is arrays.CudaArray
@@ -82,7 +83,6 @@ class RaggedTensor(Differentiable):
 
     @array.setter
     def array(self, value: Any) -> None:
-        """What the tensor shows as its array: shape and dtype; the values are in `values`."""
         raise refusal("assigning .array")
 
     @property
@@ -124,12 +124,12 @@ class RaggedTensor(Differentiable):
         part = self.partition
         return 1 + (len(part.fixed) if isinstance(part, Shapes) else self.packed.ndim)
 
-    dtype = property(lambda self: self.packed.dtype)  # type: ignore[assignment]
-    device = property(lambda self: self.packed.device)  # type: ignore[assignment]
-    itemsize = property(lambda self: self.packed.itemsize)  # type: ignore[assignment]
-    nbytes = property(lambda self: self.packed.nbytes)  # type: ignore[assignment]
-    is_nested = property(lambda self: True)  # type: ignore[assignment]
-    layout = property(lambda self: layouts.jagged)  # type: ignore[assignment]
+    dtype = property(lambda self: self.packed.dtype, doc="The dtype of the elements.")  # type: ignore[assignment]
+    device = property(lambda self: self.packed.device, doc="Where the elements lie.")  # type: ignore[assignment]
+    itemsize = property(lambda self: self.packed.itemsize, doc="Bytes of an element.")  # type: ignore[assignment]
+    nbytes = property(lambda self: self.packed.nbytes, doc="Bytes of all real elements.")  # type: ignore[assignment]
+    is_nested = property(lambda self: True, doc="True: it is what PyTorch calls a nested tensor.")  # type: ignore[assignment]
+    layout = property(lambda self: layouts.jagged, doc="`dynograd.jagged`.")  # type: ignore[assignment]
     _ragged_idx = property(lambda self: self.place)
 
     def size(self, dim: int | None = None, *, axis: int | None = None) -> Any:

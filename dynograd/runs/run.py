@@ -245,7 +245,7 @@ class Run:
     # --- saving ---------------------------------------------------------------------------------------------------------------
 
     def save(self) -> str | None:
-        """Saves now. Call it between steps: what is done in a step comes again when the run is continued.
+        """Saves now; call it between steps, for what is done in a step comes again when the run is continued.
 
         Returns:
             The path of the file; None for a run without a path.

@@ -290,7 +290,14 @@ def _cat(arguments: dict[str, Any]) -> Tensor:
 
 
 def index_select(self: SparseTensor, dim: int, index: Any) -> SparseTensor:
-    """The slices `index` along a sparse dim."""
+    """The slices `index` along a sparse dim.
+
+    Args:
+        dim: a sparse dim; negative counts from the end.
+        index (n,): numbers of places along it.
+    Returns:
+        A `SparseTensor` with n places along the dim.
+    """
     whole = self.to_sparse_coo()
     dim = normalize_dim("index_select", dim, len(self.whole))
     if dim >= whole.sparse_dim():
@@ -305,7 +312,14 @@ def index_select(self: SparseTensor, dim: int, index: Any) -> SparseTensor:
 
 
 def select(self: SparseTensor, dim: int, index: int) -> Tensor:
-    """The slice `index` along a dim: sparse while a sparse dim is left, else dense."""
+    """The slice `index` along a dim: sparse while a sparse dim is left, else dense.
+
+    Args:
+        dim: a sparse dim; negative counts from the end.
+        index: a number; negative counts from the end.
+    Returns:
+        A tensor without the dim: sparse while a sparse dim is left, else dense.
+    """
     dim = normalize_dim("select", dim, len(self.whole))
     size = self.whole[dim]
     if not -size <= index < size:

@@ -92,21 +92,21 @@ class SparseTensor(Tensor):
 
     @property
     def array(self) -> Any:
+        """What the tensor shows as its array: shape and dtype; the values are in `values()`."""
         kind = dtypes.as_dtype(self.entries.dtype).numpy
         return numpy.broadcast_to(numpy.zeros((), kind), self.whole).view(_Shown)
 
     @array.setter
     def array(self, value: Any) -> None:
-        """What the tensor shows as its array: shape and dtype; the values are in `values()`."""
         raise refusal("assigning .array or .data")
 
-    shape = property(lambda self: Size(self.whole))
-    ndim = property(lambda self: len(self.whole))
-    dtype = property(lambda self: self.entries.dtype)
-    device = property(lambda self: self.entries.device)
-    is_sparse = property(lambda self: self.form == COO)
-    is_sparse_csr = property(lambda self: self.form == CSR)
-    itemsize = property(lambda self: self.entries.itemsize)
+    shape = property(lambda self: Size(self.whole), doc="The sizes of all dims, sparse and dense ones.")
+    ndim = property(lambda self: len(self.whole), doc="How many dims there are.")
+    dtype = property(lambda self: self.entries.dtype, doc="The dtype of the entries.")
+    device = property(lambda self: self.entries.device, doc="Where the entries lie.")
+    is_sparse = property(lambda self: self.form == COO, doc="Whether the layout is sparse_coo.")
+    is_sparse_csr = property(lambda self: self.form == CSR, doc="Whether the layout is sparse_csr.")
+    itemsize = property(lambda self: self.entries.itemsize, doc="Bytes of an element.")
 
     @property
     def layout(self) -> Any:
@@ -402,8 +402,8 @@ class SparseTensor(Tensor):
         form = self.form if order[:2] == [0, 1] else CSC if self.form == CSR else CSR
         return compressed(form, self.starts, self.places, entries, whole)
 
-    T = property(lambda self: self.t())
-    mT = property(lambda self: self.t())
+    T = property(lambda self: self.t(), doc="The transpose of a matrix.")
+    mT = property(lambda self: self.t(), doc="The transpose of a matrix.")
 
     def to(self, *args: Any, **kwargs: Any) -> SparseTensor:
         """In another dtype or on another device, as `Tensor.to`."""
@@ -483,6 +483,7 @@ for _name in ("float", "double", "half", "bfloat16", "long", "int", "short", "ch
         return self.with_entries(getattr(self.entries, _name)(*args, **kwargs))
 
     _converted.__name__ = _converted.__qualname__ = _name
+    _converted.__doc__ = f"The same tensor with the entries that `Tensor.{_name}` makes of its own."
     setattr(SparseTensor, _name, _converted)
 
 

@@ -99,15 +99,42 @@ class _Number:
 
 
 class SymInt(_Number):
-    """What a size is while PyTorch traces; nothing is of it here."""
+    """What a size is while PyTorch traces; nothing is of it here.
+
+    Args:
+        node: not used.
+    Raises:
+        TypeError: always: sizes are plain numbers here.
+
+    >>> isinstance(tensor([1]).shape[0], dynograd.SymInt)
+    False
+    """
 
 
 class SymFloat(_Number):
-    """What a float is while PyTorch traces; nothing is of it here."""
+    """What a float is while PyTorch traces; nothing is of it here.
+
+    Args:
+        node: not used.
+    Raises:
+        TypeError: always: sizes are plain numbers here.
+
+    >>> isinstance(2.0, dynograd.SymFloat)
+    False
+    """
 
 
 class SymBool(_Number):
-    """What a comparison is while PyTorch traces; nothing is of it here."""
+    """What a comparison is while PyTorch traces; nothing is of it here.
+
+    Args:
+        node: not used.
+    Raises:
+        TypeError: always: sizes are plain numbers here.
+
+    >>> isinstance(1 < 2, dynograd.SymBool)
+    False
+    """
 
 
 def sym_int(a: Any) -> int:

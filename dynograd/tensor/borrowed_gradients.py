@@ -11,14 +11,26 @@ from dynograd.interpreter.view_history import edge_of
 __all__ = ["gradients_of"]
 
 
+_SENTENCES = {
+    "is_leaf": "Whether no op made it, or it needs no gradient.",
+    "grad_fn": "The node of the op that made it; None of a leaf.",
+}
+
+
 def gradients_of(part: str) -> Callable[[type], type]:
     """Class decorator: whether such a tensor requires grad, and its place in the graph, are those of the tensor in its attribute `part`."""
 
     def decorate(kind: type) -> type:
         for name in ("_requires_grad", "requires_grad"):
-            setattr(kind, name, property(attrgetter(f"{part}.requires_grad"), _setter(part, name)))
+            setattr(
+                kind,
+                name,
+                property(
+                    attrgetter(f"{part}.requires_grad"), _setter(part, name), doc="Whether ops on it are recorded."
+                ),
+            )
         for name in ("is_leaf", "grad_fn"):
-            setattr(kind, name, property(attrgetter(f"{part}.{name}")))
+            setattr(kind, name, property(attrgetter(f"{part}.{name}"), doc=_SENTENCES[name]))
         setattr(kind, "node", property(_node(part), _setter(part, "node")))  # noqa: B010
         return kind
 

@@ -374,7 +374,14 @@ def _replaced(who: str, hook: Any, old: Sequence[Any], new: Any, create_graph: b
 
 
 def _register_hook(self: Node, fn: Callable[..., Any]) -> RemovableHandle:
-    """Calls `fn(grad_inputs, grad_outputs)` after this node's rule; what it returns replaces the gradients of the inputs."""
+    """Calls `fn(grad_inputs, grad_outputs)` after this node's rule; what it returns replaces the gradients of the inputs.
+
+    Args:
+        fn: a function of the gradients of the inputs and those of the outputs; what it returns takes the place of the first, unless
+            it is None.
+    Returns:
+        A handle; `handle.remove()` takes the hook away.
+    """
 
     def after(result: Any, g: Any, create_graph: bool) -> Any:
         grads = _tensors(result)
@@ -385,7 +392,13 @@ def _register_hook(self: Node, fn: Callable[..., Any]) -> RemovableHandle:
 
 
 def _register_prehook(self: Node, fn: Callable[..., Any]) -> RemovableHandle:
-    """Calls `fn(grad_outputs)` before this node's rule; what it returns replaces them."""
+    """Calls `fn(grad_outputs)` before this node's rule; what it returns replaces them.
+
+    Args:
+        fn: a function of the gradients; what it returns takes their place, unless it is None.
+    Returns:
+        A handle; `handle.remove()` takes the hook away.
+    """
 
     def before(g: Any, create_graph: bool) -> Any:
         grads = _output_gradients(self, g)

@@ -46,7 +46,11 @@ class _TypedMeta(type):
 
 def _typed(name: str, dtype: dtypes.dtype) -> _TypedMeta:
     """The type for the CPU; that of the same name for GPUs becomes a name of `dynograd.cuda`."""
-    text = f"`{name}(data or sizes)`: a tensor of {dtype} (legacy)."
+    text = (
+        f"A tensor of {dtype} (old; use `dynograd.tensor(data, dtype={dtype})`). `isinstance` looks at the dtype.\n\nArgs:\n"
+        f"    data: numbers, nested lists of them, an array, or sizes of a tensor of zeros.\n    device: where it lies.\n\n"
+        f">>> dynograd.{name}([1, 0]).dtype\n{dtype}"
+    )
     setattr(cuda, name, _TypedMeta(name, (), {"dtype": dtype, "kind": "cuda", "__doc__": text}))
     return _TypedMeta(name, (), {"dtype": dtype, "kind": "cpu", "__doc__": text})
 

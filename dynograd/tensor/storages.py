@@ -232,6 +232,10 @@ def _fill_freed(tensors: list[Tensor], memory: Any) -> None:
 class UntypedStorage:
     """The bytes that a tensor and its views share. `UntypedStorage(n)` makes n new ones.
 
+    Args:
+        size: how many bytes, or a list of them.
+        device: where they lie.
+
     >>> x = tensor([1, 2, 3], dtype=dynograd.uint8)
     >>> x[1:].untyped_storage().tolist()
     [1, 2, 3]
@@ -449,7 +453,17 @@ class UntypedStorage:
 
 
 class TypedStorage:
-    """A storage whose elements have a dtype (old; `untyped_storage` is what programs use now)."""
+    """A storage whose elements have a dtype (old; `untyped_storage` is what programs use now).
+
+    Args:
+        size: how many elements, or a list of them.
+        wrap_storage: the untyped storage to stand on, instead.
+        dtype: of the elements.
+        device: where it lies.
+
+    >>> tensor([1.0, 2.0]).storage().tolist()
+    [1.0, 2.0]
+    """
 
     __slots__ = ("_storage", "dtype")
     is_sparse = False

@@ -87,6 +87,11 @@ class Tensor(InstalledMethods, metaclass=TensorType):
     Make one with `dynograd.tensor(data)`, `zeros`, `randn` and the like. With `requires_grad=True` every op on it is recorded
     and `backward()` fills `.grad` of the leaves.
 
+    Args:
+        data: numbers, nested lists of them, an array, or sizes of a tensor of zeros (old; `dynograd.tensor` is what programs use).
+        device: where it lies.
+        dtype: of the elements; the default floating dtype unless given.
+
     >>> x = tensor([1.0, 2.0], requires_grad=True)
     >>> (x * x).sum().backward()
     >>> x.grad

@@ -34,8 +34,16 @@ class _OfOneDtype(type):
         return TypedStorage(*size, wrap_storage=wrap_storage, dtype=cls.dtype, device=device)
 
 
+def _text(name: str, kind: dtypes.dtype) -> str:
+    return (
+        f"A `TypedStorage` of {kind} (old; `untyped_storage` is what programs use now). `isinstance` looks at the dtype.\n\nArgs:\n"
+        f"    size: how many elements, or a list of them.\n    wrap_storage: the untyped storage to stand on, instead.\n"
+        f"    device: where it lies.\n\n>>> dynograd.{name}([1, 0]).dtype\n{kind}"
+    )
+
+
 STORAGES = {
-    name: _OfOneDtype(name, (), {"dtype": kind, "__doc__": f"A storage of {kind}.", "__module__": __name__})
+    name: _OfOneDtype(name, (), {"dtype": kind, "__doc__": _text(name, kind), "__module__": __name__})
     for name, kind in _NAMES.items()
 }
 globals().update(STORAGES)

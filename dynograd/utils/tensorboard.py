@@ -6,6 +6,7 @@ Importing this loads tensorboardX. Without it the class can be named, which pack
 from __future__ import annotations
 
 import functools
+import inspect
 from importlib.util import find_spec
 from typing import Any
 
@@ -35,11 +36,19 @@ __path__: list[str] = []  # PyTorch has a module below it (`compat.faces`)
 class SummaryWriter(_Writer):
     """Writes scalars, histograms, images and more for TensorBoard; the methods are PyTorch's, and take tensors.
 
+    Use it as a context manager, or call `close()`.
+
     Args:
         log_dir: folder of the event files; by default runs/<time>_<host><comment>.
-        comment, purge_step, max_queue, flush_secs, filename_suffix: see tensorboardX.
+        comment, purge_step, max_queue, flush_secs, filename_suffix, options: see tensorboardX.
+    Raises:
+        ImportError: tensorboardX is not installed.
 
-    Use it as a context manager, or call `close()`.
+    >>> import tempfile
+    >>> from dynograd.utils.tensorboard import SummaryWriter
+    >>> writer = SummaryWriter(tempfile.mkdtemp())  # doctest: +SKIP
+    >>> writer.add_scalar("loss", tensor(0.5), global_step=1)  # doctest: +SKIP
+    >>> writer.close()  # doctest: +SKIP
     """
 
     def __init__(
@@ -63,7 +72,13 @@ class SummaryWriter(_Writer):
         )
 
     def add_graph(self, model: Any, input_to_model: Any = None, *options: Any, **more: Any) -> None:
-        """Refuses: TensorBoard's graph wants a traced program, and models run as Python here."""
+        """Refuses: TensorBoard's graph wants a traced program, and models run as Python here.
+
+        Args:
+            model, input_to_model, options, more: as PyTorch has them.
+        Raises:
+            NotImplementedError: always.
+        """
         raise NotImplementedError(
             f"add_graph: there is no traced program of {type(model).__name__} to write. print(model) shows its modules, and "
             f"output.grad_fn the recorded graph."
@@ -79,6 +94,12 @@ def _with_arrays(method: Any) -> Any:
             **{name: _plain(argument) for name, argument in kwargs.items()},
         )
 
+    called.__signature__ = inspect.signature(method).replace(return_annotation=None)  # type: ignore[attr-defined]
+    names = ", ".join(list(inspect.signature(method).parameters)[1:])
+    first_line = (method.__doc__ or f"tensorboardX's `{method.__name__}`").strip().splitlines()[0].rstrip(".")
+    called.__doc__ = (
+        f"{first_line}; tensors may stand in the place of arrays.\n\nArgs:\n    {names}: as tensorboardX has them.\n"
+    )
     return called
 
 

@@ -109,8 +109,17 @@ def _get_all_device_indices() -> list[int]:
 class PyTorchFileReader:
     """The records of a file that PyTorch saved, by name, as bytes; `dynograd.load` gives what they mean.
 
+    Args:
+        file: a path or an open binary file.
     Raises:
         RuntimeError: it is no such file, or has no record of that name.
+
+    >>> import io, zipfile
+    >>> file = io.BytesIO()
+    >>> with zipfile.ZipFile(file, "w") as archive:
+    ...     archive.writestr("model/version", "3")
+    >>> dynograd.PyTorchFileReader(file).get_record("version")
+    b'3'
     """
 
     def __init__(self, file: Any) -> None:
@@ -123,12 +132,31 @@ class PyTorchFileReader:
         self._root = self._archive.namelist()[0].partition("/")[0]
 
     def get_all_records(self) -> list[str]:
+        """The names of all records.
+
+        Returns:
+            A list.
+        """
         return [name.partition("/")[2] for name in self._archive.namelist()]
 
     def has_record(self, name: str) -> bool:
+        """Whether there is a record of that name.
+
+        Args:
+            name: its name.
+        Returns:
+            True or False.
+        """
         return name in self.get_all_records()
 
     def get_record(self, name: str) -> bytes:
+        """The bytes of a record.
+
+        Args:
+            name: its name.
+        Returns:
+            Bytes.
+        """
         if not self.has_record(name):
             raise RuntimeError(
                 f"PyTorchFileReader: no record {name!r}; there are {', '.join(self.get_all_records()[:5])}."

@@ -126,6 +126,10 @@ def _grouped_mm(
 def get_device_module(device: Any = None) -> ModuleType:
     """The module of a kind of devices: `dynograd.cuda` for "cuda:0".
 
+    Args:
+        device: a device or its name; None is the GPU there is, or the CPU.
+    Returns:
+        A module.
     Raises:
         RuntimeError: there is none.
 

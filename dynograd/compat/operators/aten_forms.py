@@ -157,7 +157,18 @@ def _checked_dtype(kind: Any) -> dtypes.dtype:
 
 @form
 def native_dropout(input: Array, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
-    """(`dropout` of `input`, bool mask of what was kept); all is kept unless `train`, which None stands for too."""
+    """(`dropout` of `input`, bool mask of what was kept); all is kept unless `train`, which None stands for too.
+
+    Args:
+        input: a tensor.
+        p: the probability with which an element is dropped, 0 to 1.
+        train: False keeps all.
+    Returns:
+        Two tensors of the shape of `input`; what is kept is divided by 1 - p.
+
+    >>> dynograd.native_dropout(tensor([1.0, 2.0]), 0.5, False)
+    (tensor([1., 2.]), tensor([True, True]))
+    """
     if train is False or not p:
         return input.clone(), creation.ones_like(input, dtype=dtypes.bool)
     kept = F.dropout(creation.ones_like(input, requires_grad=False), p, True)

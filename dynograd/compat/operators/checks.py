@@ -30,9 +30,23 @@ def opcheck(
     `test_schema`: it writes to no argument but those marked. `test_autograd_registration`: what needs a gradient has a formula.
     `test_faketensor`: the function for meta gives the shapes and dtypes of the real one. That gradients are right, `gradcheck` tells.
 
+    Args:
+        op: the operator.
+        args, kwargs: its arguments.
+        test_utils: which tests, one or several.
+        raise_exception: False gives the errors instead of raising the first one.
+        atol, rtol: the tolerances of comparisons, as in `testing.assert_close`.
+    Returns:
+        A dict from tests to "SUCCESS" or an error.
     Raises:
         OpCheckError: a test failed.
         NotImplementedError: a test of PyTorch's compiler was asked for.
+
+    >>> @dynograd.library.custom_op("mylib::eleven", mutates_args=())
+    ... def eleven(x: Tensor) -> Tensor:
+    ...     return 11 * x
+    >>> dynograd.library.opcheck(eleven, (tensor([1.0]),), test_utils="test_schema")
+    {'test_schema': 'SUCCESS'}
     """
     overload = op_of(op)
     tests = {

@@ -253,9 +253,11 @@ def infer_schema(prototype_function: Any, /, *, mutates_args: str | Iterable[str
     """The schema that a function's annotations say.
 
     Args:
+        prototype_function: the function.
         mutates_args: names of the tensors that the function writes to; "unknown": perhaps all of them.
         op_name: stands before the arguments, if given.
-
+    Returns:
+        A text.
     Raises:
         ValueError: a parameter has no annotation or one of no known type, or a name is none of the parameters.
 
