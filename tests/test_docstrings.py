@@ -26,14 +26,6 @@ LACKING = {
     ".": 362,
     "Tensor": 217,
     "nn.functional": 1,
-    "autograd.graph": 4,
-    "autograd.profiler": 6,
-    "sparse": 18,
-    "library": 5,
-    "cuda": 1,
-    "errors": 7,
-    "utils.tensorboard": 25,
-    "utils.flop_counter": 1,
 }
 SHOWING = {
     ".": 200,
