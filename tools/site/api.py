@@ -7,6 +7,7 @@ import inspect
 import json
 import keyword
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,13 @@ from tools.site.signatures import signature_of
 from tools.site.sources import SourcePages
 
 ROOT = Path(__file__).resolve().parents[2]
+FIRST = frozenset(
+    "Tensor RaggedTensor tensor ragged_tensor ragged_from_padded zeros ones full arange rand randn from_numpy no_grad "
+    "autobatch cell batched Run save_run load_run save load manual_seed use_batch_invariant summary visualize set_printoptions cat stack where".split()
+)
+"""What the page of `dynograd` lists before its families of functions."""
+OLDER = re.compile(r"\w+(?:Storage|Type)|(?!Ragged)\w+Tensor")
+ORDER = {"What most programs use": 0, "Classes": 1, "Other functions": 3, "Older names": 4}
 ORPHAN = "---\norphan: true\n---\n\n"
 
 
@@ -126,8 +134,8 @@ def module_page(path: str, reference: Reference) -> Iterator[str]:
     module = module_of(path)
     for name in public(path):
         value = getattr(module, name)
-        groups.setdefault(_group(value, path), []).append((name, value))
-    ordered = sorted(groups, key=lambda title: (title != "Classes", title == "Other functions", title))
+        groups.setdefault(_group(name, value, path), []).append((name, value))
+    ordered = sorted(groups, key=lambda title: (ORDER.get(title, 2), title))
     for title in ordered:
         yield f"## {title}\n"
         yield "| name | what it is |\n| --- | --- |"
@@ -138,9 +146,11 @@ def module_page(path: str, reference: Reference) -> Iterator[str]:
         yield ""
 
 
-def _group(value: Any, path: str) -> str:
+def _group(name: str, value: Any, path: str) -> str:
+    if not path and name in FIRST:
+        return "What most programs use"
     if isinstance(value, type):
-        return "Classes"
+        return "Older names" if OLDER.fullmatch(name) else "Classes"
     op = op_of(value)
     if path:
         return "Functions"
@@ -187,14 +197,18 @@ def _members(entry: Entry, reference: Reference) -> Iterator[str]:
     value = entry.value
     own: list[tuple[str, Any]] = []
     linked: list[tuple[str, str, str]] = []
+    in_place: list[str] = []
     inherited: dict[str, str] = {}
     for name, member in members(value):
         function = getattr(value, name, None)
         described = reference.described_base(value, name)
         op = op_of(function)
         page = reference.functions.get(name) if op is not None else None
+        origin = reference.functions.get(name.removesuffix("_")) if name.endswith("_") and page is None else None
         if described is not None:
             inherited.setdefault(described.name, reference.pages[described.name])
+        elif origin:
+            in_place.append(f"[`{name}`]({os.path.relpath(f'{origin}.md', 'api')})")
         elif page:
             linked.append((name, page, summary(inspect.getdoc(function))))
         elif inspect.getdoc(member if isinstance(member, property) else function):
@@ -209,6 +223,8 @@ def _members(entry: Entry, reference: Reference) -> Iterator[str]:
         for name, page, what in sorted(linked):
             yield f"| [`{name}`]({os.path.relpath(f'{page}.md', 'api')}) | {what} |"
         yield ""
+    if in_place:
+        yield f"## In place\n\nThese write their result into the tensor itself: {', '.join(sorted(in_place))}.\n"
     if inherited:
         links = ", ".join(f"[`{name}`]({os.path.relpath(f'{page}.md', 'api')})" for name, page in inherited.items())
         yield f"Methods and properties of {links} are there, too.\n"
@@ -224,8 +240,8 @@ def _member(entry: Entry, name: str, member: Any, reference: Reference) -> Itera
         target = getattr(member, "__func__", member)
         yield f"::::{{py:{kind}}} {full}{signature_of(target, method=kind != 'staticmethod')}\n"
         doc = inspect.getdoc(getattr(entry.value, name))
-    yield as_markdown(doc or "")
     if source := reference.source(target):
-        yield f'\n<a href="{source}">source</a>'
+        yield f'<a class="to-source" href="{source}">source</a>\n'
+    yield as_markdown(doc or "")
     yield ""
     yield "::::\n"

@@ -5,6 +5,7 @@ tests/site/test_browser.py looks at the same pages with a browser.
 
 from __future__ import annotations
 
+import re
 import sys
 import urllib.parse
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 LARGEST = 60 * 2**20
+LINE_OF_SOURCE = re.compile(r"^<b id=(L\d+)>.*</b>$", re.MULTILINE)
+"""A line of tools/site/sources.py: nothing but an anchor, and too many for the parser."""
 LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
 
 
@@ -62,8 +65,10 @@ class _Reader(HTMLParser):
 
 
 def read(path: Path) -> Page:
+    text = path.read_text(encoding="utf-8")
     reader = _Reader()
-    reader.feed(path.read_text(encoding="utf-8"))
+    reader.feed(LINE_OF_SOURCE.sub("", text))
+    reader.page.anchors.update(match[1] for match in LINE_OF_SOURCE.finditer(text))
     return reader.page
 
 

@@ -32,6 +32,8 @@ html_theme = "furo"
 html_title = "dynograd"
 html_static_path = [str(Path(__file__).parent / "static")]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
+html_favicon = str(Path(__file__).parent / "static" / "icon.svg")
 html_copy_source = False
 html_use_index = False
 html_show_sourcelink = False
@@ -47,3 +49,22 @@ python_display_short_literal_types = True
 
 def setup(app: Any) -> None:
     link_names_in_text(app)
+    app.connect("html-page-context", _reuse_side_bar, priority=100)
+
+
+_side_bars: dict[Any, str] = {}
+
+
+def _reuse_side_bar(app: Any, page: str, template: str, context: dict[str, Any], document: Any) -> None:
+    """Pages of the reference stand in no list, and in one folder: one side bar serves them all. Making it takes most of a page's time."""
+    if not page.startswith("api/") or "orphan" not in app.env.metadata.get(page, {}):
+        return
+    make = context["toctree"]
+
+    def toctree(**options: Any) -> str:
+        key = tuple(sorted(options.items()))
+        if key not in _side_bars:
+            _side_bars[key] = make(**options)
+        return _side_bars[key]
+
+    context["toctree"] = toctree

@@ -18,6 +18,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "ragged",
         "ragged-layers",
         "autobatch",
+        "printing",
         "data",
         "modules",
         "autograd",

@@ -90,6 +90,8 @@ def _is_described(value: Any) -> bool:
         return False
     if not isinstance(value, type) and not inspect.isroutine(value):
         return False
+    if isinstance(value, type) and issubclass(value, type):
+        return False
     module = getattr(value, "__module__", None) or ""
     return module == "dynograd" or module.startswith("dynograd.")
 
