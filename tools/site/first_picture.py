@@ -1,6 +1,7 @@
-"""Writes docs/what-for.svg, the picture of README.md and of the first page: `python -m tools.site.first_picture`.
+"""Writes the two halves of the picture of README.md and of the first page: `python -m tools.site.first_picture`.
 
-Left, a batch of sentences; right, trees whose nodes of one height run together; below, times out of docs/benchmarks.md.
+A batch of sentences, and trees whose nodes of one height run together, with times out of docs/benchmarks.md below. On a phone the halves
+stand one below the other.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PICTURE = ROOT / "docs" / "what-for.svg"
+FOLDER = ROOT / "docs"
 BENCHMARKS = ROOT / "docs" / "benchmarks.md"
 LENGTHS = (3, 14, 2, 5, 1, 4, 2)
 Tree = tuple["Tree", ...]
@@ -23,25 +24,33 @@ TREES: tuple[Tree, ...] = (
 )
 HEIGHTS = ("#9ecae1", "#5fa2ce", "#2a7fb8", "#0b4f82")
 WORD, PADDING, GREY, TEXT = "#2a7fb8", "#e9ecef", "#b4bcc4", "#263238"
-WIDTH, HEIGHT, CELL = 720, 268, 15
+WIDTH, HEIGHT, CELL = 350, 244, 15
 
 
-def picture() -> str:
+def pictures() -> dict[str, str]:
+    """Each half by the name of its file in docs/."""
     times = dict(times_of(BENCHMARKS.read_text(encoding="utf-8")))
-    parts = [
+    return {
+        "what-for-sentences.svg": picture(
+            "Sentences: only words are computed",
+            *sentences(12, 40),
+            *bars(12, 190, "padded, PyTorch", "ragged, dynograd", *times["ragged.transformer"]),
+        ),
+        "what-for-trees.svg": picture(
+            "Trees: nodes of one colour run together",
+            *trees(4, 52),
+            *bars(12, 190, "node by node, PyTorch", "autobatch, dynograd", *times["dynamic.trees_25"]),
+        ),
+    }
+
+
+def picture(title: str, *parts: str) -> str:
+    head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
-        f'font-family="system-ui, sans-serif" font-size="12" fill="{TEXT}">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
-        text(24, 24, "Sentences: only the words are computed", 14, "600"),
-        *sentences(24, 40),
-        *bars(24, 196, "padded, PyTorch", "ragged, dynograd", *times["ragged.transformer"]),
-        f'<path d="M360 20V248" stroke="{PADDING}"/>',
-        text(384, 24, "Trees: nodes of one colour run together", 14, "600"),
-        *trees(384, 52),
-        *bars(384, 196, "node by node, PyTorch", "autobatch, dynograd", *times["dynamic.trees_25"]),
-        "</svg>",
-    ]
-    return "\n".join(parts) + "\n"
+        f'font-family="system-ui, sans-serif" font-size="12" fill="{TEXT}">'
+    )
+    background = f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>'
+    return "\n".join([head, background, text(12, 24, title, 14, "600"), *parts, "</svg>"]) + "\n"
 
 
 def times_of(markdown: str) -> Iterator[tuple[str, tuple[float, float]]]:
@@ -114,8 +123,9 @@ def text(x: float, y: float, words: str, size: int = 12, weight: str = "400", co
 
 
 def main() -> int:
-    PICTURE.write_text(picture(), encoding="utf-8")
-    print(PICTURE)
+    for name, drawing in pictures().items():
+        (FOLDER / name).write_text(drawing, encoding="utf-8")
+        print(FOLDER / name)
     return 0
 
 
