@@ -156,7 +156,7 @@ def _imported_when_called(module: str, name: str) -> Any:
         return getattr(importlib.import_module(module), name)(*args, **kwargs)
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"See `{module}.{name}`."
+    call.__doc__ = f"See `{module}.{name}`, which this calls."
     return call
 
 

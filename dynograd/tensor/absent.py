@@ -104,7 +104,11 @@ def absent_module(name: str) -> str | None:
 
 
 def dequantize(self: Tensor) -> Tensor:
-    """The tensor in float32; none is quantized here."""
+    """The tensor in float32; none is quantized here.
+
+    >>> tensor([1, 2]).dequantize()
+    tensor([1., 2.])
+    """
     return self.float()
 
 

@@ -138,22 +138,54 @@ class SymBool(_Number):
 
 
 def sym_int(a: Any) -> int:
-    """`int(a)`."""
+    """`int(a)`.
+
+    Args:
+        a: number.
+    Returns:
+        An int.
+
+    >>> dynograd.sym_int(3.7)
+    3
+    """
     return int(a)
 
 
 def sym_float(a: Any) -> float:
-    """`float(a)`."""
+    """`float(a)`.
+
+    Args:
+        a: number.
+    Returns:
+        A float.
+
+    >>> dynograd.sym_float(3)
+    3.0
+    """
     return float(a)
 
 
 def sym_not(a: Any) -> bool:
-    """`not a`."""
+    """`not a`.
+
+    Args:
+        a: a truth value.
+    Returns:
+        A bool.
+
+    >>> dynograd.sym_not(True)
+    False
+    """
     return not a
 
 
 def sym_max(a: Any, b: Any) -> Any:
     """The larger one, as a float if one of them is.
+
+    Args:
+        a, b (number): numbers.
+    Returns:
+        A number.
 
     >>> dynograd.sym_max(2, 1.0)
     2.0
@@ -163,21 +195,53 @@ def sym_max(a: Any, b: Any) -> Any:
 
 
 def sym_min(a: Any, b: Any) -> Any:
-    """The smaller one, as a float if one of them is."""
+    """The smaller one, as a float if one of them is.
+
+    Args:
+        a, b (number): numbers.
+    Returns:
+        A number.
+
+    >>> dynograd.sym_min(1, 2.5)
+    1.0
+    """
     smaller = builtins.min(a, b)
     return float(smaller) if isinstance(a, float) or isinstance(b, float) else smaller
 
 
 def sym_sum(args: Any) -> Any:
-    """The sum of some numbers."""
+    """The sum of some numbers.
+
+    >>> dynograd.sym_sum([1, 2, 3])
+    6
+    """
     return builtins.sum(args)
 
 
 def sym_ite(b: bool, t: Any, f: Any) -> Any:
-    """`t if b else f`."""
+    """`t if b else f`.
+
+    Args:
+        b (bool): the condition.
+        t, f: the two values.
+    Returns:
+        One of the two.
+
+    >>> dynograd.sym_ite(True, 1, 2)
+    1
+    """
     return t if b else f
 
 
 def sym_sqrt(a: Any) -> float:
-    """The square root."""
+    """The square root.
+
+    Args:
+        a: number of at least 0.
+    Returns:
+        A float.
+
+    >>> dynograd.sym_sqrt(9)
+    3.0
+    """
     return math.sqrt(a)

@@ -55,7 +55,13 @@ def tensor(
     """A new tensor holding a copy of `data`: a number, nested lists, a NumPy array or a tensor.
 
     Args:
+        data: number, nested lists, array or tensor.
         dtype: element type; by default Python floats become the default dtype, ints int64, NumPy arrays keep theirs.
+        device: where it lives; by default the default device.
+        requires_grad: record what is done with the result.
+        pin_memory: into pinned host memory.
+    Returns:
+        A tensor.
     Raises:
         ValueError: lists of different lengths.
 
@@ -85,6 +91,13 @@ def _from_data(data: Any, kind: Any) -> Any:
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` as a tensor, sharing memory with a tensor, storage or NumPy array where dtype allows.
 
+    Args:
+        data: number, nested lists, array, storage or tensor.
+        dtype: of the elements; as `tensor` chooses it by default.
+        device: where it lives; by default where `data` lives.
+    Returns:
+        A tensor.
+
     >>> dynograd.as_tensor([1.0, 2.0])
     tensor([1., 2.])
     """
@@ -109,6 +122,15 @@ def asarray(
 
     A tensor keeps its history, through a copy too, unless `requires_grad` is given: False cuts it off, True gives a leaf where there
     is none.
+
+    Args:
+        obj: number, nested lists, array, buffer or tensor.
+        dtype: of the elements; as `tensor` chooses it by default.
+        device: where it lives; by default where `obj` lives.
+        copy: None: only where it must be.
+        requires_grad: record what is done with the result.
+    Returns:
+        A tensor.
 
     >>> x = tensor([1.0, 2.0], requires_grad=True)
     >>> dynograd.asarray(x, copy=True).requires_grad, dynograd.asarray(x, requires_grad=False).requires_grad
@@ -135,6 +157,13 @@ def asarray(
 def from_numpy(ndarray: Any) -> Tensor:
     """A tensor that shares the memory of a NumPy array.
 
+    Args:
+        ndarray: NumPy array of a dtype that tensors have.
+    Returns:
+        A tensor of its shape.
+    Raises:
+        TypeError: another dtype, or no array.
+
     >>> import numpy
     >>> dynograd.from_numpy(numpy.array([1.0, 2.0]))
     tensor([1., 2.], dtype=dynograd.float64)
@@ -150,6 +179,12 @@ def from_numpy(ndarray: Any) -> Tensor:
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor on the memory of another library's array (or of a DLPack capsule); nothing is copied unless `copy=True`.
 
+    Args:
+        ext_tensor: an object with `__dlpack__`, or a capsule.
+        device: where the result lives.
+        copy: True always copies, False never does.
+    Returns:
+        A tensor of its shape.
     Raises:
         ValueError: `copy=False`, and another `device` than the memory's.
 
@@ -181,12 +216,30 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """A DLPack capsule of the tensor's memory; `from_dlpack` of any library takes it, once."""
+    """A DLPack capsule of the tensor's memory; `from_dlpack` of any library takes it, once.
+
+    Args:
+        tensor: without history.
+    Returns:
+        A capsule.
+
+    >>> dynograd.from_dlpack(dynograd.to_dlpack(tensor([1.0, 2.0])))
+    tensor([1., 2.])
+    """
     return tensor.__dlpack__()
 
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
     """A 1-d tensor on the memory of a Python buffer, as elements of `dtype`.
+
+    Args:
+        buffer: bytes, bytearray, memoryview and the like.
+        dtype: of the elements.
+        count: how many; -1: all.
+        offset: number of bytes before the first.
+        requires_grad: record what is done with the result.
+    Returns:
+        (count,).
 
     >>> dynograd.frombuffer(bytearray(b"abc"), dtype=dynograd.uint8)
     tensor([97, 98, 99], dtype=dynograd.uint8)
@@ -205,6 +258,15 @@ def empty_strided(
     pin_memory: bool = False,
 ) -> Tensor:
     """A tensor of whatever was in memory, with the given strides (in elements).
+
+    Args:
+        size, stride: ints, as many of each.
+        dtype: of the elements; the default dtype.
+        device: where it lives; by default the default device.
+        requires_grad: record what is done with the result.
+        layout, pin_memory: accepted; tensors made here are strided.
+    Returns:
+        A tensor of these sizes.
 
     >>> dynograd.empty_strided((2, 3), (1, 2)).stride()
     (1, 2)
@@ -228,6 +290,16 @@ def empty_permuted(
     pin_memory: bool = False,
 ) -> Tensor:
     """A tensor of whatever was in memory, dense, with the dims in memory in the order of `physical_layout` (the last one closest).
+
+    Args:
+        size: the sizes, as a tuple.
+        physical_layout: the dims in the order of memory.
+        dtype: of the elements; the default dtype.
+        device: where it lives; by default the default device.
+        requires_grad: record what is done with the result.
+        layout, pin_memory: accepted; tensors made here are strided.
+    Returns:
+        A tensor of these sizes.
 
     >>> dynograd.empty_permuted((2, 3, 5), (0, 2, 1)).stride()
     (15, 1, 3)
@@ -254,7 +326,20 @@ def scalar_tensor(
     layout: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """A 0-d tensor of the default dtype."""
+    """A 0-d tensor of the default dtype.
+
+    Args:
+        s (number): its value.
+        dtype: of the element; the default dtype.
+        device: where it lives; by default the default device.
+        requires_grad: record what is done with the result.
+        layout, pin_memory: accepted; tensors made here are strided.
+    Returns:
+        A tensor without dims.
+
+    >>> dynograd.scalar_tensor(3)
+    tensor(3.)
+    """
     return tensor(s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
 
 
@@ -360,6 +445,16 @@ def zeros(
 ) -> Tensor:
     """A tensor of zeros.
 
+    Args:
+        sizes: the sizes, as numbers.
+        size: the same, as a tuple.
+        dtype: of the elements; the default dtype.
+        device: where it lives; by default the default device.
+        requires_grad: record what is done with the result.
+        layout, pin_memory: accepted; tensors made here are strided.
+    Returns:
+        A tensor of these sizes.
+
     >>> dynograd.zeros(2, 3)
     tensor([[0., 0., 0.],
             [0., 0., 0.]])
@@ -388,7 +483,22 @@ def ones(
     layout: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """A tensor of ones."""
+    """A tensor of ones.
+
+    Args:
+        sizes: the sizes, as numbers.
+        size: the same, as a tuple.
+        dtype: of the elements; the default dtype.
+        device: where it lives; by default the default device.
+        requires_grad: record what is done with the result.
+        layout, pin_memory: accepted; tensors made here are strided.
+    Returns:
+        A tensor of these sizes.
+
+    >>> dynograd.ones(2, 2)
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
     if size is not None:
         sizes = sizes_by_name("ones", sizes, size)
     if out is None:
@@ -414,7 +524,22 @@ def empty(
     pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """A tensor of whatever was in memory."""
+    """A tensor of whatever was in memory.
+
+    Args:
+        sizes: the sizes, as numbers.
+        size: the same, as a tuple.
+        dtype: of the elements; the default dtype.
+        device: where it lives; by default the default device.
+        requires_grad: record what is done with the result.
+        layout, pin_memory: accepted; tensors made here are strided.
+        memory_format: accepted by its name; see `dynograd.memory_format`.
+    Returns:
+        A tensor of these sizes.
+
+    >>> dynograd.empty(2, 3).shape
+    dynograd.Size([2, 3])
+    """
     if size is not None:
         sizes = sizes_by_name("empty", sizes, size)
     if out is None and memory_format is None:
@@ -446,6 +571,16 @@ def full(
     pin_memory: bool = False,
 ) -> Tensor:
     """A tensor of `fill_value`; its dtype is that of the value unless given.
+
+    Args:
+        size: the sizes, as a tuple.
+        fill_value: number.
+        dtype: of the elements.
+        device: where it lives; by default the default device.
+        requires_grad: record what is done with the result.
+        layout, pin_memory: accepted; tensors made here are strided.
+    Returns:
+        A tensor of these sizes.
 
     >>> dynograd.full((2,), 7)
     tensor([7, 7])
@@ -502,7 +637,20 @@ def zeros_like(
     memory_format: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Zeros in the shape and dtype of `input`."""
+    """Zeros in the shape and dtype of `input`.
+
+    Args:
+        input: tensor of any shape.
+        dtype, device: other ones than those of `input`.
+        requires_grad: record what is done with the result.
+        layout, pin_memory: accepted; tensors made here are strided.
+        memory_format: accepted by its name; see `dynograd.memory_format`.
+    Returns:
+        A tensor of the shape of `input`.
+
+    >>> dynograd.zeros_like(tensor([1, 2]))
+    tensor([0, 0])
+    """
     if memory_format is None:
         result = at_once_like(buffers.new_zeros, input, dtype, device, requires_grad)
         if result is not None:
@@ -522,7 +670,20 @@ def ones_like(
     memory_format: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Ones in the shape and dtype of `input`."""
+    """Ones in the shape and dtype of `input`.
+
+    Args:
+        input: tensor of any shape.
+        dtype, device: other ones than those of `input`.
+        requires_grad: record what is done with the result.
+        layout, pin_memory: accepted; tensors made here are strided.
+        memory_format: accepted by its name; see `dynograd.memory_format`.
+    Returns:
+        A tensor of the shape of `input`.
+
+    >>> dynograd.ones_like(tensor([1, 2]))
+    tensor([1, 1])
+    """
     if memory_format is None:
         result = at_once_like(buffers.new_empty, input, dtype, device, requires_grad, 1)
         if result is not None:
@@ -542,7 +703,20 @@ def empty_like(
     memory_format: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Unset memory in the shape and dtype of `input`."""
+    """Unset memory in the shape and dtype of `input`.
+
+    Args:
+        input: tensor of any shape.
+        dtype, device: other ones than those of `input`.
+        requires_grad: record what is done with the result.
+        layout, pin_memory: accepted; tensors made here are strided.
+        memory_format: accepted by its name; see `dynograd.memory_format`.
+    Returns:
+        A tensor of the shape of `input`.
+
+    >>> dynograd.empty_like(tensor([1, 2])).dtype
+    dynograd.int64
+    """
     if memory_format is None:
         result = at_once_like(buffers.new_empty, input, dtype, device, requires_grad)
         if result is not None:
@@ -563,7 +737,21 @@ def full_like(
     memory_format: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """`fill_value` in the shape and dtype of `input`."""
+    """`fill_value` in the shape and dtype of `input`.
+
+    Args:
+        input: tensor of any shape.
+        fill_value: number.
+        dtype, device: other ones than those of `input`.
+        requires_grad: record what is done with the result.
+        layout, pin_memory: accepted; tensors made here are strided.
+        memory_format: accepted by its name; see `dynograd.memory_format`.
+    Returns:
+        A tensor of the shape of `input`.
+
+    >>> dynograd.full_like(tensor([1, 2]), 7)
+    tensor([7, 7])
+    """
     if memory_format is None and type(fill_value) in _KIND_OF:
         quick = at_once_like(buffers.new_empty, input, dtype, device, requires_grad, fill_value)
         if quick is not None:
@@ -590,6 +778,17 @@ def arange(
     pin_memory: bool = False,
 ) -> Tensor:
     """`start`, `start + step`, ... up to but without `end`. int64 for ints, the default dtype for floats.
+
+    Args:
+        start: the first number; 0 when only one number is given.
+        end: where it ends.
+        step: not 0; negative steps go down.
+        dtype: of the elements.
+        device: where it lives; by default the default device.
+        requires_grad: record what is done with the result.
+        layout, pin_memory: accepted; tensors made here are strided.
+    Returns:
+        (ceil((end - start) / step),).
 
     >>> dynograd.arange(1, 2.5, 0.5)
     tensor([1.0000, 1.5000, 2.0000])
@@ -642,6 +841,16 @@ def linspace(
 ) -> Tensor:
     """`steps` evenly spaced numbers from `start` to `end`, both included.
 
+    Args:
+        start, end: numbers, or tensors without dims.
+        steps: how many, at least 0.
+        dtype: of the elements; the default dtype.
+        device: where it lives; by default the default device.
+        requires_grad: record what is done with the result.
+        layout, pin_memory: accepted; tensors made here are strided.
+    Returns:
+        (steps,).
+
     >>> dynograd.linspace(0, 1, 3)
     tensor([0.0000, 0.5000, 1.0000])
     """
@@ -693,6 +902,17 @@ def logspace(
 ) -> Tensor:
     """`base` to the power of evenly spaced exponents from `start` to `end`.
 
+    Args:
+        start, end: exponents: numbers, or tensors without dims.
+        steps: how many, at least 0.
+        base: number.
+        dtype: of the elements; the default dtype.
+        device: where it lives; by default the default device.
+        requires_grad: record what is done with the result.
+        layout, pin_memory: accepted; tensors made here are strided.
+    Returns:
+        (steps,).
+
     >>> dynograd.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
@@ -715,6 +935,16 @@ def eye(
     pin_memory: bool = False,
 ) -> Tensor:
     """Ones on the diagonal, zeros elsewhere.
+
+    Args:
+        n: number of rows.
+        m: number of columns; n by default.
+        dtype: of the elements; the default dtype.
+        device: where it lives; by default the default device.
+        requires_grad: record what is done with the result.
+        layout, pin_memory: accepted; tensors made here are strided.
+    Returns:
+        (n, m).
 
     >>> dynograd.eye(2)
     tensor([[1., 0.],
@@ -750,7 +980,20 @@ def _new(maker: Any) -> Callable[..., Any]:
         return maker(*sizes, dtype=dtype, device=device, requires_grad=requires_grad)
 
     method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"`dynograd.{maker.__name__}` in this tensor's dtype and on its device."
+    method.__doc__ = f"""`dynograd.{maker.__name__}` in this tensor's dtype and on its device.
+
+    Args:
+        sizes: the sizes, as numbers.
+        size: the same, as a tuple.
+        dtype, device: other ones than this tensor's.
+        requires_grad: record what is done with the result.
+        layout, pin_memory: accepted; tensors made here are strided.
+    Returns:
+        A tensor of these sizes.
+
+    >>> tensor([1, 2]).{name}(2, 3).shape
+    dynograd.Size([2, 3])
+    """
     return method
 
 
@@ -765,7 +1008,20 @@ def _new_full(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`dynograd.full` in this tensor's dtype and on its device."""
+    """`dynograd.full` in this tensor's dtype and on its device.
+
+    Args:
+        size: the sizes, as a tuple.
+        fill_value: number.
+        dtype, device: other ones than this tensor's.
+        layout, pin_memory: accepted; tensors made here are strided.
+        requires_grad: record what is done with the result.
+    Returns:
+        A tensor of these sizes.
+
+    >>> tensor([1.0]).new_full((2,), 3)
+    tensor([3., 3.])
+    """
     dtype, device = self.dtype if dtype is None else dtype, self.device if device is None else device
     return full(size, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
 
@@ -780,13 +1036,37 @@ def _new_tensor(
     layout: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """`dynograd.tensor` in this tensor's dtype and on its device."""
+    """`dynograd.tensor` in this tensor's dtype and on its device.
+
+    Args:
+        data: number, nested lists, array or tensor.
+        dtype, device: other ones than this tensor's.
+        requires_grad: record what is done with the result.
+        layout, pin_memory: accepted; tensors made here are strided.
+    Returns:
+        A tensor.
+
+    >>> tensor([1]).new_tensor([2, 3])
+    tensor([2, 3])
+    """
     dtype, device = self.dtype if dtype is None else dtype, self.device if device is None else device
     return tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def _new_any(self: Tensor, *data: Any, size: Any = None, other: Any = None, device: Any = None) -> Tensor:
-    """A tensor of this dtype from data, or unset memory of the given sizes (legacy)."""
+    """A tensor of this dtype from data, or unset memory of the given sizes (legacy).
+
+    Args:
+        data: a sequence or array; or sizes.
+        size: the sizes, as a tuple.
+        other: data by its name.
+        device: another one than this tensor's.
+    Returns:
+        A tensor.
+
+    >>> tensor([1.0]).new([1, 2])
+    tensor([1., 2.])
+    """
     data = data if size is None and other is None else (other if size is None else Size(size),)
     return Tensor(*data, dtype=self.dtype, device=self.device if device is None else device)
 
@@ -801,7 +1081,19 @@ def _new_empty_strided(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`empty_strided` with this tensor's dtype and device, if they are not given."""
+    """`empty_strided` with this tensor's dtype and device, if they are not given.
+
+    Args:
+        size, stride: ints, as many of each.
+        dtype, device: other ones than this tensor's.
+        layout, pin_memory: accepted; tensors made here are strided.
+        requires_grad: record what is done with the result.
+    Returns:
+        A tensor of these sizes.
+
+    >>> tensor([1]).new_empty_strided((2, 3), (1, 2)).stride()
+    (1, 2)
+    """
     dtype, device = self.dtype if dtype is None else dtype, self.device if device is None else device
     return empty_strided(size, stride, dtype=dtype, device=device, requires_grad=requires_grad)
 

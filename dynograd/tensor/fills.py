@@ -15,7 +15,10 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
     """Sets the elements whose indices in all dims agree, in place.
 
     Args:
+        fill_value: number.
         wrap: go on below the square at the top of a tall matrix, one row left out between.
+    Returns:
+        The tensor itself.
     Raises:
         ShapeError: fewer than 2 dims, or more than 2 of different sizes.
 

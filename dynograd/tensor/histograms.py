@@ -30,6 +30,12 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0, *, out: A
     Elements outside do not count, those at `max` belong to the last part. Where `min` equals `max`, the smallest and the largest
     element are taken.
 
+    Args:
+        input: floating tensor of any shape.
+        bins: how many.
+        min, max: the ends.
+    Returns:
+        (bins,).
     Raises:
         RuntimeError: `bins` below 1, `max` below `min`, or elements that are not finite and no range.
 
@@ -70,10 +76,13 @@ def histogram(
     """(hist, bin_edges): how many elements lie between edges.
 
     Args:
+        input: floating tensor of any shape.
         bins: how many equal parts, or the edges themselves, from low to high. Each part has its left edge, the last one both.
         range: (low, high) of equal parts; the smallest and the largest element when left out.
         weight: what each element counts, in the shape of `input`.
         density: divide by the sum and by the widths, so that the integral is 1.
+    Returns:
+        A named tuple: `hist` (parts,) and `bin_edges` (parts + 1,).
     Raises:
         RuntimeError: no parts, a range that is none.
         ShapeError: a weight of another shape.
@@ -106,6 +115,8 @@ def histogramdd(
         range: D pairs (low, high), one after another.
         weight (*): what each point counts.
         density: divide by the sum and by the volumes.
+    Returns:
+        A named tuple: `hist` (one dim for each of D), and `bin_edges`, D tensors.
 
     >>> dynograd.histogramdd(tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [2.0, 2.0]]), bins=[2, 2]).hist
     tensor([[0., 1.],

@@ -198,6 +198,12 @@ def _assign(target: Tensor, source: Tensor, who: str) -> Tensor:
 def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     """Copies `other` (broadcast, converted) into this tensor.
 
+    Args:
+        other: tensor, broadcast to this one.
+        non_blocking: do not wait for a copy between host and GPU.
+    Returns:
+        The tensor itself.
+
     >>> x = dynograd.zeros(2)
     >>> x.copy_(tensor([1, 2]))
     tensor([1., 2.])
@@ -206,7 +212,16 @@ def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
 
 
 def fill_(self: Tensor, value: Any) -> Tensor:
-    """Sets every element to `value` (a number or a 0-d tensor)."""
+    """Sets every element to `value` (a number or a 0-d tensor).
+
+    Args:
+        value: number, or tensor without dims.
+    Returns:
+        `input`.
+
+    >>> dynograd.fill_(dynograd.zeros(2), 3)
+    tensor([3., 3.])
+    """
     source = _as_tensor(value, self)
     if source.array.ndim:
         raise ShapeError(
@@ -216,7 +231,14 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
 
 def zero_(self: Tensor) -> Tensor:
-    """Sets every element to 0."""
+    """Sets every element to 0.
+
+    Returns:
+        `input`.
+
+    >>> dynograd.zero_(dynograd.ones(2))
+    tensor([0., 0.])
+    """
     return _assign(self, wrap(arrays.zeros((), self.dtype)), "zero_")
 
 

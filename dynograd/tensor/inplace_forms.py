@@ -78,7 +78,7 @@ def inplace_form(entry: Op, name: str) -> Callable[..., Any]:
         return write_result(self, function(self, *args, **kwargs), who)
 
     slow.__name__ = slow.__qualname__ = who
-    slow.__doc__ = f"In-place form of `{name}`: the result is written into the tensor, which is returned. Of `{name}`:\n\n    {op.__doc__}"
+    slow.__doc__ = f"In-place form of `{name}`: the result is written into the tensor, which is returned. Of `{name}`:\n\n    {function.__doc__}"
     write = _writer(entry, op, name)
     quick = slow if write is None else standing(slow, lambda: write(slow), always=True, title=f"inplace/{who}")
 
@@ -245,7 +245,7 @@ def reshaping_form(function: Any, who: str) -> Callable[..., Any]:
         return self
 
     method.__name__ = method.__qualname__ = who
-    method.__doc__ = f"In-place form of `{who[:-1]}`: the tensor itself changes its shape."
+    method.__doc__ = f"In-place form of `{who[:-1]}`: the tensor itself changes its shape, and is returned. Of `{who[:-1]}`:\n\n    {function.__doc__}"
     return method
 
 

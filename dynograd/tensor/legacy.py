@@ -99,7 +99,17 @@ def Variable(data: Any, requires_grad: bool = False, volatile: bool = False) -> 
 
 
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
-    """Without an argument the type's name, `dynograd.FloatTensor`; with a dtype or type name, the converted tensor."""
+    """Without an argument the type's name, `dynograd.FloatTensor`; with a dtype or type name, the converted tensor.
+
+    Args:
+        dtype: a dtype, a type, or its name.
+        non_blocking: accepted.
+    Returns:
+        A string, or a tensor.
+
+    >>> tensor([1.0]).type(), tensor([1.5]).type(dynograd.int64)
+    ('dynograd.FloatTensor', tensor([1]))
+    """
     if dtype is None:
         return shown(f"{'cuda.' if self.device.type == 'cuda' else ''}{TYPE_NAMES[self.dtype]}")
     if isinstance(dtype, str):
@@ -121,6 +131,11 @@ def _type_named(name: str) -> _TypedMeta | None:
 def numel(input: Tensor) -> int:
     """How many elements there are.
 
+    Args:
+        input: tensor.
+    Returns:
+        An int.
+
     >>> dynograd.numel(dynograd.zeros(2, 3))
     6
     """
@@ -132,9 +147,13 @@ def set_default_tensor_type(t: Any) -> None:
 
     Old; use `set_default_dtype` and `set_default_device`.
 
+    Args:
+        t (type): a type of floating tensors, or its name.
     Raises:
         TypeError: not a type of floating tensors.
         DeviceError: a type of GPU tensors where no GPU can be used.
+
+    >>> dynograd.set_default_tensor_type(dynograd.FloatTensor)
     """
     result = _type_named(t) if isinstance(t, str) else t
     kind, device = getattr(result, "dtype", None), getattr(result, "kind", "cpu")
@@ -162,6 +181,17 @@ def range(
     pin_memory: bool = False,
 ) -> Tensor:
     """`start`, `start + step`, ... up to and with `end`, in the default dtype (old; use `arange`, which leaves `end` out).
+
+    Args:
+        start: the first number; 0 when only one number is given.
+        end: the last number.
+        step: not 0; negative steps go down.
+        dtype: of the elements; the default dtype.
+        device: where it lives; by default the default device.
+        requires_grad: record what is done with the result.
+        layout, pin_memory: accepted; tensors made here are strided.
+    Returns:
+        (floor((end - start) / step) + 1,).
 
     >>> dynograd.range(1, 3)
     tensor([1., 2., 3.])

@@ -24,6 +24,8 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor |
         q: how many; a little more than the rank that is wanted.
         niter: how often a random basis is improved by products with A and its adjoint.
         M: what is taken from A first; broadcasts with it.
+    Returns:
+        U (*, m, q), S (*, q), V (*, n, q).
     Source: Halko, Martinsson and Tropp, Finding structure with randomness, 2009 (arXiv:0909.4061), algorithms 4.4 and 5.1.
 
     >>> U, S, V = dynograd.svd_lowrank(dynograd.ones(4, 3), q=1)
@@ -56,8 +58,12 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
     """(U, S, V) of `svd_lowrank` for data of samples (rows) and features (columns): V holds the principal directions.
 
     Args:
+        A (*, m, n): samples in rows.
         q: how many; min(6, m, n) by default.
         center: whether the columns' means are taken away first.
+        niter: how many rounds of refinement.
+    Returns:
+        U (*, m, q), S (*, q), V (*, n, q).
     Raises:
         ShapeError: q is negative or larger than the smaller size.
 

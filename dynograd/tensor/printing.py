@@ -88,6 +88,9 @@ def get_printoptions() -> dict[str, Any]:
 def printoptions(**options: Any) -> Iterator[None]:
     """`set_printoptions` for the length of a with block.
 
+    Args:
+        options: as in `set_printoptions`.
+
     >>> with dynograd.printoptions(precision=1):
     ...     print(tensor([0.25]))
     tensor([0.2])

@@ -24,6 +24,11 @@ __all__ = [
 def result_type(*operands: Any, **named: Any) -> dtypes.dtype:
     """The dtype of what an arithmetic op makes of two tensors or numbers; by name they are PyTorch's `tensor`, `other`, `scalar`, ...
 
+    Args:
+        operands: two tensors or numbers.
+        named: the same, by PyTorch's names.
+    Returns:
+        A dtype.
     Raises:
         TypeError: not two operands.
 
@@ -41,6 +46,11 @@ def result_type(*operands: Any, **named: Any) -> dtypes.dtype:
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have one shape.
 
+    Args:
+        input, other: tensors.
+    Returns:
+        A bool.
+
     >>> dynograd.is_same_size(dynograd.zeros(2, 1), dynograd.zeros(2))
     False
     """
@@ -50,6 +60,10 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 def is_nonzero(input: Tensor) -> bool:
     """Whether the only element of `input` is true.
 
+    Args:
+        input: tensor of one element.
+    Returns:
+        A bool.
     Raises:
         ShapeError: `input` has several elements, or none.
 
@@ -64,22 +78,59 @@ def is_nonzero(input: Tensor) -> bool:
 
 
 def is_signed(input: Tensor) -> bool:
-    """Whether the dtype of `input` has negative numbers."""
+    """Whether the dtype of `input` has negative numbers.
+
+    Args:
+        input: tensor.
+    Returns:
+        A bool.
+
+    >>> dynograd.is_signed(tensor([1])), dynograd.is_signed(tensor([True]))
+    (True, False)
+    """
     return input.dtype.is_signed
 
 
 def is_inference(input: Tensor) -> bool:
-    """False; see `Tensor.is_inference`."""
+    """False; see `Tensor.is_inference`.
+
+    Args:
+        input: tensor.
+    Returns:
+        False.
+
+    >>> dynograd.is_inference(tensor([1.0]))
+    False
+    """
     return input.is_inference()
 
 
 def is_distributed(input: Tensor) -> bool:
-    """Whether `input` is spread over processes: never."""
+    """Whether `input` is spread over processes: never.
+
+    Args:
+        input: tensor.
+    Returns:
+        False.
+
+    >>> dynograd.is_distributed(tensor([1.0]))
+    False
+    """
     return False
 
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Whether both are the same elements of one memory, in one order."""
+    """Whether both are the same elements of one memory, in one order.
+
+    Args:
+        tensor: another tensor.
+    Returns:
+        A bool.
+
+    >>> x = tensor([1.0, 2.0])
+    >>> x.is_set_to(x.view(2)), x.is_set_to(x.clone())
+    (True, False)
+    """
     first, second = self.array, tensor.array
     if first.shape != second.shape or first.strides != second.strides or first.dtype != second.dtype:
         return False
@@ -87,12 +138,26 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 
 
 def get_device(input: Tensor) -> int:
-    """The index of the GPU that holds `input`, or -1."""
+    """The index of the GPU that holds `input`, or -1.
+
+    Args:
+        input: tensor.
+    Returns:
+        An int.
+
+    >>> dynograd.get_device(tensor([1.0]))
+    -1
+    """
     return input.get_device()
 
 
 def typename(obj: Any) -> str:
     """The name of a tensor's old type, or of an object's class with its module.
+
+    Args:
+        obj: anything.
+    Returns:
+        A string.
 
     >>> dynograd.typename(dynograd.zeros(1).long())
     'dynograd.LongTensor'
@@ -106,6 +171,11 @@ def typename(obj: Any) -> str:
 
 def dim_order(self: Tensor, *, ambiguity_check: bool | list[Any] = False) -> tuple[int, ...]:
     """The dims from the one with the widest steps through memory to the one with the shortest.
+
+    Args:
+        ambiguity_check: refuse tensors for which several orders are right; or a list of the memory formats that count.
+    Returns:
+        A tuple of ints.
 
     >>> dynograd.zeros(2, 3, 4).transpose(0, 1).dim_order()
     (1, 0, 2)
@@ -134,7 +204,17 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
 
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
-    """Writes `callable(a, b, c)` of each three elements of this tensor, `x` and `y` (slow: Python for each element)."""
+    """Writes `callable(a, b, c)` of each three elements of this tensor, `x` and `y` (slow: Python for each element).
+
+    Args:
+        x, y (*): tensors, broadcast to this one.
+        callable: function of three numbers that returns one.
+    Returns:
+        The tensor itself.
+
+    >>> tensor([1.0]).map2_(tensor([2.0]), tensor([3.0]), lambda a, b, c: a + b * c)
+    tensor([7.])
+    """
     same: list[Any] = [self, x.expand_as(self), y.expand_as(self)]
     numbers = [array.reshape(-1).tolist() for array in same]
     numbers_out = [callable(a, b, c) for a, b, c in zip(*numbers)]
@@ -152,5 +232,5 @@ def install_questions() -> None:
     for method in (is_nonzero, is_same_size, is_set_to, dim_order, as_subclass, map2_, is_distributed):
         setattr(Tensor, method.__name__, method)
     for name in ("is_ipu", "is_maia", "is_mkldnn", "is_mtia", "is_vulkan", "is_xla", "is_xpu"):
-        setattr(Tensor, name, property(lambda self: False))
+        setattr(Tensor, name, property(lambda self: False, doc="False: no tensor here is of that kind."))
     Tensor.__reversed__ = _reversed  # type: ignore[assignment, method-assign]

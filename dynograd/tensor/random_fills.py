@@ -32,6 +32,13 @@ def _check_floating(who: str, self: Tensor) -> None:
 def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Any = None) -> Tensor:
     """Fills with Cauchy numbers: half of them lie within `sigma` of the median.
 
+    Args:
+        median: number.
+        sigma: number above 0.
+        generator: where random numbers come from; by default the default generator.
+    Returns:
+        The tensor itself.
+
     >>> dynograd.zeros(3).cauchy_().shape
     dynograd.Size([3])
     """
@@ -46,6 +53,12 @@ def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Any
 def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     """Fills with how many trials it takes until the first success of probability `p`: 1, 2, ...
 
+    Args:
+        p: between 0 and 1.
+        generator: where random numbers come from; by default the default generator.
+    Returns:
+        The tensor itself.
+
     >>> dynograd.zeros(3).geometric_(0.5).min() >= 1
     tensor(True)
     """
@@ -58,6 +71,13 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
 
 def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Any = None) -> Tensor:
     """Fills with numbers whose logarithm is normal, with this mean and standard deviation.
+
+    Args:
+        mean: number.
+        std: number above 0.
+        generator: where random numbers come from; by default the default generator.
+    Returns:
+        The tensor itself.
 
     >>> dynograd.zeros(3).log_normal_().min() > 0
     tensor(True)

@@ -106,6 +106,17 @@ def rand(
 ) -> Tensor:
     """Uniform numbers of [0, 1).
 
+    Args:
+        sizes: the sizes, as numbers.
+        size: the same, as a tuple.
+        generator: where random numbers come from; by default the default generator.
+        dtype: of the elements; the default dtype.
+        layout, pin_memory: accepted; tensors made here are strided.
+        device: where it lives; by default the default device.
+        requires_grad: record what is done with the result.
+    Returns:
+        A tensor of these sizes.
+
     >>> _ = dynograd.manual_seed(0)
     >>> dynograd.rand(2, 3).shape
     dynograd.Size([2, 3])
@@ -165,7 +176,22 @@ def randn(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Normal numbers of mean 0 and variance 1."""
+    """Normal numbers of mean 0 and variance 1.
+
+    Args:
+        sizes: the sizes, as numbers.
+        size: the same, as a tuple.
+        generator: where random numbers come from; by default the default generator.
+        dtype: of the elements; the default dtype.
+        layout, pin_memory: accepted; tensors made here are strided.
+        device: where it lives; by default the default device.
+        requires_grad: record what is done with the result.
+    Returns:
+        A tensor of these sizes.
+
+    >>> dynograd.randn(2, 3).shape
+    dynograd.Size([2, 3])
+    """
     if size is not None:
         sizes = sizes_by_name("randn", sizes, size)
     if out is None:
@@ -207,7 +233,21 @@ def rand_like(
     memory_format: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """`rand` in the shape and dtype of `input`."""
+    """`rand` in the shape and dtype of `input`.
+
+    Args:
+        input: tensor of any shape.
+        dtype, device: other ones than those of `input`.
+        generator: where random numbers come from; by default the default generator.
+        requires_grad: record what is done with the result.
+        layout, pin_memory: accepted; tensors made here are strided.
+        memory_format: accepted by its name; see `dynograd.memory_format`.
+    Returns:
+        A tensor of the shape of `input`.
+
+    >>> dynograd.rand_like(dynograd.zeros(2, 3)).shape
+    dynograd.Size([2, 3])
+    """
     result = (
         None
         if memory_format is not None
@@ -235,7 +275,21 @@ def randn_like(
     memory_format: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """`randn` in the shape and dtype of `input`."""
+    """`randn` in the shape and dtype of `input`.
+
+    Args:
+        input: tensor of any shape.
+        dtype, device: other ones than those of `input`.
+        generator: where random numbers come from; by default the default generator.
+        requires_grad: record what is done with the result.
+        layout, pin_memory: accepted; tensors made here are strided.
+        memory_format: accepted by its name; see `dynograd.memory_format`.
+    Returns:
+        A tensor of the shape of `input`.
+
+    >>> dynograd.randn_like(dynograd.zeros(2, 3)).shape
+    dynograd.Size([2, 3])
+    """
     result = (
         None
         if memory_format is not None
@@ -295,6 +349,18 @@ def randint(
 ) -> Tensor:
     """Integers of [low, high), or of [0, low) as `randint(high, size)`.
 
+    Args:
+        low: the smallest; 0 when it is left out.
+        high: above the largest.
+        size: the sizes, as a tuple.
+        generator: where random numbers come from; by default the default generator.
+        dtype: of the elements; int64.
+        layout, pin_memory: accepted; tensors made here are strided.
+        device: where it lives; by default the default device.
+        requires_grad: record what is done with the result.
+    Returns:
+        A tensor of these sizes.
+
     >>> _ = dynograd.manual_seed(0)
     >>> bool((dynograd.randint(3, 5, (10,)) >= 3).all())
     True
@@ -328,7 +394,23 @@ def randint_like(
     memory_format: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """`randint` in the shape and dtype of `input`."""
+    """`randint` in the shape and dtype of `input`.
+
+    Args:
+        input: tensor of any shape.
+        low: the smallest; 0 when only one bound is given.
+        high: above the largest.
+        dtype, device: other ones than those of `input`.
+        generator: where random numbers come from; by default the default generator.
+        requires_grad: record what is done with the result.
+        layout, pin_memory: accepted; tensors made here are strided.
+        memory_format: accepted by its name; see `dynograd.memory_format`.
+    Returns:
+        A tensor of the shape of `input`.
+
+    >>> dynograd.randint_like(tensor([1, 2]), 3, 4)
+    tensor([3, 3])
+    """
     low, high = _limits("randint_like", low, high)
     kind = input.dtype if dtype is None else dtypes.as_dtype(dtype)
     place = _place("randint_like", input.device if device is None else device)
@@ -353,6 +435,16 @@ def randperm(
     pin_memory: bool = False,
 ) -> Tensor:
     """The numbers 0 to n - 1 in random order.
+
+    Args:
+        n: how many.
+        generator: where random numbers come from; by default the default generator.
+        dtype: of the elements; int64.
+        layout, pin_memory: accepted; tensors made here are strided.
+        device: where it lives; by default the default device.
+        requires_grad: record what is done with the result.
+    Returns:
+        (n,).
 
     >>> sorted(dynograd.randperm(4).tolist())
     [0, 1, 2, 3]
@@ -383,8 +475,21 @@ def normal(
 ) -> Tensor:
     """Normal numbers; mean and std are numbers (then `size` is needed) or tensors that broadcast.
 
+    Args:
+        mean, std: numbers or tensors.
+        size: the sizes, where both are numbers.
+        generator: where random numbers come from; by default the default generator.
+        dtype: of the elements; the default dtype.
+        layout, pin_memory: accepted; tensors made here are strided.
+        device: where it lives; by default the default device.
+        requires_grad: record what is done with the result.
+    Returns:
+        A tensor of these sizes, or of the broadcast shape.
     Raises:
         RuntimeError: a negative std.
+
+    >>> dynograd.normal(5.0, 0.0, (2,))
+    tensor([5., 5.])
     """
     for name, value in (("mean", mean), ("std", std)):
         if not isinstance(value, Tensor):
@@ -417,6 +522,13 @@ def normal(
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Any = None) -> Tensor:
     """1 with the probability that `input` holds (or `p`), else 0, in the dtype of `input`.
 
+    Args:
+        input: floating tensor of probabilities.
+        p: probability, in the place of those.
+        generator: where random numbers come from; by default the default generator.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+
     >>> dynograd.bernoulli(tensor([0.0, 1.0]))
     tensor([0., 1.])
     """
@@ -443,6 +555,8 @@ def multinomial(
     Args:
         input (N,) or (M, N): not negative, each row with a positive sum.
         num_samples: how many per row; without replacement at most the number of positive columns.
+        replacement: a column may be drawn again.
+        generator: where random numbers come from; by default the default generator.
     Returns:
         (num_samples,) or (M, num_samples), int64.
     Raises:
@@ -519,7 +633,18 @@ def _fill(self: Tensor, array: Any, who: str) -> Tensor:
 def uniform_(
     self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None, **bounds: float
 ) -> Tensor:
-    """Fills with uniform numbers of [a, b) (also as `from=`, `to=`)."""
+    """Fills with uniform numbers of [a, b) (also as `from=`, `to=`).
+
+    Args:
+        a, b: bounds, a <= b.
+        generator: where random numbers come from; by default the default generator.
+        bounds: the same, as `from` and `to`.
+    Returns:
+        The tensor itself.
+
+    >>> dynograd.zeros(2).uniform_(3, 3)
+    tensor([3., 3.])
+    """
     low, high = bounds.get("from", a), bounds.get("to", b)
     check_number("uniform_", "from", low)
     check_number("uniform_", "to", high)
@@ -536,7 +661,18 @@ def uniform_(
 
 @drawn
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fills with normal numbers."""
+    """Fills with normal numbers.
+
+    Args:
+        mean: number.
+        std: number, at least 0.
+        generator: where random numbers come from; by default the default generator.
+    Returns:
+        The tensor itself.
+
+    >>> dynograd.zeros(2).normal_(3, 0)
+    tensor([3., 3.])
+    """
     check_number("normal_", "mean", mean)
     check_number("normal_", "std", std)
     if std < 0:
@@ -555,6 +691,17 @@ def random_(
     """Fills with integers of [from, to), [0, to), or, without bounds, of all that the dtype can hold exactly.
 
     By name they are `random_(**{"from": 1, "to": 7})`, as `from` is a word of Python.
+
+    Args:
+        bounds: from and to, or to alone.
+        to: the upper bound by its name.
+        generator: where random numbers come from; by default the default generator.
+        named: `from`.
+    Returns:
+        The tensor itself.
+
+    >>> dynograd.zeros(2).random_(3, 4)
+    tensor([3., 3.])
     """
     if named.keys() - {"from"}:
         raise TypeError(
@@ -573,7 +720,17 @@ def random_(
 
 @drawn
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Fills with 1 of probability p (a number or a tensor), else 0."""
+    """Fills with 1 of probability p (a number or a tensor), else 0.
+
+    Args:
+        p: number or tensor, from 0 to 1.
+        generator: where random numbers come from; by default the default generator.
+    Returns:
+        The tensor itself.
+
+    >>> dynograd.zeros(2).bernoulli_(1.0)
+    tensor([1., 1.])
+    """
     probabilities = p.array if isinstance(p, Tensor) else p
     where = draw("bernoulli", self.array.size, generator)
     return _fill(
@@ -585,7 +742,17 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
 
 @drawn
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fills with exponential numbers of rate `lambd`."""
+    """Fills with exponential numbers of rate `lambd`.
+
+    Args:
+        lambd: rate, above 0.
+        generator: where random numbers come from; by default the default generator.
+    Returns:
+        The tensor itself.
+
+    >>> bool((dynograd.zeros(2).exponential_() >= 0).all())
+    True
+    """
     check_number("exponential_", "lambd", lambd)
     _floating("exponential_", self.dtype)
     if lambd <= 0:
@@ -613,7 +780,13 @@ def _get_state(self: Generator) -> Tensor:
 
 
 def _set_state(self: Generator, new_state: Tensor) -> Generator:
-    """Continues from a state that `get_state` gave."""
+    """Continues from a state that `get_state` gave.
+
+    Args:
+        new_state: what `get_state` gave.
+    Returns:
+        The generator.
+    """
     raw = bytes(new_state.array.tolist())
     if len(raw) != 16:
         raise RuntimeError(f"set_state: expected a state of 16 bytes from get_state(), got {len(raw)} bytes.")
@@ -622,12 +795,22 @@ def _set_state(self: Generator, new_state: Tensor) -> Generator:
 
 
 def get_rng_state() -> Tensor:
-    """The default generator's state, as a tensor."""
+    """The default generator's state, as a tensor.
+
+    >>> dynograd.get_rng_state().dtype
+    dynograd.uint8
+    """
     return _get_state(default_generator)
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Puts the default generator back to a state from `get_rng_state`."""
+    """Puts the default generator back to a state from `get_rng_state`.
+
+    Args:
+        new_state: what `get_rng_state` gave.
+
+    >>> dynograd.set_rng_state(dynograd.get_rng_state())
+    """
     _set_state(default_generator, new_state)
 
 

@@ -35,6 +35,12 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = No
 
     The tensor keeps its memory, and what shares it, as long as the new shape fits; see this module's docstring for growing.
 
+    Args:
+        sizes: the sizes, as numbers.
+        size: the same, as a tuple.
+        memory_format: accepted by its name; see `dynograd.memory_format`.
+    Returns:
+        The tensor itself.
     Raises:
         GradientError: the tensor requires grad.
         ShapeError: a negative size.
@@ -67,7 +73,18 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = No
 
 
 def resize_as_(self: Tensor, the_template: Tensor, memory_format: Any = None) -> Tensor:
-    """`resize_` to the shape of another tensor."""
+    """`resize_` to the shape of another tensor.
+
+    Args:
+        the_template: tensor of the wanted shape.
+        memory_format: accepted by its name; see `dynograd.memory_format`.
+        input: tensor that is changed.
+    Returns:
+        `input`.
+
+    >>> dynograd.resize_as_(dynograd.zeros(4), dynograd.zeros(2, 2)).shape
+    dynograd.Size([2, 2])
+    """
     check_tensor("resize_as_", "the_template", the_template)
     if memory_format is preserve_format:
         memory_format = None
@@ -75,12 +92,36 @@ def resize_as_(self: Tensor, the_template: Tensor, memory_format: Any = None) ->
 
 
 def resize(self: Tensor, *sizes: Any) -> Tensor:
-    """The tensor in another shape of as many elements (old; use `reshape`)."""
+    """The tensor in another shape of as many elements (old; use `reshape`).
+
+    Args:
+        sizes: the sizes.
+    Returns:
+        A tensor of that shape.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     tensor([1, 2, 3, 4]).resize(2, 2)
+    tensor([[1, 2],
+            [3, 4]])
+    """
     return self.reshape(*sizes)
 
 
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
-    """The tensor in the shape of another one of as many elements (old; use `reshape`)."""
+    """The tensor in the shape of another one of as many elements (old; use `reshape`).
+
+    Args:
+        tensor: tensor of the wanted shape.
+    Returns:
+        A tensor of that shape.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     tensor([1, 2, 3, 4]).resize_as(dynograd.zeros(2, 2))
+    tensor([[1, 2],
+            [3, 4]])
+    """
     return self.reshape(tensor.shape)
 
 
@@ -89,6 +130,12 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
 
     Without a source it becomes empty.
 
+    Args:
+        source: tensor or storage.
+        storage_offset: elements before the first.
+        size, stride: ints, as many of each.
+    Returns:
+        The tensor itself.
     Raises:
         DtypeError: the source is a tensor or typed storage of another dtype.
         ShapeError: size, stride and offset reach out of the storage.
@@ -266,7 +313,11 @@ class UntypedStorage:
         """The bytes of a file, read when they are used; what is written goes into the file with `shared=True`, else nowhere.
 
         Args:
+            shared: whether what is written goes into the file.
             nbytes: how many of them; with `shared=True` the file is made, and as long, if it is shorter.
+            filename: path of the file.
+        Returns:
+            The storage.
         Raises:
             RuntimeError: the file is shorter.
 
@@ -316,9 +367,10 @@ class UntypedStorage:
 
     @property
     def device(self) -> devices.device:
+        """Where the bytes live."""
         return arrays.device_of(self._memory)
 
-    is_cuda = property(lambda self: self.device.type == "cuda")
+    is_cuda = property(lambda self: self.device.type == "cuda", doc="Whether the bytes live in a GPU's memory.")
 
     def get_device(self) -> int:
         """The index of the CUDA device, -1 for the CPU."""
@@ -330,7 +382,13 @@ class UntypedStorage:
         return storages.is_shared(self._memory)
 
     def is_pinned(self, device: Any = None) -> bool:
-        """Whether it lies in pinned host memory."""
+        """Whether it lies in pinned host memory.
+
+        Args:
+            device: accepted.
+        Returns:
+            A bool.
+        """
         return arrays.is_pinned(self._memory)
 
     def untyped(self) -> UntypedStorage:
@@ -373,13 +431,26 @@ class UntypedStorage:
         return arrays.tolist(self._memory)
 
     def fill_(self, value: int) -> UntypedStorage:
-        """Sets every byte."""
+        """Sets every byte.
+
+        Args:
+            value: from 0 to 255.
+        Returns:
+            The storage itself.
+        """
         self._memory.fill(value)
         stamp(self._memory)
         return self
 
     def copy_(self, source: Any, non_blocking: bool | None = None) -> UntypedStorage:
-        """Copies the bytes of a storage of the same size."""
+        """Copies the bytes of a storage of the same size.
+
+        Args:
+            source: storage of as many bytes.
+            non_blocking: accepted.
+        Returns:
+            The storage itself.
+        """
         if source.nbytes() != self.nbytes():
             raise ShapeError(
                 f"copy_: size mismatch: this storage has {self.nbytes()} bytes, the source {source.nbytes()}."
@@ -398,6 +469,10 @@ class UntypedStorage:
         With 0 the memory is given back while tensors keep their shapes: reading them is an error until the storage is as large again, or
         `set_` gives them other memory.
 
+        Args:
+            size: number of bytes.
+        Returns:
+            The storage itself.
         Raises:
             ShapeError: a tensor would stand on fewer bytes than it needs, but not none.
         """
@@ -444,7 +519,14 @@ class UntypedStorage:
         )
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
-        """A copy in a GPU's memory."""
+        """A copy in a GPU's memory.
+
+        Args:
+            device: which GPU; the current one by default.
+            non_blocking: accepted.
+        Returns:
+            A storage on that GPU.
+        """
         place = arrays.check_device("cuda", "cuda" if device is None else device)
         return UntypedStorage._over(arrays.to_device(self._memory, place))
 
@@ -534,13 +616,26 @@ class TypedStorage:
         return arrays.tolist(self._array)
 
     def fill_(self, value: Any) -> TypedStorage:
-        """Sets every element."""
+        """Sets every element.
+
+        Args:
+            value: number.
+        Returns:
+            The storage itself.
+        """
         self._array.fill(value)
         stamp(self._memory)
         return self
 
     def copy_(self, source: Any, non_blocking: bool | None = None) -> TypedStorage:
-        """Copies as many elements of another typed storage, converted."""
+        """Copies as many elements of another typed storage, converted.
+
+        Args:
+            source: typed storage of as many elements.
+            non_blocking: accepted.
+        Returns:
+            The storage itself.
+        """
         if len(source) != len(self):
             raise ShapeError(f"copy_: size mismatch: this storage has {len(self)} elements, the source {len(source)}.")
         arrays.write(self._array, arrays.to_device(source._array, arrays.place_of(self._memory)))
@@ -552,7 +647,13 @@ class TypedStorage:
         return TypedStorage(wrap_storage=self._storage.clone(), dtype=self.dtype)
 
     def resize_(self, size: int) -> TypedStorage:
-        """Changes the number of elements; see `UntypedStorage.resize_`."""
+        """Changes the number of elements; see `UntypedStorage.resize_`.
+
+        Args:
+            size: number of elements.
+        Returns:
+            The storage itself.
+        """
         self._storage.resize_(size * self.dtype.itemsize)
         return self
 
@@ -584,6 +685,11 @@ def _values(value: Any) -> Any:
 def is_storage(obj: Any) -> bool:
     """Whether `obj` is a storage.
 
+    Args:
+        obj: anything.
+    Returns:
+        A bool.
+
     >>> dynograd.is_storage(tensor([1.0]).untyped_storage())
     True
     """
@@ -594,33 +700,60 @@ def is_storage(obj: Any) -> bool:
 
 
 def untyped_storage(self: Tensor) -> UntypedStorage:
-    """The bytes that this tensor and its views share."""
+    """The bytes that this tensor and its views share.
+
+    >>> tensor([1.0, 2.0]).untyped_storage().nbytes()
+    8
+    """
     return UntypedStorage._over(storages.bytes_of(self.array), _base_or_itself(self))
 
 
 def storage(self: Tensor) -> TypedStorage:
-    """The memory that this tensor and its views share, as elements of its dtype (old; see `untyped_storage`)."""
+    """The memory that this tensor and its views share, as elements of its dtype (old; see `untyped_storage`).
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     tensor([1.0, 2.0]).storage().tolist()
+    [1.0, 2.0]
+    """
     return TypedStorage(wrap_storage=untyped_storage(self), dtype=self.dtype)
 
 
 def storage_type(self: Tensor) -> type:
-    """The class of `storage()`."""
+    """The class of `storage()`.
+
+    >>> tensor([1.0]).storage_type()
+    <class 'dynograd.tensor.storages.TypedStorage'>
+    """
     return TypedStorage
 
 
 def share_memory_(self: Tensor) -> Tensor:
-    """Moves the tensor into memory that forked processes share; what is on a GPU is left where it is."""
+    """Moves the tensor into memory that forked processes share; what is on a GPU is left where it is.
+
+    >>> tensor([1.0]).share_memory_().is_shared()
+    True
+    """
     untyped_storage(self).share_memory_()
     return self
 
 
 def is_shared(self: Tensor) -> bool:
-    """Whether other processes see what is written: after `share_memory_()`, or on a GPU."""
+    """Whether other processes see what is written: after `share_memory_()`, or on a GPU.
+
+    >>> tensor([1.0]).is_shared()
+    False
+    """
     return storages.is_shared(self.array)
 
 
 def apply_(self: Tensor, callable: Any) -> Tensor:
     """Replaces each element by `callable(element)`, in place; slow, for tests and odd functions.
+
+    Args:
+        callable: function of a number that returns one.
+    Returns:
+        The tensor itself.
 
     >>> tensor([1.0, 2.0]).apply_(lambda x: 10 * x)
     tensor([10., 20.])
@@ -629,7 +762,17 @@ def apply_(self: Tensor, callable: Any) -> Tensor:
 
 
 def map_(self: Tensor, other: Tensor, callable: Any) -> Tensor:
-    """Replaces each element by `callable(element, other)`, with the element of `other` (broadcast) beside it; slow."""
+    """Replaces each element by `callable(element, other)`, with the element of `other` (broadcast) beside it; slow.
+
+    Args:
+        other: tensor, broadcast to this one.
+        callable: function of two numbers that returns one.
+    Returns:
+        The tensor itself.
+
+    >>> tensor([1.0, 2.0]).map_(tensor([3.0, 4.0]), lambda a, b: a + b)
+    tensor([4., 6.])
+    """
     return _elementwise("map_", self, callable, other)
 
 

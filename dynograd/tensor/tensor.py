@@ -144,40 +144,65 @@ class Tensor(InstalledMethods, metaclass=TensorType):
 
     @property
     def shape(self) -> Size:
+        """The sizes of the dims, a `Size`."""
         return SIZES[self.array.shape]
 
     @property
     def ndim(self) -> int:
+        """The number of dims."""
         return self.array.ndim
 
     @property
     def dtype(self) -> dtypes.dtype:
+        """The type of the elements."""
         return BY_NUM[self.array.dtype.num]
 
     @property
     def device(self) -> devices.device:
+        """Where the tensor lives."""
         array = self.array
         return devices.cpu if type(array) is ndarray else arrays.device_of(array)
 
     @property
     def layout(self) -> layouts.layout:
+        """How the elements lie in memory: `dynograd.strided`, unless the tensor is sparse."""
         return layouts.strided
 
     @property
     def itemsize(self) -> int:
+        """The bytes of an element."""
         return self.array.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
+        """The bytes of all elements."""
         return self.array.size * self.array.dtype.itemsize
 
-    is_cuda = property(lambda self: type(self.array) is not ndarray and self.device.type == "cuda")
-    is_cpu = property(lambda self: type(self.array) is ndarray or self.device.type == "cpu")
-    is_meta = property(lambda self: self.device.type == "meta")
-    is_sparse = is_sparse_csr = is_quantized = is_nested = is_mps = property(lambda self: False)
+    is_cuda = property(
+        lambda self: type(self.array) is not ndarray and self.device.type == "cuda",
+        doc="Whether it lives in a GPU's memory.",
+    )
+    is_cpu = property(
+        lambda self: type(self.array) is ndarray or self.device.type == "cpu", doc="Whether it lives in host memory."
+    )
+    is_meta = property(
+        lambda self: self.device.type == "meta", doc="Whether it has a shape and a dtype, and no elements."
+    )
+    is_sparse = is_sparse_csr = is_quantized = is_nested = is_mps = property(
+        lambda self: False, doc="False: this tensor is a dense one in host memory or on a CUDA GPU."
+    )
 
     def size(self, dim: int | None = None, *, axis: int | None = None) -> Any:
-        """The shape, or the size of one dim."""
+        """The shape, or the size of one dim.
+
+        Args:
+            dim: which dim; negative counts from the end. None: all.
+        Returns:
+            A `Size`, or an int.
+
+        >>> dynograd.zeros(2, 3).size(), dynograd.zeros(2, 3).size(0)
+        (dynograd.Size([2, 3]), 2)
+        """
         shape = self.array.shape
         if dim is None:
             if axis is None:
@@ -194,32 +219,74 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         return shape[place]
 
     def dim(self) -> int:
+        """The number of dims.
+
+        >>> dynograd.zeros(2, 3).dim()
+        2
+        """
         return self.array.ndim
 
     ndimension = dim
 
     def numel(self) -> int:
+        """The number of elements.
+
+        >>> dynograd.zeros(2, 3).nelement()
+        6
+        """
         return self.array.size
 
     nelement = numel
 
     def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
-        """The tensor with all its elements, in `dtype`; itself unless it is sparse."""
+        """The tensor with all its elements, in `dtype`; itself unless it is sparse.
+
+        Args:
+            dtype: of the result.
+            masked_grad: accepted.
+        Returns:
+            A tensor of the same shape.
+
+        >>> tensor([1.0, 0.0]).to_sparse().to_dense()
+        tensor([1., 0.])
+        """
         return self if dtype is None else self.to(dtype)
 
     def sparse_dim(self) -> int:
-        """How many dims are sparse: none."""
+        """How many dims are sparse: none.
+
+        >>> dynograd.zeros(2, 3).sparse_dim()
+        0
+        """
         return 0
 
     def dense_dim(self) -> int:
-        """How many dims are not sparse: all."""
+        """How many dims are not sparse: all.
+
+        >>> dynograd.zeros(2, 3).dense_dim()
+        2
+        """
         return self.array.ndim
 
     def element_size(self) -> int:
+        """The bytes of an element.
+
+        >>> tensor([1.0]).element_size()
+        4
+        """
         return self.array.dtype.itemsize
 
     def stride(self, dim: int | None = None, *, axis: int | None = None) -> Any:
-        """Elements to step over to the next index of each dim (or of `dim`)."""
+        """Elements to step over to the next index of each dim (or of `dim`).
+
+        Args:
+            dim: which dim; negative counts from the end. None: all.
+        Returns:
+            A tuple of ints, or an int.
+
+        >>> dynograd.zeros(2, 3).stride()
+        (3, 1)
+        """
         array = self.array
         if dim is None:
             if axis is None:
@@ -228,11 +295,21 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         return array.strides[_dim("stride", dim, self)] // array.dtype.itemsize
 
     def storage_offset(self) -> int:
+        """The place of the first element in the memory, in elements.
+
+        >>> tensor([1.0, 2.0])[1:].storage_offset()
+        1
+        """
         array = self.array
         return 0 if type(array) is ndarray and array.base is None else arrays.offset_in_elements(array)
 
     def data_ptr(self) -> int:
-        """The address of the first element, in the memory of the tensor's device."""
+        """The address of the first element, in the memory of the tensor's device.
+
+        >>> x = tensor([1.0, 2.0])
+        >>> x[1:].data_ptr() - x.data_ptr()
+        4
+        """
         return arrays.address_of(self.array)
 
     @property
@@ -247,7 +324,16 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         return self.array.__cuda_array_interface__
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
-        """Whether the elements lie in memory in that order: row by row, unless `memory_format` says otherwise."""
+        """Whether the elements lie in memory in that order: row by row, unless `memory_format` says otherwise.
+
+        Args:
+            memory_format: accepted by its name; see `dynograd.memory_format`.
+        Returns:
+            A bool.
+
+        >>> dynograd.zeros(2, 3).t().is_contiguous()
+        False
+        """
         if memory_format is None and type(self.array) is ndarray:
             return self.array.flags.c_contiguous
         rank = getattr(memory_format, "rank", 0)
@@ -256,21 +342,44 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         return arrays.is_contiguous(self.array)
 
     def is_floating_point(self) -> bool:
+        """Whether the elements are floating-point numbers (complex ones are not).
+
+        >>> tensor([1.0]).is_floating_point()
+        True
+        """
         return self.dtype.is_floating_point
 
     def is_complex(self) -> bool:
+        """Whether the elements are complex numbers.
+
+        >>> tensor([1j]).is_complex()
+        True
+        """
         return self.dtype.is_complex
 
     def is_signed(self) -> bool:
+        """Whether the dtype has negative numbers.
+
+        >>> tensor([1.0]).is_signed()
+        True
+        """
         return self.dtype.is_signed
 
     def get_device(self) -> int:
-        """The index of the CUDA device, -1 for the CPU."""
+        """The index of the CUDA device, -1 for the CPU.
+
+        >>> tensor([1.0]).get_device()
+        -1
+        """
         index = self.device.index
         return -1 if index is None else index
 
     def is_inference(self) -> bool:
-        """False: what is computed in `inference_mode` is an ordinary tensor, which may meet autograd later."""
+        """False: what is computed in `inference_mode` is an ordinary tensor, which may meet autograd later.
+
+        >>> tensor([1.0]).is_inference()
+        False
+        """
         return False
 
     # --- autograd -------------------------------------------------------------------------------------------------------
@@ -299,7 +408,16 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         self._requires_grad = bool(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Sets `requires_grad` in place. A tensor that was computed already wants a gradient, and must go on doing so."""
+        """Sets `requires_grad` in place. A tensor that was computed already wants a gradient, and must go on doing so.
+
+        Args:
+            requires_grad: record what is done with the result.
+        Returns:
+            The tensor itself.
+
+        >>> tensor([1.0]).requires_grad_()
+        tensor([1.], requires_grad=True)
+        """
         if self._meta is not None:
             follow_base(self)
         if not requires_grad or self.node is None:
@@ -308,6 +426,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
 
     @property
     def is_leaf(self) -> bool:
+        """Whether no op made it that backward goes through."""
         if self._meta is not None:
             follow_base(self)
         return self.node is None
@@ -322,6 +441,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
 
     @property
     def output_nr(self) -> int:
+        """Which of the results of its op it is, from 0."""
         if self._meta is not None:
             follow_base(self)
         return self.node.attrs if isinstance(self.node, OutputNode) else 0
@@ -406,6 +526,11 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             inputs: accumulate only into these tensors.
         Raises:
             GradientError: no history, not a single element, or the graph was freed.
+
+        >>> x = tensor([1.0, 2.0], requires_grad=True)
+        >>> (x * x).sum().backward()
+        >>> x.grad
+        tensor([2., 4.])
         """
         if self._meta is not None:
             follow_base(self)
@@ -417,11 +542,19 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         differentiation.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def detach(self) -> Tensor:
-        """The same memory without history."""
+        """The same memory without history.
+
+        >>> tensor([1.0], requires_grad=True).detach()
+        tensor([1.])
+        """
         return wrap(self.array)
 
     def detach_(self) -> Tensor:
-        """Cuts this tensor from its history, in place."""
+        """Cuts this tensor from its history, in place.
+
+        >>> (tensor([1.0], requires_grad=True) * 2).detach_()
+        tensor([2.])
+        """
         if view_of(self) is not None:
             raise GradientError(
                 f"detach_: Can't detach views in-place (a view of shape {tuple(self.array.shape)}). Use detach() instead."
@@ -431,7 +564,15 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         return self
 
     def retain_grad(self) -> None:
-        """Makes backward fill `.grad` of this non-leaf tensor too."""
+        """Makes backward fill `.grad` of this non-leaf tensor too.
+
+        >>> x = tensor([1.0], requires_grad=True)
+        >>> y = x * 2
+        >>> y.retain_grad()
+        >>> (y * 3).sum().backward()
+        >>> y.grad
+        tensor([3.])
+        """
         if self._meta is not None:
             follow_base(self)
         if not self._requires_grad:
@@ -451,10 +592,23 @@ class Tensor(InstalledMethods, metaclass=TensorType):
 
     @property
     def retains_grad(self) -> bool:
+        """Whether backward fills `.grad` though it is no leaf."""
         return type(self._meta) is Meta and self._meta.retained is not None
 
     def register_hook(self, hook: Any) -> RemovableHandle:
-        """Calls `hook(grad)` when backward has this tensor's gradient; a returned tensor replaces it."""
+        """Calls `hook(grad)` when backward has this tensor's gradient; a returned tensor replaces it.
+
+        Args:
+            hook: function of the gradient.
+        Returns:
+            A handle; its `remove()` takes the hook away.
+
+        >>> x = tensor([1.0], requires_grad=True)
+        >>> handle = x.register_hook(lambda grad: grad * 10)
+        >>> (x * 2).sum().backward()
+        >>> x.grad
+        tensor([20.])
+        """
         if self._meta is not None:
             follow_base(self)
         if not self._requires_grad:
@@ -467,7 +621,18 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         return RemovableHandle(node_hooks(self.node).before, _tensor_hook(hook))
 
     def register_post_accumulate_grad_hook(self, hook: Any) -> RemovableHandle:
-        """Calls `hook(tensor)` each time backward has added to this leaf's `.grad`."""
+        """Calls `hook(tensor)` each time backward has added to this leaf's `.grad`.
+
+        Args:
+            hook: function of the tensor.
+        Returns:
+            A handle; its `remove()` takes the hook away.
+
+        >>> x = tensor([1.0], requires_grad=True)
+        >>> handle = x.register_post_accumulate_grad_hook(lambda leaf: print(leaf.grad))
+        >>> (x * 2).sum().backward()
+        tensor([2.])
+        """
         if self._meta is not None:
             follow_base(self)
         if self.node is not None or not self._requires_grad:
@@ -561,7 +726,11 @@ class Tensor(InstalledMethods, metaclass=TensorType):
     # --- values ---------------------------------------------------------------------------------------------------------
 
     def item(self) -> Any:
-        """The value of a one-element tensor as a Python number."""
+        """The value of a one-element tensor as a Python number.
+
+        >>> tensor([1.5]).item()
+        1.5
+        """
         if self.array.size != 1:
             raise RuntimeError(
                 f"item: a Tensor with {self.array.size} elements cannot be converted to Scalar (shape {tuple(self.array.shape)}). "
@@ -570,10 +739,24 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         return arrays.item(self.array)
 
     def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers; a number for a tensor without dims.
+
+        >>> tensor([[1, 2], [3, 4]]).tolist()
+        [[1, 2], [3, 4]]
+        """
         return arrays.tolist(self.array)
 
     def numpy(self, *, force: bool = False) -> ndarray:
-        """A NumPy array that shares this tensor's memory."""
+        """A NumPy array that shares this tensor's memory.
+
+        Args:
+            force: also of tensors on a GPU or with history, whose elements are copied.
+        Returns:
+            An array of the same shape.
+
+        >>> tensor([1.0, 2.0]).numpy()
+        array([1., 2.], dtype=float32)
+        """
         if self.requires_grad and MODES.grad and not force:
             raise RuntimeError(
                 "numpy: Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
@@ -730,7 +913,16 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         return _rebuild, (type(self), array, self.requires_grad, _attributes(self), place)
 
     def cpu(self, memory_format: Any = None) -> Tensor:
-        """The tensor in host memory; itself when it lies there."""
+        """The tensor in host memory; itself when it lies there.
+
+        Args:
+            memory_format: accepted by its name; see `dynograd.memory_format`.
+        Returns:
+            A tensor of the same shape and dtype.
+
+        >>> tensor([1.0]).cpu().device
+        device(type='cpu')
+        """
         if type(self) is Tensor and type(self.array) is ndarray and memory_format is None:
             return self
         return self.to("cpu")
@@ -738,27 +930,58 @@ class Tensor(InstalledMethods, metaclass=TensorType):
     def cuda(self, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
         """The tensor in a GPU's memory: of the current device unless `device` names one.
 
+        Args:
+            device: which GPU; the current one by default.
+            non_blocking: do not wait for the copy.
+            memory_format: accepted by its name; see `dynograd.memory_format`.
+        Returns:
+            A tensor of the same shape and dtype.
         Raises:
             DeviceError: there is no such device here.
+
+        >>> if dynograd.cuda.is_available():
+        ...     assert tensor([1.0]).cuda().is_cuda
         """
         return self.to("cuda" if device is None else device, non_blocking=non_blocking)
 
     def pin_memory(self, device: Any = None) -> Tensor:
         """A copy in pinned host memory, from which `to("cuda", non_blocking=True)` does not wait; itself when it lies there.
 
+        Args:
+            device: accepted.
+        Returns:
+            A tensor of the same shape and dtype.
         Raises:
             RuntimeError: the tensor is not in host memory.
+
+        >>> if dynograd.cuda.is_available():
+        ...     assert tensor([1.0]).pin_memory().is_pinned()
         """
         if not self.is_cpu:
             raise RuntimeError(f"pin_memory: cannot pin '{self.device}' memory, only dense CPU tensors can be pinned.")
         return self if self.is_pinned() else wrap(arrays.pinned_copy(self.array))
 
     def is_pinned(self, device: Any = None) -> bool:
-        """Whether the tensor lies in pinned host memory."""
+        """Whether the tensor lies in pinned host memory.
+
+        Args:
+            device: accepted.
+        Returns:
+            A bool.
+
+        >>> tensor([1.0]).is_pinned()
+        False
+        """
         return arrays.is_pinned(self.array)
 
     def record_stream(self, s: Any) -> None:
-        """Notes that work on the stream `s` uses this tensor's memory too, so that it is not given to others before that work is done."""
+        """Notes that work on the stream `s` uses this tensor's memory too, so that it is not given to others before that work is done.
+
+        Args:
+            s (Stream): the stream.
+
+        >>> tensor([1.0]).record_stream(dynograd.Stream())
+        """
         if self.is_cuda:
             arrays.record_stream(self.array, s)
 
@@ -780,7 +1003,16 @@ def wrap(array: Any) -> Tensor:
 
 
 def is_tensor(obj: Any) -> bool:
-    """Whether `obj` is a Tensor."""
+    """Whether `obj` is a Tensor.
+
+    Args:
+        obj: anything.
+    Returns:
+        A bool.
+
+    >>> dynograd.is_tensor(tensor([1.0])), dynograd.is_tensor([1.0])
+    (True, False)
+    """
     return isinstance(obj, Tensor)
 
 

@@ -38,6 +38,10 @@ _METHODS = ("detach_", "fill_", "resize_as_", "zero_")
 def broadcast_shapes(*shapes_: Any) -> shapes.Size:
     """The shape that tensors of these shapes broadcast to; a number stands for a shape of one dim.
 
+    Args:
+        shapes_: tuples of ints, or ints.
+    Returns:
+        A `Size`.
     Raises:
         ShapeError: they do not broadcast.
 
@@ -82,8 +86,11 @@ def install_more_methods(functions: dict[str, Any]) -> None:
     def polygamma_(self: Tensor, n: int) -> Tensor:
         return write_result(self, functions["polygamma"](n, self), "polygamma_")
 
+    polygamma.__doc__ = f"The method form of `polygamma`, with the tensor first. Of `polygamma`:\n\n    {functions['polygamma'].__doc__}"
+    polygamma_.__doc__ = (
+        f"In-place form of `polygamma`, with the tensor first. Of `polygamma`:\n\n    {functions['polygamma'].__doc__}"
+    )
     for method in (polygamma, polygamma_):
-        method.__doc__ = "See `dynograd.polygamma`."
         method.__qualname__ = f"Tensor.{method.__name__}"
         setattr(Tensor, method.__name__, method)
 
@@ -92,12 +99,28 @@ def install_more_methods(functions: dict[str, Any]) -> None:
 
 
 def detach(input: Tensor) -> Tensor:
-    """The same memory without history: `input.detach()`."""
+    """The same memory without history: `input.detach()`.
+
+    Args:
+        input: tensor of any shape.
+    Returns:
+        A tensor that shares `input`'s memory and requires no grad.
+
+    >>> dynograd.detach(tensor([1.0], requires_grad=True))
+    tensor([1.])
+    """
     return input.detach()
 
 
 def frobenius_norm(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Any = None) -> Tensor:
     """The root of the sum of squares over `dim` (all unless given); `linalg.norm` is the newer name.
+
+    Args:
+        input: tensor of any shape.
+        dim: an int or several; () for all.
+        keepdim: keep the reduced dims, with size 1.
+    Returns:
+        `input`'s shape without `dim`, real.
 
     >>> dynograd.frobenius_norm(tensor([[3.0, 4.0]]))
     tensor(5.)
@@ -109,6 +132,13 @@ def frobenius_norm(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: 
 def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False, *, out: Any = None) -> Tensor:
     """The sum of the singular values of the matrices in two dims.
 
+    Args:
+        input (*, M, N): matrices.
+        dim: the two dims of the matrices.
+        keepdim: keep the reduced dims, with size 1.
+    Returns:
+        `input`'s shape without `dim`, real.
+
     >>> dynograd.nuclear_norm(tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor(7.)
     """
@@ -118,6 +148,13 @@ def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False, *, o
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     """The norm over all dims but `dim`, which are kept with size 1 (weight normalisation). `dim` -1: over all of them.
+
+    Args:
+        v: floating tensor.
+        pow: the order of the norm.
+        dim: which dim; negative counts from the end.
+    Returns:
+        v's number of dims, with size 1 in all but `dim`.
 
     >>> dynograd.norm_except_dim(tensor([[3.0, 4.0], [0.0, 2.0]]))
     tensor([[5.],
@@ -133,6 +170,13 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
 def cond(pred: Any, true_fn: Any, false_fn: Any, operands: tuple | list = ()) -> Any:
     """`true_fn(*operands)` if `pred` holds, else `false_fn(*operands)`.
 
+    Args:
+        pred: a bool, or a tensor of one element.
+        true_fn, false_fn: functions of the operands.
+        operands: their arguments.
+    Returns:
+        What the function returns.
+
     >>> dynograd.cond(tensor(True), lambda x: x + 1, lambda x: x - 1, (tensor(2.0),))
     tensor(3.)
     """
@@ -141,6 +185,12 @@ def cond(pred: Any, true_fn: Any, false_fn: Any, operands: tuple | list = ()) ->
 
 def while_loop(cond_fn: Any, body_fn: Any, carried_inputs: tuple | list) -> tuple:
     """Runs `body_fn` on what it gave before, for as long as `cond_fn` holds of it.
+
+    Args:
+        cond_fn, body_fn: functions of the inputs.
+        carried_inputs: the first ones.
+    Returns:
+        A tuple of the last ones.
 
     >>> dynograd.while_loop(lambda x: x < 10, lambda x: (x * 2,), (tensor(3.0),))
     (tensor(12.),)
@@ -153,17 +203,31 @@ def while_loop(cond_fn: Any, body_fn: Any, carried_inputs: tuple | list) -> tupl
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
-    """`autograd.set_detect_anomaly`, at once."""
+    """`autograd.set_detect_anomaly`, at once.
+
+    Args:
+        mode: whether backward names the op that failed, or gave NaN.
+        check_nan: look for NaN.
+
+    >>> dynograd.set_anomaly_enabled(False)
+    """
     modes.set_detect_anomaly(mode, check_nan)
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether anomaly mode looks for NaN."""
+    """Whether anomaly mode looks for NaN.
+
+    >>> dynograd.is_anomaly_check_nan_enabled()
+    True
+    """
     return modes.MODES.check_nan
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     """`use_deterministic_algorithms` by level: 0 or "default", 1 or "warn", 2 or "error".
+
+    Args:
+        debug_mode: the level.
 
     >>> dynograd.set_deterministic_debug_mode("default")
     >>> dynograd.get_deterministic_debug_mode()
@@ -179,7 +243,11 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """0, 1 or 2; see `set_deterministic_debug_mode`."""
+    """0, 1 or 2; see `set_deterministic_debug_mode`.
+
+    >>> dynograd.get_deterministic_debug_mode()
+    0
+    """
     if determinism.is_deterministic_algorithms_warn_only_enabled():
         return 1
     return 2 * determinism.are_deterministic_algorithms_enabled()

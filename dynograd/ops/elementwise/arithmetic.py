@@ -54,7 +54,16 @@ def mul(input: Array, other: Array) -> Array:
     tensors="",
 )
 def divide(input: Array, other: Array) -> Array:
-    """`input / other`; integers give the default dtype."""
+    """`input / other`; integers give the default dtype.
+
+    Args:
+        input, other: tensors, or one of them a number; they broadcast.
+    Returns:
+        A floating tensor of the broadcast shape.
+
+    >>> dynograd.true_divide(tensor([3, 4]), 2)
+    tensor([1.5000, 2.0000])
+    """
 
 
 @composed(covers="add", method=True, direct=True)

@@ -447,6 +447,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
         elements, test_elements: tensors, or one of them a number.
         assume_unique: accepted.
         invert: whether it does not occur instead.
+        element, test_element: PyTorch's other names of them.
     Returns:
         A bool tensor of the shape of `elements`.
 

@@ -77,6 +77,13 @@ def _quick_expand(input: Any, sizes: Any, size: Any) -> tuple | None:
 def expand(input: Any, *sizes: Any, size: Any = None, implicit: bool = False) -> Array:
     """A view of `input` with dims of size 1 stretched to `sizes`; -1 keeps a size, new dims may be added in front.
 
+    Args:
+        input: tensor of any shape.
+        sizes: the sizes, as numbers; -1 keeps a size.
+        size: the same, as a tuple.
+        implicit: accepted.
+    Returns:
+        A view of that shape.
     Raises:
         ShapeError: a dim is neither 1 nor the wanted size.
 
@@ -143,7 +150,18 @@ def _quick_expand_as(input: Any, other: Any) -> tuple | None:
 @composed(method=True)
 @shortcut(stretch, _quick_expand_as, misses=(KeyError, TypeError))
 def expand_as(input: Any, other: Any) -> Array:
-    """`input` expanded to the shape of `other`."""
+    """`input` expanded to the shape of `other`.
+
+    Args:
+        input: tensor of any shape.
+        other: tensor of the wanted shape.
+    Returns:
+        A view of that shape.
+
+    >>> tensor([1, 2]).expand_as(dynograd.zeros(2, 2))
+    tensor([[1, 2],
+            [1, 2]])
+    """
     return expand(input, tuple(other.shape))
 
 

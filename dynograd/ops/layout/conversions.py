@@ -109,6 +109,12 @@ def _channels_last(format: memory_format) -> tuple[int, ...] | None:
 def contiguous(input: Any, memory_format: Any = None) -> Array:
     """The tensor itself when its memory is in that order (row-major unless given), a copy in that order otherwise.
 
+    Args:
+        input: tensor of any shape.
+        memory_format: accepted by its name; see `dynograd.memory_format`.
+    Returns:
+        A tensor of the same shape and dtype.
+
     >>> x = dynograd.zeros(2, 3, 4, 5).contiguous(memory_format=dynograd.channels_last)
     >>> x.stride()
     (60, 1, 15, 3)
@@ -216,7 +222,17 @@ def _conversion(name: str, dtype: dtypes.dtype) -> None:
         return convert(input, dtype) if array is not input and type(array) is arrays.ndarray else to(input, dtype)
 
     method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"The tensor as {dtype}."
+    method.__doc__ = f"""The tensor as {dtype}; itself if it is.
+
+    Args:
+        input: tensor of any shape.
+        memory_format: accepted by its name; see `dynograd.memory_format`.
+    Returns:
+        A tensor of the shape of `input`.
+
+    >>> tensor([0, 1]).{name}().dtype
+    {dtype}
+    """
     composed(method=True, ragged="packed")(method)
 
 
@@ -239,5 +255,15 @@ for _name, _dtype in {
 
 @composed(method=True)
 def type_as(input: Any, other: Any) -> Array:
-    """`input` in the dtype of `other`."""
+    """`input` in the dtype of `other`.
+
+    Args:
+        input: tensor of any shape.
+        other: tensor of the wanted dtype and device.
+    Returns:
+        A tensor of the shape of `input`.
+
+    >>> tensor([1.5]).type_as(tensor([1]))
+    tensor([1])
+    """
     return input if input.dtype is other.dtype else to(input, other.dtype)

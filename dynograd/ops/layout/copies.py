@@ -26,14 +26,48 @@ from dynograd.ops.row import Row
 
 
 def _alias(input: Any) -> Array:
+    """The same tensor.
+
+    Args:
+        input: tensor of any shape.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+
+    >>> dynograd.alias_copy(tensor([1, 2]))
+    tensor([1, 2])
+    """
     return input
 
 
 def _detach(input: Any) -> Array:
+    """The same memory without history.
+
+    Args:
+        input: tensor of any shape.
+    Returns:
+        A tensor of the shape and dtype of `input`.
+
+    >>> dynograd.detach_copy(tensor([1.0], requires_grad=True))
+    tensor([1.])
+    """
     return input.detach()
 
 
 def _slice(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Array:
+    """The slice `start:end:step` along `dim`.
+
+    Args:
+        input: tensor with at least one dim.
+        dim: which dim; negative counts from the end.
+        start, end, step: as in a Python slice; None: the dim's ends.
+    Returns:
+        `input`'s shape, with fewer elements in `dim`.
+    Raises:
+        ShapeError: `step` is not positive.
+
+    >>> dynograd.slice_copy(tensor([1, 2, 3]), 0, 1)
+    tensor([2, 3])
+    """
     if step <= 0:
         raise ShapeError(f"slice_copy: slice step must be positive, got {step}.")
     place = normalize_dim("slice_copy", dim, len(input.shape))

@@ -227,7 +227,25 @@ def _unsafe(name: str, function: Any, **row: Unpack[Row]) -> Callable[..., Any]:
 
 
 unsafe_chunk = _unsafe("chunk", chunk)
-unsafe_split = _unsafe("split", lambda input, split_size, dim=0: split(input, split_size, dim), aliases={"dim": "axis"})
+
+
+def _split(input: Any, split_size: Any, dim: int = 0) -> tuple[Array, ...]:
+    """Views of `input` along `dim`: parts of one size (the last may be smaller), or of the listed sizes.
+
+    Args:
+        input: tensor with at least one dim.
+        split_size: an int, or a list of sizes.
+        dim: which dim; negative counts from the end.
+    Returns:
+        A tuple of views.
+
+    >>> dynograd.unsafe_split(tensor([1, 2, 3]), 2)
+    (tensor([1, 2]), tensor([3]))
+    """
+    return split(input, split_size, dim)
+
+
+unsafe_split = _unsafe("split", _split, aliases={"dim": "axis"})
 unsafe_split_with_sizes = _unsafe("split_with_sizes", split_with_sizes, aliases={"dim": "axis"})
 
 

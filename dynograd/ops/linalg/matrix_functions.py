@@ -203,6 +203,7 @@ def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool =
         other (*, m, n): matrices; (*, n, m) unless `left`.
         left: False multiplies from the right, `other @ Q`.
         transpose: takes the adjoint of Q.
+        input2, input3: PyTorch's other names of `tau` and `other`.
     Returns:
         (*, m, n), or (*, n, m) unless `left`.
     Raises:

@@ -209,6 +209,12 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
 def sum_to_size(input: Any, *sizes: Any, size: Any = None) -> Array:
     """`input` summed over the dims that broadcasting from `size` would have stretched.
 
+    Args:
+        input: tensor of any shape.
+        sizes: the sizes, as numbers.
+        size: the same, as a tuple.
+    Returns:
+        A tensor of that shape.
     Raises:
         ShapeError: `size` does not broadcast to the shape of `input`.
 
