@@ -13,20 +13,8 @@ import pytest
 import dynograd
 
 FILE = Path(__file__).with_name("listed_names.txt")
-PLACES = [
-    ".",
-    "nn",
-    "nn.functional",
-    "optim",
-    "data",
-    "Tensor",
-    "nn.Module",
-    "ragged",
-    "linalg",
-    "amp",
-    "runs",
-    "transforms",
-]
+PLACES = """. nn nn.functional nn.init optim optim.lr_scheduler data Tensor nn.Module ragged linalg amp runs transforms autograd cuda distributions
+profiler sparse""".split()
 
 
 def place_of(path):
@@ -63,6 +51,10 @@ CAME_FOR = {
     "optim": "Adam SGD Muon lr_scheduler swa_utils",
     "data": "DataLoader Dataset collate_ragged BucketBatchSampler datasets",
     "Tensor": "relu sum backward grad shape array numpy add_",
+    "autograd": "Function grad backward functional graph no_grad set_honest_where",
+    "cuda": "is_available synchronize Stream memory_allocated",
+    "sparse": "SparseTensor mm",
+    "profiler": "profile record_function schedule",
 }
 INTERNALS = {
     ".": """absolute_power adaptive_avg_pool_backward adaptive_max_pool_places max_pool_places cross_entropy linalg_inv fft_fft special_i1 arrays base
@@ -71,6 +63,10 @@ INTERNALS = {
     "nn.functional": "Any explained get_close_matches out_forms public_functions randomized registry variants annotations",
     "optim": "adam elementwise helpers line_searches states together",
     "data": "buckets failures fetch generators importlib iteration memory_files options Any",
+    "autograd": "engine nodes packing writes modes",
+    "cuda": "allocator driver faults pinned",
+    "optim.lr_scheduler": "base cosines decays",
+    "profiler": "Recorder EventList recording listen enum",
     "Tensor": "accumulate_grad adds_directly edges node run_hooks seq take_memory wrap to_device gradients",
 }
 

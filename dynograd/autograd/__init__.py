@@ -11,6 +11,7 @@ from dynograd.autograd.modes import (
     set_detect_anomaly,
     set_grad_enabled,
 )
+from dynograd.base.listing import lists
 
 __all__ = [
     "detect_anomaly",
@@ -23,3 +24,4 @@ __all__ = [
     "set_detect_anomaly",
     "set_grad_enabled",
 ]
+__dir__ = lists(__name__, (*__all__, "honest_where", "is_honest_where_enabled", "set_honest_where"))

@@ -9,6 +9,7 @@ Streams are ordered queues (`Stream`, `stream`, `Event`), memory comes back for 
 
 from __future__ import annotations
 
+from dynograd.base.listing import lists
 from dynograd.cuda import amp, driver, nccl, nvtx, random
 from dynograd.cuda.compatibility import cudart, has_half, has_magma
 from dynograd.cuda.driver import get_sync_debug_mode, set_sync_debug_mode
@@ -138,6 +139,7 @@ __all__ = [
     "synchronize",
     "unavailable_reason",
 ]
+__dir__ = lists(__name__, __all__)
 
 
 def init() -> None:

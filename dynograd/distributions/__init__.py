@@ -5,6 +5,7 @@
 tensor([2, 2])
 """
 
+from dynograd.base.listing import lists
 from dynograd.distributions import constraints, kl, kl_of_families, transforms
 from dynograd.distributions.bernoulli import Bernoulli, Binomial, Geometric
 from dynograd.distributions.categorical import Categorical, OneHotCategorical, OneHotCategoricalStraightThrough
@@ -89,3 +90,4 @@ __all__ = [
     "transform_to",
 ]
 __all__ += _transforms
+__dir__ = lists(__name__, __all__)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.autograd.modes import no_grad
+from dynograd.base.listing import lists
 from dynograd.errors import ShapeError
 from dynograd.tensor.tensor import Tensor, wrap
 
@@ -28,6 +29,7 @@ __all__ = [
     "xavier_uniform_",
     "zeros_",
 ]
+__dir__ = lists(__name__, __all__)
 
 # Numbers by the names that PyTorch's `calculate_gain` takes, of which some are ops.
 _GAINS = {

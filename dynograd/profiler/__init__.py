@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dynograd import cuda, nn, optim
+from dynograd.base.listing import lists
 from dynograd.profiler.events import EventList
 from dynograd.profiler.ranges import listen, record_function, stop_listening
 from dynograd.profiler.recording import Recorder
@@ -29,6 +30,7 @@ __all__ = [
     "supported_activities",
     "tensorboard_trace_handler",
 ]
+__dir__ = lists(__name__, __all__)
 
 
 class ProfilerActivity(enum.Enum):

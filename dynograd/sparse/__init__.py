@@ -16,12 +16,14 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.base import dtypes
+from dynograd.base.listing import lists
 from dynograd.sparse import making
 from dynograd.sparse.functions import addmm, log_softmax, mm, sampled_addmm, softmax, spdiags, sum
 from dynograd.sparse.making import sparse_coo_tensor
 from dynograd.sparse.tensor import SparseTensor
 
 __all__ = ["SparseTensor", "addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum"]
+__dir__ = lists(__name__, (*__all__, "sparse_coo_tensor"))
 
 
 class check_sparse_tensor_invariants:

@@ -3,6 +3,7 @@
 `base.py` is the machinery; `decays.py`, `cosines.py`, `cycles.py`, `plateaus.py` and `combinations.py` hold the schedules.
 """
 
+from dynograd.base.listing import lists
 from dynograd.optim.lr_scheduler.base import LRScheduler, _LRScheduler
 from dynograd.optim.lr_scheduler.combinations import ChainedScheduler, SequentialLR
 from dynograd.optim.lr_scheduler.cosines import CosineAnnealingLR, CosineAnnealingWarmRestarts
@@ -37,3 +38,4 @@ __all__ = [
     "SequentialLR",
     "StepLR",
 ]
+__dir__ = lists(__name__, __all__)
