@@ -20,6 +20,10 @@ __all__ = ["can_cast", "result_type"]
 def result_type(*arrays_and_dtypes: Any) -> dtype:
     """The dtype in which these tensors, dtypes and Python numbers meet.
 
+    Args:
+        arrays_and_dtypes: tensors, dtypes and Python numbers.
+    Returns:
+        A dtype.
     Raises:
         TypeError: no tensor or dtype among them.
         DtypeError: uint64 beside a signed integer dtype.
@@ -48,6 +52,12 @@ def result_type(*arrays_and_dtypes: Any) -> dtype:
 
 def can_cast(from_: Any, to: dtype, /) -> bool:
     """Whether promotion takes `from_` (a dtype or a tensor) to `to`.
+
+    Args:
+        from_: a dtype or a tensor.
+        to: a dtype.
+    Returns:
+        True or False.
 
     >>> xp.can_cast(xp.int8, xp.int32), xp.can_cast(xp.int32, xp.int8), xp.can_cast(xp.uint64, xp.int64)
     (True, False, False)

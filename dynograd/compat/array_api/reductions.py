@@ -16,6 +16,14 @@ __all__ = "all any cumulative_prod cumulative_sum diff max mean min prod std sum
 def sum(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """The sum; of small signed integers in int64, of unsigned ones in uint64.
 
+    Args:
+        x: a tensor.
+        axis: an int or several; None is all.
+        dtype: of the result; by default that of the values.
+        keepdims: the reduced dims stay, with size 1.
+    Returns:
+        The shape of `x` without `axis`.
+
     >>> xp.sum(xp.asarray([200, 200], dtype=xp.uint8))
     tensor(400, dtype=dynograd.uint64)
     """
@@ -24,31 +32,84 @@ def sum(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = F
 
 
 def prod(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """The product; of integers in 64 bits."""
+    """The product; of integers in 64 bits.
+
+    Args:
+        x: a tensor.
+        axis: an int or several; None is all.
+        dtype: of the result; by default that of the values.
+        keepdims: the reduced dims stay, with size 1.
+    Returns:
+        The shape of `x` without `axis`.
+
+    >>> xp.prod(xp.asarray([2, 3]))
+    tensor(6)
+    """
     x = in_dtype(x, _wide(x, dtype))
     return _over_one(x, axis, keepdims, lambda flat: ops.prod(flat, -1, dtype=x.dtype))
 
 
 def max(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The largest value; NaN where one is."""
+    """The largest value; NaN where one is.
+
+    Args:
+        x: a tensor.
+        axis: an int or several; None is all.
+        keepdims: the reduced dims stay, with size 1.
+    Returns:
+        The shape of `x` without `axis`.
+
+    >>> xp.max(xp.asarray([2, 3]))
+    tensor(3)
+    """
     over = dims(axis, x.ndim)
     return ops.amax(x, over, keepdims) if over else ops.clone(x)
 
 
 def min(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The smallest value; NaN where one is."""
+    """The smallest value; NaN where one is.
+
+    Args:
+        x: a tensor.
+        axis: an int or several; None is all.
+        keepdims: the reduced dims stay, with size 1.
+    Returns:
+        The shape of `x` without `axis`.
+
+    >>> xp.min(xp.asarray([2, 3]))
+    tensor(2)
+    """
     over = dims(axis, x.ndim)
     return ops.amin(x, over, keepdims) if over else ops.clone(x)
 
 
 def mean(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The mean."""
+    """The mean.
+
+    Args:
+        x: a tensor.
+        axis: an int or several; None is all.
+        keepdims: the reduced dims stay, with size 1.
+    Returns:
+        The shape of `x` without `axis`.
+
+    >>> xp.mean(xp.asarray([1.0, 3.0]))
+    tensor(2.)
+    """
     over = dims(axis, x.ndim)
     return ops.mean(x, over, keepdims) if over else ops.clone(x)
 
 
 def var(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The variance; `correction=1` divides by n - 1.
+
+    Args:
+        x: a tensor.
+        axis: an int or several; None is all.
+        correction: what is taken off the number of elements.
+        keepdims: the reduced dims stay, with size 1.
+    Returns:
+        The shape of `x` without `axis`.
 
     >>> xp.var(xp.asarray([1.0, 3.0])), xp.var(xp.asarray([1.0, 3.0]), correction=1)
     (tensor(1.), tensor(2.))
@@ -58,23 +119,65 @@ def var(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bo
 
 
 def std(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """The standard deviation; `correction=1` divides by n - 1."""
+    """The standard deviation; `correction=1` divides by n - 1.
+
+    Args:
+        x: a tensor.
+        axis: an int or several; None is all.
+        correction: what is taken off the number of elements.
+        keepdims: the reduced dims stay, with size 1.
+    Returns:
+        The shape of `x` without `axis`.
+
+    >>> xp.std(xp.asarray([1.0, 3.0]))
+    tensor(1.)
+    """
     over = dims(axis, x.ndim)
     return ops.std(x, over, correction=correction, keepdim=keepdims) if over else _alone(x, correction)
 
 
 def any(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Whether one of the elements is not zero."""
+    """Whether one of the elements is not zero.
+
+    Args:
+        x: a tensor.
+        axis: an int or several; None is all.
+        keepdims: the reduced dims stay, with size 1.
+    Returns:
+        A bool tensor; the shape without `axis`.
+
+    >>> xp.any(xp.asarray([0, 3]))
+    tensor(True)
+    """
     return _over_one(ops.ne(x, 0), axis, keepdims, lambda flat: ops.any(flat, -1))
 
 
 def all(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Whether no element is zero; True where there are none."""
+    """Whether no element is zero; True where there are none.
+
+    Args:
+        x: a tensor.
+        axis: an int or several; None is all.
+        keepdims: the reduced dims stay, with size 1.
+    Returns:
+        A bool tensor; the shape without `axis`.
+
+    >>> xp.all(xp.asarray([0, 3]))
+    tensor(False)
+    """
     return _over_one(ops.ne(x, 0), axis, keepdims, lambda flat: ops.all(flat, -1))
 
 
 def cumulative_sum(x: Tensor, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
     """Sums of the first elements along `axis`; with `include_initial` a 0 stands before them.
+
+    Args:
+        x: a tensor.
+        axis: which dim; None is all elements, as if flattened.
+        dtype: of the result; by default that of the values.
+        include_initial: whether the neutral number stands before them.
+    Returns:
+        The shape of `x`, one longer along `axis` with the initial number.
 
     >>> xp.cumulative_sum(xp.asarray([1, 2, 3]), include_initial=True)
     tensor([0, 1, 3, 6])
@@ -83,12 +186,32 @@ def cumulative_sum(x: Tensor, /, *, axis: Any = None, dtype: Any = None, include
 
 
 def cumulative_prod(x: Tensor, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
-    """Products of the first elements along `axis`; with `include_initial` a 1 stands before them."""
+    """Products of the first elements along `axis`; with `include_initial` a 1 stands before them.
+
+    Args:
+        x: a tensor.
+        axis: which dim; None is all elements, as if flattened.
+        dtype: of the result; by default that of the values.
+        include_initial: whether the neutral number stands before them.
+    Returns:
+        The shape of `x`, one longer along `axis` with the initial number.
+
+    >>> xp.cumulative_prod(xp.asarray([1, 2, 3]))
+    tensor([1, 2, 6])
+    """
     return _running("cumulative_prod", ops.cumprod, 1, x, axis, dtype, include_initial)
 
 
 def diff(x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Tensor:
     """Differences of neighbours along `axis`, `n` times.
+
+    Args:
+        x: a tensor.
+        axis: which dim; negative counts from the end.
+        n: how often.
+        prepend, append: tensors to put before and behind.
+    Returns:
+        The shape of `x`, shorter by `n` along `axis`.
 
     >>> xp.diff(xp.asarray([1, 4, 9]), prepend=xp.asarray([0]))
     tensor([1, 3, 5])

@@ -37,6 +37,11 @@ class UniqueInverse(NamedTuple):
 def unique_all(x: Tensor, /) -> UniqueAll:
     """The distinct values, where each is first, which of them each element is, and how often each occurs.
 
+    Args:
+        x: a tensor.
+    Returns:
+        (values, indices, inverse_indices, counts).
+
     >>> xp.unique_all(xp.asarray([5, 3, 5])).counts
     tensor([1, 2])
     """
@@ -54,19 +59,42 @@ def unique_all(x: Tensor, /) -> UniqueAll:
 
 
 def unique_counts(x: Tensor, /) -> UniqueCounts:
-    """The distinct values, and how often each occurs."""
+    """The distinct values, and how often each occurs.
+
+    Args:
+        x: a tensor.
+    Returns:
+        (values, counts).
+
+    >>> xp.unique_counts(xp.asarray([3, 1, 3]))
+    UniqueCounts(values=tensor([1, 3]), counts=tensor([1, 2]))
+    """
     unique = unique_all(x)
     return UniqueCounts(unique.values, unique.counts)
 
 
 def unique_inverse(x: Tensor, /) -> UniqueInverse:
-    """The distinct values, and which of them each element is."""
+    """The distinct values, and which of them each element is.
+
+    Args:
+        x: a tensor.
+    Returns:
+        (values, inverse_indices).
+
+    >>> xp.unique_inverse(xp.asarray([3, 1, 3]))
+    UniqueInverse(values=tensor([1, 3]), inverse_indices=tensor([1, 0, 1]))
+    """
     unique = unique_all(x)
     return UniqueInverse(unique.values, unique.inverse_indices)
 
 
 def unique_values(x: Tensor, /) -> Tensor:
     """The distinct values.
+
+    Args:
+        x: a tensor.
+    Returns:
+        A 1-d tensor.
 
     >>> xp.unique_values(xp.asarray([5, 3, 5]))
     tensor([3, 5])

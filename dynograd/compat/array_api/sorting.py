@@ -13,6 +13,14 @@ __all__ = ["argsort", "sort"]
 def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """`x` sorted along `axis`; NaN counts as largest.
 
+    Args:
+        x: a tensor.
+        axis: which dim; negative counts from the end.
+        descending: the largest first.
+        stable: equal elements keep their order.
+    Returns:
+        The shape of `x`.
+
     >>> xp.sort(xp.asarray([3, 1, 2]), descending=True)
     tensor([3, 2, 1])
     """
@@ -20,6 +28,18 @@ def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool
 
 
 def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """The numbers along `axis` that sort `x`."""
+    """The numbers along `axis` that sort `x`.
+
+    Args:
+        x: a tensor.
+        axis: which dim; negative counts from the end.
+        descending: the largest first.
+        stable: equal elements keep their order.
+    Returns:
+        The shape of `x`.
+
+    >>> xp.argsort(xp.asarray([3, 1, 2]))
+    tensor([1, 2, 0])
+    """
     order: Any = ops.argsort(x, axis, descending, stable)
     return order

@@ -64,6 +64,11 @@ class IntegerLimits(NamedTuple):
 def finfo(type: Any, /) -> FloatLimits:
     """Limits of a floating dtype, or of a tensor's; of a complex one those of its parts.
 
+    Args:
+        type: a dtype or a tensor.
+    Returns:
+        An object with the limits.
+
     >>> xp.finfo(xp.float32).bits, xp.finfo(xp.complex128).dtype
     (32, dynograd.float64)
     """
@@ -74,6 +79,11 @@ def finfo(type: Any, /) -> FloatLimits:
 
 def iinfo(type: Any, /) -> IntegerLimits:
     """Limits of an integer dtype, or of a tensor's.
+
+    Args:
+        type: a dtype or a tensor.
+    Returns:
+        An object with the limits.
 
     >>> xp.iinfo(xp.uint16).max
     65535
@@ -86,6 +96,11 @@ def iinfo(type: Any, /) -> IntegerLimits:
 def isdtype(dtype: dtypes.dtype, kind: Any) -> Any:
     """Whether `dtype` is of a kind: a dtype, a name ("integral", "real floating", ...), or a tuple of those.
 
+    Args:
+        dtype: a dtype.
+        kind: a dtype, the name of a kind ("integral"), or a tuple of them.
+    Returns:
+        True or False.
     Raises:
         ValueError: a name that the standard does not have.
 
@@ -103,6 +118,14 @@ def isdtype(dtype: dtypes.dtype, kind: Any) -> Any:
 
 def astype(x: Tensor, dtype: dtypes.dtype, /, *, copy: Any = True, device: Any = None) -> Tensor:
     """`x` in another dtype, and on another device if given; with `copy=False` the same tensor where nothing changes.
+
+    Args:
+        x: a tensor.
+        dtype: of the result; by default that of the values.
+        copy: True always copies, False never, None where it must.
+        device: where it lies; the default device unless given.
+    Returns:
+        A tensor.
 
     >>> xp.astype(xp.asarray([1.5, -1.5]), xp.int8)
     tensor([ 1, -1], dtype=dynograd.int8)
