@@ -53,6 +53,9 @@ class DispatchKey(enum.Enum):
 class DispatchKeySet:
     """A set of keys.
 
+    Args:
+        key, more: the keys.
+
     >>> from dynograd._C import DispatchKey, DispatchKeySet
     >>> (DispatchKeySet(DispatchKey.CPU) | DispatchKeySet(DispatchKey.CUDA)).has(DispatchKey.CUDA)
     True
@@ -62,12 +65,26 @@ class DispatchKeySet:
         self.keys = frozenset((key, *more))
 
     def has(self, key: DispatchKey) -> bool:
+        """Whether the key is in the set.
+
+        Args:
+            key: a key.
+        Returns:
+            True or False.
+        """
         return key in self.keys
 
     def __or__(self, other: DispatchKeySet) -> DispatchKeySet:
         return DispatchKeySet(*(self.keys | other.keys))
 
     def add(self, key: DispatchKey) -> DispatchKeySet:
+        """The set with one key more.
+
+        Args:
+            key: a key.
+        Returns:
+            A new set.
+        """
         return DispatchKeySet(*self.keys, key)
 
 

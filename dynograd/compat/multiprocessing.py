@@ -28,17 +28,39 @@ _strategy = ["file_descriptor"]
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The names that `set_sharing_strategy` takes."""
+    """The names that `set_sharing_strategy` takes.
+
+    Returns:
+        A set.
+
+    >>> sorted(dynograd.multiprocessing.get_all_sharing_strategies())
+    ['file_descriptor', 'file_system']
+    """
     return {"file_descriptor", "file_system"}
 
 
 def get_sharing_strategy() -> str:
-    """What was last set."""
+    """What was last set.
+
+    Returns:
+        A text.
+
+    >>> dynograd.multiprocessing.get_sharing_strategy()
+    'file_descriptor'
+    """
     return _strategy[0]
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Remembers the name and warns, once: tensors are copied whatever it is."""
+    """Remembers the name and warns, once: tensors are copied whatever it is.
+
+    Args:
+        new_strategy: one of `get_all_sharing_strategies()`.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     dynograd.multiprocessing.set_sharing_strategy("file_system")
+    """
     if new_strategy not in get_all_sharing_strategies():
         raise ValueError(
             f"set_sharing_strategy: expected one of {sorted(get_all_sharing_strategies())}, got {new_strategy!r}."
@@ -102,7 +124,21 @@ def _run(fn: Any, place: int, args: tuple, failures: Any) -> None:
 def start_processes(
     fn: Any, args: tuple = (), nprocs: int = 1, join: bool = True, daemon: bool = False, start_method: str = "spawn"
 ) -> Any:
-    """As `spawn`, with another start method."""
+    """As `spawn`, with another start method.
+
+    Args:
+        fn: a function that a module has, so that it can be sent.
+        args: a tuple of its further arguments.
+        nprocs: how many processes.
+        join: wait for them.
+        daemon: end them with this program.
+        start_method: "spawn", "fork" or "forkserver".
+    Returns:
+        None, or a context with `join()` and `pids()`.
+
+    >>> if __name__ == "__main__":  # doctest: +SKIP
+    ...     dynograd.multiprocessing.start_processes(train, args=(settings,), nprocs=4, start_method="fork")
+    """
     context = _python.get_context(start_method)
     processes, failures = [], []
     for place in range(nprocs):
@@ -121,8 +157,20 @@ def spawn(
 ) -> Any:
     """Runs `fn(i, *args)` in `nprocs` processes; None after all have ended, or with `join=False` their context.
 
+    Args:
+        fn: a function that a module has, so that it can be sent.
+        args: a tuple of its further arguments.
+        nprocs: how many processes.
+        join: wait for them.
+        daemon: end them with this program.
+        start_method: "spawn", "fork" or "forkserver".
+    Returns:
+        None, or a context with `join()` and `pids()`.
     Raises:
         ProcessRaisedException: one raised; the others are ended.
         ProcessExitedException: one ended otherwise.
+
+    >>> if __name__ == "__main__":  # doctest: +SKIP
+    ...     dynograd.multiprocessing.spawn(train, args=(settings,), nprocs=4)
     """
     return start_processes(fn, args, nprocs, join, daemon, start_method)

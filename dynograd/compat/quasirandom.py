@@ -50,7 +50,15 @@ class SobolEngine:
         self._engine: Any = qmc.Sobol(dimension, scramble=scramble, rng=seed, bits=self.MAXBIT)
 
     def draw(self, n: int = 1, out: Tensor | None = None, dtype: Any = None) -> Tensor:
-        """The next `n` points, (n, dimension)."""
+        """The next `n` points, (n, dimension).
+
+        Args:
+            n: how many.
+            out: is written and returned.
+            dtype: of the points.
+        Returns:
+            (n, dimension), from 0, below 1.
+        """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of numbers that are no powers of two
             points = self._engine.random(n) if n else numpy.empty((0, self.dimension))
@@ -61,6 +69,12 @@ class SobolEngine:
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: Any = None) -> Tensor:
         """The next 2 ** m points; together with those before, their number must be a power of two.
 
+        Args:
+            m: 0 or more.
+            out: is written and returned.
+            dtype: of the points.
+        Returns:
+            (2 ** m, dimension), from 0, below 1.
         Raises:
             ValueError: it is not.
         """
@@ -73,13 +87,23 @@ class SobolEngine:
         return self.draw(2**m, out, dtype)
 
     def reset(self) -> SobolEngine:
-        """Begins anew."""
+        """Begins anew.
+
+        Returns:
+            The engine.
+        """
         self._engine.reset()
         self.num_generated = 0
         return self
 
     def fast_forward(self, n: int) -> SobolEngine:
-        """Passes over `n` points."""
+        """Passes over `n` points.
+
+        Args:
+            n: how many.
+        Returns:
+            The engine.
+        """
         self._engine.fast_forward(n)
         self.num_generated += n
         return self

@@ -10,21 +10,40 @@ __all__ = ["Join", "JoinHook", "Joinable"]
 
 
 class JoinHook:
-    """What a process that has run out of input does while others go on."""
+    """What a process that has run out of input does while others go on.
+
+    >>> from dynograd.distributed.joins import JoinHook
+    >>> JoinHook().main_hook()
+    """
 
     def main_hook(self) -> None:
         """Called in each step of the others; there are none."""
 
     def post_hook(self, is_last_joiner: bool) -> None:
-        """Called when all processes have run out of input."""
+        """Called when all processes have run out of input.
+
+        Args:
+            is_last_joiner: whether this one was the last.
+        """
 
 
 class Joinable(abc.ABC):
-    """What `Join` asks: a hook, a device and a group."""
+    """What `Join` asks of an object, such as a distributed module: a hook, a device and a group.
+
+    >>> from dynograd.distributed.joins import Joinable
+    >>> isinstance(dynograd.nn.Linear(1, 1), Joinable)
+    False
+    """
 
     @abc.abstractmethod
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """The hook."""
+        """The hook.
+
+        Args:
+            kwargs: those of `Join`.
+        Returns:
+            A `JoinHook`.
+        """
 
     @property
     @abc.abstractmethod
@@ -39,6 +58,12 @@ class Joinable(abc.ABC):
 
 class Join:
     """Lets processes with different numbers of inputs train together; in a group of one, the block runs, and the hooks after it.
+
+    Args:
+        joinables: what takes part.
+        enable: False does nothing.
+        throw_on_early_termination: kept for compatibility.
+        kwargs: for the hooks.
 
     >>> from dynograd.distributed.joins import Join
     >>> with Join([]):
@@ -63,4 +88,8 @@ class Join:
 
     @staticmethod
     def notify_join_context(joinable: Joinable) -> None:
-        """Tells the others that this process goes on; there are none."""
+        """Tells the others that this process goes on; there are none.
+
+        Args:
+            joinable: what takes part.
+        """

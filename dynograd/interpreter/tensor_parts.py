@@ -40,6 +40,17 @@ class RemovableHandle:
 
     Without a hook it is a number for programs that keep hooks of their own: `hooks[handle.id] = hook`. What stands under it in `extra_dict`,
     one dict or several, goes too.
+
+    Args:
+        hooks: the dict that holds the hook.
+        hook: the function, or None.
+        extra_dict: see above.
+
+    >>> layer = dynograd.nn.Linear(1, 1)
+    >>> handle = layer.register_forward_hook(lambda module, args, output: print("called"))
+    >>> _ = layer(dynograd.ones(1))
+    called
+    >>> handle.remove()
     """
 
     __slots__ = ("extra", "hooks", "id")
@@ -52,6 +63,7 @@ class RemovableHandle:
             hooks[self.id] = hook
 
     def remove(self) -> None:
+        """Takes the hook away; a second time it does nothing."""
         for hooks in (self.hooks, *self.extra):
             hooks.pop(self.id, None)
 

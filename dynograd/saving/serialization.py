@@ -214,6 +214,8 @@ def safe_globals(safe_globals: list[Any]) -> Any:
 
     Args:
         safe_globals: as for `add_safe_globals`.
+    Returns:
+        A context manager.
 
     >>> with dynograd.serialization.safe_globals([set]):
     ...     dynograd.serialization.get_safe_globals()

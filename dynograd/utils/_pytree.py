@@ -44,7 +44,15 @@ KeyEntry = Any
 
 
 class SequenceKey(NamedTuple):
-    """The place in a list or tuple, on the way to a leaf."""
+    """The place in a list or tuple, on the way to a leaf.
+
+    Args:
+        idx: the place, from 0.
+
+    >>> from dynograd.utils import _pytree
+    >>> _pytree.SequenceKey(1).get(["a", "b"])
+    'b'
+    """
 
     idx: int
 
@@ -52,12 +60,26 @@ class SequenceKey(NamedTuple):
         return f"[{self.idx}]"
 
     def get(self, sequence: Any) -> Any:
-        """What lies there."""
+        """What lies there.
+
+        Args:
+            sequence: a list or tuple.
+        Returns:
+            The element.
+        """
         return sequence[self.idx]
 
 
 class MappingKey(NamedTuple):
-    """The key in a dict, on the way to a leaf."""
+    """The key in a dict, on the way to a leaf.
+
+    Args:
+        key: the key.
+
+    >>> from dynograd.utils import _pytree
+    >>> _pytree.MappingKey("a").get({"a": 1})
+    1
+    """
 
     key: Any
 
@@ -65,12 +87,26 @@ class MappingKey(NamedTuple):
         return f"[{self.key!r}]"
 
     def get(self, mapping: Any) -> Any:
-        """What lies there."""
+        """What lies there.
+
+        Args:
+            mapping: a dict.
+        Returns:
+            The value.
+        """
         return mapping[self.key]
 
 
 class GetAttrKey(NamedTuple):
-    """The name of an attribute, on the way to a leaf."""
+    """The name of an attribute, on the way to a leaf.
+
+    Args:
+        name: the attribute.
+
+    >>> from dynograd.utils import _pytree
+    >>> _pytree.GetAttrKey("real").get(2)
+    2
+    """
 
     name: str
 
@@ -78,12 +114,28 @@ class GetAttrKey(NamedTuple):
         return f".{self.name}"
 
     def get(self, obj: Any) -> Any:
-        """What lies there."""
+        """What lies there.
+
+        Args:
+            obj: any object.
+        Returns:
+            The attribute.
+        """
         return getattr(obj, self.name)
 
 
 class TreeSpec:
-    """What stands around the leaves: a type, its context (keys), and the structures inside; a leaf has the type None."""
+    """What stands around the leaves: a type, its context (keys), and the structures inside; a leaf has the type None.
+
+    Args:
+        type: of the container; None for a leaf.
+        context: what is needed to build it: the keys of a dict.
+        children_specs: the structures inside.
+
+    >>> from dynograd.utils import _pytree
+    >>> _pytree.tree_structure({"a": [1, 2]}).num_leaves
+    2
+    """
 
     __slots__ = ("children_specs", "context", "num_children", "num_leaves", "num_nodes", "type")
 
@@ -102,11 +154,23 @@ class TreeSpec:
         return list(self.children_specs)
 
     def child(self, index: int) -> TreeSpec:
-        """One of them."""
+        """One of them.
+
+        Args:
+            index: which, from 0.
+        Returns:
+            A `TreeSpec`.
+        """
         return self.children_specs[index]
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
-        """The structure with these leaves."""
+        """The structure with these leaves.
+
+        Args:
+            leaves: as many as the structure has.
+        Returns:
+            The tree.
+        """
         return tree_unflatten(leaves, self)
 
     def __eq__(self, other: object) -> bool:
@@ -127,7 +191,15 @@ _LEAF = TreeSpec(None)
 
 
 def LeafSpec() -> TreeSpec:
-    """The structure of a leaf."""
+    """The structure of a leaf.
+
+    Returns:
+        A `TreeSpec`.
+
+    >>> from dynograd.utils import _pytree
+    >>> _pytree.LeafSpec().is_leaf()
+    True
+    """
     return _LEAF
 
 
@@ -135,7 +207,16 @@ def LeafSpec() -> TreeSpec:
 
 
 class NodeDef(NamedTuple):
-    """How objects of a class are taken apart and put together."""
+    """How objects of a class are taken apart and put together.
+
+    Args:
+        type: the class.
+        flatten_fn, unflatten_fn, flatten_with_keys_fn: as for `register_pytree_node`.
+
+    >>> from dynograd.utils import _pytree
+    >>> _pytree.NodeDef(set, lambda s: (sorted(s), None), lambda leaves, context: set(leaves), None).type
+    <class 'set'>
+    """
 
     type: type
     flatten_fn: Callable[[Any], tuple[list[Any], Any]]
@@ -218,6 +299,8 @@ def register_pytree_node(
     """Has objects of a class taken apart: `flatten_fn(object)` gives (children, context), `unflatten_fn(children, context)` the object.
 
     Args:
+        cls: the class.
+        flatten_fn, unflatten_fn: the two functions.
         serialized_type_name, to_dumpable_context, from_dumpable_context: accepted for PyTorch's sake.
         flatten_with_keys_fn: gives ((key, child) pairs, context), for the functions with paths.
     Raises:
@@ -258,6 +341,12 @@ def _is_leaf(tree: Any, is_leaf: Any = None) -> bool:
 def tree_flatten(tree: Any, is_leaf: Any = None) -> tuple[list[Any], TreeSpec]:
     """The leaves in order, and the structure that puts them back.
 
+    Args:
+        tree: tuples, lists, dicts and their like, nested.
+        is_leaf: a function of a part; where it is True, the part is not taken apart.
+    Returns:
+        (list, `TreeSpec`).
+
     >>> from dynograd.utils._pytree import tree_flatten, tree_unflatten
     >>> leaves, spec = tree_flatten({"a": [1, 2], "b": (3,)})
     >>> leaves, tree_unflatten([x + 1 for x in leaves], spec)
@@ -279,9 +368,18 @@ def _take(tree: Any, leaves: list[Any], is_leaf: Any) -> TreeSpec:
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
     """The structure with these leaves.
 
+    Args:
+        leaves: as many as the structure has.
+        treespec: a `TreeSpec`.
+    Returns:
+        The tree.
     Raises:
         ValueError: too many or too few leaves.
         TypeError: it is no structure.
+
+    >>> from dynograd.utils import _pytree
+    >>> _pytree.tree_unflatten([1, 2], _pytree.tree_structure({"a": 0, "b": 0}))
+    {'a': 1, 'b': 2}
     """
     if not isinstance(treespec, TreeSpec):
         raise TypeError(f"tree_unflatten: expected treespec to be a TreeSpec, got {type(treespec).__name__}.")
@@ -298,29 +396,90 @@ def _put(spec: TreeSpec, leaves: Iterator[Any]) -> Any:
 
 
 def tree_iter(tree: Any, is_leaf: Any = None) -> Iterator[Any]:
-    """The leaves, one after the other."""
+    """The leaves, one after the other.
+
+    Args:
+        tree: tuples, lists, dicts and their like, nested.
+        is_leaf: a function of a part; where it is True, the part is not taken apart.
+    Returns:
+        An iterator.
+
+    >>> from dynograd.utils import _pytree
+    >>> [*_pytree.tree_iter({"a": [1, 2]})]
+    [1, 2]
+    """
     return iter(tree_leaves(tree, is_leaf))
 
 
 def tree_leaves(tree: Any, is_leaf: Any = None) -> list[Any]:
-    """The leaves in order."""
+    """The leaves in order.
+
+    Args:
+        tree: tuples, lists, dicts and their like, nested.
+        is_leaf: a function of a part; where it is True, the part is not taken apart.
+    Returns:
+        A list.
+
+    >>> from dynograd.utils import _pytree
+    >>> _pytree.tree_leaves({"a": [1, 2]})
+    [1, 2]
+    """
     return tree_flatten(tree, is_leaf)[0]
 
 
 def tree_structure(tree: Any, is_leaf: Any = None) -> TreeSpec:
-    """The structure alone."""
+    """The structure alone.
+
+    Args:
+        tree: tuples, lists, dicts and their like, nested.
+        is_leaf: a function of a part; where it is True, the part is not taken apart.
+    Returns:
+        A `TreeSpec`.
+
+    >>> from dynograd.utils import _pytree
+    >>> _pytree.tree_structure([1, 2]) == _pytree.tree_structure([3, 4])
+    True
+    """
     return tree_flatten(tree, is_leaf)[1]
 
 
 def tree_map(func: Any, tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
-    """The structure with `func` of each leaf (and of the same leaves of `rests`)."""
+    """The structure with `func` of each leaf (and of the same leaves of `rests`).
+
+    Args:
+        func: a function of a leaf.
+        rests: more trees of the same structure, whose leaves are the function's next arguments.
+        tree: tuples, lists, dicts and their like, nested.
+        is_leaf: a function of a part; where it is True, the part is not taken apart.
+    Returns:
+        A tree of the same structure.
+
+    >>> from dynograd.utils import _pytree
+    >>> _pytree.tree_map(lambda x: 10 * x, {"a": [1, 2]})
+    {'a': [10, 20]}
+    """
     leaves, spec = tree_flatten(tree, is_leaf)
     others = [tree_leaves(rest, is_leaf) for rest in rests]
     return tree_unflatten([func(*each) for each in zip(leaves, *others, strict=True)], spec)
 
 
 def tree_map_(func: Any, tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
-    """Calls `func` for each leaf, and gives the tree back."""
+    """Calls `func` for each leaf, and gives the tree back.
+
+    Args:
+        func: a function of a leaf.
+        rests: more trees of the same structure, whose leaves are the function's next arguments.
+        tree: tuples, lists, dicts and their like, nested.
+        is_leaf: a function of a part; where it is True, the part is not taken apart.
+    Returns:
+        The tree, as it is.
+
+    >>> from dynograd.utils import _pytree
+    >>> _pytree.tree_map_(print, [1, 2])
+    1
+    2
+    [1, 2]
+    """
     tree_map(func, tree, *rests, is_leaf=is_leaf)
     return tree
 
@@ -332,32 +491,109 @@ def _only(kind: Any, func: Any) -> Callable[[Any], Any]:
 
 
 def tree_map_only(kind: Any, func: Any, tree: Any, is_leaf: Any = None) -> Any:
-    """As `tree_map`, for the leaves of a type; the others stay."""
+    """As `tree_map`, for the leaves of a type; the others stay.
+
+    Args:
+        kind: a type, or a tuple of types.
+        func: a function of a leaf.
+        tree: tuples, lists, dicts and their like, nested.
+        is_leaf: a function of a part; where it is True, the part is not taken apart.
+    Returns:
+        A tree of the same structure.
+
+    >>> from dynograd.utils import _pytree
+    >>> _pytree.tree_map_only(int, lambda x: 10 * x, [1, "a"])
+    [10, 'a']
+    """
     return tree_map(_only(kind, func), tree, is_leaf=is_leaf)
 
 
 def tree_map_only_(kind: Any, func: Any, tree: Any, is_leaf: Any = None) -> Any:
-    """Calls `func` for each leaf of a type, and gives the tree back."""
+    """Calls `func` for each leaf of a type, and gives the tree back.
+
+    Args:
+        kind: a type, or a tuple of types.
+        func: a function of a leaf.
+        tree: tuples, lists, dicts and their like, nested.
+        is_leaf: a function of a part; where it is True, the part is not taken apart.
+    Returns:
+        The tree, as it is.
+
+    >>> from dynograd.utils import _pytree
+    >>> _pytree.tree_map_only_(int, print, [1, "a"])
+    1
+    [1, 'a']
+    """
     return tree_map_(_only(kind, func), tree, is_leaf=is_leaf)
 
 
 def tree_any(pred: Any, tree: Any, is_leaf: Any = None) -> bool:
-    """Whether a leaf satisfies `pred`."""
+    """Whether a leaf satisfies `pred`.
+
+    Args:
+        pred: a function of a leaf.
+        tree: tuples, lists, dicts and their like, nested.
+        is_leaf: a function of a part; where it is True, the part is not taken apart.
+    Returns:
+        True or False.
+
+    >>> from dynograd.utils import _pytree
+    >>> _pytree.tree_any(lambda x: x > 1, [1, 2])
+    True
+    """
     return any(map(pred, tree_leaves(tree, is_leaf)))
 
 
 def tree_all(pred: Any, tree: Any, is_leaf: Any = None) -> bool:
-    """Whether all leaves satisfy `pred`."""
+    """Whether all leaves satisfy `pred`.
+
+    Args:
+        pred: a function of a leaf.
+        tree: tuples, lists, dicts and their like, nested.
+        is_leaf: a function of a part; where it is True, the part is not taken apart.
+    Returns:
+        True or False.
+
+    >>> from dynograd.utils import _pytree
+    >>> _pytree.tree_all(lambda x: x > 1, [1, 2])
+    False
+    """
     return all(map(pred, tree_leaves(tree, is_leaf)))
 
 
 def tree_any_only(kind: Any, pred: Any, tree: Any, is_leaf: Any = None) -> bool:
-    """Whether a leaf of a type satisfies `pred`."""
+    """Whether a leaf of a type satisfies `pred`.
+
+    Args:
+        kind: a type, or a tuple of types.
+        pred: a function of a leaf.
+        tree: tuples, lists, dicts and their like, nested.
+        is_leaf: a function of a part; where it is True, the part is not taken apart.
+    Returns:
+        True or False.
+
+    >>> from dynograd.utils import _pytree
+    >>> _pytree.tree_any_only(int, lambda x: x > 1, [1, "a"])
+    False
+    """
     return any([pred(leaf) for leaf in tree_leaves(tree, is_leaf) if isinstance(leaf, kind)])
 
 
 def tree_all_only(kind: Any, pred: Any, tree: Any, is_leaf: Any = None) -> bool:
-    """Whether all leaves of a type satisfy `pred`."""
+    """Whether all leaves of a type satisfy `pred`.
+
+    Args:
+        kind: a type, or a tuple of types.
+        pred: a function of a leaf.
+        tree: tuples, lists, dicts and their like, nested.
+        is_leaf: a function of a part; where it is True, the part is not taken apart.
+    Returns:
+        True or False.
+
+    >>> from dynograd.utils import _pytree
+    >>> _pytree.tree_all_only(int, lambda x: x > 0, [1, "a"])
+    True
+    """
     return all([pred(leaf) for leaf in tree_leaves(tree, is_leaf) if isinstance(leaf, kind)])
 
 
@@ -366,6 +602,12 @@ def tree_all_only(kind: Any, pred: Any, tree: Any, is_leaf: Any = None) -> bool:
 
 def tree_flatten_with_path(tree: Any, is_leaf: Any = None) -> tuple[list[tuple[tuple[Any, ...], Any]], TreeSpec]:
     """(path, leaf) of each leaf, and the structure.
+
+    Args:
+        tree: tuples, lists, dicts and their like, nested.
+        is_leaf: a function of a part; where it is True, the part is not taken apart.
+    Returns:
+        (list of (path, leaf), `TreeSpec`).
 
     >>> from dynograd.utils._pytree import keystr, tree_flatten_with_path
     >>> [(keystr(path), leaf) for path, leaf in tree_flatten_with_path({"a": [1, 2]})[0]]
@@ -389,24 +631,69 @@ def _with_path(path: tuple[Any, ...], tree: Any, is_leaf: Any) -> Iterator[tuple
 
 
 def tree_leaves_with_path(tree: Any, is_leaf: Any = None) -> list[tuple[tuple[Any, ...], Any]]:
-    """(path, leaf) of each leaf."""
+    """(path, leaf) of each leaf.
+
+    Args:
+        tree: tuples, lists, dicts and their like, nested.
+        is_leaf: a function of a part; where it is True, the part is not taken apart.
+    Returns:
+        A list of pairs; a path is a tuple of keys.
+
+    >>> from dynograd.utils import _pytree
+    >>> [leaf for path, leaf in _pytree.tree_leaves_with_path({"a": [1, 2]})]
+    [1, 2]
+    """
     return list(_with_path((), tree, is_leaf))
 
 
 def tree_map_with_path(func: Any, tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
-    """The structure with `func(path, leaf, ...)` of each leaf."""
+    """The structure with `func(path, leaf, ...)` of each leaf.
+
+    Args:
+        func: a function of path and leaf.
+        rests: more trees of the same structure, whose leaves are the function's next arguments.
+        tree: tuples, lists, dicts and their like, nested.
+        is_leaf: a function of a part; where it is True, the part is not taken apart.
+    Returns:
+        A tree of the same structure.
+
+    >>> from dynograd.utils import _pytree
+    >>> _pytree.tree_map_with_path(lambda path, x: _pytree.keystr(path), {"a": 1})
+    {'a': "['a']"}
+    """
     pairs, spec = tree_flatten_with_path(tree, is_leaf)
     others = [tree_leaves(rest, is_leaf) for rest in rests]
     return tree_unflatten([func(*pair, *more) for pair, *more in zip(pairs, *others, strict=True)], spec)
 
 
 def keystr(kp: Iterable[Any]) -> str:
-    """A path as text."""
+    """A path as text.
+
+    Args:
+        kp: a path.
+    Returns:
+        A text.
+
+    >>> from dynograd.utils import _pytree
+    >>> _pytree.keystr((_pytree.MappingKey("a"), _pytree.SequenceKey(0)))
+    "['a'][0]"
+    """
     return "".join([str(key) for key in kp])
 
 
 def key_get(obj: Any, kp: Iterable[Any]) -> Any:
-    """What lies at a path."""
+    """What lies at a path.
+
+    Args:
+        obj: a tree.
+        kp: a path.
+    Returns:
+        The part.
+
+    >>> from dynograd.utils import _pytree
+    >>> _pytree.key_get({"a": [1, 2]}, (_pytree.MappingKey("a"), _pytree.SequenceKey(1)))
+    2
+    """
     for key in kp:
         obj = key.get(obj)
     return obj

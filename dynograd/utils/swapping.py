@@ -19,6 +19,8 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
 
     Memory, class, attributes, gradient, history and `requires_grad` are exchanged.
 
+    Args:
+        t1, t2: tensors.
     Raises:
         TypeError: one is no tensor.
         RuntimeError: one is a view, or has views, whose record names the object.

@@ -17,6 +17,10 @@ __all__ = ["TensorWeakRef", "WeakIdKeyDictionary", "WeakIdRef", "WeakTensorKeyDi
 class WeakIdRef(weakref.ref):
     """A weak reference that equals those to the same object, whatever the object's own `==` says.
 
+    Args:
+        key: the object.
+        callback: a function of the reference, called when the object is gone.
+
     >>> from dynograd.utils.weak import WeakIdRef
     >>> x = dynograd.ones(2)
     >>> WeakIdRef(x) == WeakIdRef(x), WeakIdRef(x) == WeakIdRef(dynograd.ones(2))
@@ -47,6 +51,10 @@ WeakTensorRefKey = WeakIdRef
 
 class WeakIdKeyDictionary(MutableMapping):
     """A dict by the identity of its keys, which it does not keep alive: an entry goes with its key.
+
+    Args:
+        dict: what it holds at first.
+        ref_type: the type of its references.
 
     >>> from dynograd.utils.weak import WeakIdKeyDictionary
     >>> x = dynograd.ones(2)
@@ -119,8 +127,15 @@ WeakTensorKeyDictionary = WeakIdKeyDictionary
 class TensorWeakRef:
     """A weak reference to a tensor; called, it gives the tensor, or None.
 
+    Args:
+        tensor: the tensor.
     Raises:
         TypeError: `tensor` is none.
+
+    >>> from dynograd.utils.weak import TensorWeakRef
+    >>> x = tensor([1.0])
+    >>> TensorWeakRef(x)() is x
+    True
     """
 
     def __init__(self, tensor: Tensor) -> None:

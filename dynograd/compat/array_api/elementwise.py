@@ -133,11 +133,11 @@ def _binary(name: str, op: Any) -> Callable[..., Any]:
 
 def _named(function: Any, name: str, op: Any) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
-    arguments = "x" if name in _UNARY else "x1, x2"
-    function.__doc__ = (
-        f"The standard's `{name}`. {sentence_of(op, arguments[:2].rstrip(','))}\n\nArgs:\n    {arguments}: {'a tensor' if arguments == 'x' else 'tensors or numbers'}."
-        f"\nReturns:\n    {'The shape of `x`' if arguments == 'x' else 'The broadcast shape'}.{_EXAMPLES.get(name, '')}"
-    )
+    if name in _UNARY:
+        sentence, arguments, shape = sentence_of(op), "x: a tensor", "The shape of `x`"
+    else:
+        sentence, arguments, shape = sentence_of(op, "x1"), "x1, x2: tensors or numbers", "The broadcast shape"
+    function.__doc__ = f"The standard's `{name}`. {sentence}\n\nArgs:\n    {arguments}.\nReturns:\n    {shape}.{_EXAMPLES.get(name, '')}"
     return function
 
 

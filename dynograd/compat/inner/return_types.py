@@ -29,13 +29,24 @@ def __getattr__(name: str) -> type:
     """
     op = _SAME_CLASS.get(name, name)
     if op in _OPS:
-        return named_outputs(registry[op])
+        return _explained(named_outputs(registry[op]))
     raise AttributeError(f"return_types: no function {name!r} gives a named tuple of that name.")
+
+
+def _explained(kind: type) -> type:
+    """The class, with a docstring where it has only the one that Python gives named tuples."""
+    fields = getattr(kind, "_fields", ())
+    if (kind.__doc__ or "").startswith(f"{kind.__name__}("):
+        kind.__doc__ = (
+            f"What `{kind.__name__}` gives: a named tuple.\n\nArgs:\n    {', '.join(fields)}: tensors.\n\n"
+            f">>> dynograd.return_types.{kind.__name__}._fields\n{fields!r}"
+        )
+    return kind
 
 
 for _path in _FILES.split():
     for _value in list(vars(importlib.import_module(f"dynograd.{_path}")).values()):
         if inspect.isclass(_value) and issubclass(_value, tuple) and hasattr(_value, "_fields"):
             if not _value.__name__.startswith("_"):
-                globals()[_value.__name__] = _value
+                globals()[_value.__name__] = _explained(_value)
                 __all__.append(_value.__name__)

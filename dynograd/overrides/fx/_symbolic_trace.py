@@ -51,7 +51,11 @@ _tracing = 0
 
 
 def is_fx_tracing() -> bool:
-    """Whether a program is being traced."""
+    """Whether a program is being traced.
+
+    Returns:
+        True or False.
+    """
     return _tracing > 0
 
 
@@ -63,6 +67,8 @@ def wrap(fn_or_name: str | Callable) -> str | Callable:
 
     Args:
         fn_or_name: the function, or the name that the module calls it by (`fx.wrap("len")`). Called at the module's top level.
+    Returns:
+        What it got.
 
     >>> @dynograd.fx.wrap
     ... def clipped(x, most):
@@ -187,7 +193,17 @@ FunctionType = types.FunctionType
 
 
 class ProxyableClassMeta(type):
-    """The type of classes that can be made of proxies: then making an instance is a node of the graph."""
+    """The type of classes that can be made of proxies: then making an instance is a node of the graph.
+
+    Args:
+        name, bases, attrs: of the class, as for `type`.
+
+    >>> class Pair(metaclass=dynograd.fx.ProxyableClassMeta):
+    ...     def __init__(self, one, two):
+    ...         self.one, self.two = one, two
+    >>> dynograd.fx.symbolic_trace(lambda x: Pair(x, x + 1).two)(tensor(1))
+    tensor(2)
+    """
 
     def __init__(cls, name: str, bases: tuple, attrs: dict[str, Any]) -> None:
         super().__init__(name, bases, attrs)
@@ -249,7 +265,14 @@ class Tracer(TracerBase):
     # --- what a derived class may change --------------------------------------------------------------------------------
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
-        """Whether a call of the module is one node: layers of dynograd.nn, but for Sequential."""
+        """Whether a call of the module is one node: layers of dynograd.nn, but for Sequential.
+
+        Args:
+            m: the module.
+            module_qualified_name: where it lies in the root.
+        Returns:
+            True or False.
+        """
         from dynograd.nn import Sequential
 
         return type(m).__module__.startswith("dynograd.nn") and not isinstance(m, Sequential)
@@ -257,6 +280,10 @@ class Tracer(TracerBase):
     def path_of_module(self, mod: Module) -> str:
         """Where a module lies in the root.
 
+        Args:
+            mod: the module.
+        Returns:
+            A path such as "layers.0".
         Raises:
             NameError: it does not lie there.
         """
@@ -271,7 +298,15 @@ class Tracer(TracerBase):
         raise NameError(f"module is not installed as a submodule: {type(mod).__name__}")
 
     def call_module(self, m: Module, forward: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Argument:
-        """A call of a module: one node for a leaf, else what it does."""
+        """A call of a module: one node for a leaf, else what it does.
+
+        Args:
+            m: the module.
+            forward: what calls it.
+            args, kwargs: of the call, with proxies in them.
+        Returns:
+            A proxy, or what `forward` gives.
+        """
         path = self.path_of_module(m)
         before, self.scope = self.scope, Scope(path, type(m))
         self.module_stack[path] = (path, type(m))
@@ -284,7 +319,15 @@ class Tracer(TracerBase):
             self.module_stack.pop(path, None)
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]) -> Argument:
-        """An attribute of a module: parameters (and buffers, with `proxy_buffer_attributes`) are nodes."""
+        """An attribute of a module: parameters (and buffers, with `proxy_buffer_attributes`) are nodes.
+
+        Args:
+            attr: the name.
+            attr_val: the value.
+            parameter_proxy_cache: the proxies of parameters, by path.
+        Returns:
+            A proxy or the value.
+        """
         if isinstance(attr_val, Parameter):
             return self._of_registered(attr_val, self.root.named_parameters(), parameter_proxy_cache)
         if self.proxy_buffer_attributes and isinstance(attr_val, Tensor):
@@ -321,7 +364,13 @@ class Tracer(TracerBase):
         return node
 
     def create_arg(self, a: Any) -> Argument:
-        """As in TracerBase; parameters, buffers and modules of the root are read from it, other tensors become attributes of it."""
+        """As in TracerBase; parameters, buffers and modules of the root are read from it, other tensors become attributes of it.
+
+        Args:
+            a: the value.
+        Returns:
+            What a graph holds.
+        """
         if isinstance(a, Parameter):
             for name, parameter in self.root.named_parameters():
                 if a is parameter:
@@ -343,7 +392,13 @@ class Tracer(TracerBase):
         return super().create_arg(a)
 
     def get_fresh_qualname(self, prefix: str) -> str:
-        """A name that begins with `prefix` and that the root has not."""
+        """A name that begins with `prefix` and that the root has not.
+
+        Args:
+            prefix: how it begins.
+        Returns:
+            A name.
+        """
         number = self._qualname_counter.get(prefix, 0)
         while hasattr(self.root, f"{prefix}{number}"):
             number += 1
@@ -363,8 +418,13 @@ class Tracer(TracerBase):
         """The graph of a module's forward, or of a function.
 
         Args:
+            root: a module or a function.
             concrete_args: values of inputs by name; those inputs are constants of the graph (with a check that later calls give the
                 same), and structures in them are taken apart, each `fx.PH` in them staying an input.
+        Returns:
+            A `Graph`.
+        Raises:
+            TraceError: the way of the program depends on values.
 
         >>> graph = dynograd.fx.Tracer().trace(lambda x, twice: x * 2 if twice else x, {"twice": True})
         >>> dynograd.fx.GraphModule(dynograd.nn.Module(), graph)(tensor([1.0]), True)
@@ -422,7 +482,15 @@ class Tracer(TracerBase):
     def create_args_for_root(
         self, root_fn: Callable, is_module: bool, concrete_args: dict[str, Any] | tuple | None = None
     ) -> tuple[Callable, list[Any]]:
-        """(the function to run, the proxies of its inputs)."""
+        """(the function to run, the proxies of its inputs).
+
+        Args:
+            root_fn: the function.
+            is_module: whether its first argument is the module.
+            concrete_args: as in `trace`.
+        Returns:
+            A pair.
+        """
         function = inspect.unwrap(root_fn)
         signature = inspect.signature(function)
         parameters = list(signature.parameters.values())
@@ -549,6 +617,11 @@ def symbolic_trace(
 ) -> GraphModule:
     """A module with the graph of `root`, and with the layers of `root` in it.
 
+    Args:
+        root: a module or a function.
+        concrete_args: as in `Tracer.trace`.
+    Returns:
+        A `GraphModule`.
     Raises:
         TraceError: the way of the program depends on values (see `Tracer`).
 

@@ -122,27 +122,71 @@ _RESERVED: dict[str, object] = {
 
 
 class CodeGen:
-    """Writes the text of a graph. A class derived from it changes the signature (`gen_fn_def`) and what is returned (`generate_output`)."""
+    """Writes the text of a graph. A class derived from it changes the signature (`gen_fn_def`) and what is returned (`generate_output`).
+
+    >>> class Named(dynograd.fx.CodeGen):
+    ...     def generate_output(self, output_args):
+    ...         return f"return {{'result': {output_args!r}}}"
+    >>> traced = dynograd.fx.symbolic_trace(lambda x: x + 1)
+    >>> traced.graph.set_codegen(Named())
+    >>> code = traced.recompile()
+    >>> traced(tensor(1))
+    {'result': tensor(2)}
+    """
 
     def __init__(self) -> None:
         self._body_transformer: Callable[[list[str]], list[str]] | None = None
         self._func_name = "forward"
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str) -> str:
+        """The line that begins the function.
+
+        Args:
+            free_vars: the names of its inputs.
+            maybe_return_annotation: what stands behind the parentheses.
+        Returns:
+            A text.
+        """
         if not free_vars or free_vars[0] != "self":
             free_vars.insert(0, "self")
         return f"def {self._func_name}({', '.join(free_vars)}){maybe_return_annotation}:"
 
     def generate_output(self, output_args: Argument) -> str:
+        """The line that returns.
+
+        Args:
+            output_args: what is returned, in nodes.
+        Returns:
+            A text.
+        """
         return f"return {output_args!r}"
 
     def process_inputs(self, *args: Any) -> Argument:
+        """The values of the placeholders, from what `forward` is called with.
+
+        Args:
+            args: what it is called with.
+        Returns:
+            A value for each placeholder.
+        """
         return args
 
     def process_outputs(self, outputs: Any) -> Argument:
+        """What `forward` gives, from the value of the output node.
+
+        Args:
+            outputs: the value.
+        Returns:
+            What it gives.
+        """
         return outputs
 
     def additional_globals(self) -> list[tuple[str, Any]]:
+        """Names that the text reads beside those of the graph.
+
+        Returns:
+            A list of (name, value).
+        """
         return []
 
 
@@ -305,6 +349,11 @@ def _format_target(base: str, target: str) -> str:
 class Graph:
     """The steps of a program. `nodes` has them in their order; `create_node` and its short forms write new ones at the insert point.
 
+    Args:
+        owning_module: the module that has it.
+        tracer_cls: the tracer that wrote it.
+        tracer_extras: kept for compatibility.
+
     >>> graph = dynograd.fx.Graph()
     >>> x = graph.placeholder("x")
     >>> y = graph.call_function(dynograd.relu, (x,))
@@ -317,7 +366,6 @@ class Graph:
     def forward(self, x):
         relu = torch.relu(x);  x = None
         return relu
-    <BLANKLINE>
     """
 
     def __init__(
@@ -337,6 +385,7 @@ class Graph:
 
     @property
     def owning_module(self) -> GraphModule | None:
+        """The module that has it, or None."""
         return self._owning_module
 
     @owning_module.setter
@@ -345,20 +394,42 @@ class Graph:
 
     @property
     def nodes(self) -> _node_list:
+        """The nodes in their order; `reversed` goes from the end."""
         return _node_list(self)
 
     def output_node(self) -> Node:
+        """The last node, which says what the program returns.
+
+        Returns:
+            A `Node`.
+        """
         node = self._root.prev
         if node.op != "output":
             raise RuntimeError("output_node: the graph has no output yet. Call graph.output(node) first.")
         return node
 
     def find_nodes(self, *, op: str, target: Target | None = None, sort: bool = True) -> list[Node]:
-        """The nodes of this kind, and of this target where one is given."""
+        """The nodes of this kind, and of this target where one is given.
+
+        Args:
+            op: a kind, such as "call_function".
+            target: what is called.
+            sort: kept for compatibility; they come in their order.
+        Returns:
+            A list of nodes.
+        """
         return [node for node in self.nodes if node.op == op and (target is None or node.target == target)]
 
     def graph_copy(self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False) -> Argument:
-        """Copies the nodes of `g` to the insert point; returns what `g` gives, in nodes of this graph."""
+        """Copies the nodes of `g` to the insert point.
+
+        Args:
+            g: another graph.
+            val_map: nodes of this graph by those of `g`, which are not copied; the copies are put into it.
+            return_output_node: give the output node of `g`, too.
+        Returns:
+            What `g` gives, in nodes of this graph.
+        """
         for node in g.nodes:
             if node in val_map:
                 continue
@@ -392,7 +463,17 @@ class Graph:
         name: str | None = None,
         type_expr: Any | None = None,
     ) -> Node:
-        """A new node at the insert point, which is the end unless `inserting_before` or `inserting_after` say otherwise."""
+        """A new node at the insert point, which is the end unless `inserting_before` or `inserting_after` say otherwise.
+
+        Args:
+            op: the kind, such as "call_function".
+            target: what is called.
+            args, kwargs: with what; nodes among them.
+            name: what it is called, with a number where that is taken.
+            type_expr: the type of its value, for readers.
+        Returns:
+            A `Node`.
+        """
         if args is not None and not isinstance(args, tuple):
             raise TypeError(f"create_node: args must be a tuple, got {type(args).__name__}.")
         if kwargs is not None and not isinstance(kwargs, dict):
@@ -409,15 +490,30 @@ class Graph:
         return node
 
     def process_inputs(self, *args: Any) -> Argument:
-        """The values of the placeholders, from what `forward` is called with."""
+        """The values of the placeholders, from what `forward` is called with.
+
+        Args:
+            args: what it is called with.
+        Returns:
+            A value for each placeholder.
+        """
         return self._codegen.process_inputs(*args)
 
     def process_outputs(self, out: Any) -> Argument:
+        """What `forward` gives, from the value of the output node.
+
+        Args:
+            out: the value.
+        Returns:
+            What it gives.
+        """
         return self._codegen.process_outputs(out)
 
     def erase_node(self, to_erase: Node) -> None:
         """Takes a node out.
 
+        Args:
+            to_erase: the node.
         Raises:
             RuntimeError: somebody reads it.
         """
@@ -439,7 +535,13 @@ class Graph:
         to_erase._set_arguments((), {})
 
     def inserting_before(self, n: Node | None = None) -> _InsertPoint:
-        """A context in which new nodes stand before `n`; None: at the beginning."""
+        """A context in which new nodes stand before `n`; None: at the beginning.
+
+        Args:
+            n: a node.
+        Returns:
+            A context manager.
+        """
         if n is None:
             return self.inserting_after(self._root)
         if n.graph is not self:
@@ -447,7 +549,13 @@ class Graph:
         return _InsertPoint(self, n.prepend)
 
     def inserting_after(self, n: Node | None = None) -> _InsertPoint:
-        """A context in which new nodes stand behind `n`; None: at the end."""
+        """A context in which new nodes stand behind `n`; None: at the end.
+
+        Args:
+            n: a node.
+        Returns:
+            A context manager.
+        """
         if n is None:
             return self.inserting_before(self._root)
         if n.graph is not self:
@@ -462,12 +570,27 @@ class Graph:
         return _InsertPoint(self, insert)
 
     def placeholder(self, name: str, type_expr: Any | None = None, default_value: Any = ...) -> Node:
-        """An input of the program, with a default where one is given."""
+        """An input of the program, with a default where one is given.
+
+        Args:
+            name: of the input.
+            type_expr: its type, for readers.
+            default_value: its default.
+        Returns:
+            A `Node`.
+        """
         args = () if default_value is ... else (default_value,)
         return self.create_node("placeholder", name, args=args, type_expr=type_expr)
 
     def get_attr(self, qualified_name: str, type_expr: Any | None = None) -> Node:
-        """Reads a parameter, buffer or attribute of the module: `"layers.0.weight"`."""
+        """Reads a parameter, buffer or attribute of the module: `"layers.0.weight"`.
+
+        Args:
+            qualified_name: the path.
+            type_expr: its type, for readers.
+        Returns:
+            A `Node`.
+        """
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
     def call_module(
@@ -477,7 +600,15 @@ class Graph:
         kwargs: dict[str, Argument] | None = None,
         type_expr: Any | None = None,
     ) -> Node:
-        """Calls a module that lies in the graph's module."""
+        """Calls a module that lies in the graph's module.
+
+        Args:
+            module_name: the path.
+            args, kwargs: with what; nodes among them.
+            type_expr: the type of the result, for readers.
+        Returns:
+            A `Node`.
+        """
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
 
     def call_method(
@@ -487,7 +618,15 @@ class Graph:
         kwargs: dict[str, Argument] | None = None,
         type_expr: Any | None = None,
     ) -> Node:
-        """Calls a method of `args[0]`."""
+        """Calls a method of `args[0]`.
+
+        Args:
+            method_name: the name.
+            args, kwargs: with what; nodes among them.
+            type_expr: the type of the result, for readers.
+        Returns:
+            A `Node`.
+        """
         return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
 
     def call_function(
@@ -498,18 +637,41 @@ class Graph:
         type_expr: Any | None = None,
         name: str | None = None,
     ) -> Node:
-        """Calls a function."""
+        """Calls a function.
+
+        Args:
+            the_function: the function.
+            args, kwargs: with what; nodes among them.
+            type_expr: the type of the result, for readers.
+            name: what the node is called.
+        Returns:
+            A `Node`.
+        """
         return self.create_node("call_function", the_function, args, kwargs, name=name, type_expr=type_expr)
 
     def node_copy(self, node: Node, arg_transform: Callable[[Node], Argument] = lambda x: x) -> Node:
-        """A copy of a node of another graph; `arg_transform` maps the nodes that it reads."""
+        """A copy of a node of another graph; `arg_transform` maps the nodes that it reads.
+
+        Args:
+            node: the node.
+            arg_transform: a function from a node to one of this graph.
+        Returns:
+            A `Node`.
+        """
         args, kwargs = map_arg(node.args, arg_transform), map_arg(node.kwargs, arg_transform)
         copied = self.create_node(node.op, node.target, args, kwargs, node.name, node.type)
         copied.meta = copy.copy(node.meta)
         return copied
 
     def output(self, result: Argument, type_expr: Any | None = None) -> Node:
-        """The end: what the program returns."""
+        """The end: what the program returns.
+
+        Args:
+            result: a node, or tuples, lists and dicts of them.
+            type_expr: its type, for readers.
+        Returns:
+            A `Node`.
+        """
         return self.create_node("output", "output", args=(result,), type_expr=type_expr)
 
     @staticmethod
@@ -525,7 +687,14 @@ class Graph:
     # --- text -----------------------------------------------------------------------------------------------------------
 
     def python_code(self, root_module: str, *, verbose: bool = False, **shown: Any) -> PythonCode:
-        """The program as text; `root_module` is the name of the module in it ("self")."""
+        """The program as text; `root_module` is the name of the module in it ("self").
+
+        Args:
+            root_module: that name.
+            verbose, shown: kept for compatibility.
+        Returns:
+            A `PythonCode`; its `src` is the text.
+        """
         for node in self.nodes:
             node._repr_fn = None
         body = _Body(_Namespace(), root_module)
@@ -676,7 +845,13 @@ class Graph:
             raise RuntimeError(f"Node {node} target {node.target} does not reference an nn.Module")
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
-        """Takes out nodes that nobody reads and that do nothing else; returns whether there were any."""
+        """Takes out nodes that nobody reads and that do nothing else.
+
+        Args:
+            is_impure_node: a function of a node: whether it does something else.
+        Returns:
+            Whether there were any.
+        """
         impure = is_impure_node or Node.is_impure
         changed = False
         for node in reversed(self.nodes):
@@ -686,13 +861,24 @@ class Graph:
         return changed
 
     def set_codegen(self, codegen: CodeGen) -> None:
+        """Another writer of the text.
+
+        Args:
+            codegen: a `CodeGen`.
+        """
         self._codegen = codegen
 
     @contextlib.contextmanager
     def on_generate_code(
         self, make_transformer: Callable[[Callable | None], Callable[[list[str]], list[str]]]
     ) -> Iterator[None]:
-        """A context in which the lines of the text go through a function first."""
+        """A context in which the lines of the text go through a function first.
+
+        Args:
+            make_transformer: a function from the present function (or None) to the new one, from lines to lines.
+        Returns:
+            A context manager.
+        """
         before = self._codegen._body_transformer
         self._codegen._body_transformer = make_transformer(before)
         try:

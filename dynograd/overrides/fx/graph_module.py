@@ -160,6 +160,7 @@ class GraphModule(Module):
 
     @property
     def graph(self) -> Graph:
+        """The graph; a new one may be assigned."""
         return self.__dict__["_graph"]
 
     @graph.setter
@@ -176,7 +177,11 @@ class GraphModule(Module):
         return self.__dict__["_code"]
 
     def recompile(self) -> PythonCode:
-        """Writes `forward` from the graph as it is now."""
+        """Writes `forward` from the graph as it is now.
+
+        Returns:
+            A `PythonCode`.
+        """
         codegen = self.graph._codegen
         if isinstance(codegen, _PyTreeCodeGen):
             self._in_spec, self._out_spec = codegen.pytree_info.in_spec, codegen.pytree_info.out_spec
@@ -189,7 +194,14 @@ class GraphModule(Module):
     # --- modules in it --------------------------------------------------------------------------------------------------
 
     def add_submodule(self, target: str, m: Module) -> bool:
-        """Puts a module at the path; False where something else is in the way."""
+        """Puts a module at the path; False where something else is in the way.
+
+        Args:
+            target: the path.
+            m: the module.
+        Returns:
+            True or False.
+        """
         *path, name = target.split(".")
         owner: Module = self
         for step in path:
@@ -204,7 +216,13 @@ class GraphModule(Module):
         return True
 
     def delete_submodule(self, target: str) -> bool:
-        """Takes the module at the path out; False where there is none."""
+        """Takes the module at the path out; False where there is none.
+
+        Args:
+            target: the path.
+        Returns:
+            True or False.
+        """
         if not _has_attr(self, target) or not isinstance(_get_attr(self, target), Module):
             return False
         _del_attr(self, target)
@@ -275,6 +293,9 @@ class GraphModule(Module):
 
         The package is read with `import`, and its class made with no arguments.
 
+        Args:
+            folder: its path.
+            module_name: what the class is called.
         Raises:
             NotImplementedError: the graph reads what a file does not name, such as a layer that is not of dynograd.nn.
         """
@@ -315,7 +336,14 @@ class GraphModule(Module):
         (folder / "__init__.py").write_text("from .module import *\n", encoding="utf-8")
 
     def print_readable(self, print_output: bool = True, **shown: Any) -> str:
-        """The text of this module and of those graphs that lie in it; printed, too."""
+        """The text of this module and of those graphs that lie in it; printed, too.
+
+        Args:
+            print_output: print it.
+            shown: kept for compatibility.
+        Returns:
+            The text.
+        """
         body = "\n".join([f"    {line}".rstrip() for line in self.code.strip("\n").splitlines()])
         text = f"class {self.__class__.__name__}(torch.nn.Module):\n{body}\n"
         for module in self.children():

@@ -51,6 +51,8 @@ class Interpreter:
         Args:
             initial_env: values of nodes that are not run.
             enable_io_processing: whether structures of inputs and outputs are taken apart, as `forward` does.
+        Returns:
+            What `forward` gives.
         """
         self.env = dict(initial_env) if initial_env is not None else {}
         if enable_io_processing:
@@ -73,17 +75,36 @@ class Interpreter:
         return None
 
     def boxed_run(self, args_list: list[Any]) -> Argument:
-        """As `run`, with the inputs in a list, which it empties."""
+        """As `run`, with the inputs in a list, which it empties.
+
+        Args:
+            args_list: a list of the inputs, which is emptied.
+        Returns:
+            What `forward` gives.
+        """
         values = list(args_list)
         args_list.clear()
         return self.run(*values)
 
     def run_node(self, n: Node) -> Argument:
-        """What one node gives: calls the method of its kind."""
+        """What one node gives: calls the method of its kind.
+
+        Args:
+            n: the node.
+        Returns:
+            Its value.
+        """
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         return getattr(self, n.op)(n.target, args, kwargs)
 
     def placeholder(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Argument:
+        """The next input.
+
+        Args:
+            target, args, kwargs: of the node.
+        Returns:
+            Its value, or the default.
+        """
         assert isinstance(target, str)
         if target.startswith("*"):
             return list(self.args_iter)
@@ -97,27 +118,69 @@ class Interpreter:
             ) from None
 
     def get_attr(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Argument:
+        """A parameter, buffer or attribute of the module.
+
+        Args:
+            target, args, kwargs: of the node.
+        Returns:
+            Its value.
+        """
         assert isinstance(target, str)
         return self.fetch_attr(target)
 
     def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Argument:
+        """Calls the function.
+
+        Args:
+            target: the function.
+            args, kwargs: with what.
+        Returns:
+            The result.
+        """
         assert callable(target)
         return target(*args, **kwargs)
 
     def call_method(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Argument:
+        """Calls the method of the first argument.
+
+        Args:
+            target: its name.
+            args, kwargs: with what.
+        Returns:
+            The result.
+        """
         assert isinstance(target, str)
         return getattr(args[0], target)(*args[1:], **kwargs)
 
     def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Argument:
+        """Calls the module that lies there.
+
+        Args:
+            target: its path.
+            args, kwargs: with what.
+        Returns:
+            The result.
+        """
         assert isinstance(target, str)
         return self.fetch_attr(target)(*args, **kwargs)
 
     def output(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Argument:
+        """What the program returns.
+
+        Args:
+            target, args, kwargs: of the node.
+        Returns:
+            The first argument.
+        """
         return args[0]
 
     def fetch_attr(self, target: str) -> Argument:
         """What lies at the path in the module.
 
+        Args:
+            target: the path.
+        Returns:
+            The attribute.
         Raises:
             RuntimeError: nothing.
         """
@@ -130,10 +193,25 @@ class Interpreter:
         return value
 
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[tuple, dict]:
-        """The arguments of a node, with values in place of nodes."""
+        """The arguments of a node, with values in place of nodes.
+
+        Args:
+            n: the node.
+        Returns:
+            (args, kwargs) with values in the place of nodes.
+        """
         return self.map_nodes_to_values(n.args, n), self.map_nodes_to_values(n.kwargs, n)
 
     def map_nodes_to_values(self, args: Argument, n: Node) -> Argument:
+        """The argument with the value of every node in it.
+
+        Args:
+            args: an argument of a node.
+            n: the node.
+        Returns:
+            The same with values.
+        """
+
         def value_of(node: Node) -> Argument:
             if node not in self.env:
                 raise RuntimeError(
@@ -146,6 +224,9 @@ class Interpreter:
 
 class Transformer(Interpreter):
     """Writes a new module from a graph: what the methods for each kind of node return stands in the new graph.
+
+    Args:
+        module: a GraphModule.
 
     >>> class Gelu(dynograd.fx.Transformer):
     ...     def call_function(self, target, args, kwargs):
@@ -174,27 +255,66 @@ class Transformer(Interpreter):
         self.tracer.root = module
 
     def placeholder(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Proxy:
+        """Writes an input of the new program.
+
+        Args:
+            target, args, kwargs: of the node.
+        Returns:
+            A proxy.
+        """
         assert isinstance(target, str)
         default = next(iter(args)) if args else ...
         return Proxy(self.new_graph.placeholder(target, default_value=default), self.tracer)
 
     def get_attr(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Proxy:
+        """Writes the reading of an attribute.
+
+        Args:
+            target, args, kwargs: of the node.
+        Returns:
+            A proxy.
+        """
         assert isinstance(target, str)
         return self.tracer.create_proxy("get_attr", target, args, kwargs)
 
     def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Argument:
+        """Writes the call of a module.
+
+        Args:
+            target, args, kwargs: of the node.
+        Returns:
+            A proxy.
+        """
         assert isinstance(target, str)
         return self.tracer.call_module(self.fetch_attr(target), lambda *args, **kwargs: None, args, kwargs)
 
     def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Argument:
+        """Writes the call of a function.
+
+        Args:
+            target, args, kwargs: of the node.
+        Returns:
+            A proxy.
+        """
         assert callable(target)
         return self.tracer.create_proxy("call_function", target, args, kwargs)
 
     def call_method(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Argument:
+        """Writes the call of a method.
+
+        Args:
+            target, args, kwargs: of the node.
+        Returns:
+            A proxy.
+        """
         return self.tracer.create_proxy("call_method", target, args, kwargs)
 
     def transform(self) -> GraphModule:
-        """The new module."""
+        """The new module.
+
+        Returns:
+            A `GraphModule`.
+        """
         with watching():
             result = super().run(enable_io_processing=False)
         if result is not None:

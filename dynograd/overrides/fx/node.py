@@ -25,13 +25,34 @@ _side_effectful_functions: set[Callable] = {print}
 
 
 def has_side_effect(fn: Callable) -> Callable:
-    """Marks a function of which calls stay though nobody uses their result; also a decorator."""
+    """Marks a function of which calls stay though nobody uses their result; also a decorator.
+
+    Args:
+        fn: the function.
+    Returns:
+        The function.
+
+    >>> dynograd.fx.has_side_effect(print) is print
+    True
+    """
     _side_effectful_functions.add(fn)
     return fn
 
 
 def map_arg(a: Argument, fn: Callable[[Node], Argument]) -> Argument:
-    """The argument with every Node in it replaced by `fn(node)`."""
+    """The argument with every Node in it replaced by `fn(node)`.
+
+    Args:
+        a: an argument of a node.
+        fn: a function of a node.
+    Returns:
+        The argument.
+
+    >>> graph = dynograd.fx.symbolic_trace(lambda x: x + 1).graph
+    >>> x, add, output = graph.nodes
+    >>> dynograd.fx.node.map_arg(add.args, lambda node: node.name)
+    ('x', 1)
+    """
     if not callable(fn):
         raise TypeError("map_arg: fn must be a callable of one Node")
     return map_aggregate(a, lambda value: fn(value) if isinstance(value, Node) else value)
@@ -114,6 +135,12 @@ class Node:
     `op` is one of "placeholder", "get_attr", "call_function", "call_method", "call_module" and "output". Nodes stand in their graph in the
     order in which they run; `next` and `prev` are their neighbours.
 
+    Args:
+        graph: the graph it stands in.
+        name: what its value is called.
+        op, target, args, kwargs: see above.
+        return_type: the type of its value, for readers.
+
     >>> graph = dynograd.fx.symbolic_trace(lambda x: dynograd.relu(x) + 1).graph
     >>> [(node.op, node.name) for node in graph.nodes]
     [('placeholder', 'x'), ('call_function', 'relu'), ('call_function', 'add'), ('output', 'output')]
@@ -164,6 +191,7 @@ class Node:
 
     @property
     def args(self) -> tuple[Argument, ...]:
+        """What it is called with, nodes among it; a new tuple may be assigned."""
         return self._args
 
     @args.setter
@@ -172,6 +200,7 @@ class Node:
 
     @property
     def kwargs(self) -> dict[str, Argument]:
+        """What it is called with by name, nodes among it; a new dict may be assigned."""
         return self._kwargs
 
     @kwargs.setter
@@ -180,19 +209,38 @@ class Node:
 
     @property
     def all_input_nodes(self) -> list[Node]:
+        """The nodes that it reads, each once."""
         return list(self._input_nodes)
 
     def update_arg(self, idx: int, arg: Argument) -> None:
+        """Another argument in the place of one.
+
+        Args:
+            idx: its place.
+            arg: the new one.
+        """
         args = list(self.args)
         args[idx] = arg
         self.args = tuple(args)
 
     def insert_arg(self, idx: int, arg: Argument) -> None:
+        """One argument more.
+
+        Args:
+            idx: its place.
+            arg: the new one.
+        """
         if not 0 <= idx <= len(self.args):
             raise ValueError(f"insert_arg: idx must lie in 0 ... {len(self.args)}, got {idx}.")
         self.args = (*self.args[:idx], arg, *self.args[idx:])
 
     def update_kwarg(self, key: str, arg: Argument) -> None:
+        """Another argument by name.
+
+        Args:
+            key: the name.
+            arg: the new one.
+        """
         self.kwargs = {**self.kwargs, key: arg}
 
     def replace_all_uses_with(
@@ -202,7 +250,15 @@ class Node:
         *,
         propagate_meta: bool = False,
     ) -> list[Node]:
-        """Has all users read `replace_with`; returns those that did."""
+        """Has all users read `replace_with`; returns those that did.
+
+        Args:
+            replace_with: another node.
+            delete_user_cb: a function of a user; False leaves that one.
+            propagate_meta: copy what `meta` holds.
+        Returns:
+            A list of nodes.
+        """
         if propagate_meta:
             if replace_with.meta:
                 raise ValueError("replace_all_uses_with: propagate_meta=True asks for a node without meta.")
@@ -213,13 +269,25 @@ class Node:
         return changed
 
     def replace_input_with(self, old_input: Node, new_input: Node) -> None:
+        """Reads another node in the place of one.
+
+        Args:
+            old_input, new_input: the nodes.
+        """
+
         def swap(node: Node) -> Node:
             return new_input if node is old_input else node
 
         self._set_arguments(map_arg(self.args, swap), map_arg(self.kwargs, swap))
 
     def is_impure(self, impure_random: bool = True) -> bool:
-        """Whether the step must stay though nobody reads it."""
+        """Whether the step must stay though nobody reads it.
+
+        Args:
+            impure_random: whether random functions must.
+        Returns:
+            True or False.
+        """
         if self.op in ("placeholder", "output"):
             return True
         if self.op == "call_function":
@@ -239,7 +307,15 @@ class Node:
         kwarg_types: dict[str, Any] | None = None,
         normalize_to_only_use_kwargs: bool = False,
     ) -> tuple | None:
-        """(args, kwargs) with the defaults filled in; None for a target whose parameters are not known."""
+        """(args, kwargs) with the defaults filled in; None for a target whose parameters are not known.
+
+        Args:
+            root: the module that the graph reads.
+            arg_types, kwarg_types: kept for compatibility.
+            normalize_to_only_use_kwargs: all by name.
+        Returns:
+            A named pair or None.
+        """
         from dynograd.overrides.fx.operator_schemas import normalize_function, normalize_module
 
         assert isinstance(self.args, tuple)
@@ -257,14 +333,20 @@ class Node:
 
     @property
     def next(self) -> Node:
+        """The node behind it."""
         return self._next
 
     @property
     def prev(self) -> Node:
+        """The node before it."""
         return self._prev
 
     def prepend(self, x: Node) -> None:
-        """Moves `x` before this node."""
+        """Moves `x` before this node.
+
+        Args:
+            x: a node of the graph.
+        """
         if x.graph is not self.graph:
             raise ValueError(f"prepend: {x.name} is of another graph than {self.name}.")
         if x is self:
@@ -275,7 +357,11 @@ class Node:
         x._next, self._prev = self, x
 
     def append(self, x: Node) -> None:
-        """Moves `x` behind this node."""
+        """Moves `x` behind this node.
+
+        Args:
+            x: a node of the graph.
+        """
         if x is not self._next:
             self._next.prepend(x)
 
@@ -286,6 +372,7 @@ class Node:
 
     @property
     def stack_trace(self) -> str | None:
+        """Where the program wrote it, as text, or None."""
         return self.meta.get("stack_trace")
 
     @stack_trace.setter
@@ -309,7 +396,14 @@ class Node:
     def format_node(
         self, placeholder_names: list[str] | None = None, maybe_return_typename: list[str] | None = None
     ) -> str | None:
-        """One line of `str(graph)`."""
+        """One line of `str(graph)`.
+
+        Args:
+            placeholder_names: a list to which the names of inputs are added.
+            maybe_return_typename: a list to which the type of the result is added.
+        Returns:
+            A text, or None where it went into a list.
+        """
         kind = f": {_type_repr(self.type)}" if self.type else ""
         if self.op == "placeholder":
             default = f"(default={self.args[0]})" if self.args else ""

@@ -150,8 +150,16 @@ class GraphAppendingTracer(TracerBase):
 class Proxy:
     """Stands for a value in a trace: operators, methods, attributes and functions of it are written down as nodes.
 
+    Args:
+        node: the node whose value it stands for.
+        tracer: what writes nodes; None writes at the end of the node's graph.
     Raises:
         TraceError: what decides over the program's way (`if x`, `for y in x`, `len(x)`).
+
+    >>> graph = dynograd.fx.Graph()
+    >>> x = dynograd.fx.Proxy(graph.placeholder("x"))
+    >>> (x + 1).node.target.__name__
+    'add'
     """
 
     node: Node
@@ -193,6 +201,13 @@ class Proxy:
         return self.tracer.to_bool(self)
 
     def keys(self) -> Proxy:
+        """The keys of a dict, which `**x` asks for.
+
+        Returns:
+            A proxy.
+        Raises:
+            TraceError: they are not known.
+        """
         return self.tracer.keys(self)
 
     def __len__(self) -> int:

@@ -36,6 +36,12 @@ def replace_pattern(
 
     Both are functions (or modules) of the same inputs, and are traced. Inner values of a part that something else reads keep it as it is.
 
+    Args:
+        gm: the module, which is changed.
+        pattern, replacement: functions or modules.
+    Returns:
+        A list of `Match`.
+
     >>> def f(x, y):
     ...     return dynograd.relu(x + y)
     >>> traced = dynograd.fx.symbolic_trace(lambda a, b: f(a, b) * 2)
