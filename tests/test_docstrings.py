@@ -74,12 +74,39 @@ SHOWING = {
     "jit": 7,
     "compiler": 1,
     "export": 11,
+    "serialization": 1,
+    "gradcheck": 2,
+    "distributed": 27,
+    "accelerator": 6,
+    "cuda.amp": 4,
+    "cuda.nvtx": 1,
+    "distributions.utils": 2,
+    "distributions.constraint_registry": 1,
+    "utils._pytree": 24,
+    "utils.hooks": 1,
+    "utils.weak": 2,
+    "utils.mobile_optimizer": 2,
+    "utils.cpp_extension": 1,
+    "fx": 14,
+    "array_api": 52,
+    "array_api.linalg": 5,
+    "array_api.fft": 6,
+    "array_api.special": 1,
+    "multiprocessing": 2,
+    "quasirandom": 2,
+    "package": 10,
+    "distributed.algorithms.join": 2,
+    "distributed.tensor": 1,
 }
 PLACES = """. Tensor linalg fft special signal.windows nn.functional nn nn.init nn.utils nn.utils.rnn nn.utils.parametrize nn.utils.parametrizations
     nn.utils.prune nn.attention nn.attention.bias nn.attention.flex_attention optim optim.lr_scheduler optim.swa_utils data utils.data ragged nested
     transforms autograd autograd.functional autograd.graph autograd.forward_ad autograd.profiler func distributions distributions.constraints
     distributions.transforms distributions.kl amp profiler saving sparse masked runs library testing random cuda memory overrides errors
-    utils.checkpoint utils.tensorboard utils.flop_counter utils.benchmark futures hub onnx jit compiler export backends""".split()
+    utils.checkpoint utils.tensorboard utils.flop_counter utils.benchmark futures hub onnx jit compiler export backends
+    serialization gradcheck distributed accelerator cpu mps xpu mtia backends.cpu backends.cuda cuda.amp cuda.nvtx cuda.profiler distributions.utils
+    distributions.constraint_registry utils utils._pytree utils.dlpack utils.hooks utils.weak utils.mobile_optimizer utils.cpp_extension fx array_api
+    array_api.linalg array_api.fft array_api.special multiprocessing quasirandom package as_torch return_types distributed.algorithms.join
+    distributed.tensor""".split()
 SHARED = {"out", "axis", "keepdims", "self", "cls", "args", "kwargs"}
 NOTHING = {"None", "NoReturn", "Iterator[None]", "Generator[None]", "<class 'NoneType'>"}
 SECTION = re.compile(r"^(Args|Returns|Raises|Yields|Shape|Saves|Source|Attributes)\b[^:]*:", re.M)

@@ -32,6 +32,7 @@ def summary(model: Module, *inputs: Any, depth: int | None = None, repeats: int 
     to see). Its buffers and the random generator are put back as they were, gradients are not touched; lazy layers keep the shapes they found.
 
     Args:
+        model: a Module.
         inputs: what the model is called with, one or several; ragged tensors, too.
         depth: how many levels of modules are listed; None: all.
         repeats: passes whose times are taken, forward and backward, behind a first one, in which kernels are compiled. Times are medians.

@@ -76,10 +76,23 @@ class _Cuda(_Backend):
 def _switch(what: str) -> dict[str, Callable]:
     """`<what>_sdp_enabled()` and `enable_<what>_sdp(enabled)`."""
     enabled = [True]
-    return {
-        f"{what}_sdp_enabled": lambda: enabled[0],
-        f"enable_{what}_sdp": lambda value: enabled.__setitem__(0, bool(value)),
-    }
+
+    def is_enabled() -> bool:
+        return enabled[0]
+
+    def enable(value: bool) -> None:
+        enabled[0] = bool(value)
+
+    is_enabled.__name__, enable.__name__ = f"{what}_sdp_enabled", f"enable_{what}_sdp"
+    is_enabled.__doc__ = (
+        f"What `enable_{what}_sdp` was told; it changes nothing: there is one implementation of attention.\n\nReturns:\n    True or False.\n\n"
+        f">>> dynograd.backends.cuda.{what}_sdp_enabled()\nTrue"
+    )
+    enable.__doc__ = (
+        f"Remembers what `{what}_sdp_enabled` answers; it changes nothing: there is one implementation of attention.\n\nArgs:\n"
+        f"    value: True or False.\n\n>>> dynograd.backends.cuda.enable_{what}_sdp(True)"
+    )
+    return {is_enabled.__name__: is_enabled, enable.__name__: enable}
 
 
 _ATTENTIONS = ("flash", "math", "mem_efficient", "cudnn")
