@@ -105,7 +105,7 @@ PLACES = """. Tensor linalg fft special signal.windows nn.functional nn nn.init 
     utils.checkpoint utils.tensorboard utils.flop_counter utils.benchmark futures hub onnx jit compiler export backends
     serialization gradcheck distributed accelerator cpu mps xpu mtia backends.cpu backends.cuda cuda.amp cuda.nvtx cuda.profiler distributions.utils
     distributions.constraint_registry utils utils._pytree utils.dlpack utils.hooks utils.weak utils.mobile_optimizer utils.cpp_extension fx array_api
-    array_api.linalg array_api.fft array_api.special multiprocessing quasirandom package as_torch return_types distributed.algorithms.join
+    array_api.linalg array_api.fft array_api.special multiprocessing quasirandom package return_types distributed.algorithms.join
     distributed.tensor""".split()
 SHARED = {"out", "axis", "keepdims", "self", "cls", "args", "kwargs"}
 NOTHING = {"None", "NoReturn", "Iterator[None]", "Generator[None]", "<class 'NoneType'>"}
