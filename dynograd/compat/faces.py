@@ -57,7 +57,6 @@ nn._reduction                     compat.inner.reductions *
 nn.common_types                   compat.inner.layer_types *
 nn.parallel.distributed           nn.parallel        DistributedDataParallel
 signal.windows.windows            signal.windows     *
-utils.data.datapipes.datapipe     data.datapipes     IterDataPipe MapDataPipe DFIterDataPipe DataChunk
 utils._python_dispatch            compat.inner.top_level is_traceable_wrapper_subclass
 autograd.profiler_util            profiler.legacy    *
 _tensor                           compat.inner.rebuilding Tensor _rebuild_from_type_v2

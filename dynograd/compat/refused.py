@@ -25,7 +25,6 @@ _REASONS = {
     "CPP": "utils.cpp_extension",
     "ONNX": "onnx",
     "SCRIPT": "jit.frontend",
-    "PIPES": "utils.data.datapipes",
     "MASKED": "masked.maskedtensor",
     "DEVICES": "xpu.streams",
     "GRAPHS": "fx.experimental",

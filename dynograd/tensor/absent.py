@@ -66,7 +66,6 @@ _MODULES = {
     "utils.cpp_extension": _NO_CPP,
     "utils.mobile_optimizer": "there is no TorchScript, which it works on.",
     "jit.frontend": "there is no TorchScript, and no graph or type of it. Programs are the Python that they are; fx.symbolic_trace gives graphs.",
-    "utils.data.datapipes": "there are no data pipes, which PyTorch works on no more. Use a Dataset or an IterableDataset with DataLoader.",
     "masked.maskedtensor": _MASKED,
     "xpu.streams": "there are no XPU, MPS or MTIA devices here. Use device='cuda' or 'cpu'.",
     "fx.experimental": "nothing is compiled of graphs. fx traces, rewrites and runs them: symbolic_trace, replace_pattern, Interpreter, split_module.",
