@@ -113,7 +113,7 @@ def ran(text):
 def test_outputs_and_pictures_stand_below_their_blocks(in_a_folder):
     text, problems = ran(PAGE)
     assert problems == []
-    assert '== 2 else "other")\n```\n\n:::{div} output\n````text\ntwo\n````\n:::\n' in text
+    assert '== 2 else "other")\n```\n\n:::{container} output\n````text\ntwo\n````\n:::\n' in text
     assert "\n![an empty picture](a.svg)\n" in text and "<!-- figure" not in text
 
 

@@ -146,7 +146,7 @@ def _as_output(text: str) -> str:
     rows = text.rstrip().split("\n")
     if len(rows) > LONGEST_OUTPUT:
         rows = [*rows[: LONGEST_OUTPUT - 10], "...", *rows[-9:]]
-    return ":::{div} output\n````text\n" + "\n".join(rows) + "\n````\n:::\n"
+    return ":::{container} output\n````text\n" + "\n".join(rows) + "\n````\n:::\n"
 
 
 def main(path: str) -> None:
