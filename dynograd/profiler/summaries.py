@@ -25,14 +25,14 @@ __all__ = ["LayerSummary", "Summary", "summary"]
 _COLUMNS = ("Layer", "Output", "Parameters", "Calls", "Time", "Memory")
 
 
-def summary(model: Module, *inputs: Any, depth: int | None = None, repeats: int = 3, **keywords: Any) -> Summary:
+def summary(model: Module, *inputs: object, depth: int | None = None, repeats: int = 3, **keywords: object) -> Summary:
     """What the layers of `model` make of an input: shapes, parameters, time and memory; `print` it, or look at it in a notebook.
 
     The model runs 2 + 2 * `repeats` times, half of them with backward, in the mode it is in (`model.eval()` first, if that is what you want
     to see). Its buffers and the random generator are put back as they were, gradients are not touched; lazy layers keep the shapes they found.
 
     Args:
-        model: a Module.
+        model: a Module, on the device of its inputs.
         inputs: what the model is called with, one or several; ragged tensors, too.
         depth: how many levels of modules are listed; None: all.
         repeats: passes whose times are taken, forward and backward, behind a first one, in which kernels are compiled. Times are medians.
