@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy
@@ -46,7 +46,7 @@ class BucketBatchSampler(Sampler[list]):
 
     def __init__(
         self,
-        lengths: Any,
+        lengths: Iterable[float] | Tensor,
         batch_size: int,
         shuffle: bool = True,
         drop_last: bool = False,
@@ -175,7 +175,7 @@ class TokenBatchSampler(BucketBatchSampler):
 
     def __init__(
         self,
-        lengths: Any,
+        lengths: Iterable[float] | Tensor,
         max_tokens: int,
         batch_size: int | None = None,
         shuffle: bool = True,

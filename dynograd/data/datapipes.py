@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from dynograd.data.dataset import Dataset, IterableDataset
@@ -56,7 +56,7 @@ class _Functions:
         cls.functions[name] = function
 
     @classmethod
-    def register_datapipe_as_function(cls, function_name: str, cls_to_register: Any) -> None:
+    def register_datapipe_as_function(cls, function_name: str, cls_to_register: type) -> None:
         """Makes a class a method of every pipe of this style.
 
         Args:
@@ -142,7 +142,7 @@ class DataChunk(list):
     [1, 2]
     """
 
-    def __init__(self, items: Any) -> None:
+    def __init__(self, items: Iterable[Any]) -> None:
         super().__init__(items)
         self.items = items
 

@@ -99,7 +99,7 @@ class TensorDataset(Dataset[tuple]):
     (tensor([3, 4]), tensor(1))
     """
 
-    def __init__(self, *tensors: Any) -> None:
+    def __init__(self, *tensors: Tensor) -> None:
         if not tensors:
             raise ValueError("TensorDataset: expected at least one tensor, got none.")
         sizes = [len(tensor) for tensor in tensors]

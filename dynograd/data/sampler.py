@@ -50,7 +50,7 @@ class Sampler(Generic[T_co]):
 
     may_repeat: bool = True
 
-    def __init__(self, data_source: Any = None) -> None:
+    def __init__(self, data_source: object = None) -> None:
         pass
 
     def __iter__(self) -> Iterator[T_co]:

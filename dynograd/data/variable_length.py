@@ -21,7 +21,7 @@ __all__ = ["Joining", "Padding", "Ragging", "collate_pad", "collate_ragged"]
 
 
 def collate_pad(
-    padding_value: Any = 0, batch_first: bool = True, *, fields: Sequence | None = None
+    padding_value: float | tuple | Mapping[Any, float] = 0, batch_first: bool = True, *, fields: Sequence | None = None
 ) -> Callable[[Sequence], Any]:
     """A `collate_fn` for samples that vary in length: it pads them, and gives the lengths beside them.
 

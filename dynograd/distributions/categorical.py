@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dynograd.base import dtypes
@@ -52,7 +53,7 @@ class Categorical(Distribution):
         super().__init__(parameter.shape[:-1], validate_args=validate_args)
 
     @without_private
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         expanded = self._expanded(batch_shape, _instance, "probs", "logits", event=(self._num_events,))
         expanded._num_events = self._num_events
         return expanded
@@ -93,7 +94,7 @@ class Categorical(Distribution):
     def variance(self) -> Tensor:
         return self.mean
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         rows = self.probs.detach().reshape(-1, self._num_events)
         count = 1
@@ -156,7 +157,7 @@ class OneHotCategorical(Distribution):
         Categorical._check_parameters(self._categorical)
 
     @without_private
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         expanded = self._expanded(batch_shape, _instance)
         expanded._categorical = self._categorical.expand(batch_shape)
         return expanded
@@ -192,7 +193,7 @@ class OneHotCategorical(Distribution):
         kind = self._categorical._given
         return (index.unsqueeze(-1) == arange(self._event_shape[0], device=kind.device)).to(kind.dtype)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self._one_hot(self._categorical.sample(sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -227,5 +228,5 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
     has_rsample = True
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self.sample(sample_shape) + (self.probs - self.probs.detach())

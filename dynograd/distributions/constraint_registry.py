@@ -54,7 +54,7 @@ class ConstraintRegistry:
     def __init__(self) -> None:
         self._registry: dict[type, Callable[[Any], Transform]] = {}
 
-    def register(self, constraint: Any, factory: Any = None) -> Callable[..., Any]:
+    def register(self, constraint: object, factory: Any = None) -> Callable[..., Any]:
         """Registers a function for constraints of a type (given as the type, or as one of them); also a decorator.
 
         Args:

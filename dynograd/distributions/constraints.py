@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dynograd.ops.layout.joins import cat as join
@@ -179,7 +180,7 @@ class _IntegerInterval(Constraint):
 
     is_discrete = True
 
-    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+    def __init__(self, lower_bound: Tensor | float, upper_bound: Tensor | float) -> None:
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
     def check(self, value: Tensor) -> Tensor:
@@ -198,7 +199,7 @@ class _IntegerGreaterThan(Constraint):
 
     is_discrete = True
 
-    def __init__(self, lower_bound: Any) -> None:
+    def __init__(self, lower_bound: Tensor | float) -> None:
         self.lower_bound = lower_bound
 
     def check(self, value: Tensor) -> Tensor:
@@ -223,7 +224,7 @@ class _GreaterThan(Constraint):
     tensor([False,  True])
     """
 
-    def __init__(self, lower_bound: Any) -> None:
+    def __init__(self, lower_bound: Tensor | float) -> None:
         self.lower_bound = lower_bound
 
     def check(self, value: Tensor) -> Tensor:
@@ -257,7 +258,7 @@ class _LessThan(Constraint):
     tensor([False,  True])
     """
 
-    def __init__(self, upper_bound: Any) -> None:
+    def __init__(self, upper_bound: Tensor | float) -> None:
         self.upper_bound = upper_bound
 
     def check(self, value: Tensor) -> Tensor:
@@ -277,7 +278,7 @@ class _Interval(Constraint):
     tensor([ True,  True, False])
     """
 
-    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+    def __init__(self, lower_bound: Tensor | float, upper_bound: Tensor | float) -> None:
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
     def check(self, value: Tensor) -> Tensor:
@@ -371,7 +372,7 @@ class _Multinomial(Constraint):
 
     is_discrete, event_dim = True, 1
 
-    def __init__(self, upper_bound: Any) -> None:
+    def __init__(self, upper_bound: Tensor | float) -> None:
         self.upper_bound = upper_bound
 
     def check(self, x: Tensor) -> Tensor:
@@ -407,7 +408,7 @@ class _Cat(_Several):
     tensor([False,  True,  True])
     """
 
-    def __init__(self, cseq: Any, dim: int = 0, lengths: Any = None) -> None:
+    def __init__(self, cseq: Any, dim: int = 0, lengths: Sequence[int] | None = None) -> None:
         super().__init__(cseq, dim)
         self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
         self.event_dim = max([constraint.event_dim for constraint in self.cseq], default=0)
@@ -495,7 +496,7 @@ cat = _Cat
 stack = _Stack
 
 
-def is_dependent(constraint: Any) -> bool:
+def is_dependent(constraint: object) -> bool:
     """Whether the region depends on other values, so that it cannot be checked.
 
     Args:

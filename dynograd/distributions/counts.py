@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dynograd.autograd import no_grad
@@ -45,7 +46,11 @@ class NegativeBinomial(Distribution):
     support = constraints.nonnegative_integer
 
     def __init__(
-        self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        total_count: Tensor | float,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
@@ -59,7 +64,7 @@ class NegativeBinomial(Distribution):
         super().__init__(parameter.shape, validate_args=validate_args)
 
     @without_private
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, "total_count", "probs", "logits")
 
     @lazy_property
@@ -89,12 +94,12 @@ class NegativeBinomial(Distribution):
     def variance(self) -> Tensor:
         return self.mean / sigmoid(-self.logits)
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         with no_grad():
             rate = Gamma(self.total_count, (-self.logits).exp(), validate_args=False).sample(sample_shape)
             return poisson_numbers(rate)
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         count, logits = self.total_count, self.logits
@@ -122,7 +127,11 @@ class Multinomial(Distribution):
     arg_constraints: Any = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
     def __init__(
-        self, total_count: int = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        total_count: int = 1,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         if not isinstance(total_count, int):
             raise NotImplementedError(
@@ -134,7 +143,7 @@ class Multinomial(Distribution):
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
 
     @without_private
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         expanded = self._expanded(batch_shape, _instance)
         expanded.total_count = self.total_count
         expanded._categorical = self._categorical.expand(batch_shape)
@@ -168,7 +177,7 @@ class Multinomial(Distribution):
     def variance(self) -> Any:
         return self.total_count * self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = (sample_shape,) if isinstance(sample_shape, int) else tuple(sample_shape)
         drawn = self._categorical.sample((self.total_count, *shape))
         drawn = drawn.permute(*range(1, drawn.ndim), 0)
@@ -176,7 +185,7 @@ class Multinomial(Distribution):
         counts = zeros(self._extended_shape(shape), dtype=like.dtype, device=like.device)
         return counts.scatter_add(-1, drawn, ones_like(drawn).to(like.dtype))
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         logits = where((value == 0) & (self.logits == -float("inf")), self.logits.detach() * 0, self.logits)

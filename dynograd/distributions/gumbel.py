@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 from dynograd.distributions.distribution import LocationScale
 from dynograd.tensor.creation import empty
@@ -40,7 +40,7 @@ class Gumbel(LocationScale):
     def variance(self) -> Tensor:
         return self.stddev**2
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         waiting = empty(shape, dtype=self.loc.dtype, device=self.loc.device).exponential_()
         return self.loc - self.scale * waiting.log()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from dynograd.base import dtypes
@@ -25,7 +26,7 @@ __all__ = ["Cauchy", "FisherSnedecor", "GeneralizedPareto", "HalfCauchy", "Paret
 _NAN, _INF = float("nan"), float("inf")
 
 
-def where_or(condition: Any, value: Any, other: float) -> Tensor:
+def where_or(condition: Any, value: Tensor, other: float) -> Tensor:
     """`value` where the condition holds, elsewhere a number."""
     return where(condition, value, full_like(value.detach(), other))
 
@@ -52,21 +53,21 @@ class Cauchy(LocationScale):
     def variance(self) -> Any:
         return self.loc.detach() * 0 + _INF
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         u = rand(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
         return self.icdf(u)
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         return -math.log(math.pi) - self.scale.log() - (((value - self.loc) / self.scale) ** 2).log1p()
 
-    def cdf(self, value: Any) -> Tensor:
+    def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         return ((value - self.loc) / self.scale).atan() / math.pi + 0.5
 
-    def icdf(self, value: Any) -> Tensor:
+    def icdf(self, value: Tensor) -> Tensor:
         return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
 
     def entropy(self) -> Tensor:
@@ -90,7 +91,7 @@ class HalfCauchy(TransformedDistribution):
     support = constraints.nonnegative
     has_rsample = True
 
-    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(Cauchy(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
 
     @property
@@ -110,17 +111,17 @@ class HalfCauchy(TransformedDistribution):
     def variance(self) -> Any:
         return self.base_dist.variance
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         return where_or(value >= 0, self.base_dist.log_prob(value) + math.log(2), -_INF)
 
-    def cdf(self, value: Any) -> Tensor:
+    def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         return 2 * self.base_dist.cdf(value) - 1
 
-    def icdf(self, value: Any) -> Tensor:
+    def icdf(self, value: Tensor) -> Tensor:
         return self.base_dist.icdf((value + 1) / 2)
 
     def entropy(self) -> Tensor:
@@ -146,12 +147,18 @@ class StudentT(Distribution):
     support = constraints.real
     has_rsample = True
 
-    def __init__(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        df: Tensor | float,
+        loc: Tensor | float = 0.0,
+        scale: Tensor | float = 1.0,
+        validate_args: bool | None = None,
+    ) -> None:
         self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
         super().__init__(self.df.shape, validate_args=validate_args)
 
     @without_private
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, "df", "loc", "scale")
 
     @property
@@ -168,13 +175,13 @@ class StudentT(Distribution):
         finite = where_or(self.df > 2, self.scale**2 * some / (some - 2), _INF)
         return where_or(self.df > 1, finite, _NAN)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         noise = randn(shape, dtype=self.df.dtype, device=self.df.device)
         squares = Chi2(self.df, validate_args=False).rsample(sample_shape)
         return self.loc + self.scale * noise * (squares / self.df).rsqrt()
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         y = (value - self.loc) / self.scale
@@ -206,12 +213,12 @@ class FisherSnedecor(Distribution):
     support = constraints.positive
     has_rsample = True
 
-    def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, df1: Tensor | float, df2: Tensor | float, validate_args: bool | None = None) -> None:
         self.df1, self.df2 = broadcast_all(df1, df2)
         super().__init__(self.df1.shape, validate_args=validate_args)
 
     @without_private
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, "df1", "df2")
 
     @property
@@ -228,13 +235,13 @@ class FisherSnedecor(Distribution):
         some = where_or(self.df2 > 4, self.df2, _NAN)
         return 2 * some**2 * (self.df1 + some - 2) / (self.df1 * (some - 2) ** 2 * (some - 4))
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         above = Gamma(0.5 * self.df1, self.df1, validate_args=False).rsample(sample_shape)
         below = Gamma(0.5 * self.df2, self.df2, validate_args=False).rsample(sample_shape)
         tiny = float(dtypes.finfo(self.df1.dtype).tiny)
         return (above / below.clamp(min=tiny)).clamp(min=tiny)
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         half1, half2, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
@@ -259,13 +266,13 @@ class Pareto(TransformedDistribution):
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
     has_rsample = True
 
-    def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, scale: Tensor | float, alpha: Tensor | float, validate_args: bool | None = None) -> None:
         self.scale, self.alpha = broadcast_all(scale, alpha)
         base = Exponential(self.alpha, validate_args=validate_args)
         super().__init__(base, [ExpTransform(), AffineTransform(0, self.scale)], validate_args=validate_args)
 
     @without_private
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         return Pareto(self.scale.expand(batch_shape), self.alpha.expand(batch_shape), validate_args=False)
 
     @property
@@ -309,12 +316,18 @@ class GeneralizedPareto(Distribution):
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
     has_rsample = True
 
-    def __init__(self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        loc: Tensor | float,
+        scale: Tensor | float,
+        concentration: Tensor | float,
+        validate_args: bool | None = None,
+    ) -> None:
         self.loc, self.scale, self.concentration = broadcast_all(loc, scale, concentration)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
     @without_private
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, "loc", "scale", "concentration")
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
@@ -332,19 +345,19 @@ class GeneralizedPareto(Distribution):
     def _divisor(self) -> Tensor:
         return where(self._flat, self.concentration.detach() * 0 + 1, self.concentration)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self.icdf(rand(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device))
 
     def _log_survival(self, value: Any) -> Tensor:
         z = (value - self.loc) / self.scale
         return where(self._flat, -z, -(self._divisor * z).log1p() / self._divisor)
 
-    def log_prob(self, value: Any) -> Tensor:
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         return (1 + self.concentration) * self._log_survival(value) - self.scale.log()
 
-    def log_survival_function(self, value: Any) -> Tensor:
+    def log_survival_function(self, value: Tensor) -> Tensor:
         """Logarithm of the probability of a value > `value`.
 
         Args:
@@ -359,7 +372,7 @@ class GeneralizedPareto(Distribution):
             self._validate_sample(value)
         return self._log_survival(value)
 
-    def log_cdf(self, value: Any) -> Any:
+    def log_cdf(self, value: Tensor) -> Tensor:
         """Logarithm of `cdf`, the probability of a value <= `value`.
 
         Args:
@@ -372,10 +385,10 @@ class GeneralizedPareto(Distribution):
         """
         return (-self.log_survival_function(value).exp()).log1p()
 
-    def cdf(self, value: Any) -> Tensor:
+    def cdf(self, value: Tensor) -> Tensor:
         return -self.log_survival_function(value).expm1()
 
-    def icdf(self, value: Any) -> Tensor:
+    def icdf(self, value: Tensor) -> Tensor:
         rest = -(-value).log1p()
         return self.loc + self.scale * where(self._flat, rest, (self._divisor * rest).expm1() / self._divisor)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from dynograd.base import dtypes
 from dynograd.distributions.distribution import LocationScale
@@ -38,7 +38,7 @@ class Laplace(LocationScale):
     def variance(self) -> Tensor:
         return 2 * self.scale**2
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         kind = self.loc.dtype
         u = 2 * rand(shape, dtype=kind, device=self.loc.device) - 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from dynograd.base import dtypes
@@ -74,7 +75,7 @@ class LowRankMultivariateNormal(Distribution):
         super().__init__(batch, (size,), validate_args=validate_args)
 
     @without_private
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         expanded = self._expanded(batch_shape, _instance)
         expanded.loc = self.loc.expand(*batch_shape, *self._event_shape)
         expanded.cov_factor = self.cov_factor.expand(*batch_shape, *self.cov_factor.shape[-2:])
@@ -114,7 +115,7 @@ class LowRankMultivariateNormal(Distribution):
         a = linalg_solve_triangular(self._root, self._factor.mT / self._diag.unsqueeze(-2), upper=False)
         return self._whole(self._diag.reciprocal().diag_embed() - a.mT @ a)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         like = {"dtype": self.loc.dtype, "device": self.loc.device}
         along = randn((*shape[:-1], self.cov_factor.shape[-1]), **like)
@@ -167,7 +168,7 @@ class LKJCholesky(Distribution):
     arg_constraints = {"concentration": constraints.positive}
     support = constraints.corr_cholesky
 
-    def __init__(self, dim: int, concentration: Any = 1.0, validate_args: bool | None = None) -> None:
+    def __init__(self, dim: int, concentration: Tensor | float = 1.0, validate_args: bool | None = None) -> None:
         if dim < 2:
             raise ValueError(f"Expected dim to be an integer greater than or equal to 2. Found dim={dim}.")
         from dynograd.distributions.utils import broadcast_all
@@ -182,13 +183,13 @@ class LKJCholesky(Distribution):
         self._beta = Beta(above, below, validate_args=False)
 
     @without_private
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         expanded = self._expanded(batch_shape, _instance)
         expanded.dim, expanded.concentration = self.dim, self.concentration.expand(batch_shape)
         expanded._beta = self._beta.expand((*batch_shape, self.dim))
         return expanded
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         from dynograd.autograd import no_grad
 
         with no_grad():
@@ -245,7 +246,7 @@ class Wishart(Distribution):
 
     def __init__(
         self,
-        df: Any,
+        df: Tensor | float,
         covariance_matrix: Tensor | None = None,
         precision_matrix: Tensor | None = None,
         scale_tril: Tensor | None = None,
@@ -281,7 +282,7 @@ class Wishart(Distribution):
             self._root = linalg_cholesky(cholesky_inverse(linalg_cholesky(matrix)))
 
     @without_private
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         expanded = self._expanded(batch_shape, _instance)
         size = self._event_shape[-1]
         expanded.df, expanded._root = self.df.expand(batch_shape), self._root
@@ -327,7 +328,7 @@ class Wishart(Distribution):
         diagonal = v.diagonal(dim1=-2, dim2=-1)
         return self._degrees * (v**2 + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2))
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         size = self._event_shape[-1]
         like: dict[str, Any] = {"dtype": self._root.dtype, "device": self._root.device}
         shape = self._extended_shape(sample_shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dynograd.autograd import no_grad
@@ -64,7 +65,7 @@ class MixtureSameFamily(Distribution):
         super().__init__(batch, component_distribution.event_shape, validate_args=validate_args)
 
     @without_private
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         expanded = self._expanded(batch_shape, _instance)
         expanded._component_distribution = self._component_distribution.expand((*batch_shape, self._num_component))
         expanded._mixture_distribution = self._mixture_distribution.expand(batch_shape)
@@ -114,7 +115,7 @@ class MixtureSameFamily(Distribution):
         log_probs = self._component_distribution.log_prob(value.unsqueeze(self._dim))
         return (log_probs + log_softmax(self._mixture_distribution.logits, dim=-1)).logsumexp(dim=-1)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with no_grad():
             shape = (sample_shape,) if isinstance(sample_shape, int) else tuple(sample_shape)
             chosen = self._mixture_distribution.expand(tuple(self.batch_shape)).sample(shape)

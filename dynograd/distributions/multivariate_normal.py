@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from dynograd.base.shapes import broadcast_shapes
@@ -77,7 +78,7 @@ class MultivariateNormal(Distribution):
             self._unbroadcasted_scale_tril = _root_of_inverse(matrix)
 
     @without_private
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         size = self._event_shape[0]
         expanded = self._expanded(batch_shape, _instance)
         expanded.loc = self.loc.expand(*batch_shape, size)
@@ -118,7 +119,7 @@ class MultivariateNormal(Distribution):
     def variance(self) -> Tensor:
         return (self._unbroadcasted_scale_tril**2).sum(-1).expand(*self._batch_shape, *self._event_shape)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         noise = randn(shape, dtype=self.loc.dtype, device=self.loc.device)
         return self.loc + (self._unbroadcasted_scale_tril @ noise.unsqueeze(-1)).squeeze(-1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 from dynograd.autograd import no_grad
 from dynograd.distributions.distribution import LocationScale
@@ -43,12 +43,12 @@ class Normal(LocationScale):
     def variance(self) -> Tensor:
         return self.scale**2
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         with no_grad():
             return normal(self.loc.expand(shape), self.scale.expand(shape))
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         return self.loc + randn(shape, dtype=self.loc.dtype, device=self.loc.device) * self.scale
 

@@ -7,6 +7,7 @@ Loaiza-Ganem and Cunningham, The continuous Bernoulli, 2019.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from dynograd.base.signatures import without_private
@@ -76,7 +77,11 @@ class LogitRelaxedBernoulli(_Binary):
     has_rsample = True
 
     def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        temperature: Tensor | float,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         parameter = self._take(probs, logits)
         self.temperature = (
@@ -85,12 +90,12 @@ class LogitRelaxedBernoulli(_Binary):
         super().__init__(parameter.shape, validate_args=validate_args)
 
     @without_private
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         expanded = self._expanded(batch_shape, _instance, "probs", "logits")
         expanded.temperature = self.temperature
         return expanded
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         p, u = clamp_probs(self.probs), clamp_probs(self._uniform(sample_shape))
         return (u.log() - (-u).log1p() + p.log() - (-p).log1p()) / self.temperature
 
@@ -122,7 +127,11 @@ class RelaxedBernoulli(TransformedDistribution):
     has_rsample = True
 
     def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        temperature: Tensor | float,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         super().__init__(
             LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args=validate_args
@@ -152,7 +161,11 @@ class ExpRelaxedCategorical(Distribution):
     has_rsample = True
 
     def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        temperature: Tensor | float,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         self._categorical = Categorical(probs, logits)
         self.temperature = (
@@ -161,7 +174,7 @@ class ExpRelaxedCategorical(Distribution):
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
 
     @without_private
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         expanded = self._expanded(batch_shape, _instance)
         expanded.temperature, expanded._categorical = self.temperature, self._categorical.expand(batch_shape)
         return expanded
@@ -181,7 +194,7 @@ class ExpRelaxedCategorical(Distribution):
         """(*batch_shape, K)."""
         return self._categorical.param_shape
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         u = clamp_probs(rand(self._extended_shape(sample_shape), dtype=self.logits.dtype, device=self.logits.device))
         scores = (self.logits - (-u.log()).log()) / self.temperature
         return scores - scores.logsumexp(dim=-1, keepdim=True)
@@ -216,7 +229,11 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     has_rsample = True
 
     def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        temperature: Tensor | float,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
@@ -260,8 +277,8 @@ class ContinuousBernoulli(_Binary):
 
     def __init__(
         self,
-        probs: Any = None,
-        logits: Any = None,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
         lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
     ) -> None:
@@ -274,7 +291,7 @@ class ContinuousBernoulli(_Binary):
         super().__init__(parameter.shape, validate_args=validate_args)
 
     @without_private
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         expanded = self._expanded(batch_shape, _instance, "probs", "logits")
         expanded._lims = self._lims
         return expanded
@@ -306,7 +323,7 @@ class ContinuousBernoulli(_Binary):
         x = (self.probs - 0.5) ** 2
         return where(self._far, exact, 1 / 12 - (1 / 15 - 128 / 945 * x) * x)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self.icdf(self._uniform(sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from dynograd.base.shapes import Size
@@ -139,7 +140,7 @@ class Transform:
         """
         raise NotImplementedError(f"{type(self).__name__}: log_abs_det_jacobian is not defined.")
 
-    def forward_shape(self, shape: Any) -> Size:
+    def forward_shape(self, shape: Sequence[int]) -> Size:
         """The shape of the image of values of `shape`.
 
         Args:
@@ -152,9 +153,9 @@ class Transform:
         >>> dynograd.distributions.StickBreakingTransform().forward_shape((5, 2))
         dynograd.Size([5, 3])
         """
-        return shape
+        return Size(shape)
 
-    def inverse_shape(self, shape: Any) -> Size:
+    def inverse_shape(self, shape: Sequence[int]) -> Size:
         """The shape that has an image of `shape`.
 
         Args:
@@ -167,7 +168,7 @@ class Transform:
         >>> dynograd.distributions.StickBreakingTransform().inverse_shape((5, 3))
         dynograd.Size([5, 2])
         """
-        return shape
+        return Size(shape)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (type(self) is type(other) and not self._state() and not other._state())
@@ -205,10 +206,10 @@ class _Inverse(Transform):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return -self._forward.log_abs_det_jacobian(y, x)
 
-    def forward_shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Sequence[int]) -> Any:
         return self._forward.inverse_shape(shape)
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Sequence[int]) -> Any:
         return self._forward.forward_shape(shape)
 
     def __repr__(self) -> str:
@@ -270,15 +271,15 @@ class ComposeTransform(Transform):
             x = image
         return total
 
-    def forward_shape(self, shape: Any) -> Size:
+    def forward_shape(self, shape: Sequence[int]) -> Size:
         for part in self.parts:
             shape = part.forward_shape(shape)
-        return shape
+        return Size(shape)
 
-    def inverse_shape(self, shape: Any) -> Any:
+    def inverse_shape(self, shape: Sequence[int]) -> Any:
         for part in reversed(self.parts):
             shape = part.inverse_shape(shape)
-        return shape
+        return Size(shape)
 
     def __repr__(self) -> str:
         return f"ComposeTransform({self.parts})"
@@ -360,7 +361,7 @@ class PowerTransform(Transform):
     bijective = True
     domain = codomain = constraints.positive
 
-    def __init__(self, exponent: Any, cache_size: int = 0) -> None:
+    def __init__(self, exponent: Tensor | float, cache_size: int = 0) -> None:
         super().__init__(cache_size)
         self.exponent = exponent
 
@@ -487,7 +488,7 @@ class AffineTransform(Transform):
 
     bijective = True
 
-    def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, event_dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size)
         self.loc, self.scale, self._event_dim = loc, scale, event_dim
         self.domain = self.codomain = (

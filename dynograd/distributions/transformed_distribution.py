@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dynograd.autograd import no_grad
@@ -52,7 +53,7 @@ class TransformedDistribution(Distribution):
         super().__init__(image[: len(image) - grown], image[len(image) - grown :], validate_args=validate_args)
 
     @without_private
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         expanded = self._expanded(batch_shape, _instance)
         expanded.base_dist = self.base_dist.expand(batch_shape)
         expanded.transforms = self.transforms
@@ -72,11 +73,11 @@ class TransformedDistribution(Distribution):
         """Whether values have a gradient: whether those of the base have."""
         return self.base_dist.has_rsample
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with no_grad():
             return self._forward(self.base_dist.sample(sample_shape))
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self._forward(self.base_dist.rsample(sample_shape))
 
     def _forward(self, x: Tensor) -> Tensor:
@@ -133,7 +134,7 @@ class LogNormal(TransformedDistribution):
     support = constraints.positive
     has_rsample = True
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(Normal(loc, scale, validate_args=validate_args), ExpTransform(), validate_args=validate_args)
 
     @property

@@ -4,6 +4,7 @@ correlation matrices, joined and stacked maps, and distribution functions."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from dynograd.base.shapes import Size
@@ -64,10 +65,10 @@ class StickBreakingTransform(Transform):
         x = x - self._offsets(x.shape[-1], x)
         return (-x + logsigmoid(x) + y[..., :-1].log()).sum(-1)
 
-    def forward_shape(self, shape: Any) -> Size:
+    def forward_shape(self, shape: Sequence[int]) -> Size:
         return Size((*shape[:-1], shape[-1] + 1))
 
-    def inverse_shape(self, shape: Any) -> Size:
+    def inverse_shape(self, shape: Sequence[int]) -> Size:
         return Size((*shape[:-1], shape[-1] - 1))
 
 
@@ -157,7 +158,7 @@ class CorrCholeskyTransform(Transform):
         shares = tril_matrix_to_vec(left, diag=-2)
         return 0.5 * shares.log().sum(-1) - 2 * (x + softplus(-2 * x) - math.log(2.0)).sum(-1)
 
-    def forward_shape(self, shape: Any) -> Size:
+    def forward_shape(self, shape: Sequence[int]) -> Size:
         count = shape[-1]
         size = round((0.25 + 2 * count) ** 0.5 + 0.5)
         if size * (size - 1) // 2 != count:
@@ -166,7 +167,7 @@ class CorrCholeskyTransform(Transform):
             )
         return Size((*shape[:-1], size, size))
 
-    def inverse_shape(self, shape: Any) -> Size:
+    def inverse_shape(self, shape: Sequence[int]) -> Size:
         if len(shape) < 2 or shape[-1] != shape[-2]:
             raise ValueError(f"CorrCholeskyTransform: expected square matrices, got shape {tuple(shape)}.")
         return Size((*shape[:-2], shape[-1] * (shape[-1] - 1) // 2))
@@ -189,7 +190,7 @@ class ReshapeTransform(Transform):
 
     bijective = True
 
-    def __init__(self, in_shape: Any, out_shape: Any, cache_size: int = 0) -> None:
+    def __init__(self, in_shape: Sequence[int], out_shape: Sequence[int], cache_size: int = 0) -> None:
         super().__init__(cache_size)
         self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
         if math.prod(self.in_shape) != math.prod(self.out_shape):
@@ -208,10 +209,10 @@ class ReshapeTransform(Transform):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return x.new_zeros(tuple(x.shape[: x.ndim - len(self.in_shape)]))
 
-    def forward_shape(self, shape: Any) -> Size:
+    def forward_shape(self, shape: Sequence[int]) -> Size:
         return self._changed(shape, self.in_shape, self.out_shape)
 
-    def inverse_shape(self, shape: Any) -> Size:
+    def inverse_shape(self, shape: Sequence[int]) -> Size:
         return self._changed(shape, self.out_shape, self.in_shape)
 
     @staticmethod
@@ -264,7 +265,7 @@ class CatTransform(_Several):
     tensor([0., 0., 1.])
     """
 
-    def __init__(self, tseq: Any, dim: int = 0, lengths: Any = None, cache_size: int = 0) -> None:
+    def __init__(self, tseq: Any, dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0) -> None:
         super().__init__(tseq, dim, cache_size)
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.transforms):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dynograd.ops.norm.softmaxes import softmax
 from dynograd.tensor.creation import empty_like, zeros_like
 from dynograd.tensor.tensor import Tensor
@@ -11,7 +9,7 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["gumbel_softmax"]
 
 
-def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """softmax((logits + Gumbel noise) / tau): near a one-hot sample for small `tau`.
 
     Args:

@@ -9,6 +9,7 @@ from typing import Any
 
 from dynograd.autograd.modes import no_grad
 from dynograd.base.listing import lists
+from dynograd.base.random_streams import Generator
 from dynograd.errors import ShapeError
 from dynograd.tensor.tensor import Tensor, wrap
 
@@ -83,7 +84,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 @_outside_tape
-def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fills with uniform numbers of [a, b), outside the tape.
 
     Args:
@@ -103,7 +104,7 @@ def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None)
 
 
 @_outside_tape
-def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fills with normal numbers, outside the tape.
 
     Args:
@@ -124,7 +125,12 @@ def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = N
 
 @_outside_tape
 def trunc_normal_(
-    tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Fills with normal numbers that lie in [a, b], by the inverse of the distribution function, outside the tape.
 
@@ -149,7 +155,7 @@ def trunc_normal_(
 
 
 @_outside_tape
-def constant_(tensor: Any, val: float) -> Tensor:
+def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fills with one value, outside the tape.
 
     Args:
@@ -167,7 +173,7 @@ def constant_(tensor: Any, val: float) -> Tensor:
 
 
 @_outside_tape
-def ones_(tensor: Any) -> Tensor:
+def ones_(tensor: Tensor) -> Tensor:
     """Fills with ones, outside the tape.
 
     Args:
@@ -184,7 +190,7 @@ def ones_(tensor: Any) -> Tensor:
 
 
 @_outside_tape
-def zeros_(tensor: Any) -> Tensor:
+def zeros_(tensor: Tensor) -> Tensor:
     """Fills with zeros, outside the tape.
 
     Args:
@@ -201,7 +207,7 @@ def zeros_(tensor: Any) -> Tensor:
 
 
 @_outside_tape
-def eye_(tensor: Any) -> Tensor:
+def eye_(tensor: Tensor) -> Tensor:
     """Ones on the diagonal of a matrix, zeros elsewhere: a linear layer that passes its input through.
 
     Args:
@@ -224,7 +230,7 @@ def eye_(tensor: Any) -> Tensor:
 
 
 @_outside_tape
-def dirac_(tensor: Any, groups: int = 1) -> Tensor:
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """A convolution's weight that passes its input through (in each group).
 
     Args:
@@ -274,7 +280,7 @@ def _fan(tensor: Tensor, mode: str) -> int:
 
 
 @_outside_tape
-def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Tensor:
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Uniform numbers of variance gain^2 * 2 / (fan_in + fan_out).
 
     Args:
@@ -296,7 +302,7 @@ def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Te
 
 
 @_outside_tape
-def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Tensor:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Normal numbers of variance gain^2 * 2 / (fan_in + fan_out).
 
     Args:
@@ -318,7 +324,11 @@ def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Ten
 
 @_outside_tape
 def kaiming_uniform_(
-    tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
 ) -> Tensor:
     """Uniform numbers of variance gain^2 / fan.
 
@@ -347,7 +357,11 @@ def kaiming_uniform_(
 
 @_outside_tape
 def kaiming_normal_(
-    tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
 ) -> Tensor:
     """Normal numbers of variance gain^2 / fan.
 
@@ -374,7 +388,7 @@ def kaiming_normal_(
 
 
 @_outside_tape
-def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Tensor:
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """A random (semi-)orthogonal matrix, times `gain`; dims after the first are flattened.
 
     Args:
@@ -407,7 +421,7 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Tensor:
 
 
 @_outside_tape
-def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
     """Normal numbers with a fraction `sparsity` of each column set to 0.
 
     Args:

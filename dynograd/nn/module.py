@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 from dynograd.autograd.modes import MODES
 from dynograd.base import stubs
@@ -69,7 +69,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
     call_super_init = False
     _compiled_call_impl: Callable[..., Any] | None = None
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         if (args or kwargs) and not self.call_super_init:
             got = repr(next(iter(kwargs))) if kwargs else f"{len(args)} positional argument(s)"
             raise TypeError(
@@ -141,7 +141,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         return self._call_with_hooks(args, kwargs) if self._hooked else self.forward(*args, **kwargs)
 
-    def compile(self, *args: Any, **kwargs: Any) -> None:
+    def compile(self, *args: object, **kwargs: object) -> None:
         """Has calls of this module, hooks included, compiled by what `compiled_by` names, with these options; in place.
 
         Without a compiler there, calls run as they are, and a warning says so; `disable=True` leaves it out.
@@ -580,7 +580,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
 
     # --- changes of the whole tree --------------------------------------------------------------------------------------
 
-    def apply(self, fn: Callable[[Module], Any]) -> Any:
+    def apply(self, fn: Callable[[Module], object]) -> Self:
         """Calls `fn` on every submodule, then on this module: for initial values, for example.
 
         Args:
@@ -599,7 +599,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         fn(self)
         return self
 
-    def train(self, mode: bool = True) -> Any:
+    def train(self, mode: bool = True) -> Self:
         """Sets training mode here and below: dropout drops, batch norm uses the batch's statistics.
 
         Args:
@@ -622,7 +622,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
             module.train(mode)
         return self
 
-    def eval(self) -> Any:
+    def eval(self) -> Self:
         """Sets evaluation mode here and below: dropout passes its input on, batch norm uses its running statistics.
 
         Returns:
@@ -633,7 +633,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         """
         return self.train(False)
 
-    def requires_grad_(self, requires_grad: bool = True) -> Any:
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Sets `requires_grad` of every parameter; False freezes the module.
 
         Args:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 from dynograd.base import devices, dtypes
+from dynograd.base.hints import DeviceLike
 from dynograd.errors import DtypeError
 from dynograd.tensor.creation import empty_like
 from dynograd.tensor.tensor import Tensor
@@ -24,7 +25,7 @@ class MoveMethods:
     _buffers: dict[str, Any]
     children: Callable[[], Iterator[Any]]
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Replaces the memory of every parameter (kept as the same object), its gradient, and every buffer by `fn` of it."""
         if recurse:
             for module in self.children():
@@ -40,7 +41,7 @@ class MoveMethods:
                 self._buffers[name] = fn(buffer)
         return self
 
-    def to(self, *args: Any, **kwargs: Any) -> Any:
+    def to(self, *args: Any, **kwargs: Any) -> Self:
         """Moves or converts in place: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`. Integers keep their dtype.
 
         Args:
@@ -70,7 +71,7 @@ class MoveMethods:
 
         return self._apply(convert)
 
-    def type(self, dst_type: Any) -> Any:
+    def type(self, dst_type: dtypes.dtype | str) -> Self:
         """Converts all parameters and buffers, integers too.
 
         Args:
@@ -83,7 +84,7 @@ class MoveMethods:
         """
         return self._apply(lambda x: x.type(dst_type))
 
-    def float(self) -> Any:
+    def float(self) -> Self:
         """Converts floating parameters and buffers to float32.
 
         Returns:
@@ -94,7 +95,7 @@ class MoveMethods:
         """
         return self._apply(lambda x: x.float() if x.is_floating_point() else x)
 
-    def double(self) -> Any:
+    def double(self) -> Self:
         """Converts floating parameters and buffers to float64.
 
         Returns:
@@ -105,7 +106,7 @@ class MoveMethods:
         """
         return self._apply(lambda x: x.double() if x.is_floating_point() else x)
 
-    def half(self) -> Any:
+    def half(self) -> Self:
         """Converts floating parameters and buffers to float16.
 
         Returns:
@@ -116,7 +117,7 @@ class MoveMethods:
         """
         return self._apply(lambda x: x.half() if x.is_floating_point() else x)
 
-    def bfloat16(self) -> Any:
+    def bfloat16(self) -> Self:
         """Converts floating parameters and buffers to bfloat16.
 
         Returns:
@@ -127,7 +128,7 @@ class MoveMethods:
         """
         return self._apply(lambda x: x.bfloat16() if x.is_floating_point() else x)
 
-    def to_empty(self, *, device: Any, recurse: bool = True) -> Any:
+    def to_empty(self, *, device: DeviceLike, recurse: bool = True) -> Self:
         """Moves parameters and buffers to `device` without their values, as a model built on device "meta" needs it.
 
         Args:
@@ -142,7 +143,7 @@ class MoveMethods:
         """
         return self._apply(lambda x: empty_like(x, device=device), recurse)
 
-    def cpu(self) -> Any:
+    def cpu(self) -> Self:
         """Moves parameters and buffers to the CPU.
 
         Returns:
@@ -153,7 +154,7 @@ class MoveMethods:
         """
         return self._apply(lambda x: x.cpu())
 
-    def cuda(self, device: Any = None) -> Any:
+    def cuda(self, device: DeviceLike = None) -> Self:
         """Moves parameters and buffers to a GPU.
 
         Args:
@@ -168,7 +169,7 @@ class MoveMethods:
         """
         return self._apply(lambda x: x.cuda(device))
 
-    def xpu(self, device: Any = None) -> Any:
+    def xpu(self, device: DeviceLike = None) -> Self:
         """Moves parameters and buffers to an XPU. dynograd computes on CPUs and NVIDIA's GPUs only, so this is an error.
 
         Args:
@@ -183,7 +184,7 @@ class MoveMethods:
         """
         return self._apply(lambda x: x.to("xpu" if device is None else device))
 
-    def ipu(self, device: Any = None) -> Any:
+    def ipu(self, device: DeviceLike = None) -> Self:
         """Moves parameters and buffers to an IPU. dynograd computes on CPUs and NVIDIA's GPUs only, so this is an error.
 
         Args:
@@ -198,7 +199,7 @@ class MoveMethods:
         """
         return self._apply(lambda x: x.to("ipu" if device is None else device))
 
-    def mtia(self, device: Any = None) -> Any:
+    def mtia(self, device: DeviceLike = None) -> Self:
         """Moves parameters and buffers to an MTIA device. dynograd computes on CPUs and NVIDIA's GPUs only, so this is an error.
 
         Args:
@@ -213,7 +214,7 @@ class MoveMethods:
         """
         return self._apply(lambda x: x.to("mtia" if device is None else device))
 
-    def share_memory(self) -> Any:
+    def share_memory(self) -> Self:
         """Moves parameters and buffers into memory that forked processes share.
 
         Returns:

@@ -5,7 +5,7 @@ There is one device to run on, and one process in a group (`dynograd.distributed
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,17 +30,24 @@ class DataParallel(Module):
     (['module.weight', 'module.bias'], dynograd.Size([3, 1]))
     """
 
-    def __init__(self, module: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0) -> None:
+    def __init__(
+        self, module: Module, device_ids: Iterable[object] | None = None, output_device: object = None, dim: int = 0
+    ) -> None:
         super().__init__()
         self.module = module
         self.device_ids, self.output_device, self.dim = list(device_ids or ()), output_device, dim
 
-    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+    def forward(self, *inputs: object, **kwargs: object) -> Any:
         return self.module(*inputs, **kwargs)
 
 
 def data_parallel(
-    module: Any, inputs: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0, module_kwargs: Any = None
+    module: Module,
+    inputs: object,
+    device_ids: Iterable[object] | None = None,
+    output_device: object = None,
+    dim: int = 0,
+    module_kwargs: dict[str, Any] | None = None,
 ) -> Any:
     """Calls `module` with `inputs`, all at once.
 
@@ -82,9 +89,9 @@ class DistributedDataParallel(Module):
 
     def __init__(
         self,
-        module: Any,
-        device_ids: Any = None,
-        output_device: Any = None,
+        module: Module,
+        device_ids: Iterable[object] | None = None,
+        output_device: object = None,
         dim: int = 0,
         broadcast_buffers: bool = True,
         init_sync: bool = True,
@@ -94,7 +101,7 @@ class DistributedDataParallel(Module):
         check_reduction: bool = False,
         gradient_as_bucket_view: bool = False,
         static_graph: bool = False,
-        **options: Any,
+        **options: object,
     ) -> None:
         super().__init__()
         self.process_group = group_of(process_group)
@@ -109,7 +116,7 @@ class DistributedDataParallel(Module):
         self.static_graph, self.gradient_as_bucket_view = static_graph, gradient_as_bucket_view
         self.require_backward_grad_sync = True
 
-    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+    def forward(self, *inputs: object, **kwargs: object) -> Any:
         return self.module(*inputs, **kwargs)
 
     @contextmanager
@@ -145,7 +152,7 @@ class DistributedDataParallel(Module):
         """
         yield
 
-    def register_comm_hook(self, state: object, hook: Any) -> None:
+    def register_comm_hook(self, state: object, hook: object) -> None:
         """Accepted: what a hook does to numbers on their way between processes is never asked for.
 
         Args:

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from dynograd.base import devices, dtypes
+from dynograd.base.hints import DeviceLike, DtypeLike
 from dynograd.base.shapes import Size
 from dynograd.interpreter.override_protocol import disabled_torch_function
 from dynograd.tensor.creation import empty
@@ -43,7 +44,7 @@ class Parameter(Tensor):
     __slots__ = ()
     __torch_function__ = disabled_torch_function
 
-    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
         if data is None:
             data = Tensor()
         if not isinstance(data, Tensor):
@@ -60,7 +61,7 @@ class Parameter(Tensor):
             parameter.requires_grad = True
         return parameter
 
-    def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
+    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
         pass
 
     def __deepcopy__(self, memo: dict) -> Parameter:
@@ -91,12 +92,12 @@ class Buffer(Tensor):
     persistent: bool
     __torch_function__ = disabled_torch_function
 
-    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Self:
         buffer = Tensor.__new__(cls, Tensor() if data is None else data)
         buffer.persistent = persistent
         return buffer
 
-    def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
+    def __init__(self, data: Tensor | None = None, *, persistent: bool = True) -> None:
         pass
 
 
@@ -123,7 +124,7 @@ class UninitializedTensorMixin:
         )
 
     @array.setter
-    def array(self, value: Any) -> None:
+    def array(self, value: Tensor) -> None:
         _MEMORY.__set__(self, value)
 
     @property
@@ -177,7 +178,7 @@ class UninitializedTensorMixin:
         """
         return self.data.get_device()
 
-    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+    def materialize(self, shape: Any, device: DeviceLike = None, dtype: DtypeLike = None) -> None:
         """Becomes a plain parameter or buffer of `shape` in place, with any values.
 
         Args:
@@ -289,7 +290,7 @@ def _rebuild(kind: Any, requires_grad: bool, device: Any, dtype: Any) -> Any:
     return kind(requires_grad=requires_grad, device=device, dtype=dtype)
 
 
-def _start(kind: Any, tensor: Any) -> Tensor:
+def _start(kind: Any, tensor: Any) -> Any:
     tensor.__class__ = kind
     return tensor
 
@@ -312,10 +313,10 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     __slots__ = ()
     cls_to_become = Parameter
 
-    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
+    def __new__(cls, requires_grad: bool = True, device: DeviceLike = None, dtype: DtypeLike = None) -> Self:
         return _start(cls, Parameter(empty(0, device=device, dtype=dtype), requires_grad))
 
-    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(self, requires_grad: bool = True, device: DeviceLike = None, dtype: DtypeLike = None) -> None:
         pass
 
 
@@ -338,15 +339,15 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):
     persistent: bool
 
     def __new__(
-        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
-    ) -> Any:
+        cls, requires_grad: bool = False, device: DeviceLike = None, dtype: DtypeLike = None, persistent: bool = True
+    ) -> Self:
         buffer = Buffer(empty(0, device=device, dtype=dtype), persistent=persistent)
         if requires_grad:
             buffer.requires_grad = True
         return _start(cls, buffer)
 
     def __init__(
-        self, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+        self, requires_grad: bool = False, device: DeviceLike = None, dtype: DtypeLike = None, persistent: bool = True
     ) -> None:
         pass
 

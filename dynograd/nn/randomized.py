@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from dynograd.base.hints import Sizes
+from dynograd.base.random_streams import Generator
 from dynograd.base.signatures import without_private
 from dynograd.errors import ShapeError
 from dynograd.ops.conv.spatial_sizes import per_dim
@@ -19,12 +22,12 @@ __all__ = ["fractional_max_pool2d", "fractional_max_pool3d", "rrelu", "rrelu_"]
 
 
 def rrelu(
-    input: Any,
+    input: Tensor,
     lower: float = 1.0 / 8,
     upper: float = 1.0 / 3,
     training: bool = False,
     inplace: bool = False,
-    generator: Any = None,
+    generator: Generator | None = None,
 ) -> Tensor:
     """`input` where positive, else `input` times a slope that is drawn from [lower, upper] for each element.
 
@@ -55,7 +58,11 @@ def rrelu(
 
 
 def rrelu_(
-    input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, generator: Any = None
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    generator: Generator | None = None,
 ) -> Tensor:
     """`rrelu`, written into `input`.
 
@@ -78,10 +85,10 @@ def rrelu_(
 
 @without_private
 def fractional_max_pool2d(
-    input: Any,
-    kernel_size: Any,
-    output_size: Any = None,
-    output_ratio: Any = None,
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: Sizes | None = None,
+    output_ratio: float | Sequence[float] | None = None,
     return_indices: bool = False,
     _random_samples: Any = None,
 ) -> Any:
@@ -113,10 +120,10 @@ def fractional_max_pool2d(
 
 @without_private
 def fractional_max_pool3d(
-    input: Any,
-    kernel_size: Any,
-    output_size: Any = None,
-    output_ratio: Any = None,
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: Sizes | None = None,
+    output_ratio: float | Sequence[float] | None = None,
     return_indices: bool = False,
     _random_samples: Any = None,
 ) -> Any:

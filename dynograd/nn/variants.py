@@ -8,6 +8,7 @@ from typing import Any
 
 from dynograd.nn import randomized
 from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "conv_tbc",
@@ -49,7 +50,7 @@ for _name in ("max_pool{}d", "adaptive_max_pool{}d", "fractional_max_pool{}d"):
             globals()[f"{_one}_with_indices"] = _with_indices(_one, _function)
 
 
-def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor | None, pad: int = 0) -> Any:
     """`conv1d` with time first.
 
     Args:

@@ -77,7 +77,7 @@ class Adadelta(Elementwise):
     def numbers(self, group: dict[str, Any]) -> tuple[Any, ...]:
         return float(group["lr"]), group["rho"], group["eps"], group["weight_decay"], group["maximize"]
 
-    def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         counted(state)
         rho, eps, lr = group["rho"], group["eps"], rate(group)
         p, g, squares, steps = real(p, g, state["square_avg"], state["acc_delta"])

@@ -99,7 +99,7 @@ class Adafactor(Optimizer):
             state[name] = wrap(arrays.zeros(shape, p.dtype, arrays.device_of(p.array)))
         return state
 
-    def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         step, lr = counted(state), float(scalar(group["lr"]))
         if p.numel() == 0:
             return

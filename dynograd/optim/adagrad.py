@@ -106,7 +106,7 @@ class Adagrad(Elementwise):
 
     sparse_help = None
 
-    def update_sparse(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def update_sparse(self, p: Tensor, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
         check_sparse_options("Adagrad", group)
         size = float(rate(group)) / (1 + (counted(state) - 1) * group["lr_decay"])
         g, sign = g.coalesce(), -1.0 if group["maximize"] else 1.0
@@ -117,7 +117,7 @@ class Adagrad(Elementwise):
         set_rows(state["sum"], g, total)
         set_rows(p, g, rows(p, g).addcdiv_(entries, total.sqrt_().add_(group["eps"]), value=-size))
 
-    def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         size = rate(group) / (1 + (counted(state) - 1) * group["lr_decay"])
         p, g, total = real(p, g, state["sum"])
         g = directed(p, g, group)

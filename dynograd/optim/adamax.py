@@ -77,7 +77,7 @@ class Adamax(Elementwise):
         (beta1, beta2), numbers = group["betas"], (group["eps"], group["weight_decay"])
         return float(group["lr"]), beta1, beta2, *numbers, group["maximize"]
 
-    def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         (beta1, beta2), step = group["betas"], counted(state)
         p, g, mean, largest = real(p, g, state["exp_avg"], state["exp_inf"])
         g = directed(p, g, group)

@@ -90,7 +90,7 @@ class ASGD(Elementwise):
         arrays.write(state["mu"].array, 1.0)
         return state | {"ax": wrap(arrays.zeros_like(p.array))}
 
-    def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         step, eta, mu = counted(state), state["eta"].item(), state["mu"].item()
         lambd, lr = group["lambd"], float(scalar(group["lr"]))
         p, g, average = real(p, g, state["ax"])

@@ -110,7 +110,7 @@ class Muon(Optimizer):
             raise RuntimeError("Muon does not support complex parameters. Optimize their real view.")
         return {"momentum_buffer": wrap(arrays.zeros_like(p.array))}
 
-    def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         lr, momentum = float(scalar(group["lr"])), group["momentum"]
         buffer = state["momentum_buffer"].lerp_(g, 1 - momentum)
         ahead = g.lerp(buffer, momentum) if group["nesterov"] else buffer

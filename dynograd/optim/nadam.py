@@ -95,7 +95,7 @@ class NAdam(Elementwise):
         arrays.write(product.array, 1.0)
         return {"step": state.pop("step"), "mu_product": product} | state
 
-    def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         (beta1, beta2), decay, step = group["betas"], group["momentum_decay"], counted(state)
         lr, weight_decay = rate(group), group["weight_decay"]
         p, g, mean, square = real(p, g, state["exp_avg"], state["exp_avg_sq"])

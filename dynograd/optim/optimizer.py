@@ -204,7 +204,7 @@ class Optimizer(HookMethods):
             f"Write the update yourself, e.g. p = p - lr * g."
         )
 
-    def update_sparse(self, p: Tensor, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def update_sparse(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         """`update` for a sparse gradient, where `sparse_help` is None: only what `g` has entries for is touched.
 
         Args:

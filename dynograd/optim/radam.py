@@ -82,7 +82,7 @@ class RAdam(Elementwise):
         (beta1, beta2), numbers = group["betas"], (group["eps"], group["weight_decay"])
         return float(group["lr"]), beta1, beta2, *numbers, group["decoupled_weight_decay"], group["maximize"]
 
-    def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         (beta1, beta2), step = group["betas"], counted(state)
         lr, weight_decay = rate(group), group["weight_decay"]
         p, g, mean, square = real(p, g, state["exp_avg"], state["exp_avg_sq"])

@@ -87,7 +87,7 @@ class RMSprop(Elementwise):
         numbers = float(group["lr"]), group["alpha"], group["eps"], group["momentum"]
         return *numbers, group["centered"], group["weight_decay"], group["maximize"]
 
-    def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         counted(state)
         alpha, momentum, lr = group["alpha"], group["momentum"], rate(group)
         p, g, square = real(p, g, state["square_avg"])

@@ -83,7 +83,7 @@ class Rprop(Elementwise):
     def numbers(self, group: dict[str, Any]) -> tuple[Any, ...]:
         return *group["etas"], *group["step_sizes"], group["maximize"]
 
-    def update(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         counted(state)
         shrink, grow = group["etas"]
         p, g, previous, sizes = real(p, g, state["prev"], state["step_size"])

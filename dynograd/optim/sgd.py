@@ -129,7 +129,7 @@ class SGD(Optimizer):
 
     sparse_help = None
 
-    def update_sparse(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def update_sparse(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         """Writes the rows that `g` has; with momentum the buffer is sparse too, as in PyTorch, and gathers the rows of all steps.
 
         Args:

@@ -86,7 +86,7 @@ class SparseAdam(Optimizer):
             f"Embedding(..., sparse=True) makes sparse ones."
         )
 
-    def update_sparse(self, p: Any, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+    def update_sparse(self, p: Tensor, g: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
         (beta1, beta2), g = group["betas"], g.coalesce()
         state["step"] += 1
         step = int(state["step"])

@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from dynograd.autograd.modes import no_grad
 from dynograd.base.dtypes import int64
+from dynograd.base.hints import DeviceLike
 from dynograd.nn.layers.batchnorm import _BatchNorm
 from dynograd.nn.module import Module
 from dynograd.optim.lr_scheduler.base import LRScheduler, per_group, warn_if_asked_outside
@@ -140,7 +141,7 @@ class AveragedModel(Module):
     def __init__(
         self,
         model: Module,
-        device: Any = None,
+        device: DeviceLike = None,
         avg_fn: Callable[..., Any] | None = None,
         multi_avg_fn: Callable[..., None] | None = None,
         use_buffers: bool = False,
@@ -154,7 +155,7 @@ class AveragedModel(Module):
         self.register_buffer("n_averaged", tensor(0, dtype=int64, device=device))
         self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> Any:
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
@@ -196,7 +197,7 @@ class AveragedModel(Module):
             update(*group, self.n_averaged.to(group[0][0].device))
 
 
-def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
+def update_bn(loader: Iterable[Any], model: Module, device: DeviceLike = None) -> None:
     """Measures the running statistics of all batch norms of `model` anew, in one pass over `loader`.
 
     The rest of the model stays as it is, also its mode. A model without batch norm reads nothing.
@@ -255,7 +256,7 @@ class SWALR(LRScheduler):
     def __init__(
         self,
         optimizer: Optimizer,
-        swa_lr: Any,
+        swa_lr: float | Sequence[float],
         anneal_epochs: int = 10,
         anneal_strategy: str = "cos",
         last_epoch: int = -1,

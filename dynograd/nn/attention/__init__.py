@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
+from dynograd.base.hints import DeviceLike, DtypeLike
 from dynograd.interpreter.recorded_methods import recorded_whole
 from dynograd.nn import init
 from dynograd.nn.checks import check_share, check_sizes
@@ -16,6 +17,7 @@ from dynograd.nn.multihead import multi_head_attention_forward
 from dynograd.nn.parameter import Parameter
 from dynograd.ragged import is_ragged
 from dynograd.tensor.creation import empty
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["MultiheadAttention", "SDPBackend", "sdpa_kernel"]
 
@@ -59,8 +61,8 @@ class MultiheadAttention(Module):
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:
         super().__init__()
         check_sizes("MultiheadAttention", 1, embed_dim=embed_dim, num_heads=num_heads)
@@ -74,7 +76,7 @@ class MultiheadAttention(Module):
         self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
         self.dropout, self.batch_first, self.add_zero_attn = dropout, batch_first, add_zero_attn
         self._qkv_same_embed_dim = self.kdim == embed_dim == self.vdim
-        options = {"device": device, "dtype": dtype}
+        options: dict[str, Any] = {"device": device, "dtype": dtype}
         apart = {"q_proj_weight": embed_dim, "k_proj_weight": self.kdim, "v_proj_weight": self.vdim}
         for name, width in apart.items():
             weight = None if self._qkv_same_embed_dim else Parameter(empty(embed_dim, width, **options))
@@ -101,12 +103,12 @@ class MultiheadAttention(Module):
     @recorded_whole
     def forward(
         self,
-        query: Any,
-        key: Any,
-        value: Any,
-        key_padding_mask: Any = None,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
         need_weights: bool = True,
-        attn_mask: Any = None,
+        attn_mask: Tensor | None = None,
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Any, Any]:
@@ -181,7 +183,7 @@ class SDPBackend(Enum):
 
 
 @contextmanager
-def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
+def sdpa_kernel(backends: SDPBackend | Iterable[SDPBackend], set_priority: bool = False) -> Iterator[None]:
     """A context that accepts a choice of implementations; the results are the same whatever it is.
 
     Args:

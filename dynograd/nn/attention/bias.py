@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dynograd.base.hints import DeviceLike
 from dynograd.tensor.creation import ones
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["causal_lower_right", "causal_upper_left"]
 
 
-def causal_upper_left(*size: int, device: Any = None) -> Tensor:
+def causal_upper_left(*size: int, device: DeviceLike = None) -> Tensor:
     """A bool mask: query t sees the keys up to t.
 
     Args:
@@ -29,7 +28,7 @@ def causal_upper_left(*size: int, device: Any = None) -> Tensor:
     return ones(rows, columns, dtype=_bool, device=device).tril()
 
 
-def causal_lower_right(*size: int, device: Any = None) -> Tensor:
+def causal_lower_right(*size: int, device: DeviceLike = None) -> Tensor:
     """A bool mask: the last query sees all keys, and each one before it one key less.
 
     Args:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dynograd.base.dtypes import bool as bool_dtype
+from dynograd.base.hints import DeviceLike
 from dynograd.base.signatures import without_private
 from dynograd.errors import ShapeError
 from dynograd.ragged import is_ragged
@@ -37,7 +38,7 @@ Mask = Callable[[Any, Any, Any, Any], Tensor]
 _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 
-def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Tensor:
+def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
     """A mask that lets everything through.
 
     Args:
@@ -102,7 +103,7 @@ def or_masks(*mask_mods: Mask) -> Mask:
     return either
 
 
-def _indices(sizes: tuple[int, ...], device: Any) -> list[Tensor]:
+def _indices(sizes: tuple[int, ...], device: DeviceLike) -> list[Tensor]:
     """For each dim its indices, as a tensor that broadcasts along the others."""
     rank = len(sizes)
     return [
@@ -111,7 +112,9 @@ def _indices(sizes: tuple[int, ...], device: Any) -> list[Tensor]:
     ]
 
 
-def create_mask(mod_fn: Mask, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None) -> Tensor:
+def create_mask(
+    mod_fn: Mask, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: DeviceLike = None
+) -> Tensor:
     """The mask of a function as a bool tensor.
 
     Args:
@@ -146,7 +149,9 @@ class BlockMask:
     BlockMask(shape=(1, 1, 4, 4), sparsity=25.00%)
     """
 
-    def __init__(self, mask_mod: Mask, shape: tuple[int, int, int, int], block: tuple[int, int], device: Any) -> None:
+    def __init__(
+        self, mask_mod: Mask, shape: tuple[int, int, int, int], block: tuple[int, int], device: DeviceLike
+    ) -> None:
         self.mask_mod, self.shape, self.BLOCK_SIZE, self._device = mask_mod, shape, block, device
         self.seq_lengths = shape[2:]
         self._mask: Tensor | None = None
@@ -209,7 +214,7 @@ class BlockMask:
         """
         return math.prod(self.shape)
 
-    def to(self, device: Any) -> BlockMask:
+    def to(self, device: DeviceLike) -> BlockMask:
         """The same mask on another device.
 
         Args:
@@ -234,7 +239,7 @@ def create_block_mask(
     H: int | None,
     Q_LEN: int,
     KV_LEN: int,
-    device: Any = None,
+    device: DeviceLike = None,
     BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
     _compile: bool = False,
     separate_full_blocks: bool = True,
@@ -266,8 +271,8 @@ def create_nested_block_mask(
     mask_mod: Mask,
     B: int | None,
     H: int | None,
-    q_nt: Any,
-    kv_nt: Any = None,
+    q_nt: Tensor,
+    kv_nt: Tensor | None = None,
     BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
     _compile: bool = False,
 ) -> BlockMask:
@@ -334,7 +339,7 @@ def flex_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    score_mod: Callable[[Tensor, Any, Any, Any, Any], Tensor] | None = None,
+    score_mod: Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor] | None = None,
     block_mask: BlockMask | None = None,
     scale: float | None = None,
     enable_gqa: bool = False,
@@ -411,7 +416,7 @@ def _attended(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    score_mod: Callable[[Tensor, Any, Any, Any, Any], Tensor] | None,
+    score_mod: Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor] | None,
     block_mask: BlockMask | None,
     scale: float | None,
     batch: Tensor | None,

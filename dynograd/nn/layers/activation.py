@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dynograd.base.hints import DeviceLike, DtypeLike
 from dynograd.errors import ShapeError
 from dynograd.interpreter.recorded_methods import recorded_as
 from dynograd.nn import functional as F
@@ -56,7 +55,7 @@ class Sigmoid(Module):
     """
 
     @recorded_as("sigmoid", through=F)
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.sigmoid(input)
 
 
@@ -70,7 +69,7 @@ class Tanh(Module):
     """
 
     @recorded_as("tanh", through=F)
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.tanh(input)
 
 
@@ -83,7 +82,7 @@ class Softsign(Module):
     tensor([-0.5000,  0.0000,  0.7500])
     """
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.softsign(input)
 
 
@@ -96,7 +95,7 @@ class Tanhshrink(Module):
     tensor([-1.0360,  0.0000,  1.0360])
     """
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.tanhshrink(input)
 
 
@@ -109,7 +108,7 @@ class LogSigmoid(Module):
     tensor([-1.0000e+03, -6.9315e-01])
     """
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.logsigmoid(input)
 
 
@@ -135,7 +134,7 @@ class ReLU(_OnlyInplace):
     tensor([0., 2.])
     """
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.relu(input, inplace=True) if self.inplace else F.relu(input)
 
 
@@ -153,7 +152,7 @@ class SELU(_OnlyInplace):
     tensor([-1.1113,  0.0000,  1.0507])
     """
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, inplace=self.inplace)
 
 
@@ -169,7 +168,7 @@ class SiLU(_OnlyInplace):
     tensor([-0.2689,  0.0000,  0.7311])
     """
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, inplace=self.inplace)
 
 
@@ -185,7 +184,7 @@ class Mish(_OnlyInplace):
     tensor([-0.3034,  0.0000,  0.8651])
     """
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, inplace=self.inplace)
 
 
@@ -203,7 +202,7 @@ class Hardswish(_OnlyInplace):
 
     extra_repr = Module.extra_repr  # PyTorch shows no inplace here
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.hardswish(input, inplace=self.inplace)
 
 
@@ -220,7 +219,7 @@ class Hardsigmoid(_OnlyInplace):
 
     extra_repr = Module.extra_repr  # PyTorch shows no inplace here
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.hardsigmoid(input, inplace=self.inplace)
 
 
@@ -244,7 +243,7 @@ class LeakyReLU(Module):
         super().__init__()
         self.negative_slope, self.inplace = negative_slope, inplace
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
     def extra_repr(self) -> str:
@@ -268,7 +267,7 @@ class RReLU(Module):
         super().__init__()
         self.lower, self.upper, self.inplace = lower, upper, inplace
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
     def extra_repr(self) -> str:
@@ -292,7 +291,7 @@ class ELU(Module):
         super().__init__()
         self.alpha, self.inplace = alpha, inplace
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.elu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
@@ -316,7 +315,7 @@ class CELU(Module):
         super().__init__()
         self.alpha, self.inplace = alpha, inplace
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.celu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
@@ -353,7 +352,7 @@ class Hardtanh(Module):
         if not self.max_val > self.min_val:
             raise ValueError(f"Hardtanh: max_val ({self.max_val}) must be larger than min_val ({self.min_val}).")
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self) -> str:
@@ -395,7 +394,7 @@ class Threshold(Module):
         super().__init__()
         self.threshold, self.value, self.inplace = threshold, value, inplace
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.threshold(input, self.threshold, self.value, self.inplace)
 
     def extra_repr(self) -> str:
@@ -418,7 +417,7 @@ class GELU(Module):
         super().__init__()
         self.approximate = approximate
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.gelu(input, approximate=self.approximate)
 
     def extra_repr(self) -> str:
@@ -441,7 +440,7 @@ class Softplus(Module):
         super().__init__()
         self.beta, self.threshold = beta, threshold
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.softplus(input, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
@@ -463,7 +462,7 @@ class Hardshrink(Module):
         super().__init__()
         self.lambd = lambd
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
 
     def extra_repr(self) -> str:
@@ -485,7 +484,7 @@ class Softshrink(Module):
         super().__init__()
         self.lambd = lambd
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.softshrink(input, self.lambd)
 
     def extra_repr(self) -> str:
@@ -508,7 +507,7 @@ class GLU(Module):
         super().__init__()
         self.dim = dim
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.glu(input, self.dim)
 
     def extra_repr(self) -> str:
@@ -537,7 +536,7 @@ class Softmax(_Along):
     tensor([[0.5000, 0.5000]])
     """
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.softmax(input, self.dim, 5)
 
 
@@ -552,7 +551,7 @@ class LogSoftmax(_Along):
     tensor([[-0.6931, -0.6931]])
     """
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, self.dim, 5)
 
 
@@ -567,7 +566,7 @@ class Softmin(_Along):
     tensor([0.7311, 0.2689])
     """
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.softmin(input, self.dim, 5)
 
 
@@ -582,7 +581,7 @@ class Softmax2d(Module):
     tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (3, 4):
             raise ShapeError(
                 f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead (shape {tuple(input.shape)}). "
@@ -607,7 +606,9 @@ class PReLU(Module):
     tensor([-0.2500,  2.0000])
     """
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: DeviceLike = None, dtype: DtypeLike = None
+    ) -> None:
         super().__init__()
         check_sizes("PReLU", num_parameters=num_parameters)
         self.num_parameters, self.init = num_parameters, init
@@ -623,7 +624,7 @@ class PReLU(Module):
         """
         initial.constant_(self.weight, self.init)
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.prelu(input, self.weight)
 
     def extra_repr(self) -> str:

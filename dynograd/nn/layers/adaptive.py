@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from dynograd.base.hints import DeviceLike, DtypeLike
 from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
 from dynograd.nn.checks import check_positive, check_sizes
@@ -14,6 +15,7 @@ from dynograd.nn.layers.linear import Linear
 from dynograd.nn.module import Module
 from dynograd.ragged import is_ragged
 from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 
@@ -59,8 +61,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         cutoffs: Sequence[int],
         div_value: float = 4.0,
         head_bias: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:
         super().__init__()
         who = "AdaptiveLogSoftmaxWithLoss"
@@ -80,7 +82,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         self.shortlist_size = self.cutoffs[0]
         self.n_clusters = len(self.cutoffs) - 1
         self.head_size = self.shortlist_size + self.n_clusters
-        options = {"device": device, "dtype": dtype}
+        options: dict[str, Any] = {"device": device, "dtype": dtype}
         self.head = Linear(in_features, self.head_size, bias=head_bias, **options)
         self.tail = ModuleList()
         for number, (low, high) in enumerate(pairwise(self.cutoffs)):
@@ -102,7 +104,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             project.reset_parameters()
             score.reset_parameters()
 
-    def forward(self, input_: Any, target_: Any) -> _ASMoutput:
+    def forward(self, input_: Tensor, target_: Tensor) -> _ASMoutput:
         """The log-probabilities of targets and their mean loss.
 
         Args:
@@ -118,9 +120,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         dynograd.Size([2])
         """
         if is_ragged(input_) and is_ragged(target_):
-            input_.partition.check_same("AdaptiveLogSoftmaxWithLoss", target_.partition, ("the input", "the target"))
-            result = self.forward(input_.packed, target_.packed)
-            return _ASMoutput(target_.with_packed(result.output), result.loss)
+            rows: Any = input_
+            labels: Any = target_
+            rows.partition.check_same("AdaptiveLogSoftmaxWithLoss", labels.partition, ("the input", "the target"))
+            result = self.forward(rows.packed, labels.packed)
+            return _ASMoutput(labels.with_packed(result.output), result.loss)
         if target_.dim() > 1 or input_.dim() != target_.dim() + 1 or input_.shape[:-1] != target_.shape:
             raise ShapeError(
                 f"AdaptiveLogSoftmaxWithLoss: input and target should have the same size in the batch dimension: (N, {self.in_features}) "
@@ -160,7 +164,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             parts.append(F.log_softmax(cluster(input), 1) + head[:, self.shortlist_size + number].unsqueeze(1))
         return _ops["cat"](parts, 1)
 
-    def log_prob(self, input: Any) -> Any:
+    def log_prob(self, input: Tensor) -> Tensor:
         """The log-probabilities of all classes.
 
         Args:
@@ -173,10 +177,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         tensor([1.0000, 1.0000])
         """
         if is_ragged(input):
-            return input.with_packed(self.log_prob(input.packed))
+            rows: Any = input
+            return rows.with_packed(self.log_prob(rows.packed))
         return self._get_full_log_prob(input, self.head(input))
 
-    def predict(self, input: Any) -> Any:
+    def predict(self, input: Tensor) -> Tensor:
         """The most probable class of each row; clusters are scored only for rows whose head chooses one.
 
         Args:
@@ -189,7 +194,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         dynograd.Size([2])
         """
         if is_ragged(input):
-            return input.with_packed(self.predict(input.packed))
+            rows: Any = input
+            return rows.with_packed(self.predict(rows.packed))
         head = self.head(input)
         chosen = head.argmax(1)
         rows = (chosen >= self.shortlist_size).nonzero().squeeze(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.base.dtypes import int64
+from dynograd.base.hints import DeviceLike, DtypeLike
 from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
 from dynograd.nn import init
@@ -38,8 +39,8 @@ class _NormBase(Module):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -51,7 +52,7 @@ class _NormBase(Module):
             check_number(who, "momentum", momentum)
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        options = {"device": device, "dtype": dtype}
+        options: dict[str, Any] = {"device": device, "dtype": dtype}
         self.register_parameter("weight", Parameter(ones(num_features, **options)) if affine else None)
         self.register_parameter("bias", Parameter(zeros(num_features, **options)) if affine and bias else None)
         tracked = track_running_stats
@@ -124,7 +125,7 @@ class _BatchNorm(_NormBase):
     `momentum=None` averages over all batches instead.
     """
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         self._check_channels(input, 1)
         if not self.eps > 0:
@@ -262,9 +263,9 @@ class SyncBatchNorm(_BatchNorm):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        process_group: Any = None,
-        device: Any = None,
-        dtype: Any = None,
+        process_group: object = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -272,7 +273,7 @@ class SyncBatchNorm(_BatchNorm):
         self.process_group = process_group
 
     @classmethod
-    def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
+    def convert_sync_batchnorm(cls, module: Module, process_group: object = None) -> Module:
         """`module` with each BatchNorm in it replaced by a SyncBatchNorm that shares its parameters and statistics.
 
         Args:
@@ -307,14 +308,14 @@ class _InstanceNorm(_NormBase):
         momentum: float | None = 0.1,
         affine: bool = False,
         track_running_stats: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
         *,
         bias: bool = True,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         single = input.dim() == self.ranks[0]
         self._check_channels(input, 0 if single else 1)

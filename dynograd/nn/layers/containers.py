@@ -50,17 +50,17 @@ class Sequential(Module):
     (dynograd.Size([1, 3]), ReLU())
     """
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: Module | OrderedDict[str, Module]) -> None:
         super().__init__()
         if len(args) == 1 and isinstance(args[0], OrderedDict):
-            named: Iterable[tuple[str, Module]] = args[0].items()
+            named: Iterable[tuple[str, Any]] = args[0].items()
         else:
             named = ((str(place), module) for place, module in enumerate(args))
         for name, module in named:
             self.add_module(name, module)
 
     @recorded_whole
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Any:
         for module in self._modules.values():
             input = module(input)
         return input
@@ -304,7 +304,7 @@ class ModuleList(Module):
 class _Named(Module):
     """What holders of named values share with dicts."""
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, key: str, default: object = None) -> Any:
         """The value of a name.
 
         Args:
@@ -372,7 +372,7 @@ class ModuleDict(_Named):
     (['mean', 'spread'], dynograd.Size([2, 1]))
     """
 
-    def __init__(self, modules: Any = None) -> None:
+    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
         super().__init__()
         if modules is not None:
             self.update(modules)
@@ -405,7 +405,7 @@ class ModuleDict(_Named):
         """
         self._modules.clear()
 
-    def pop(self, key: str) -> Any:
+    def pop(self, key: str) -> Module:
         """Removes and returns a module.
 
         Args:
@@ -421,7 +421,7 @@ class ModuleDict(_Named):
         """
         return self._modules.pop(key)
 
-    def update(self, modules: Any) -> None:
+    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
         """Adds modules, in their order; those of a known name are replaced.
 
         Args:
@@ -500,7 +500,7 @@ class ParameterList(Module):
     def __iadd__(self, values: Iterable[Any]) -> ParameterList:
         return self.extend(values)
 
-    def append(self, value: Any) -> ParameterList:
+    def append(self, value: Tensor) -> ParameterList:
         """Adds a value at the end; a tensor becomes a parameter.
 
         Args:
@@ -554,7 +554,7 @@ class ParameterDict(_Named):
     (['scale', 'shift'], 2)
     """
 
-    def __init__(self, parameters: Any = None) -> None:
+    def __init__(self, parameters: Mapping[str, object] | Iterable[tuple[str, object]] | None = None) -> None:
         super().__init__()
         self._keys: dict[str, None] = {}
         if parameters is not None:
@@ -590,7 +590,7 @@ class ParameterDict(_Named):
         for key in list(self._keys):
             del self[key]
 
-    def setdefault(self, key: str, default: Any = None) -> Any:
+    def setdefault(self, key: str, default: object = None) -> Any:
         """The value of `key`, which `default` becomes where there is none.
 
         Args:
@@ -654,7 +654,7 @@ class ParameterDict(_Named):
         """
         return type(self)(OrderedDict((key, self[key]) for key in self))
 
-    def update(self, parameters: Any) -> None:
+    def update(self, parameters: Mapping[str, object] | Iterable[tuple[str, object]]) -> None:
         """Adds values, tensors as parameters; a plain dict in the order of its keys' names, as PyTorch does.
 
         Args:

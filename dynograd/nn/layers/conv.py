@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
+from dynograd.base.hints import DeviceLike, DtypeLike, Sizes
 from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
 from dynograd.nn import init
@@ -126,15 +128,15 @@ class _PlainConvNd(_ConvNd):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes | str = 0,
+        dilation: Sizes = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:
         super().__init__()
         self._set_up(
@@ -152,7 +154,7 @@ class _PlainConvNd(_ConvNd):
             dtype,
         )
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         convolve = getattr(F, f"conv{self.rank}d")
         padding = self.padding
         if self.padding_mode != "zeros":
@@ -276,16 +278,16 @@ class _ConvTransposeNd(_ConvNd):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes | str = 0,
+        output_padding: Sizes = 0,
         groups: int = 1,
         bias: bool = True,
-        dilation: Any = 1,
+        dilation: Sizes = 1,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:
         super().__init__()
         self._set_up(
@@ -303,7 +305,7 @@ class _ConvTransposeNd(_ConvNd):
             dtype,
         )
 
-    def forward(self, input: Any, output_size: Any = None) -> Tensor:
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         extra = self.output_padding if output_size is None else self._extra(input, output_size)
         convolve = getattr(F, f"conv_transpose{self.rank}d")
         return convolve(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)

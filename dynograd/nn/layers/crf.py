@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, NamedTuple
 
 from dynograd import arrays
 from dynograd.base import dtypes
+from dynograd.base.hints import DeviceLike, DtypeLike
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.kernels import kernel
 from dynograd.nn import init
@@ -108,7 +109,9 @@ class CRF(Module):
     [4, 2]
     """
 
-    def __init__(self, num_tags: int, batch_first: bool = False, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, num_tags: int, batch_first: bool = False, device: DeviceLike = None, dtype: DtypeLike = None
+    ) -> None:
         if isinstance(num_tags, bool) or not isinstance(num_tags, int) or num_tags <= 0:
             raise ValueError(f"CRF: expected num_tags to be an int above 0, got {num_tags!r}.")
         super().__init__()
@@ -135,13 +138,13 @@ class CRF(Module):
     @_takes_rows
     def forward(
         self,
-        emissions: Any,
-        tags: Any,
-        mask: Any = None,
+        emissions: Tensor,
+        tags: Tensor,
+        mask: Tensor | None = None,
         reduction: str = "sum",
         *,
-        lengths: Any = None,
-        offsets: Any = None,
+        lengths: Tensor | Sequence[int] | None = None,
+        offsets: Tensor | None = None,
     ) -> Tensor:
         """The log-likelihood of `tags`; its negative is the loss.
 
@@ -183,7 +186,14 @@ class CRF(Module):
         return narrowed(log_likelihoods, emissions)
 
     @_takes_rows
-    def log_partition(self, emissions: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> Tensor:
+    def log_partition(
+        self,
+        emissions: Tensor,
+        mask: Tensor | None = None,
+        *,
+        lengths: Tensor | Sequence[int] | None = None,
+        offsets: Tensor | None = None,
+    ) -> Tensor:
         """The logarithm of the sum of exp(score) over all sequences of tags.
 
         Args:
@@ -204,7 +214,15 @@ class CRF(Module):
         return narrowed(log_partitions.reshape(()) if chains.single else log_partitions, emissions)
 
     @_takes_rows
-    def score(self, emissions: Any, tags: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> Tensor:
+    def score(
+        self,
+        emissions: Tensor,
+        tags: Tensor,
+        mask: Tensor | None = None,
+        *,
+        lengths: Tensor | Sequence[int] | None = None,
+        offsets: Tensor | None = None,
+    ) -> Tensor:
         """The scores of `tags`, differentiable (for losses on margins, with the tags of `viterbi`).
 
         Args:
@@ -226,7 +244,14 @@ class CRF(Module):
         return self.forward(emissions, tags, reduction="none", **sequences) + self.log_partition(emissions, **sequences)
 
     @_takes_rows
-    def marginals(self, emissions: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> Tensor:
+    def marginals(
+        self,
+        emissions: Tensor,
+        mask: Tensor | None = None,
+        *,
+        lengths: Tensor | Sequence[int] | None = None,
+        offsets: Tensor | None = None,
+    ) -> Tensor:
         """The probability of each tag in each step.
 
         Args:
@@ -247,7 +272,14 @@ class CRF(Module):
         return narrowed(marginals.reshape(tuple(emissions.shape)), emissions)
 
     @_takes_rows
-    def viterbi(self, emissions: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> BestPaths:
+    def viterbi(
+        self,
+        emissions: Tensor,
+        mask: Tensor | None = None,
+        *,
+        lengths: Tensor | Sequence[int] | None = None,
+        offsets: Tensor | None = None,
+    ) -> BestPaths:
         """The sequences of tags with the highest scores, and these scores.
 
         Where several tie, those with the lowest last tag, then the lowest before it, and so on.
@@ -275,7 +307,14 @@ class CRF(Module):
         return BestPaths(tags.reshape(tuple(emissions.shape[:-1])), narrowed(scores, emissions))
 
     @_takes_rows
-    def decode(self, emissions: Any, mask: Any = None, *, lengths: Any = None, offsets: Any = None) -> list[list[int]]:
+    def decode(
+        self,
+        emissions: Tensor,
+        mask: Tensor | None = None,
+        *,
+        lengths: Tensor | Sequence[int] | None = None,
+        offsets: Tensor | None = None,
+    ) -> list[list[int]]:
         """The best tags of each sequence, as lists of their own lengths (see `viterbi` for tensors and scores).
 
         Args:
@@ -353,7 +392,7 @@ class _Chains(NamedTuple):
     num_tags: int
     whole: bool  # every row is one of a sequence
 
-    def rows_of_tags(self, tags: Any) -> Tensor:
+    def rows_of_tags(self, tags: Tensor) -> Tensor:
         """(M,) int64: in range in the rows of sequences; 0 elsewhere."""
         tags = as_tensor(tags)
         if tuple(tags.shape) != self.shape:

@@ -44,7 +44,7 @@ class Dropout(_DropoutNd):
     tensor([1., 1., 1., 1.])
     """
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
@@ -65,7 +65,7 @@ class Dropout1d(_DropoutNd):
              [2., 2., 2.]]])
     """
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
@@ -87,7 +87,7 @@ class Dropout2d(_DropoutNd):
              [[2., 2., 2.]]]])
     """
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
@@ -110,7 +110,7 @@ class Dropout3d(_DropoutNd):
              [[[2., 2.]]]]])
     """
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
@@ -130,7 +130,7 @@ class AlphaDropout(_DropoutNd):
     tensor([-0.7792,  0.7792,  0.7792,  0.7792])
     """
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.alpha_dropout(input, self.p, self.training, self.inplace)
 
 
@@ -151,11 +151,11 @@ class FeatureAlphaDropout(_DropoutNd):
              [ 0.7792,  0.7792]]])
     """
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.feature_alpha_dropout(input, self.p, self.training, self.inplace)
 
 
-def added(residual: Any, dropout: Any, input: Any) -> Tensor:
+def added(residual: Any, dropout: Any, input: Tensor) -> Tensor:
     """`residual + dropout(input)`, in one pass where `dropout` is a plain one that nobody watches."""
     if type(dropout) is Dropout and not (dropout.inplace or dropout._hooked):
         return F.dropout_add(input, residual, dropout.p, dropout.training)

@@ -6,11 +6,13 @@ from typing import Any, ClassVar
 
 from dynograd.autograd.modes import no_grad
 from dynograd.base.dtypes import int64
+from dynograd.base.hints import DeviceLike, DtypeLike, Sizes
 from dynograd.errors import ShapeError
 from dynograd.nn.layers import batchnorm, conv
 from dynograd.nn.layers.linear import Linear
 from dynograd.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 from dynograd.tensor.creation import tensor
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["LazyLinear"]
 
@@ -145,12 +147,14 @@ class LazyLinear(LazyModuleMixin, Linear):
     cls_to_become = Linear
     _size_name = "in_features"
 
-    def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, out_features: int, bias: bool = True, device: DeviceLike = None, dtype: DtypeLike = None
+    ) -> None:
         super().__init__(0, 0, False)
         self._await("_parameters", ["weight", "bias"] if bias else ["weight"], device, dtype)
         self.out_features = out_features
 
-    def initialize_parameters(self, input: Any) -> None:
+    def initialize_parameters(self, input: Tensor) -> None:
         """Gives weight and bias their shapes: (out_features, last size of the input) and (out_features,).
 
         Args:
@@ -185,7 +189,7 @@ class _LazyConvNd(LazyModuleMixin):
         self._await("_parameters", ["weight", "bias"] if bias else ["weight"], device, dtype)
         self.out_channels = out_channels
 
-    def initialize_parameters(self, input: Any, *args: Any, **kwargs: Any) -> None:
+    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         """Gives weight and bias their shapes, with the channels of the input.
 
         Args:
@@ -220,15 +224,15 @@ class _LazyPlainConvNd(_LazyConvNd):
     def __init__(
         self,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes | str = 0,
+        dilation: Sizes = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:
         super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
         self._begin(out_channels, bias, device, dtype)
@@ -238,16 +242,16 @@ class _LazyConvTransposeNd(_LazyConvNd):
     def __init__(
         self,
         out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes = 0,
+        output_padding: Sizes = 0,
         groups: int = 1,
         bias: bool = True,
-        dilation: Any = 1,
+        dilation: Sizes = 1,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:
         super().__init__(0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode)
         self._begin(out_channels, bias, device, dtype)
@@ -265,8 +269,8 @@ class _LazyNormBase(LazyModuleMixin):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -278,7 +282,7 @@ class _LazyNormBase(LazyModuleMixin):
             self._await("_buffers", ["running_mean", "running_var"], device, dtype)
             self._buffers["num_batches_tracked"] = tensor(0, dtype=int64, device=device)
 
-    def initialize_parameters(self, input: Any) -> None:
+    def initialize_parameters(self, input: Tensor) -> None:
         """Gives scale, shift and running statistics their shapes, with the channels of the input.
 
         Args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from dynograd.base.hints import DeviceLike, DtypeLike
 from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
 from dynograd.nn.checks import check_sizes
@@ -49,10 +50,10 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         *,
         out_features: tuple[int, ...] = (),
         bias: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
         reduction: str = "mean",
-        weight: Any = None,
+        weight: Tensor | None = None,
         ignore_index: int | None = None,
         label_smoothing: float = 0.0,
         options: LinearCrossEntropyOptions | None = None,
@@ -71,7 +72,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         self.ignore_index, self.label_smoothing, self.options = ignore_index, label_smoothing, options
         self.linear = Linear(in_features, num_classes * prod(out_features), bias=bias, device=device, dtype=dtype)
 
-    def forward(self, input: Any, target: Any) -> Tensor:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         shape, linear = (self.num_classes, *self.out_features), self.linear
         return F.linear_cross_entropy(
             input,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.base.hints import DeviceLike, DtypeLike, Sizes
 from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
 from dynograd.nn import init
@@ -51,17 +52,17 @@ class LayerNorm(Module):
 
     def __init__(
         self,
-        normalized_shape: Any,
+        normalized_shape: Sizes,
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:
         super().__init__()
         self.normalized_shape = _as_shape("LayerNorm", normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        options = {"device": device, "dtype": dtype}
+        options: dict[str, Any] = {"device": device, "dtype": dtype}
         weight = Parameter(ones(self.normalized_shape, **options)) if elementwise_affine else None
         self.register_parameter("weight", weight)
         shift = Parameter(zeros(self.normalized_shape, **options)) if elementwise_affine and bias else None
@@ -80,7 +81,7 @@ class LayerNorm(Module):
         if self.bias is not None:
             init.zeros_(self.bias)
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -107,11 +108,11 @@ class RMSNorm(Module):
 
     def __init__(
         self,
-        normalized_shape: Any,
+        normalized_shape: Sizes,
         eps: float | None = None,
         elementwise_affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:
         super().__init__()
         self.normalized_shape = _as_shape("RMSNorm", normalized_shape)
@@ -132,7 +133,7 @@ class RMSNorm(Module):
         if self.weight is not None:
             init.ones_(self.weight)
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
@@ -165,8 +166,8 @@ class GroupNorm(Module):
         num_channels: int,
         eps: float = 1e-5,
         affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -178,7 +179,7 @@ class GroupNorm(Module):
                 f"GroupNorm: num_channels must be divisible by num_groups, got {num_channels} and {num_groups}."
             )
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        options = {"device": device, "dtype": dtype}
+        options: dict[str, Any] = {"device": device, "dtype": dtype}
         self.register_parameter("weight", Parameter(ones(num_channels, **options)) if affine else None)
         self.register_parameter("bias", Parameter(zeros(num_channels, **options)) if affine and bias else None)
 
@@ -195,7 +196,7 @@ class GroupNorm(Module):
         if self.bias is not None:
             init.zeros_(self.bias)
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -225,7 +226,7 @@ class CrossMapLRN2d(Module):
         check_sizes("CrossMapLRN2d", 1, size=size)
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         if input.dim() != 4:
             raise ShapeError(
                 f"CrossMapLRN2d: Expected 4D input, got {input.dim()}D input instead (shape {tuple(input.shape)}). LocalResponseNorm "
@@ -268,7 +269,7 @@ class LocalResponseNorm(Module):
         check_sizes("LocalResponseNorm", 1, size=size)
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dynograd.base.hints import Sizes
 from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
 from dynograd.nn.checks import check_whole
@@ -26,7 +25,7 @@ class _PadNd(Module):
     rank = 1
     mode = "constant"
 
-    def __init__(self, padding: Any) -> None:
+    def __init__(self, padding: Sizes) -> None:
         super().__init__()
         sides = 2 * self.rank
         self.padding = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * sides
@@ -35,7 +34,7 @@ class _PadNd(Module):
         if len(self.padding) != sides:
             raise ValueError(f"{type(self).__name__}: padding wants one number or {sides}, got {padding!r}.")
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, self.mode)
 
     def extra_repr(self) -> str:
@@ -43,11 +42,11 @@ class _PadNd(Module):
 
 
 class _ConstantPadNd(_PadNd):
-    def __init__(self, padding: Any, value: float) -> None:
+    def __init__(self, padding: Sizes, value: float) -> None:
         super().__init__(padding)
         self.value = value
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:
@@ -274,7 +273,7 @@ class ReplicationPad3d(_ReplicationPadNd):
 class _CircularPadNd(_PadNd):
     mode = "circular"
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (self.rank + 1, self.rank + 2):
             raise ShapeError(
                 f"{type(self).__name__}: expected {self.rank + 1}D or {self.rank + 2}D input (got {input.dim()}D input of shape "

@@ -5,8 +5,10 @@ Windows lie on the last dims of (N, C, *) or (C, *).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from dynograd.base.hints import Sizes
 from dynograd.base.signatures import without_private
 from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
@@ -47,10 +49,10 @@ class _MaxPoolNd(Module):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
         return_indices: bool = False,
         ceil_mode: bool = False,
     ) -> None:
@@ -95,7 +97,7 @@ class MaxPool1d(_MaxPoolNd):
 
     rank = 1
 
-    def forward(self, input: Any) -> Tensor | tuple[Tensor, ...]:
+    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, ...]:
         return F.max_pool1d(input, *self._options())
 
 
@@ -124,7 +126,7 @@ class MaxPool2d(_MaxPoolNd):
 
     rank = 2
 
-    def forward(self, input: Any) -> Tensor | tuple[Tensor, ...]:
+    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, ...]:
         return F.max_pool2d(input, *self._options())
 
 
@@ -152,14 +154,14 @@ class MaxPool3d(_MaxPoolNd):
 
     rank = 3
 
-    def forward(self, input: Any) -> Tensor | tuple[Tensor, ...]:
+    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, ...]:
         return F.max_pool3d(input, *self._options())
 
 
 class _MaxUnpoolNd(Module):
     rank = 1
 
-    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+    def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
         super().__init__()
         _check_windows(self, kernel_size, stride, padding)
         self.kernel_size = as_tuple(kernel_size, self.rank)
@@ -186,7 +188,7 @@ class MaxUnpool1d(_MaxUnpoolNd):
     tensor([[[0., 1., 0., 3., 0., 5.]]])
     """
 
-    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Tensor:
+    def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         """The values at their indices, 0 elsewhere.
 
         Args:
@@ -222,7 +224,7 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
     rank = 2
 
-    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Tensor:
+    def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         """The values at their indices, 0 elsewhere.
 
         Args:
@@ -258,7 +260,7 @@ class MaxUnpool3d(_MaxUnpoolNd):
 
     rank = 3
 
-    def forward(self, input: Any, indices: Any, output_size: Any = None) -> Tensor:
+    def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         """The values at their indices, 0 elsewhere.
 
         Args:
@@ -306,9 +308,9 @@ class AvgPool1d(_AvgPoolNd):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
     ) -> None:
@@ -319,7 +321,7 @@ class AvgPool1d(_AvgPoolNd):
         self.padding = as_tuple(padding, 1)
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
 
@@ -328,9 +330,9 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
         divisor_override: int | None = None,
@@ -377,7 +379,7 @@ class AvgPool2d(_AvgPoolWithDivisor):
 
     rank = 2
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.avg_pool2d(input, *self._options())
 
 
@@ -404,14 +406,16 @@ class AvgPool3d(_AvgPoolWithDivisor):
 
     rank = 3
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.avg_pool3d(input, *self._options())
 
 
 class _LPPoolNd(Module):
     rank: int
 
-    def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> None:
+    def __init__(
+        self, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
+    ) -> None:
         super().__init__()
         _check_windows(self, kernel_size, stride)
         check_number(type(self).__name__, "norm_type", norm_type)
@@ -448,7 +452,7 @@ class LPPool1d(_LPPoolNd):
 
     rank = 1
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.lp_pool1d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
@@ -476,7 +480,7 @@ class LPPool2d(_LPPoolNd):
 
     rank = 2
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.lp_pool2d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
@@ -503,14 +507,14 @@ class LPPool3d(_LPPoolNd):
 
     rank = 3
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.lp_pool3d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
 class _AdaptiveAvgPoolNd(Module):
     rank: int
 
-    def __init__(self, output_size: Any) -> None:
+    def __init__(self, output_size: int | Sequence[int | None] | None) -> None:
         super().__init__()
         _check_output(self, output_size)
         self.output_size = output_size
@@ -537,7 +541,7 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
 
     rank = 1
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_avg_pool1d(input, self.output_size)
 
 
@@ -559,7 +563,7 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
 
     rank = 2
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_avg_pool2d(input, self.output_size)
 
 
@@ -581,14 +585,14 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
 
     rank = 3
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_avg_pool3d(input, self.output_size)
 
 
 class _AdaptiveMaxPoolNd(Module):
     rank: int
 
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+    def __init__(self, output_size: int | Sequence[int | None] | None, return_indices: bool = False) -> None:
         super().__init__()
         _check_output(self, output_size)
         self.output_size, self.return_indices = output_size, return_indices
@@ -603,9 +607,9 @@ class _FractionalMaxPoolNd(Module):
     @without_private
     def __init__(
         self,
-        kernel_size: Any,
-        output_size: Any = None,
-        output_ratio: Any = None,
+        kernel_size: Sizes,
+        output_size: Sizes | None = None,
+        output_ratio: float | Sequence[float] | None = None,
         return_indices: bool = False,
         _random_samples: Any = None,
     ) -> None:
@@ -649,7 +653,7 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
     dynograd.Size([1, 2, 3, 3])
     """
 
-    def forward(self, input: Any) -> tuple[Tensor, ...]:
+    def forward(self, input: Tensor) -> tuple[Tensor, ...]:
         return F.fractional_max_pool2d(input, *self._options())
 
 
@@ -673,7 +677,7 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
 
     _rank = 3
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.fractional_max_pool3d(input, *self._options())
 
 
@@ -697,7 +701,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
 
     rank = 1
 
-    def forward(self, input: Any) -> Tensor | tuple[Tensor, ...]:
+    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, ...]:
         return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 
@@ -721,7 +725,7 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
 
     rank = 2
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
@@ -745,5 +749,5 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
     rank = 3
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from dynograd.base.hints import Sizes
 from dynograd.nn import functional as F
 from dynograd.nn.checks import check_sizes, check_windows
 from dynograd.nn.module import Module
@@ -40,7 +42,7 @@ class ChannelShuffle(Module):
         check_sizes("ChannelShuffle", 1, groups=groups)
         self.groups = groups
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.channel_shuffle(input, self.groups)
 
     def extra_repr(self) -> str:
@@ -67,7 +69,7 @@ class PixelShuffle(Module):
         check_sizes("PixelShuffle", 1, upscale_factor=upscale_factor)
         self.upscale_factor = upscale_factor
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.pixel_shuffle(input, self.upscale_factor)
 
     def extra_repr(self) -> str:
@@ -92,7 +94,7 @@ class PixelUnshuffle(Module):
         check_sizes("PixelUnshuffle", 1, downscale_factor=downscale_factor)
         self.downscale_factor = downscale_factor
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.pixel_unshuffle(input, self.downscale_factor)
 
     def extra_repr(self) -> str:
@@ -120,22 +122,23 @@ class Upsample(Module):
 
     def __init__(
         self,
-        size: Any = None,
-        scale_factor: Any = None,
+        size: Sizes | None = None,
+        scale_factor: float | Sequence[float] | None = None,
         mode: str = "nearest",
         align_corners: bool | None = None,
         recompute_scale_factor: bool | None = None,
     ) -> None:
         super().__init__()
-        if isinstance(scale_factor, (tuple, list)):
-            scale_factor = tuple(float(factor) for factor in scale_factor)
-        elif scale_factor is not None:
-            scale_factor = float(scale_factor)
+        factors: Any = scale_factor
+        if isinstance(factors, (tuple, list)):
+            factors = tuple(float(factor) for factor in factors)
+        elif factors is not None:
+            factors = float(factors)
         self.name = type(self).__name__
-        self.size, self.scale_factor, self.mode = size, scale_factor, mode
+        self.size, self.scale_factor, self.mode = size, factors, mode
         self.align_corners, self.recompute_scale_factor = align_corners, recompute_scale_factor
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.interpolate(
             input,
             self.size,
@@ -163,7 +166,7 @@ class UpsamplingNearest2d(Upsample):
               [1., 1., 2., 2.]]]])
     """
 
-    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
+    def __init__(self, size: Sizes | None = None, scale_factor: float | Sequence[float] | None = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
@@ -179,7 +182,7 @@ class UpsamplingBilinear2d(Upsample):
     tensor([[[[1.0000, 1.5000, 2.0000]]]])
     """
 
-    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
+    def __init__(self, size: Sizes | None = None, scale_factor: float | Sequence[float] | None = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
 
 
@@ -202,13 +205,13 @@ class Unfold(Module):
              [4., 5.]]])
     """
 
-    def __init__(self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
+    def __init__(self, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> None:
         super().__init__()
         check_windows("Unfold", 2, kernel_size=kernel_size, dilation=dilation, stride=stride)
         check_windows("Unfold", 2, 0, padding=padding)
         self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
     def extra_repr(self) -> str:
@@ -231,7 +234,7 @@ class Fold(Module):
     """
 
     def __init__(
-        self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+        self, output_size: Sizes, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
     ) -> None:
         super().__init__()
         check_windows("Fold", 2, output_size=output_size, kernel_size=kernel_size, dilation=dilation, stride=stride)
@@ -239,7 +242,7 @@ class Fold(Module):
         self.output_size = output_size
         self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
 
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
 
     def extra_repr(self) -> str:

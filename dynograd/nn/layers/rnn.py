@@ -9,6 +9,7 @@ import math
 import warnings
 from typing import Any
 
+from dynograd.base.hints import DeviceLike, DtypeLike
 from dynograd.errors import ShapeError, user_level
 from dynograd.nn import functional as F
 from dynograd.nn import init
@@ -55,8 +56,8 @@ class RNNBase(Module):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:
         super().__init__()
         who = type(self).__name__
@@ -164,7 +165,9 @@ class RNNBase(Module):
         """
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(
+        self, input: Tensor | PackedSequence, hx: Tensor | tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Any, Any]:
         """Runs the sequences.
 
         Args:
@@ -182,32 +185,34 @@ class RNNBase(Module):
         >>> output.shape, h.shape
         (dynograd.Size([7, 2, 5]), dynograd.Size([1, 2, 5]))
         """
-        if is_ragged(input):
-            return self._forward_ragged(input, hx)
+        sequences: Any = input
+        initial: Any = hx
+        if is_ragged(sequences):
+            return self._forward_ragged(sequences, initial)
         lengths = None
-        packed = input if isinstance(input, PackedSequence) else None
+        packed = sequences if isinstance(sequences, PackedSequence) else None
         if packed is not None:
             x = packed.data
             self._check_input(x)
             lengths = lengths_of(packed.batch_sizes)
-            if hx is not None and packed.sorted_indices is not None:
-                hx = self._permuted(hx, packed.sorted_indices)
+            if initial is not None and packed.sorted_indices is not None:
+                initial = self._permuted(initial, packed.sorted_indices)
             single = False
         else:
-            if input.dim() not in (2, 3):
+            if sequences.dim() not in (2, 3):
                 raise ShapeError(
-                    f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D tensor instead (shape "
-                    f"{tuple(input.shape)}). Input is (T, B, {self.input_size}), or (B, T, {self.input_size}) with batch_first."
+                    f"{type(self).__name__}: Expected input to be 2D or 3D, got {sequences.dim()}D tensor instead (shape "
+                    f"{tuple(sequences.shape)}). Input is (T, B, {self.input_size}), or (B, T, {self.input_size}) with batch_first."
                 )
-            self._check_input(input)
-            single = input.dim() == 2
-            if hx is not None:
-                hx = self._same_rank(input, hx)
+            self._check_input(sequences)
+            single = sequences.dim() == 2
+            if initial is not None:
+                initial = self._same_rank(sequences, initial)
             if single:
-                x = input.unsqueeze(1)
+                x = sequences.unsqueeze(1)
             else:
-                x = input.transpose(0, 1) if self.batch_first else input
-        states = self._initial(x, hx, x.shape[1] if lengths is None else len(lengths))
+                x = sequences.transpose(0, 1) if self.batch_first else sequences
+        states = self._initial(x, initial, x.shape[1] if lengths is None else len(lengths))
         output, finals = self._layers(x, states, lengths)
         if packed is not None:
             result: Any = PackedSequence(output, *packed[1:])
@@ -371,8 +376,8 @@ class RNN(RNNBase):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"RNN: Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
@@ -426,8 +431,8 @@ class LSTM(RNNBase):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:
         super().__init__(
             "LSTM",
@@ -484,8 +489,8 @@ class GRU(RNNBase):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:
         super().__init__(
             "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from dynograd.base.hints import DeviceLike, DtypeLike
 from dynograd.errors import ShapeError
 from dynograd.interpreter.recorded_methods import recorded_whole
 from dynograd.nn import init
@@ -38,7 +39,13 @@ class RNNCellBase(Module):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool,
+        num_chunks: int,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:
         super().__init__()
         check_sizes(type(self).__name__, input_size=input_size, hidden_size=hidden_size)
@@ -142,8 +149,8 @@ class RNNCell(RNNCellBase):
         hidden_size: int,
         bias: bool = True,
         nonlinearity: str = "tanh",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         if nonlinearity not in ("tanh", "relu"):
@@ -151,7 +158,7 @@ class RNNCell(RNNCellBase):
         self.nonlinearity = nonlinearity
 
     @recorded_whole
-    def forward(self, input: Any, hx: Any = None) -> Tensor:
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"RNNCell: Unknown nonlinearity: {self.nonlinearity}. Select from 'tanh' or 'relu'.")
         x, (h,), single = self._ready(input, None if hx is None else [hx])
@@ -181,12 +188,12 @@ class LSTMCell(RNNCellBase):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+        self, input_size: int, hidden_size: int, bias: bool = True, device: DeviceLike = None, dtype: DtypeLike = None
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     @recorded_whole
-    def forward(self, input: Any, hx: Any = None) -> tuple[Tensor, Tensor]:
+    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         if hx is not None and (not isinstance(hx, (tuple, list)) or len(hx) != 2):
             raise ShapeError(f"LSTMCell: expected hx to be a pair (h, c), got {type(hx).__name__}.")
         x, states, single = self._ready(input, hx, 2)
@@ -214,12 +221,12 @@ class GRUCell(RNNCellBase):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+        self, input_size: int, hidden_size: int, bias: bool = True, device: DeviceLike = None, dtype: DtypeLike = None
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     @recorded_whole
-    def forward(self, input: Any, hx: Any = None) -> Tensor:
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         x, (h,), single = self._ready(input, None if hx is None else [hx])
         out = _ops["gru_cell"](x, h, *self._weights())
         return out.squeeze(0) if single else out

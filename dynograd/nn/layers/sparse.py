@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.autograd.modes import no_grad
+from dynograd.base.hints import DeviceLike, DtypeLike
 from dynograd.base.signatures import without_private
 from dynograd.interpreter.recorded_methods import recorded_as
 from dynograd.nn import functional as F
@@ -52,8 +53,8 @@ class Embedding(Module):
         sparse: bool = False,
         _weight: Any = None,
         _freeze: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:
         super().__init__()
         check_sizes("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
@@ -82,7 +83,7 @@ class Embedding(Module):
     @classmethod
     def from_pretrained(
         cls,
-        embeddings: Any,
+        embeddings: Tensor,
         freeze: bool = True,
         padding_idx: int | None = None,
         max_norm: float | None = None,
@@ -125,7 +126,7 @@ class Embedding(Module):
     @recorded_as(
         "embedding", "weight", through=F, attributes=("max_norm", "padding_idx", "scale_grad_by_freq", "sparse")
     )
-    def forward(self, input: Any) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         return F.embedding(
             input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
         )
@@ -181,8 +182,8 @@ class EmbeddingBag(Module):
         _weight: Any = None,
         include_last_offset: bool = False,
         padding_idx: int | None = None,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:
         super().__init__()
         check_sizes("EmbeddingBag", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
@@ -212,7 +213,7 @@ class EmbeddingBag(Module):
     @classmethod
     def from_pretrained(
         cls,
-        embeddings: Any,
+        embeddings: Tensor,
         freeze: bool = True,
         max_norm: float | None = None,
         norm_type: float = 2.0,
@@ -259,7 +260,7 @@ class EmbeddingBag(Module):
         bag.weight.requires_grad = not freeze
         return bag
 
-    def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Tensor:
+    def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         """One vector for each bag.
 
         Args:

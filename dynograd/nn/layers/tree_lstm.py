@@ -7,9 +7,11 @@ Networks" (ACL 2015): the child-sum cell for any number of children (3.1), the b
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+from dynograd.base.hints import DeviceLike, DtypeLike
 from dynograd.errors import ShapeError
 from dynograd.interpreter.recorded_methods import recorded_whole
 from dynograd.nn import functional as F
@@ -23,6 +25,7 @@ from dynograd.tensor.tensor import Tensor
 
 __all__ = ["BinaryTreeLSTMCell", "ChildSumTreeLSTMCell", "TreeLSTM"]
 
+State = tuple[Tensor, Tensor]  # (h, c)
 _ops = public_functions()
 
 
@@ -98,13 +101,15 @@ class BinaryTreeLSTMCell(_TreeLSTMCell):
     dynograd.Size([5])
     """
 
-    def __init__(self, input_size: int, hidden_size: int, device: Any = None, dtype: Any = None) -> None:
+    def __init__(self, input_size: int, hidden_size: int, device: DeviceLike = None, dtype: DtypeLike = None) -> None:
         rows = 5 * hidden_size
         weights = {"weight_ih": (rows, input_size), "weight_hh": (rows, 2 * hidden_size), "bias": (rows,)}
         super().__init__(input_size, hidden_size, weights, dict(device=device, dtype=dtype))
 
     @recorded_whole
-    def forward(self, input: Any = None, left: Any = None, right: Any = None) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, input: Tensor | None = None, left: State | None = None, right: State | None = None
+    ) -> tuple[Tensor, Tensor]:
         if (left is None) != (right is None):
             raise ShapeError(
                 "BinaryTreeLSTMCell: expected two children or none, got one. Give a missing child the state (zeros, zeros)."
@@ -112,7 +117,7 @@ class BinaryTreeLSTMCell(_TreeLSTMCell):
         if input is None and left is None:
             raise ShapeError("BinaryTreeLSTMCell: expected an input, two children, or both, got neither.")
         self._check(input, () if left is None else (left, right))
-        if left is None:
+        if left is None or right is None:
             width = self.hidden_size
             gates = F.linear(input, self.weight_ih, self.bias)
             i, _, o, u = gates.split([width, 2 * width, width, width], -1)
@@ -150,7 +155,7 @@ class ChildSumTreeLSTMCell(_TreeLSTMCell):
     dynograd.Size([5])
     """
 
-    def __init__(self, input_size: int, hidden_size: int, device: Any = None, dtype: Any = None) -> None:
+    def __init__(self, input_size: int, hidden_size: int, device: DeviceLike = None, dtype: DtypeLike = None) -> None:
         weights = {
             "weight_ih": (4 * hidden_size, input_size),
             "weight_hh": (3 * hidden_size, hidden_size),
@@ -160,7 +165,7 @@ class ChildSumTreeLSTMCell(_TreeLSTMCell):
         super().__init__(input_size, hidden_size, weights, dict(device=device, dtype=dtype))
 
     @recorded_whole
-    def forward(self, input: Any, children: Any = ()) -> tuple[Tensor, Tensor]:
+    def forward(self, input: Tensor, children: Sequence[State] = ()) -> tuple[Tensor, Tensor]:
         if input is None:
             raise ShapeError(
                 "ChildSumTreeLSTMCell: expected an input for every node, got None. Pass zeros for a node without one."
@@ -204,7 +209,12 @@ class TreeLSTM(Module):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, kind: str = "binary", device: Any = None, dtype: Any = None
+        self,
+        input_size: int,
+        hidden_size: int,
+        kind: str = "binary",
+        device: DeviceLike = None,
+        dtype: DtypeLike = None,
     ) -> None:
         super().__init__()
         if kind not in ("binary", "child_sum"):
@@ -213,7 +223,7 @@ class TreeLSTM(Module):
         cell_class = BinaryTreeLSTMCell if kind == "binary" else ChildSumTreeLSTMCell
         self.cell = cell_class(input_size, hidden_size, device=device, dtype=dtype)
 
-    def forward(self, trees: Any) -> Any:
+    def forward(self, trees: Sequence[object]) -> tuple[Tensor, Tensor]:
         if not trees:
             empty = creation.zeros(0, self.cell.hidden_size, dtype=self.cell.bias.dtype, device=self.cell.bias.device)
             return empty, empty.clone()

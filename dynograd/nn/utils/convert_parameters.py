@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 from dynograd.errors import ShapeError
 from dynograd.tensor.methods import public_functions
@@ -11,7 +11,7 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
 
-def parameters_to_vector(parameters: Any) -> Tensor:
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """The elements of all parameters, one after another.
 
     Args:
@@ -25,7 +25,7 @@ def parameters_to_vector(parameters: Any) -> Tensor:
     return public_functions()["cat"]([parameter.reshape(-1) for parameter in parameters])
 
 
-def vector_to_parameters(vec: Any, parameters: Any) -> None:
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """Makes the parts of `vec` the parameters' values, in their order.
 
     Args:

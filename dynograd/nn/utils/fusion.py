@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, TypeVar
 
 from dynograd.autograd.modes import no_grad
+from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 from dynograd.tensor.creation import ones_like, zeros_like
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
 
+M = TypeVar("M", bound=Module)
 
-def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
+
+def fuse_conv_bn_eval(conv: M, bn: Module, transpose: bool = False) -> M:
     """A new convolution that computes `bn(conv(x))`; both must be in evaluation mode.
 
     Args:
@@ -36,7 +40,7 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
     return fused
 
 
-def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
+def fuse_linear_bn_eval(linear: M, bn: Module) -> M:
     """A new Linear that computes `bn(linear(x))`; both must be in evaluation mode.
 
     Args:
@@ -65,7 +69,14 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
 
 
 def fuse_conv_bn_weights(
-    conv_w: Any, conv_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any, transpose: bool = False
+    conv_w: Tensor,
+    conv_b: Tensor | None,
+    bn_rm: Tensor,
+    bn_rv: Tensor,
+    bn_eps: float,
+    bn_w: Tensor | None,
+    bn_b: Tensor | None,
+    transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
     """Weight and bias of a convolution with a batch norm behind it.
 
@@ -97,7 +108,13 @@ def fuse_conv_bn_weights(
 
 
 def fuse_linear_bn_weights(
-    linear_w: Any, linear_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any
+    linear_w: Tensor,
+    linear_b: Tensor | None,
+    bn_rm: Tensor,
+    bn_rv: Tensor,
+    bn_eps: float,
+    bn_w: Tensor | None,
+    bn_b: Tensor | None,
 ) -> tuple[Parameter, Parameter]:
     """Weight and bias of a Linear with a batch norm behind it.
 

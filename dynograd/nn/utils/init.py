@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from dynograd.nn.module import Module
 
 __all__ = ["skip_init"]
 
+M = TypeVar("M", bound=Module)
 
-def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
+
+def skip_init(module_cls: Callable[..., M], *args: object, **kwargs: object) -> M:
     """`module_cls(*args, **kwargs)` with parameters and buffers in memory that nobody has set: no random number is drawn.
 
     The module is built on device "meta" and given memory afterwards, so its constructor must take `device` and hand it to all
-    that it
-    makes.
+    that it makes.
 
     Args:
         module_cls: a class of Modules.
@@ -35,5 +37,6 @@ def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
             f"skip_init: Module must support a 'device' arg to skip initialization, and {module_cls.__name__} takes none. Build it under "
             f"`with dynograd.device('meta'):` and call to_empty(device='cpu')."
         )
-    device = kwargs.pop("device", "cpu")
-    return module_cls(*args, **kwargs, device="meta").to_empty(device=device)
+    device: Any = kwargs.pop("device", "cpu")
+    module: Any = module_cls(*args, **kwargs, device="meta")
+    return module.to_empty(device=device)

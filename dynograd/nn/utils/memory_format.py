@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.base.memory_formats import memory_format as MemoryFormat
 from dynograd.nn.layers.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
+from dynograd.nn.module import Module
 
 __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
 
 
-def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
+def convert_conv2d_weight_memory_format(module: Module, memory_format: MemoryFormat) -> Module:
     """`module` with the weights of its `Conv2d` and `ConvTranspose2d` laid out as `memory_format` says.
 
     Args:
@@ -25,7 +27,7 @@ def convert_conv2d_weight_memory_format(module: Any, memory_format: Any) -> Any:
     return _converted(module, (Conv2d, ConvTranspose2d), memory_format)
 
 
-def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
+def convert_conv3d_weight_memory_format(module: Module, memory_format: MemoryFormat) -> Module:
     """`module` with the weights of its `Conv3d` and `ConvTranspose3d` laid out as `memory_format` says.
 
     Args:
@@ -41,7 +43,7 @@ def convert_conv3d_weight_memory_format(module: Any, memory_format: Any) -> Any:
     return _converted(module, (Conv3d, ConvTranspose3d), memory_format)
 
 
-def _converted(module: Any, kinds: tuple[type, ...], memory_format: Any) -> Any:
+def _converted(module: Any, kinds: tuple[type, ...], memory_format: MemoryFormat) -> Module:
     for submodule in module.modules():
         if isinstance(submodule, kinds):
             submodule.weight.data = submodule.weight.detach().clone().contiguous(memory_format=memory_format)  # type: ignore[attr-defined]

@@ -25,11 +25,11 @@ class _WeightNorm(Module):
     def forward(self, weight_g: Any, weight_v: Any) -> Tensor:
         return weight_v * (weight_g / _norm(weight_v, None if self.dim == -1 else self.dim))
 
-    def right_inverse(self, weight: Any) -> tuple[Any, Any]:
+    def right_inverse(self, weight: Tensor) -> tuple[Any, Any]:
         return _norm(weight, None if self.dim == -1 else self.dim), weight
 
 
-def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
+def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """Parametrizes `name` by its length (`original0`) and direction (`original1`). Files of the older `nn.utils.weight_norm` load.
 
     Args:
@@ -59,7 +59,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
 
 
 class _SpectralNorm(Module):
-    def __init__(self, weight: Any, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
+    def __init__(self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         super().__init__()
         rank = weight.dim()
         if not -rank <= dim < rank:
@@ -88,7 +88,7 @@ class _SpectralNorm(Module):
                 self._u.copy_(F.normalize(matrix @ self._v, dim=0, eps=self.eps))
                 self._v.copy_(F.normalize(matrix.mT.conj() @ self._u, dim=0, eps=self.eps))
 
-    def forward(self, weight: Any) -> Tensor:
+    def forward(self, weight: Tensor) -> Tensor:
         if weight.dim() == 1:
             return F.normalize(weight, dim=0, eps=self.eps)
         matrix = self._matrix(weight)
@@ -97,13 +97,13 @@ class _SpectralNorm(Module):
         u, v = self._u.clone(), self._v.clone()  # what backward needs must outlive the next forward
         return weight / (u.conj() * (matrix @ v)).sum()
 
-    def right_inverse(self, value: Any) -> Tensor:
+    def right_inverse(self, value: Tensor) -> Tensor:
         return value
 
 
 def spectral_norm(
-    module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
-) -> Any:
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> Module:
     """Parametrizes `name` as itself divided by its largest singular value, which power iteration follows in training.
 
     Args:
@@ -134,7 +134,7 @@ class _Orthogonal(Module):
 
     base: Any
 
-    def __init__(self, weight: Any, orthogonal_map: str, *, use_trivialization: bool = True) -> None:
+    def __init__(self, weight: Tensor, orthogonal_map: str, *, use_trivialization: bool = True) -> None:
         super().__init__()
         if weight.is_complex() and orthogonal_map == "householder":
             raise ValueError("orthogonal: The householder parametrization does not support complex tensors.")
@@ -167,7 +167,7 @@ class _Orthogonal(Module):
             q = self.base @ q
         return q.mT if transposed else q
 
-    def right_inverse(self, value: Any) -> Any:
+    def right_inverse(self, value: Tensor) -> Any:
         if value.shape != self.shape:
             raise ValueError(
                 f"orthogonal: Expected a matrix or batch of matrices of shape {tuple(self.shape)}. Got a tensor of shape "
@@ -201,8 +201,8 @@ class _Orthogonal(Module):
 
 
 def orthogonal(
-    module: Any, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
-) -> Any:
+    module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
+) -> Module:
     """Parametrizes a matrix (or batch of matrices) so that its columns, or its rows where it is wide, stay orthonormal.
 
     Args:

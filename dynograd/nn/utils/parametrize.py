@@ -69,7 +69,7 @@ class ParametrizationList(ModuleList):
 
     original: Tensor
 
-    def __init__(self, modules: Sequence[Module], original: Any, unsafe: bool = False) -> None:
+    def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
         if not len(modules):
             raise ValueError("ParametrizationList requires one or more modules.")
         super().__init__(modules)

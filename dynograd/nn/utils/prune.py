@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dynograd.autograd.modes import no_grad
@@ -23,6 +23,7 @@ from dynograd.nn.utils.pruning_methods import (
 )
 from dynograd.tensor.creation import ones_like
 from dynograd.tensor.methods import public_functions
+from dynograd.tensor.tensor import Tensor
 
 __all__ = [
     "BasePruningMethod",
@@ -45,7 +46,7 @@ __all__ = [
 ]
 
 
-def identity(module: Any, name: str) -> Any:
+def identity(module: Module, name: str) -> Module:
     """Prunes nothing: a mask of ones.
 
     Args:
@@ -62,7 +63,7 @@ def identity(module: Any, name: str) -> Any:
     return module
 
 
-def custom_from_mask(module: Any, name: str, mask: Any) -> Any:
+def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
     """Prunes what is 0 in `mask`, and what was pruned before.
 
     Args:
@@ -84,7 +85,7 @@ def custom_from_mask(module: Any, name: str, mask: Any) -> Any:
     return module
 
 
-def random_unstructured(module: Any, name: str, amount: Any) -> Any:
+def random_unstructured(module: Module, name: str, amount: float) -> Module:
     """Prunes elements at random, of those that are left.
 
     Args:
@@ -104,7 +105,7 @@ def random_unstructured(module: Any, name: str, amount: Any) -> Any:
     return module
 
 
-def l1_unstructured(module: Any, name: str, amount: Any, importance_scores: Any = None) -> Any:
+def l1_unstructured(module: Module, name: str, amount: float, importance_scores: Tensor | None = None) -> Module:
     """Prunes the elements that are smallest in size.
 
     Args:
@@ -126,7 +127,7 @@ def l1_unstructured(module: Any, name: str, amount: Any, importance_scores: Any 
     return module
 
 
-def random_structured(module: Any, name: str, amount: Any, dim: int) -> Any:
+def random_structured(module: Module, name: str, amount: float, dim: int) -> Module:
     """Prunes whole slices along `dim` at random, of those that are left.
 
     Args:
@@ -147,7 +148,9 @@ def random_structured(module: Any, name: str, amount: Any, dim: int) -> Any:
     return module
 
 
-def ln_structured(module: Any, name: str, amount: Any, n: Any, dim: int, importance_scores: Any = None) -> Any:
+def ln_structured(
+    module: Module, name: str, amount: float, n: float, dim: int, importance_scores: Tensor | None = None
+) -> Module:
     """Prunes the slices along `dim` whose n-norm is smallest.
 
     Args:
@@ -172,7 +175,12 @@ def ln_structured(module: Any, name: str, amount: Any, n: Any, dim: int, importa
     return module
 
 
-def global_unstructured(parameters: Any, pruning_method: Any, importance_scores: Any = None, **kwargs: Any) -> None:
+def global_unstructured(
+    parameters: Iterable[tuple[Module, str]],
+    pruning_method: Callable[..., BasePruningMethod],
+    importance_scores: dict[tuple[Module, str], Tensor] | None = None,
+    **kwargs: object,
+) -> None:
     """Prunes the tensors `[(module, name), ...]` together by one unstructured method, such as `L1Unstructured`.
 
     Args:
@@ -220,7 +228,7 @@ def global_unstructured(parameters: Any, pruning_method: Any, importance_scores:
         start += value.numel()
 
 
-def remove(module: Any, name: str) -> Any:
+def remove(module: Module, name: str) -> Module:
     """Makes the pruned `name` a plain parameter again; what was pruned stays 0.
 
     Args:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynograd.autograd.modes import no_grad
+from dynograd.nn.module import Module
 from dynograd.tensor.creation import ones_like, zeros_like
 from dynograd.tensor.tensor import Tensor
 
@@ -50,7 +51,7 @@ class BasePruningMethod(ABC):
     _tensor_name: str
 
     @abstractmethod
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """Which elements stay; each method writes its own.
 
         Args:
@@ -69,7 +70,7 @@ class BasePruningMethod(ABC):
     def __call__(self, module: Any, inputs: Any) -> None:
         setattr(module, self._tensor_name, self.apply_mask(module))
 
-    def apply_mask(self, module: Any) -> Tensor:
+    def apply_mask(self, module: Module) -> Tensor:
         """The pruned tensor: what was there, times the mask.
 
         Args:
@@ -86,7 +87,9 @@ class BasePruningMethod(ABC):
         return getattr(module, f"{self._tensor_name}_mask").to(original.dtype) * original
 
     @classmethod
-    def apply(cls, module: Any, name: str, *args: Any, importance_scores: Any = None, **kwargs: Any) -> Any:
+    def apply(
+        cls, module: Module, name: str, *args: object, importance_scores: Tensor | None = None, **kwargs: object
+    ) -> BasePruningMethod:
         """Prunes `module`'s parameter `name` by `cls(*args, **kwargs)`, on top of what was pruned before.
 
         Args:
@@ -131,7 +134,7 @@ class BasePruningMethod(ABC):
         module.register_forward_pre_hook(method)
         return method
 
-    def prune(self, t: Any, default_mask: Any = None, importance_scores: Any = None) -> Tensor:
+    def prune(self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Tensor | None = None) -> Tensor:
         """`t` with what the method chooses set to 0; nothing is registered.
 
         Args:
@@ -154,7 +157,7 @@ class BasePruningMethod(ABC):
         start = ones_like(t).detach() if default_mask is None else default_mask
         return t * self.compute_mask(t if importance_scores is None else importance_scores, start)
 
-    def remove(self, module: Any) -> None:
+    def remove(self, module: Module) -> None:
         """Makes the parameter a plain one again; what was pruned stays 0. The hook itself is removed by `prune.remove`.
 
         Args:
@@ -191,14 +194,14 @@ class PruningContainer(BasePruningMethod):
     ('PruningContainer', 2, tensor(2.))
     """
 
-    def __init__(self, *methods: Any) -> None:
+    def __init__(self, *methods: BasePruningMethod) -> None:
         self._pruning_methods: tuple[Any, ...] = ()
         if methods:
             self._tensor_name = methods[0]._tensor_name
         for method in methods:
             self.add_pruning_method(method)
 
-    def add_pruning_method(self, method: Any) -> None:
+    def add_pruning_method(self, method: BasePruningMethod) -> None:
         """Adds one to the end.
 
         Args:
@@ -231,7 +234,7 @@ class PruningContainer(BasePruningMethod):
     def __getitem__(self, index: Any) -> Any:
         return self._pruning_methods[index]
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Tensor:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         return _combined(self._pruning_methods[-1], t, default_mask)
 
 
@@ -266,14 +269,14 @@ class Identity(BasePruningMethod):
 
     PRUNING_TYPE = "unstructured"
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Tensor:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         return default_mask
 
 
 class _ByAmount(BasePruningMethod):
     """A method that prunes `amount`: a share of what is left (a float), or that many (an integer)."""
 
-    def __init__(self, amount: Any) -> None:
+    def __init__(self, amount: float) -> None:
         is_number = isinstance(amount, (int, float)) and not isinstance(amount, bool)
         if not is_number or amount < 0 or (isinstance(amount, float) and not amount <= 1.0):
             raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer.")
@@ -299,7 +302,7 @@ class RandomUnstructured(_ByAmount):
 
     PRUNING_TYPE = "unstructured"
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Tensor:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         return _without_smallest(_drawn(t), default_mask, self._count(t.numel()))
 
 
@@ -317,7 +320,7 @@ class L1Unstructured(_ByAmount):
 
     PRUNING_TYPE = "unstructured"
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Tensor:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         return _without_smallest(t.abs(), default_mask, self._count(t.numel()))
 
 
@@ -337,11 +340,11 @@ class RandomStructured(_ByAmount):
 
     PRUNING_TYPE = "structured"
 
-    def __init__(self, amount: Any, dim: int = -1) -> None:
+    def __init__(self, amount: float, dim: int = -1) -> None:
         super().__init__(amount)
         self.dim = dim
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Tensor:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         scores = _drawn(_slices(t, self.dim)[:, 0])
         return _without_slices(scores, default_mask, self.dim, self._count(len(scores)))
 
@@ -364,11 +367,11 @@ class LnStructured(_ByAmount):
 
     PRUNING_TYPE = "structured"
 
-    def __init__(self, amount: Any, n: Any, dim: int = -1) -> None:
+    def __init__(self, amount: float, n: float, dim: int = -1) -> None:
         super().__init__(amount)
         self.n, self.dim = n, dim
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Tensor:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         slices = _slices(t, self.dim)
         return _without_slices(slices.norm(self.n, 1), default_mask, self.dim, self._count(len(slices)))
 
@@ -387,10 +390,10 @@ class CustomFromMask(BasePruningMethod):
 
     PRUNING_TYPE = "global"
 
-    def __init__(self, mask: Any) -> None:
+    def __init__(self, mask: Tensor) -> None:
         self.mask = mask
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Tensor:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         if self.mask.shape != default_mask.shape:
             raise ValueError(
                 f"CustomFromMask: the mask's shape {tuple(self.mask.shape)} differs from the parameter's {tuple(default_mask.shape)}."
@@ -398,7 +401,7 @@ class CustomFromMask(BasePruningMethod):
         return default_mask * self.mask.to(default_mask.dtype)
 
 
-def method_of(module: Any, name: str) -> tuple[int | None, Any]:
+def method_of(module: Module, name: str) -> tuple[Any, Any]:
     """The number of the hook that prunes `name`, and the method; (None, None) where nothing does.
 
     Args:

@@ -5,7 +5,8 @@ A `PackedSequence` holds the real tokens only, time step by time step, longest s
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy
 
@@ -59,13 +60,17 @@ class PackedSequence(_Packed):
     __slots__ = ()
 
     def __new__(
-        cls, data: Any, batch_sizes: Any = None, sorted_indices: Any = None, unsorted_indices: Any = None
-    ) -> Any:
+        cls,
+        data: Tensor,
+        batch_sizes: Tensor | None = None,
+        sorted_indices: Tensor | None = None,
+        unsorted_indices: Tensor | None = None,
+    ) -> Self:
         if unsorted_indices is None and sorted_indices is not None:
             unsorted_indices = invert_permutation(sorted_indices)
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
-    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
+    def to(self, *args: object, **kwargs: object) -> PackedSequence:
         """The same sequences with `data` converted or moved.
 
         Args:
@@ -141,7 +146,7 @@ class PackedSequence(_Packed):
         """
         return self.to("cpu")
 
-    def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
+    def cuda(self, *args: object, **kwargs: object) -> PackedSequence:
         """The same sequences on a GPU; `batch_sizes` stays on the CPU.
 
         Args:
@@ -189,7 +194,7 @@ class PackedSequence(_Packed):
         return self
 
 
-def invert_permutation(permutation: Any) -> Tensor | None:
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """The permutation that undoes `permutation`.
 
     Args:
@@ -229,7 +234,7 @@ def _rows_of(sizes: Any, order: Any, steps: int, batch: int, batch_first: bool) 
 
 
 def pack_padded_sequence(
-    input: Any, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
+    input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
     """Packs the real tokens of a padded batch.
 
@@ -331,8 +336,11 @@ def pad_packed_sequence(
 
 
 def pad_sequence(
-    sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
-) -> Any:
+    sequences: Iterable[Tensor] | Tensor,
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> Tensor:
     """One padded tensor from sequences of different lengths.
 
     Args:
@@ -418,7 +426,9 @@ def _padded_array(
     return out
 
 
-def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:
+def unpad_sequence(
+    padded_sequences: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False
+) -> list[Tensor]:
     """The sequences of a padded batch, each cut to its length.
 
     Args:
@@ -438,10 +448,11 @@ def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = Fals
         raise ShapeError(
             f"unpad_sequence: {len(rows)} sequences (shape {tuple(padded_sequences.shape)}) but {len(lengths)} length(s)."
         )
-    return [row[: int(length)] for row, length in zip(rows, lengths, strict=True)]
+    counts: Any = lengths
+    return [row[: int(count)] for row, count in zip(rows, counts, strict=True)]
 
 
-def pack_sequence(sequences: Any, enforce_sorted: bool = True) -> PackedSequence:
+def pack_sequence(sequences: Sequence[Tensor] | Tensor, enforce_sorted: bool = True) -> PackedSequence:
     """Packs sequences of different lengths.
 
     Args:

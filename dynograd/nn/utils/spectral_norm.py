@@ -6,6 +6,7 @@ from typing import Any
 
 from dynograd.autograd.modes import no_grad
 from dynograd.nn.layers.conv import _ConvTransposeNd
+from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 from dynograd.tensor import creation
 from dynograd.tensor.tensor import Tensor
@@ -30,7 +31,7 @@ class SpectralNorm:
     def __init__(self, name: str, n_power_iterations: int, dim: int, eps: float) -> None:
         self.name, self.n_power_iterations, self.dim, self.eps = name, n_power_iterations, dim, eps
 
-    def matrix(self, weight: Any) -> Tensor:
+    def matrix(self, weight: Tensor) -> Tensor:
         """The weight as a matrix, with `dim` in front.
 
         Args:
@@ -44,7 +45,7 @@ class SpectralNorm:
         """
         return weight.transpose(0, self.dim).reshape(weight.shape[self.dim], -1)
 
-    def compute_weight(self, module: Any, iterate: bool) -> Tensor:
+    def compute_weight(self, module: Module, iterate: bool) -> Tensor:
         """The weight divided by its spectral norm.
 
         Args:
@@ -77,8 +78,8 @@ class SpectralNorm:
 
 
 def spectral_norm(
-    module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
-) -> Any:
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> Module:
     """Divides parameter `name` of `module` by its spectral norm before each forward; training updates the estimate.
 
     Args:
@@ -122,7 +123,7 @@ def spectral_norm(
     return module
 
 
-def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
+def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
     """Makes `name` one parameter again, divided by its last norm.
 
     Args:

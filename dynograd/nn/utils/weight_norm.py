@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 from dynograd.tensor.tensor import Tensor
 
@@ -25,7 +26,7 @@ class WeightNorm:
     def __init__(self, name: str, dim: int | None) -> None:
         self.name, self.dim = name, dim
 
-    def compute_weight(self, module: Any) -> Tensor:
+    def compute_weight(self, module: Module) -> Tensor:
         """The direction times the length.
 
         Args:
@@ -51,7 +52,7 @@ def _norm(v: Any, dim: int | None) -> Tensor:
     return (v * v).sum(others, dim is not None).sqrt() if others else v.abs()
 
 
-def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
+def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """Replaces parameter `name` of `module` by its length `name_g` and direction `name_v`; it is computed before each forward.
 
     Args:
@@ -82,7 +83,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     return module
 
 
-def remove_weight_norm(module: Any, name: str = "weight") -> Any:
+def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     """Makes `name` one parameter again.
 
     Args:

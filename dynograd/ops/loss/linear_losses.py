@@ -13,6 +13,7 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.arrays import Array
+from dynograd.base import dtypes
 from dynograd.base.shapes import check_whole
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.kernels import kernel
@@ -51,7 +52,7 @@ class LinearCrossEntropyOptions:
     batch_chunk_size: int | None = None
     chunking_method: str | None = "auto"
     acc_policy: str = "auto"
-    acc_dtype: Any = None
+    acc_dtype: dtypes.dtype | None = None
 
     def __post_init__(self) -> None:
         size = self.batch_chunk_size

@@ -123,7 +123,7 @@ class SequentialLR(_Combination):
         self.last_epoch = 0
         self._last_lr = first.get_last_lr()
 
-    def recursive_undo(self, sched: Any = None) -> None:
+    def recursive_undo(self, sched: LRScheduler | None = None) -> None:
         """Takes back the first step of the parts, which each made when it was built; the constructor calls it.
 
         Args:

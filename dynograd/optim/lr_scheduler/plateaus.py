@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from dynograd.optim.lr_scheduler.base import LRScheduler, check_optimizer, set_value, values_of, warn_epoch
 from dynograd.optim.optimizer import Optimizer
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["ReduceLROnPlateau"]
 
@@ -86,7 +87,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
 
-    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
+    def step(self, metrics: Tensor | float, epoch: int | None = None) -> None:  # type: ignore[override]
         """Takes the newest value, and reduces the rate where it is time.
 
         Args:
