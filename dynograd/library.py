@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from dynograd.base.dtypes import dtype
+from dynograd.base.signatures import without_private
 from dynograd.compat.operators import aten, registry
 from dynograd.compat.operators.checks import opcheck
 from dynograd.compat.operators.registry import KEYS, OpOverload, op_of
@@ -69,7 +71,7 @@ class CustomOpDef:
     def __repr__(self) -> str:
         return f"<CustomOpDef({self._qualname})>"
 
-    def register_kernel(self, device_types: str | Sequence[str] | None, fn: Any = None, /) -> Any:
+    def register_kernel(self, device_types: str | Sequence[str] | None, fn: Callable[..., Any] | None = None, /) -> Any:
         """A function for tensors of these devices (None: of all that have none); also as a decorator.
 
         Args:
@@ -80,7 +82,7 @@ class CustomOpDef:
         """
         return _register_kernel(self._opoverload, device_types, fn)
 
-    def register_fake(self, fn: Any, /) -> Any:
+    def register_fake(self, fn: Callable[..., Any] | None, /) -> Any:
         """A function that gives empty results of the right shape and dtype: it runs for tensors on the device meta.
 
         Args:
@@ -91,7 +93,9 @@ class CustomOpDef:
         self._opoverload.kernels["meta"] = fn
         return fn
 
-    def register_autograd(self, backward: Any, /, *, setup_context: Any = None) -> None:
+    def register_autograd(
+        self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None
+    ) -> None:
         """The gradient: `backward(ctx, *grads)` gives one for each argument; `setup_context(ctx, inputs, output)` keeps what it needs.
 
         Args:
@@ -102,7 +106,7 @@ class CustomOpDef:
         """
         _register_autograd(self._opoverload, backward, setup_context)
 
-    def register_vmap(self, func: Any = None) -> Any:
+    def register_vmap(self, func: Callable[..., Any] | None = None) -> Any:
         """How the operator runs under vmap: `func(info, in_dims, *args)` gives (output, out_dims); without, it runs for each example.
 
         Args:
@@ -112,7 +116,7 @@ class CustomOpDef:
         """
         return _register_vmap(self._opoverload, func)
 
-    def register_autocast(self, device_type: str, cast_inputs: Any) -> None:
+    def register_autocast(self, device_type: str, cast_inputs: dtype) -> None:
         """Inside `autocast(device_type)`, floating tensors arrive as `cast_inputs`.
 
         Args:
@@ -121,7 +125,7 @@ class CustomOpDef:
         """
         _register_autocast(self._opoverload, device_type, cast_inputs)
 
-    def register_torch_dispatch(self, torch_dispatch_class: Any, fn: Any = None, /) -> Any:
+    def register_torch_dispatch(self, torch_dispatch_class: Any, fn: Callable[..., Any] | None = None, /) -> Any:
         """Refuses: there is no `__torch_dispatch__`.
 
         Args:
@@ -201,7 +205,9 @@ def custom_op(
     return make if fn is None else make(fn)
 
 
-def triton_op(name: str, fn: Any = None, /, *, mutates_args: str | Iterable[str], schema: str | None = None) -> Any:
+def triton_op(
+    name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: str | Iterable[str], schema: str | None = None
+) -> Any:
     """`custom_op` for a function that launches Triton kernels.
 
     Args:
@@ -218,7 +224,7 @@ def triton_op(name: str, fn: Any = None, /, *, mutates_args: str | Iterable[str]
     return custom_op(name, fn, mutates_args=mutates_args, schema=schema)
 
 
-def wrap_triton(triton_kernel: Any, /) -> Any:
+def wrap_triton(triton_kernel: object, /) -> Any:
     """The kernel itself.
 
     Args:
@@ -280,7 +286,7 @@ def _keys(device_types: Any) -> list[str]:
 # --- by name -------------------------------------------------------------------------------------------------------------------
 
 
-def define(qualname: str, schema: str | None = None, *, lib: Any = None, tags: Any = ()) -> Any:
+def define(qualname: str, schema: str | None = None, *, lib: Library | None = None, tags: object = ()) -> Any:
     """Makes an operator of which `impl` gives the functions.
 
     Args:
@@ -310,7 +316,7 @@ def define(qualname: str, schema: str | None = None, *, lib: Any = None, tags: A
     return None
 
 
-def impl(qualname: Any, types: Any, func: Any = None, *, lib: Any = None) -> Any:
+def impl(qualname: Any, types: Any, func: Callable[..., Any] | str | None = None, *, lib: Library | None = None) -> Any:
     """Gives the operator's function for devices ("cpu", "cuda", "default": all); also as a decorator.
 
     The old form `impl(lib, "name", "CPU")` decorates too.
@@ -331,7 +337,7 @@ def impl(qualname: Any, types: Any, func: Any = None, *, lib: Any = None) -> Any
     tensor(3)
     """
     if isinstance(qualname, Library):
-        return _decorating(None, lambda function: qualname.impl(types, function, func or ""))
+        return _decorating(None, lambda function: qualname.impl(types, function, func if isinstance(func, str) else ""))
     op = op_of(qualname)
     kinds = [types] if isinstance(types, str) else list(types)
     keys = [KEYS[kind] if kind in KEYS else _keys(kind)[0] for kind in kinds]
@@ -354,7 +360,14 @@ def _register_kernel(op: OpOverload, device_types: Any, func: Any) -> Any:
     return _decorating(func, lambda kernel: op.kernels.update(dict.fromkeys(keys, _counted(op, kernel))))
 
 
-def register_kernel(op: Any, device_types: str | Sequence[str] | None, func: Any = None, /, *, lib: Any = None) -> Any:
+def register_kernel(
+    op: Any,
+    device_types: str | Sequence[str] | None,
+    func: Callable[..., Any] | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+) -> Any:
     """A function for tensors of these devices; also as a decorator.
 
     Args:
@@ -375,8 +388,15 @@ def register_kernel(op: Any, device_types: str | Sequence[str] | None, func: Any
     return _register_kernel(op_of(op), device_types, func)
 
 
+@without_private
 def register_fake(
-    op: Any, func: Any = None, /, *, lib: Any = None, _stacklevel: int = 1, allow_override: bool = False
+    op: Any,
+    func: Callable[..., Any] | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+    _stacklevel: int = 1,
+    allow_override: bool = False,
 ) -> Any:
     """The function for tensors on the device meta, which gives empty results of the right shape; also as a decorator.
 
@@ -418,7 +438,14 @@ def _register_autograd(op: OpOverload, backward: Any, setup_context: Any) -> Non
     op.backward, op.setup_context = backward, setup_context
 
 
-def register_autograd(op: Any, backward: Any, /, *, setup_context: Any = None, lib: Any = None) -> None:
+def register_autograd(
+    op: Any,
+    backward: Callable[..., Any],
+    /,
+    *,
+    setup_context: Callable[..., Any] | None = None,
+    lib: Library | None = None,
+) -> None:
     """The operator's gradient; see `CustomOpDef.register_autograd`.
 
     Args:
@@ -446,7 +473,7 @@ def _register_vmap(op: OpOverload, func: Any) -> Any:
     return _decorating(func, put)
 
 
-def register_vmap(op: Any, func: Any = None, /, *, lib: Any = None) -> Any:
+def register_vmap(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Library | None = None) -> Any:
     """How the operator runs under vmap; see `CustomOpDef.register_vmap`.
 
     Args:
@@ -474,7 +501,7 @@ def _register_autocast(op: OpOverload, device_type: str, cast_inputs: Any) -> No
     op.casts[device_type] = cast_inputs
 
 
-def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Any = None) -> None:
+def register_autocast(op: Any, device_type: str, cast_inputs: dtype, /, *, lib: Library | None = None) -> None:
     """Inside `autocast(device_type)`, floating tensors arrive as `cast_inputs`.
 
     Args:
@@ -494,7 +521,9 @@ def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: An
     _register_autocast(op_of(op), device_type, cast_inputs)
 
 
-def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Any = None, /, *, lib: Any = None) -> Any:
+def register_torch_dispatch(
+    op: Any, torch_dispatch_class: Any, func: Callable[..., Any] | None = None, /, *, lib: Library | None = None
+) -> Any:
     """Refuses: there is no `__torch_dispatch__`.
 
     Args:
@@ -586,7 +615,7 @@ class Library:
     def __repr__(self) -> str:
         return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
 
-    def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
+    def define(self, schema: str, alias_analysis: str = "", *, tags: object = ()) -> str:
         """Makes an operator, "scale(Tensor x, float by) -> Tensor"; gives its name.
 
         Args:
@@ -608,7 +637,13 @@ class Library:
         return schema.partition("(")[0].strip()
 
     def impl(
-        self, op_name: Any, fn: Any, dispatch_key: str = "", *, with_keyset: bool = False, allow_override: bool = False
+        self,
+        op_name: Any,
+        fn: Callable[..., Any] | None,
+        dispatch_key: str = "",
+        *,
+        with_keyset: bool = False,
+        allow_override: bool = False,
     ) -> None:
         """Gives an operator's function for a key: "CPU", "CUDA", "Meta", "CompositeExplicitAutograd" (all devices, not recorded), "Autograd"
         or "CompositeImplicitAutograd" (recorded, op by op; the default).

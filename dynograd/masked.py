@@ -11,12 +11,13 @@ tensor([2., 4.])
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf, nan
 from math import prod as size_of
 from typing import Any
 
 from dynograd.base import dtypes
+from dynograd.base.hints import DtypeLike
 from dynograd.base.shapes import normalize_dim, normalize_dims
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.interpreter.public_forms import explained
@@ -52,7 +53,14 @@ __all__ = [
 # --- sums ----------------------------------------------------------------------------------------------------------------
 
 
-def sum(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
+def sum(
+    input: Tensor,
+    dim: int | Sequence[int] | None = None,
+    *,
+    keepdim: bool = False,
+    dtype: DtypeLike = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The sum of the elements that count, over `dim` (an int or several; None: all); 0 when there are none.
 
     Args:
@@ -71,7 +79,14 @@ def sum(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None
     return reductions.sum(_kept("sum", input, mask, 0), _dims("sum", input, dim), bool(keepdim), dtype=kind)
 
 
-def prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
+def prod(
+    input: Tensor,
+    dim: int | Sequence[int] | None = None,
+    *,
+    keepdim: bool = False,
+    dtype: DtypeLike = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The product of the elements that count; 1 when there are none.
 
     Args:
@@ -92,7 +107,7 @@ def prod(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = Non
     return result
 
 
-def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
+def cumsum(input: Tensor, dim: int, *, dtype: DtypeLike = None, mask: Tensor | None = None) -> Tensor:
     """The sum so far, along `dim`.
 
     Args:
@@ -110,7 +125,7 @@ def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tens
     return scans.cumsum(_kept("cumsum", input, mask, 0), _dim("cumsum", input, dim), dtype=kind)
 
 
-def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
+def cumprod(input: Tensor, dim: int, *, dtype: DtypeLike = None, mask: Tensor | None = None) -> Tensor:
     """The product so far, along `dim`.
 
     Args:
@@ -131,7 +146,14 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Ten
 # --- extremes ------------------------------------------------------------------------------------------------------------
 
 
-def amax(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
+def amax(
+    input: Tensor,
+    dim: int | Sequence[int] | None = None,
+    *,
+    keepdim: bool = False,
+    dtype: DtypeLike = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The largest element that counts; the smallest number of the dtype when there is none.
 
     Args:
@@ -150,7 +172,14 @@ def amax(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = Non
     return largest.to(_kind(input, dtype))
 
 
-def amin(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
+def amin(
+    input: Tensor,
+    dim: int | Sequence[int] | None = None,
+    *,
+    keepdim: bool = False,
+    dtype: DtypeLike = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The smallest element that counts; the largest number of the dtype when there is none.
 
     Args:
@@ -169,7 +198,9 @@ def amin(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = Non
     return smallest.to(_kind(input, dtype))
 
 
-def argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
+def argmax(
+    input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: DtypeLike = None, mask: Tensor | None = None
+) -> Tensor:
     """Where the largest element that counts stands, in the dtype of `input` (PyTorch's rule) or `dtype`.
 
     Args:
@@ -187,7 +218,9 @@ def argmax(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: 
     return _kept("argmax", input, mask, _lowest).argmax(dim, bool(keepdim)).to(_kind(input, dtype))
 
 
-def argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
+def argmin(
+    input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: DtypeLike = None, mask: Tensor | None = None
+) -> Tensor:
     """Where the smallest element that counts stands, in the dtype of `input` (PyTorch's rule) or `dtype`.
 
     Args:
@@ -205,7 +238,9 @@ def argmin(input: Any, dim: int | None = None, *, keepdim: bool = False, dtype: 
     return _kept("argmin", input, mask, _highest).argmin(dim, bool(keepdim)).to(_kind(input, dtype))
 
 
-def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
+def median(
+    input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: DtypeLike = None, mask: Tensor | None = None
+) -> Tensor:
     """The median of the elements that count, along `dim` (the lower of the two middle ones).
 
     Args:
@@ -237,7 +272,14 @@ def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = Non
 # --- means and norms -----------------------------------------------------------------------------------------------------
 
 
-def mean(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
+def mean(
+    input: Tensor,
+    dim: int | Sequence[int] | None = None,
+    *,
+    keepdim: bool = False,
+    dtype: DtypeLike = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The mean of the elements that count; NaN when there are none.
 
     Args:
@@ -264,14 +306,14 @@ def mean(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = Non
 
 
 def var(
-    input: Any,
-    dim: Any = None,
+    input: Tensor,
+    dim: int | Sequence[int] | None = None,
     unbiased: bool | None = None,
     *,
     correction: float | None = None,
     keepdim: bool = False,
-    dtype: Any = None,
-    mask: Any = None,
+    dtype: DtypeLike = None,
+    mask: Tensor | None = None,
 ) -> Tensor:
     """The variance of the elements that count: squares of distances over their number less `correction` (1; 0 if not `unbiased`).
 
@@ -305,14 +347,14 @@ def var(
 
 
 def std(
-    input: Any,
-    dim: Any = None,
+    input: Tensor,
+    dim: int | Sequence[int] | None = None,
     unbiased: bool | None = None,
     *,
     correction: float | None = None,
     keepdim: bool = False,
-    dtype: Any = None,
-    mask: Any = None,
+    dtype: DtypeLike = None,
+    mask: Tensor | None = None,
 ) -> Tensor:
     """The square root of `var`.
 
@@ -334,7 +376,13 @@ def std(
 
 
 def norm(
-    input: Any, ord: float = 2.0, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
+    input: Tensor,
+    ord: float = 2.0,
+    dim: int | Sequence[int] | None = None,
+    *,
+    keepdim: bool = False,
+    dtype: DtypeLike = None,
+    mask: Tensor | None = None,
 ) -> Tensor:
     """The `ord`-norm of the elements that count; 0 when there are none (inf for the norm of order -inf).
 
@@ -357,7 +405,9 @@ def norm(
     return norms.vector_norm(values, ord, _dims("norm", input, dim), bool(keepdim), who="masked.norm")
 
 
-def normalize(input: Any, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Any = None) -> Tensor:
+def normalize(
+    input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: DtypeLike = None, mask: Tensor | None = None
+) -> Tensor:
     """The elements that count over their `norm` along `dim` (at least `eps`), 0 elsewhere.
 
     Args:
@@ -380,7 +430,7 @@ def normalize(input: Any, ord: float, dim: int, *, eps: float = 1e-12, dtype: An
 # --- exponentials --------------------------------------------------------------------------------------------------------
 
 
-def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
+def softmax(input: Tensor, dim: int, *, dtype: DtypeLike = None, mask: Tensor | None = None) -> Tensor:
     """`softmax` over the elements that count, 0 elsewhere; NaN where none counts.
 
     Args:
@@ -397,7 +447,7 @@ def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Ten
     return softmaxes.softmax(_kept("softmax", input, mask, _lowest), _dim("softmax", input, dim), dtype=dtype)
 
 
-def log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
+def log_softmax(input: Tensor, dim: int, *, dtype: DtypeLike = None, mask: Tensor | None = None) -> Tensor:
     """The logarithm of `masked.softmax`: -inf for what does not count.
 
     Args:
@@ -415,7 +465,7 @@ def log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) ->
     return softmaxes.log_softmax(values, _dim("log_softmax", input, dim), dtype=dtype)
 
 
-def softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Tensor:
+def softmin(input: Tensor, dim: int, *, dtype: DtypeLike = None, mask: Tensor | None = None) -> Tensor:
     """`masked.softmax` of `-input`.
 
     Args:
@@ -432,7 +482,14 @@ def softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Ten
     return softmaxes.softmax(-_kept("softmin", input, mask, _highest), _dim("softmin", input, dim), dtype=dtype)
 
 
-def logsumexp(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Tensor:
+def logsumexp(
+    input: Tensor,
+    dim: int | Sequence[int] | None = None,
+    *,
+    keepdim: bool = False,
+    dtype: DtypeLike = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The logarithm of the sum of exponentials of the elements that count; -inf when there are none.
 
     Args:
@@ -451,7 +508,14 @@ def logsumexp(input: Any, dim: Any = None, *, keepdim: bool = False, dtype: Any 
     return reductions.logsumexp(values, _dims("logsumexp", input, dim), bool(keepdim)).to(_kind(input, dtype))
 
 
-def logaddexp(input: Any, other: Any, *, dtype: Any = None, input_mask: Any = None, other_mask: Any = None) -> Tensor:
+def logaddexp(
+    input: Tensor,
+    other: Tensor,
+    *,
+    dtype: DtypeLike = None,
+    input_mask: Tensor | None = None,
+    other_mask: Tensor | None = None,
+) -> Tensor:
     """`log(exp(input) + exp(other))`, where each has its own mask.
 
     Args:

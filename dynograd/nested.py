@@ -8,11 +8,13 @@ tensor([[1., 2.],
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from dynograd import arrays
+from dynograd.base.hints import DeviceLike, DtypeLike
 from dynograd.errors import IndexRangeError, ShapeError
 from dynograd.ops.op import registry
 from dynograd.ragged import RaggedTensor, ragged_tensor
@@ -33,11 +35,11 @@ __all__ = [
 
 
 def nested_tensor(
-    tensor_list: Any,
+    tensor_list: Sequence[Any],
     *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
+    dtype: DtypeLike = None,
+    layout: object = None,
+    device: DeviceLike = None,
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> RaggedTensor:
@@ -65,7 +67,9 @@ def nested_tensor(
     return ragged.requires_grad_() if requires_grad else ragged
 
 
-def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Any = None) -> RaggedTensor:
+def as_nested_tensor(
+    ts: Tensor | Sequence[Any], dtype: DtypeLike = None, device: DeviceLike = None, layout: object = None
+) -> RaggedTensor:
     """A ragged tensor of these rows, or of those of a tensor (B, T, *); gradients flow to them.
 
     Args:
@@ -88,9 +92,9 @@ def as_nested_tensor(ts: Any, dtype: Any = None, device: Any = None, layout: Any
 
 
 def nested_tensor_from_jagged(
-    values: Any,
-    offsets: Any = None,
-    lengths: Any = None,
+    values: Tensor,
+    offsets: Tensor | None = None,
+    lengths: Tensor | None = None,
     jagged_dim: int | None = None,
     min_seqlen: int | None = None,
     max_seqlen: int | None = None,
@@ -139,7 +143,9 @@ def _listed(offsets: Any) -> list[int]:
     return offsets.tolist() if isinstance(offsets, Tensor) else list(offsets)
 
 
-def to_padded_tensor(input: Any, padding: float, output_size: Any = None, out: Any = None) -> Any:
+def to_padded_tensor(
+    input: Any, padding: float, output_size: Sequence[int] | None = None, out: Tensor | None = None
+) -> Tensor:
     """A dense tensor with `padding` behind the ends of the rows; see `RaggedTensor.to_padded`.
 
     Args:
@@ -158,7 +164,7 @@ def to_padded_tensor(input: Any, padding: float, output_size: Any = None, out: A
     return input.to_padded_tensor(padding, output_size)
 
 
-def narrow(tensor: Any, dim: int, start: Any, length: Any, layout: Any = None) -> RaggedTensor:
+def narrow(tensor: Tensor, dim: int, start: Tensor | int, length: Tensor | int, layout: object = None) -> RaggedTensor:
     """From each row of a dense tensor (B, T, *) the `length[i]` elements from `start[i]` on, as a ragged tensor.
 
     Args:
@@ -193,7 +199,7 @@ def narrow(tensor: Any, dim: int, start: Any, length: Any, layout: Any = None) -
     return make(flat.index_select(0, index_of(places, flat)), part)
 
 
-def masked_select(tensor: Any, mask: Any) -> RaggedTensor:
+def masked_select(tensor: Tensor, mask: Tensor) -> RaggedTensor:
     """From each row of `tensor` the elements where `mask` is true, (B, j).
 
     Args:

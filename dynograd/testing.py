@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dynograd.base import dtypes
+from dynograd.base.dtypes import dtype
+from dynograd.base.hints import DeviceLike
 from dynograd.base.shapes import as_shape
 from dynograd.ops.elementwise.comparisons import isclose
 from dynograd.tensor.creation import as_tensor
@@ -21,8 +23,8 @@ _TOLERANCES |= {"complex64": (1.3e-6, 1e-5), "complex128": (1e-7, 1e-7)}
 
 
 def assert_close(
-    actual: Any,
-    expected: Any,
+    actual: object,
+    expected: object,
     *,
     allow_subclasses: bool = True,
     rtol: float | None = None,
@@ -32,7 +34,7 @@ def assert_close(
     check_dtype: bool = True,
     check_layout: bool = True,
     check_stride: bool = False,
-    msg: Any = None,
+    msg: str | Callable[[str], str] | None = None,
 ) -> None:
     """Passes when |actual - expected| <= atol + rtol |expected| everywhere; lists, tuples and dicts are compared by parts.
 
@@ -66,12 +68,12 @@ def assert_close(
 
 
 def assert_allclose(
-    actual: Any,
-    expected: Any,
+    actual: object,
+    expected: object,
     rtol: float | None = None,
     atol: float | None = None,
     equal_nan: bool = True,
-    msg: Any = "",
+    msg: str | Callable[[str], str] | None = "",
 ) -> None:
     """`assert_close` that looks neither at dtypes nor at devices (old name).
 
@@ -160,14 +162,14 @@ def _of_tensors(
 
 def make_tensor(
     *shape: Any,
-    dtype: Any,
-    device: Any,
+    dtype: dtype,
+    device: DeviceLike,
     low: float | None = None,
     high: float | None = None,
     requires_grad: bool = False,
     noncontiguous: bool = False,
     exclude_zero: bool = False,
-    memory_format: Any = None,
+    memory_format: object = None,
 ) -> Tensor:
     """A tensor of uniform random numbers from `low` (included) to `high`, for tests.
 

@@ -18,6 +18,8 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.writes import version
 from dynograd.base import dtypes
 from dynograd.base.devices import ELSEWHERE
+from dynograd.base.dtypes import dtype
+from dynograd.base.hints import DtypeLike
 from dynograd.cuda import driver
 from dynograd.errors import user_level
 from dynograd.ops.readers import Entry, Reader
@@ -81,7 +83,7 @@ class autocast:
     """
 
     def __init__(
-        self, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
+        self, device_type: str, dtype: DtypeLike = None, enabled: bool = True, cache_enabled: bool | None = None
     ) -> None:
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
@@ -199,7 +201,7 @@ def set_autocast_enabled(device_type: str, enabled: bool) -> None:
         MODES.recorder.check_casting()
 
 
-def get_autocast_dtype(device_type: str) -> Any:
+def get_autocast_dtype(device_type: str) -> dtype:
     """The dtype that autocast of the device type computes in.
 
     Args:
@@ -213,7 +215,7 @@ def get_autocast_dtype(device_type: str) -> Any:
     return STATE.dtypes[_checked("get_autocast_dtype", device_type)]
 
 
-def set_autocast_dtype(device_type: str, dtype: Any) -> None:
+def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
     """Sets the dtype that autocast of the device type computes in, on this thread.
 
     Args:
@@ -227,7 +229,7 @@ def set_autocast_dtype(device_type: str, dtype: Any) -> None:
         MODES.recorder.check_casting()
 
 
-def get_autocast_gpu_dtype() -> Any:
+def get_autocast_gpu_dtype() -> dtype:
     """`get_autocast_dtype("cuda")` (old).
 
     Returns:
@@ -239,7 +241,7 @@ def get_autocast_gpu_dtype() -> Any:
     return get_autocast_dtype("cuda")
 
 
-def set_autocast_gpu_dtype(dtype: Any) -> None:
+def set_autocast_gpu_dtype(dtype: dtype) -> None:
     """`set_autocast_dtype("cuda", dtype)` (old).
 
     Args:
@@ -250,7 +252,7 @@ def set_autocast_gpu_dtype(dtype: Any) -> None:
     set_autocast_dtype("cuda", dtype)
 
 
-def get_autocast_cpu_dtype() -> Any:
+def get_autocast_cpu_dtype() -> dtype:
     """`get_autocast_dtype("cpu")` (old).
 
     Returns:
@@ -262,7 +264,7 @@ def get_autocast_cpu_dtype() -> Any:
     return get_autocast_dtype("cpu")
 
 
-def set_autocast_cpu_dtype(dtype: Any) -> None:
+def set_autocast_cpu_dtype(dtype: dtype) -> None:
     """`set_autocast_dtype("cpu", dtype)` (old).
 
     Args:

@@ -97,7 +97,7 @@ _local = _Local()
 _default = cpu
 
 
-def set_default_device(device: Any) -> None:
+def set_default_device(device: device | str | int | None) -> None:
     """Where tensors are made from now on that name no device; None: the CPU.
 
     Args:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from dynograd import cuda
 from dynograd.base import dtypes
 from dynograd.base.devices import as_device, device
+from dynograd.base.hints import DeviceLike
 
 __path__: list[str] = []  # PyTorch has modules below it (`compat.import_paths`)
 __all__ = [
@@ -97,7 +98,7 @@ def current_device_index() -> int:
     return cuda.current_device()
 
 
-def set_device_index(device: Any) -> None:
+def set_device_index(device: DeviceLike) -> None:
     """Makes another GPU the current one.
 
     Args:
@@ -109,7 +110,7 @@ def set_device_index(device: Any) -> None:
     cuda.set_device(device)
 
 
-def synchronize(device: Any = None) -> None:
+def synchronize(device: DeviceLike = None) -> None:
     """Waits for the GPU; without one there is nothing to wait for.
 
     Args:
@@ -121,7 +122,7 @@ def synchronize(device: Any = None) -> None:
         cuda.synchronize(device)
 
 
-def current_stream(device: Any = None) -> Any:
+def current_stream(device: DeviceLike = None) -> Any:
     """The GPU's current stream.
 
     Args:
@@ -150,7 +151,7 @@ def set_stream(stream: Any) -> None:
     cuda.set_stream(stream)
 
 
-def get_memory_info(device: Any = None) -> tuple[int, int]:
+def get_memory_info(device: DeviceLike = None) -> tuple[int, int]:
     """(free bytes, bytes in all) of a GPU.
 
     Args:
@@ -164,7 +165,7 @@ def get_memory_info(device: Any = None) -> tuple[int, int]:
     return cuda.mem_get_info(device)
 
 
-def get_device_capability(device: Any = None) -> dict[str, Any]:
+def get_device_capability(device: DeviceLike = None) -> dict[str, Any]:
     """What a GPU can compute with, as `supported_dtypes`.
 
     Args:
@@ -188,7 +189,7 @@ class _OfDevice(type):
 
     on_gpus: Any
 
-    def __call__(cls, device: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def __call__(cls, device: DeviceLike = None, *args: Any, **kwargs: Any) -> Any:
         if device is None:
             device = "cuda" if cuda.is_available() else "cpu"
         where = as_device(device)

@@ -26,7 +26,7 @@ def compile(
     name: str | None = None,
     recompile_limit: int | None = None,
     isolate_recompiles: bool = False,
-    shapes_spec: Any = None,
+    shapes_spec: object = None,
 ) -> Any:
     """The function or module itself, as `compile(model)`, `@compile` and `@compile(dynamic=True)`: it runs eagerly, as it is written.
 
@@ -72,7 +72,7 @@ class OptimizedModule:
     False
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         raise NotImplementedError(
             "compiler.OptimizedModule: nothing is translated here; compile gives back the module itself."
         )

@@ -5,6 +5,7 @@ A scripted function runs as the Python that it is. What needs a translated progr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, Optional, Union
 
 from dynograd.base import stubs
@@ -19,7 +20,7 @@ __all__ = ["Final", "Optional", "Union", "Future", "ScriptFunction", "fork", "is
 _isinstance = isinstance
 
 
-def isinstance(obj: Any, target_type: Any) -> bool:
+def isinstance(obj: object, target_type: object) -> bool:
     """Python's `isinstance`, also for `List[int]` and its like, of which only the outer type is looked at.
 
     Args:
@@ -36,7 +37,7 @@ def isinstance(obj: Any, target_type: Any) -> bool:
     return _isinstance(obj, tuple(getattr(kind, "__origin__", kind) for kind in kinds))
 
 
-def fork(func: Any, *args: Any, **kwargs: Any) -> Future:
+def fork(func: Callable[..., Any], *args: object, **kwargs: object) -> Future:
     """Calls the function now; `wait` gives the result.
 
     Args:
@@ -77,7 +78,7 @@ class ScriptFunction:
     False
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         raise NotImplementedError(
             "jit.ScriptFunction: nothing is translated here; jit.script gives back the function itself."
         )

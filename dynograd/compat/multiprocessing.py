@@ -6,6 +6,7 @@ Tensors are sent to other processes as copies; forked processes share those of `
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 from dynograd.base import stubs
@@ -122,7 +123,12 @@ def _run(fn: Any, place: int, args: tuple, failures: Any) -> None:
 
 
 def start_processes(
-    fn: Any, args: tuple = (), nprocs: int = 1, join: bool = True, daemon: bool = False, start_method: str = "spawn"
+    fn: Callable[..., Any],
+    args: tuple = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
 ) -> Any:
     """As `spawn`, with another start method.
 
@@ -153,7 +159,12 @@ def start_processes(
 
 
 def spawn(
-    fn: Any, args: tuple = (), nprocs: int = 1, join: bool = True, daemon: bool = False, start_method: str = "spawn"
+    fn: Callable[..., Any],
+    args: tuple = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
 ) -> Any:
     """Runs `fn(i, *args)` in `nprocs` processes; None after all have ended, or with `join=False` their context.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 
+from dynograd.base.hints import DtypeLike
 from dynograd.tensor.tensor import Tensor
 
 dynograd: Any = sys.modules["dynograd"]  # its public names, as programs have them: it lies above this layer
@@ -49,7 +50,7 @@ class SobolEngine:
         self.dimension, self.scramble, self.seed, self.num_generated = dimension, scramble, seed, 0
         self._engine: Any = qmc.Sobol(dimension, scramble=scramble, rng=seed, bits=self.MAXBIT)
 
-    def draw(self, n: int = 1, out: Tensor | None = None, dtype: Any = None) -> Tensor:
+    def draw(self, n: int = 1, out: Tensor | None = None, dtype: DtypeLike = None) -> Tensor:
         """The next `n` points, (n, dimension).
 
         Args:
@@ -66,7 +67,7 @@ class SobolEngine:
         result = dynograd.tensor(points, dtype=dtype or dynograd.get_default_dtype())
         return result if out is None else out.resize_(result.shape).copy_(result)
 
-    def draw_base2(self, m: int, out: Tensor | None = None, dtype: Any = None) -> Tensor:
+    def draw_base2(self, m: int, out: Tensor | None = None, dtype: DtypeLike = None) -> Tensor:
         """The next 2 ** m points; together with those before, their number must be a power of two.
 
         Args:

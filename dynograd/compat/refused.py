@@ -115,7 +115,7 @@ def _refused(path: str, name: str, why: str, is_function: bool) -> Any:
     if (name, why) not in _shared:
         message = f"{path}.{name}: {why}"
 
-        def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+        def refuse(*args: object, **kwargs: object) -> NoReturn:
             raise NotImplementedError(message)
 
         refuse.__name__ = refuse.__qualname__ = name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.base.hints import DeviceLike
 from dynograd.cuda import allocator, copies, driver, graphs, pinned, streams
 from dynograd.cuda.thread_state import current
 from dynograd.errors import DeviceError
@@ -49,7 +50,7 @@ def empty_cache() -> None:
     pinned.empty_cache()
 
 
-def memory_allocated(device: Any = None) -> int:
+def memory_allocated(device: DeviceLike = None) -> int:
     """Bytes of the device's memory in living tensors, rounded up block by block. 0 without a device.
 
     Args:
@@ -63,7 +64,7 @@ def memory_allocated(device: Any = None) -> int:
     return _counts("memory_allocated", device).used
 
 
-def max_memory_allocated(device: Any = None) -> int:
+def max_memory_allocated(device: DeviceLike = None) -> int:
     """The most that `memory_allocated` has been since `reset_peak_memory_stats`.
 
     Args:
@@ -77,7 +78,7 @@ def max_memory_allocated(device: Any = None) -> int:
     return _counts("max_memory_allocated", device).used_peak
 
 
-def memory_reserved(device: Any = None) -> int:
+def memory_reserved(device: DeviceLike = None) -> int:
     """Bytes taken from the driver: those in tensors, and those that lie idle for the next ones.
 
     Args:
@@ -91,7 +92,7 @@ def memory_reserved(device: Any = None) -> int:
     return _counts("memory_reserved", device).held
 
 
-def max_memory_reserved(device: Any = None) -> int:
+def max_memory_reserved(device: DeviceLike = None) -> int:
     """The most that `memory_reserved` has been since `reset_peak_memory_stats`.
 
     Args:
@@ -105,7 +106,7 @@ def max_memory_reserved(device: Any = None) -> int:
     return _counts("max_memory_reserved", device).held_peak
 
 
-def reset_peak_memory_stats(device: Any = None) -> None:
+def reset_peak_memory_stats(device: DeviceLike = None) -> None:
     """Starts the peaks anew; without a device they are 0 already.
 
     Args:
@@ -120,7 +121,7 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 reset_max_memory_allocated = reset_max_memory_reserved = reset_peak_memory_stats
 
 
-def reset_accumulated_memory_stats(device: Any = None) -> None:
+def reset_accumulated_memory_stats(device: DeviceLike = None) -> None:
     """Starts the numbers of requests, misses and failures anew.
 
     Args:
@@ -132,7 +133,7 @@ def reset_accumulated_memory_stats(device: Any = None) -> None:
     counts.requests = counts.misses = counts.failures = 0
 
 
-def memory_stats(device: Any = None) -> dict[str, int]:
+def memory_stats(device: DeviceLike = None) -> dict[str, int]:
     """Numbers about the device's memory; PyTorch's keys where it has them.
 
     `requests.all` counts allocations, `num_device_alloc` those that had to ask the driver, `num_ooms` those that failed.
@@ -159,7 +160,7 @@ def memory_stats(device: Any = None) -> dict[str, int]:
     }
 
 
-def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
     """`memory_stats` as a table for people.
 
     Args:
@@ -197,7 +198,7 @@ def host_memory_stats() -> dict[str, int]:
     return pinned.statistics()
 
 
-def mem_get_info(device: Any = None) -> tuple[int, int]:
+def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
     """(free, total) bytes of the device, as the driver sees them: other processes count too.
 
     Args:
@@ -214,7 +215,7 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
     return used.memory_info(streams.index_of("mem_get_info", device))
 
 
-def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
+def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) -> None:
     """Limits what this process takes from the device's memory; what goes beyond is an OutOfMemoryError.
 
     Args:
@@ -233,7 +234,7 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
     allocator.set_limit(index, None if fraction == 1 else int(used.total_memory(index) * fraction))
 
 
-def caching_allocator_alloc(size: int, device: Any = None, stream: Any = None) -> Any:
+def caching_allocator_alloc(size: int, device: DeviceLike = None, stream: Any = None) -> Any:
     raise DeviceError(
         "caching_allocator_alloc: not supported. Keep a tensor: dynograd.empty(size, dtype=uint8, device='cuda')."
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from dynograd.base.hints import DeviceLike
 from dynograd.cuda import driver, streams
 
 __all__ = [
@@ -97,7 +98,7 @@ class DeviceProperties(NamedTuple):
 _properties: dict[int, DeviceProperties] = {}
 
 
-def get_device_properties(device: Any = None) -> DeviceProperties:
+def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
     """Name, capability, memory and sizes of a device.
 
     Args:
@@ -127,7 +128,7 @@ _ATTRIBUTES = (
 )  # fmt: skip
 
 
-def get_device_name(device: Any = None) -> str:
+def get_device_name(device: DeviceLike = None) -> str:
     """The device's name, such as 'NVIDIA H200'.
 
     Args:
@@ -144,7 +145,7 @@ def get_device_name(device: Any = None) -> str:
     return used.name(streams.index_of("get_device_name", device))
 
 
-def get_device_capability(device: Any = None) -> tuple[int, int]:
+def get_device_capability(device: DeviceLike = None) -> tuple[int, int]:
     """(major, minor) compute capability, such as (9, 0).
 
     Args:
@@ -188,7 +189,7 @@ def get_arch_list() -> list[str]:
     return [] if current is None else sorted({"sm_{}{}".format(*current.capability(i)) for i in range(current.count())})
 
 
-def can_device_access_peer(device: Any, peer_device: Any) -> bool:
+def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
     """Whether two devices read each other's memory directly; copies between others go through host memory.
 
     Args:

@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from dynograd.base import random_streams
+from dynograd.base.hints import DeviceLike
 from dynograd.cuda import driver
 
 __all__ = [
@@ -68,7 +69,7 @@ def initial_seed() -> int:
     return random_streams.initial_seed()
 
 
-def get_rng_state(device: Any = "cuda") -> Any:
+def get_rng_state(device: DeviceLike = "cuda") -> Any:
     """The generator's state as a CPU tensor of bytes, for `set_rng_state`.
 
     Args:
@@ -82,7 +83,7 @@ def get_rng_state(device: Any = "cuda") -> Any:
     return _package().get_rng_state()
 
 
-def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
+def set_rng_state(new_state: Any, device: DeviceLike = "cuda") -> None:
     """Continues at a state from `get_rng_state`.
 
     Args:

@@ -11,6 +11,7 @@ from collections import deque
 from typing import Any
 
 from dynograd.base import devices
+from dynograd.base.hints import DeviceLike
 from dynograd.cuda import driver
 from dynograd.cuda.thread_state import current
 from dynograd.errors import DeviceError
@@ -36,7 +37,7 @@ __all__ = [
 _PER_DEVICE = 32  # streams are dealt out in turn and never destroyed: their memory's shelves stay useful
 
 
-def index_of(who: str, device: Any) -> int:
+def index_of(who: str, device: DeviceLike) -> int:
     """The index meant by an index, a name, a device or None, the current one.
 
     Raises:
@@ -64,7 +65,7 @@ def set_current_device(index: int) -> None:
     current.device = index
 
 
-def set_device(device: Any) -> None:
+def set_device(device: DeviceLike) -> None:
     """Makes a device the current one of this thread. A negative index changes nothing.
 
     Args:
@@ -98,7 +99,7 @@ def _activate(device: int) -> int:
     return handle
 
 
-def current_stream(device: Any = None) -> Stream:
+def current_stream(device: DeviceLike = None) -> Stream:
     """The stream on which this thread's work for the device is put.
 
     Args:
@@ -116,7 +117,7 @@ def current_stream(device: Any = None) -> Stream:
     return default_stream(index) if stream is None else stream
 
 
-def default_stream(device: Any = None) -> Stream:
+def default_stream(device: DeviceLike = None) -> Stream:
     """The device's default stream, number 0.
 
     Args:
@@ -215,7 +216,7 @@ class device:
     ...     x = dynograd.ones(2)
     """
 
-    def __init__(self, device: Any) -> None:
+    def __init__(self, device: DeviceLike) -> None:
         self.idx = -1 if device is None or (isinstance(device, int) and device < 0) else index_of("device", device)
         self.prev_idx = -1
 
@@ -243,7 +244,7 @@ class device_of(device):
         super().__init__(device if device.type == "cuda" else None)
 
 
-def synchronize(device: Any = None) -> None:
+def synchronize(device: DeviceLike = None) -> None:
     """Waits until all work on the device is done; without a device there is nothing to wait for.
 
     Args:
@@ -287,7 +288,7 @@ class Stream:
 
     __slots__ = ("__weakref__", "_context", "cuda_stream", "device_index", "priority")
 
-    def __init__(self, device: Any = None, priority: int = 0, **options: Any) -> None:
+    def __init__(self, device: DeviceLike = None, priority: int = 0, **options: Any) -> None:
         index = index_of("Stream", device)
         used = driver.get("Stream")
         _, greatest = used.priority_range(index)
@@ -392,7 +393,7 @@ class ExternalStream(Stream):
 
     __slots__ = ()
 
-    def __init__(self, stream_ptr: int, device: Any = None, **options: Any) -> None:
+    def __init__(self, stream_ptr: int, device: DeviceLike = None, **options: Any) -> None:
         self.cuda_stream = int(stream_ptr)
         self.device_index = index_of("ExternalStream", device)
         self.priority = 0

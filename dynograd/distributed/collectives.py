@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from dynograd.autograd import no_grad
-from dynograd.distributed.groups import ReduceOp, check_rank, group_of
+from dynograd.base.hints import DeviceLike
+from dynograd.distributed.groups import ProcessGroup, ReduceOp, check_rank, group_of
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.tensor.tensor import Tensor
 
@@ -57,7 +60,7 @@ class Work:
         """
         return True
 
-    def wait(self, timeout: Any = None) -> bool:
+    def wait(self, timeout: timedelta | float | None = None) -> bool:
         """Waits until it is done: it is.
 
         Args:
@@ -105,7 +108,9 @@ def _reduction(who: str, op: Any) -> None:
         raise TypeError(f"{who}: expected op to be a ReduceOp such as ReduceOp.SUM, got {op!r}.")
 
 
-def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
+def all_reduce(
+    tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: ProcessGroup | None = None, async_op: bool = False
+) -> Work | None:
     """Joins `tensor` over the group, in place: of one process, its own numbers.
 
     Args:
@@ -130,12 +135,12 @@ def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op:
 
 
 def reduce(
-    tensor: Any,
-    dst: Any = None,
-    op: Any = ReduceOp.SUM,
-    group: Any = None,
+    tensor: Tensor,
+    dst: int | None = None,
+    op: ReduceOp = ReduceOp.SUM,
+    group: ProcessGroup | None = None,
     async_op: bool = False,
-    group_dst: Any = None,
+    group_dst: int | None = None,
 ) -> Work | None:
     """Joins `tensor` over the group into the process `dst`.
 
@@ -163,7 +168,11 @@ def reduce(
 
 
 def broadcast(
-    tensor: Any, src: Any = None, group: Any = None, async_op: bool = False, group_src: Any = None
+    tensor: Tensor,
+    src: int | None = None,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
+    group_src: int | None = None,
 ) -> Work | None:
     """Gives every process the tensor of `src`.
 
@@ -188,7 +197,9 @@ def broadcast(
     return _done(async_op)
 
 
-def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool = False) -> Work | None:
+def all_gather(
+    tensor_list: list[Tensor], tensor: Tensor, group: ProcessGroup | None = None, async_op: bool = False
+) -> Work | None:
     """Copies the tensors of all processes into `tensor_list`.
 
     Args:
@@ -212,7 +223,7 @@ def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool 
 
 
 def all_gather_into_tensor(
-    output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False
+    output_tensor: Tensor, input_tensor: Tensor, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
     """Copies the tensors of all processes into one, behind each other.
 
@@ -238,12 +249,12 @@ def all_gather_into_tensor(
 
 
 def gather(
-    tensor: Any,
-    gather_list: Any = None,
-    dst: Any = None,
-    group: Any = None,
+    tensor: Tensor,
+    gather_list: list[Tensor] | None = None,
+    dst: int | None = None,
+    group: ProcessGroup | None = None,
     async_op: bool = False,
-    group_dst: Any = None,
+    group_dst: int | None = None,
 ) -> Work | None:
     """Copies the tensors of all processes into `gather_list` of the process `dst`.
 
@@ -270,12 +281,12 @@ def gather(
 
 
 def scatter(
-    tensor: Any,
-    scatter_list: Any = None,
-    src: Any = None,
-    group: Any = None,
+    tensor: Tensor,
+    scatter_list: list[Tensor] | None = None,
+    src: int | None = None,
+    group: ProcessGroup | None = None,
     async_op: bool = False,
-    group_src: Any = None,
+    group_src: int | None = None,
 ) -> Work | None:
     """Hands each process its tensor of the `scatter_list` of `src`.
 
@@ -302,7 +313,11 @@ def scatter(
 
 
 def reduce_scatter(
-    output: Any, input_list: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+    output: Tensor,
+    input_list: list[Tensor],
+    op: ReduceOp = ReduceOp.SUM,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
 ) -> Work | None:
     """Joins the lists of all processes and hands each its tensor.
 
@@ -333,7 +348,11 @@ def reduce_scatter(
 
 
 def reduce_scatter_tensor(
-    output: Any, input: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+    output: Tensor,
+    input: Tensor,
+    op: ReduceOp = ReduceOp.SUM,
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
 ) -> Work | None:
     """Joins the tensors of all processes and hands each its part.
 
@@ -361,7 +380,10 @@ def reduce_scatter_tensor(
 
 
 def all_to_all(
-    output_tensor_list: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
+    output_tensor_list: list[Tensor],
+    input_tensor_list: list[Tensor],
+    group: ProcessGroup | None = None,
+    async_op: bool = False,
 ) -> Work | None:
     """Each process hands each a tensor.
 
@@ -388,11 +410,11 @@ def all_to_all(
 
 
 def all_to_all_single(
-    output: Any,
-    input: Any,
-    output_split_sizes: Any = None,
-    input_split_sizes: Any = None,
-    group: Any = None,
+    output: Tensor,
+    input: Tensor,
+    output_split_sizes: Sequence[int] | None = None,
+    input_split_sizes: Sequence[int] | None = None,
+    group: ProcessGroup | None = None,
     async_op: bool = False,
 ) -> Work | None:
     """Each process hands each a part of its tensor.
@@ -424,7 +446,7 @@ def all_to_all_single(
     return _done(async_op)
 
 
-def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
+def barrier(group: ProcessGroup | None = None, async_op: bool = False, device_ids: object = None) -> Work | None:
     """Waits for all processes of the group: for none.
 
     Args:
@@ -442,7 +464,9 @@ def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -
     return _done(async_op)
 
 
-def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+def monitored_barrier(
+    group: ProcessGroup | None = None, timeout: timedelta | float | None = None, wait_all_ranks: bool = False
+) -> None:
     """Waits for all processes of the group: for none.
 
     Args:
@@ -456,7 +480,7 @@ def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bo
     group_of(group)
 
 
-def all_gather_object(object_list: Any, obj: Any, group: Any = None) -> None:
+def all_gather_object(object_list: list[Any], obj: object, group: ProcessGroup | None = None) -> None:
     """Puts the objects of all processes into `object_list`: this one's, as it is.
 
     Args:
@@ -480,7 +504,11 @@ def all_gather_object(object_list: Any, obj: Any, group: Any = None) -> None:
 
 
 def gather_object(
-    obj: Any, object_gather_list: Any = None, dst: Any = None, group: Any = None, group_dst: Any = None
+    obj: object,
+    object_gather_list: list[Any] | None = None,
+    dst: int | None = None,
+    group: ProcessGroup | None = None,
+    group_dst: int | None = None,
 ) -> None:
     """Puts the objects of all processes into the list of the process `dst`.
 
@@ -504,7 +532,11 @@ def gather_object(
 
 
 def broadcast_object_list(
-    object_list: Any, src: Any = None, group: Any = None, device: Any = None, group_src: Any = None
+    object_list: list[Any],
+    src: int | None = None,
+    group: ProcessGroup | None = None,
+    device: DeviceLike = None,
+    group_src: int | None = None,
 ) -> None:
     """Gives every process the objects of `src`.
 
@@ -526,11 +558,11 @@ def broadcast_object_list(
 
 
 def scatter_object_list(
-    scatter_object_output_list: Any,
-    scatter_object_input_list: Any = None,
-    src: Any = None,
-    group: Any = None,
-    group_src: Any = None,
+    scatter_object_output_list: list[Any],
+    scatter_object_input_list: list[Any] | None = None,
+    src: int | None = None,
+    group: ProcessGroup | None = None,
+    group_src: int | None = None,
 ) -> None:
     """Hands each process its object of the list of `src`.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import enum
 import os
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any, ClassVar
 
 __all__ = [
@@ -247,13 +249,13 @@ def is_torchelastic_launched() -> bool:
 def init_process_group(
     backend: str | None = None,
     init_method: str | None = None,
-    timeout: Any = None,
+    timeout: timedelta | float | None = None,
     world_size: int = -1,
     rank: int = -1,
-    store: Any = None,
+    store: object = None,
     group_name: str = "",
-    pg_options: Any = None,
-    device_id: Any = None,
+    pg_options: object = None,
+    device_id: object = None,
 ) -> None:
     """Makes the default group, of this process alone.
 
@@ -289,7 +291,7 @@ def init_process_group(
     GroupMember.WORLD = ProcessGroup(name)
 
 
-def destroy_process_group(group: Any = None) -> None:
+def destroy_process_group(group: ProcessGroup | None = None) -> None:
     """Forgets a group; the default one when none is named.
 
     Args:
@@ -305,7 +307,7 @@ def destroy_process_group(group: Any = None) -> None:
         GroupMember.WORLD = None
 
 
-def group_of(group: Any) -> ProcessGroup:
+def group_of(group: ProcessGroup | None) -> ProcessGroup:
     """The group that is meant, the default one for None."""
     if group is None:
         if GroupMember.WORLD is None:
@@ -319,13 +321,13 @@ def group_of(group: Any) -> ProcessGroup:
 
 
 def new_group(
-    ranks: Any = None,
-    timeout: Any = None,
+    ranks: Sequence[int] | None = None,
+    timeout: timedelta | float | None = None,
     backend: str | None = None,
-    pg_options: Any = None,
+    pg_options: object = None,
     use_local_synchronization: bool = False,
     group_desc: str | None = None,
-    device_id: Any = None,
+    device_id: object = None,
 ) -> Any:
     """A group of some of the processes: of this one, or `GroupMember.NON_GROUP_MEMBER` when `ranks` is empty.
 
@@ -351,7 +353,7 @@ def new_group(
     return ProcessGroup(backend or world.backend) if members else GroupMember.NON_GROUP_MEMBER
 
 
-def get_rank(group: Any = None) -> int:
+def get_rank(group: ProcessGroup | None = None) -> int:
     """0: the place of this process in the group.
 
     Args:
@@ -370,7 +372,7 @@ def get_rank(group: Any = None) -> int:
     return -1 if group == GroupMember.NON_GROUP_MEMBER else group_of(group).rank()
 
 
-def get_world_size(group: Any = None) -> int:
+def get_world_size(group: ProcessGroup | None = None) -> int:
     """1: how many processes the group has.
 
     Args:
@@ -389,7 +391,7 @@ def get_world_size(group: Any = None) -> int:
     return -1 if group == GroupMember.NON_GROUP_MEMBER else group_of(group).size()
 
 
-def get_backend(group: Any = None) -> str:
+def get_backend(group: ProcessGroup | None = None) -> str:
     """The name that the group was made with.
 
     Args:
@@ -408,7 +410,7 @@ def get_backend(group: Any = None) -> str:
     return group_of(group).name()
 
 
-def get_process_group_ranks(group: Any = None) -> list[int]:
+def get_process_group_ranks(group: ProcessGroup | None = None) -> list[int]:
     """[0]: the group's processes by their ranks in the world.
 
     Args:
@@ -426,7 +428,7 @@ def get_process_group_ranks(group: Any = None) -> list[int]:
     return [0]
 
 
-def get_global_rank(group: Any, group_rank: int) -> int:
+def get_global_rank(group: ProcessGroup | None, group_rank: int) -> int:
     """The rank in the world of the group's process `group_rank`.
 
     Args:
@@ -446,7 +448,7 @@ def get_global_rank(group: Any, group_rank: int) -> int:
     return 0
 
 
-def get_group_rank(group: Any, global_rank: int) -> int:
+def get_group_rank(group: ProcessGroup | None, global_rank: int) -> int:
     """The rank in the group of the world's process `global_rank`.
 
     Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Number
 from typing import Any
 
@@ -36,7 +37,7 @@ def _sum_rightmost(value: Tensor, dim: int) -> Tensor:
     return value.reshape(*value.shape[: value.ndim - dim], -1).sum(-1) if dim else value
 
 
-def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
+def broadcast_all(*values: Tensor | float) -> tuple[Tensor, ...]:
     """Numbers and tensors as tensors of one shape; numbers take the dtype of the tensors.
 
     Args:
@@ -171,7 +172,7 @@ class lazy_property:
     3.0
     """
 
-    def __init__(self, wrapped: Any) -> None:
+    def __init__(self, wrapped: Callable[..., Any]) -> None:
         self.wrapped = wrapped
         self.__doc__ = wrapped.__doc__
 

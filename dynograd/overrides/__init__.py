@@ -57,7 +57,7 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     return not STATE.off and any([is_overriding(type(argument)) for argument in relevant_args])
 
 
-def has_torch_function_unary(relevant_arg: Any) -> bool:
+def has_torch_function_unary(relevant_arg: object) -> bool:
     """`has_torch_function` of one value.
 
     Args:
@@ -71,7 +71,7 @@ def has_torch_function_unary(relevant_arg: Any) -> bool:
     return has_torch_function((relevant_arg,))
 
 
-def has_torch_function_variadic(*relevant_args: Any) -> bool:
+def has_torch_function_variadic(*relevant_args: object) -> bool:
     """`has_torch_function` of several values.
 
     Args:
@@ -150,7 +150,7 @@ def wrap_torch_function(dispatcher: Callable) -> Callable:
     return decorate
 
 
-def is_tensor_like(inp: Any) -> bool:
+def is_tensor_like(inp: object) -> bool:
     """Whether it is a tensor, or of a type with `__torch_function__`.
 
     Args:

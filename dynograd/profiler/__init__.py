@@ -11,6 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -155,8 +156,8 @@ class profile:
         with_stack: bool = False,
         with_flops: bool = False,
         with_modules: bool = False,
-        experimental_config: Any = None,
-        execution_trace_observer: Any = None,
+        experimental_config: object = None,
+        execution_trace_observer: object = None,
         acc_events: bool = False,
         use_cuda: bool | None = None,
     ) -> None:
@@ -298,7 +299,7 @@ class profile:
         """
         return self.taken.key_averages(group_by_input_shape, group_by_stack_n)
 
-    def export_chrome_trace(self, path: Any) -> None:
+    def export_chrome_trace(self, path: str | PathLike[str]) -> None:
         """Writes a trace for chrome://tracing or Perfetto.
 
         Args:
@@ -306,7 +307,7 @@ class profile:
         """
         self.taken.export_chrome_trace(path)
 
-    def export_stacks(self, path: Any, metric: str = "self_cpu_time_total") -> None:
+    def export_stacks(self, path: str | PathLike[str], metric: str = "self_cpu_time_total") -> None:
         """Writes stacks for flame graphs; the profile must have been taken with `with_stack=True`.
 
         Args:

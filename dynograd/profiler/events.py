@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 from collections.abc import Callable, Iterable
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -257,7 +258,7 @@ class EventList(list):
     def __str__(self) -> str:
         return self.table()
 
-    def export_chrome_trace(self, path: Any) -> None:
+    def export_chrome_trace(self, path: str | PathLike[str]) -> None:
         """Writes what chrome://tracing and Perfetto read (compressed, if `path` ends in .gz).
 
         Args:
@@ -294,7 +295,7 @@ class EventList(list):
         else:
             Path(path).write_text(text)
 
-    def export_stacks(self, path: Any, metric: str = "self_cpu_time_total") -> None:
+    def export_stacks(self, path: str | PathLike[str], metric: str = "self_cpu_time_total") -> None:
         """Writes one line for each stack, `frame;frame;frame microseconds`: what flame graph tools read.
 
         Args:

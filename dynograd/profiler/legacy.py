@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Any
 
 from dynograd import cuda
@@ -47,7 +48,7 @@ class profile:
         with_modules: bool = False,
         use_kineto: bool = False,
         use_cpu: bool = True,
-        **others: Any,
+        **others: object,
     ) -> None:
         chosen = {ProfilerActivity.CPU}
         if use_cuda or use_device == "cuda":
@@ -105,7 +106,7 @@ class profile:
         """
         return self.inner.events().table(**options)
 
-    def export_chrome_trace(self, path: Any) -> None:
+    def export_chrome_trace(self, path: str | PathLike[str]) -> None:
         """Writes a trace for chrome://tracing or Perfetto.
 
         Args:
@@ -113,7 +114,7 @@ class profile:
         """
         self.inner.export_chrome_trace(path)
 
-    def export_stacks(self, path: Any, metric: str = "self_cpu_time_total") -> None:
+    def export_stacks(self, path: str | PathLike[str], metric: str = "self_cpu_time_total") -> None:
         """Writes stacks for flame graphs.
 
         Args:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dynograd import arrays
+from dynograd.base.hints import DeviceLike, DtypeLike
 from dynograd.base.shapes import normalize_dim
 from dynograd.errors import DeviceError, DtypeError, ShapeError
 from dynograd.ops.layout.joins import cat
@@ -21,10 +22,10 @@ __all__ = ["from_file", "ragged_from_padded", "ragged_like", "ragged_tensor"]
 
 
 def ragged_tensor(
-    rows: Any,
+    rows: Sequence[Any] | Tensor,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DtypeLike = None,
+    device: DeviceLike = None,
     requires_grad: bool = False,
     ragged_dims: int | Sequence[int] | None = None,
 ) -> RaggedTensor:
@@ -66,7 +67,7 @@ def ragged_tensor(
     return x
 
 
-def ragged_like(x: RaggedTensor, values: Any) -> RaggedTensor:
+def ragged_like(x: RaggedTensor, values: Tensor) -> RaggedTensor:
     """Other elements in the rows of a ragged tensor.
 
     Args:
@@ -185,7 +186,11 @@ def _tensors(who: str, rows: list[Any], dtype: Any, device: Any) -> list[Any]:
 
 
 def ragged_from_padded(
-    x: Any, lengths: Any = None, mask: Any = None, padding: Any = None, dim: int = 1
+    x: Tensor,
+    lengths: Tensor | Sequence[int] | None = None,
+    mask: Tensor | None = None,
+    padding: float | None = None,
+    dim: int = 1,
 ) -> RaggedTensor:
     """The real elements of a padded batch.
 
@@ -215,6 +220,7 @@ def ragged_from_padded(
         )
     x = x.movedim(place, 1)
     batch, steps = x.shape[0], x.shape[1]
+    real: Any
     if padding is not None:
         real = x != padding
         real = real.reshape(batch, steps, -1).any(2)

@@ -11,6 +11,7 @@ import re
 import warnings
 from dataclasses import dataclass, field
 from numbers import Real
+from os import PathLike
 from typing import Any
 
 from dynograd.base.files import Source
@@ -51,7 +52,7 @@ class SavedRun:
 
 
 def save_run(
-    path: Any,
+    path: str | PathLike[str],
     *,
     model: Any = None,
     optimizer: Any = None,
@@ -137,7 +138,7 @@ def write_run(
     return newest
 
 
-def saved_runs(folder: Any) -> list[str]:
+def saved_runs(folder: str | PathLike[str]) -> list[str]:
     """The files that `save_run` has written to a folder, the newest first.
 
     Args:
@@ -157,7 +158,7 @@ def saved_runs(folder: Any) -> list[str]:
 
 
 def load_run(
-    path: Any,
+    path: str | PathLike[str],
     *,
     model: Any = None,
     optimizer: Any = None,

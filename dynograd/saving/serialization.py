@@ -14,6 +14,7 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.base.files import Source, Stream, write_atomically
+from dynograd.base.signatures import without_private
 from dynograd.saving import checkpoint_files, sharding
 from dynograd.saving.checkpoint_trees import Reader, Writer
 from dynograd.tensor.tensor import wrap
@@ -24,10 +25,11 @@ DEFAULT_PROTOCOL = 2
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
 
+@without_private
 def save(
     obj: Any,
     f: Any,
-    pickle_module: Any = None,
+    pickle_module: object = None,
     pickle_protocol: int | None = None,
     _use_new_zipfile_serialization: bool = True,
     _disable_byteorder_record: bool = False,
@@ -68,11 +70,11 @@ def save(
 def load(
     f: Any,
     map_location: Any = None,
-    pickle_module: Any = None,
+    pickle_module: object = None,
     *,
     weights_only: bool | None = None,
     mmap: bool | None = None,
-    **pickle_load_args: Any,
+    **pickle_load_args: object,
 ) -> Any:
     """Reads what `save` wrote, any safetensors file (then a dict of tensors), what PyTorch's `torch.save` wrote, or the shards of a folder.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from dynograd.base.hints import DtypeLike
 from dynograd.base.shapes import check_tensor, normalize_dim
 from dynograd.errors import ShapeError
 from dynograd.ops.index.indexing import getitem
@@ -22,7 +24,7 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["addmm", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "sum"]
 
 
-def mm(mat1: Any, mat2: Any, reduce: str = "sum") -> Tensor:
+def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
     """The product of two matrices, one of them sparse or both; gradients flow to both.
 
     Args:
@@ -60,7 +62,7 @@ def mm(mat1: Any, mat2: Any, reduce: str = "sum") -> Tensor:
 spmm = smm = dsmm = mm
 
 
-def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """`beta * mat + alpha * (mat1 @ mat2)` with a sparse `mat1`.
 
     Args:
@@ -81,7 +83,9 @@ def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) 
     return product if beta == 0 else (mat if beta == 1 else mat * beta) + product
 
 
-def sampled_addmm(input: SparseTensor, mat1: Any, mat2: Any, *, beta: float = 1.0, alpha: float = 1.0) -> SparseTensor:
+def sampled_addmm(
+    input: SparseTensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0
+) -> SparseTensor:
     """`beta * input + alpha * (mat1 @ mat2)` where `input` has entries; the product is computed nowhere else.
 
     Args:
@@ -115,7 +119,7 @@ def sampled_addmm(input: SparseTensor, mat1: Any, mat2: Any, *, beta: float = 1.
     return input.with_entries(input.entries * beta + product * alpha)
 
 
-def sum(input: SparseTensor, dim: Any = None, dtype: Any = None) -> Tensor:
+def sum(input: SparseTensor, dim: int | Sequence[int] | None = None, dtype: DtypeLike = None) -> Tensor:
     """The sum over some dims (all unless given): sparse while a sparse dim is left, else dense.
 
     Args:
@@ -133,7 +137,7 @@ def sum(input: SparseTensor, dim: Any = None, dtype: Any = None) -> Tensor:
     return sum_of(input if dtype is None else input.to(dtype), dim)
 
 
-def softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor:
+def softmax(input: SparseTensor, dim: int, *, dtype: DtypeLike = None) -> SparseTensor:
     """Softmax over the entries along a sparse dim; what has no entry counts as -inf.
 
     Args:
@@ -152,7 +156,7 @@ def softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor
     return whole.with_entries(powers / getitem(coordinates.summed(groups, powers, count), groups))
 
 
-def log_softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor:
+def log_softmax(input: SparseTensor, dim: int, *, dtype: DtypeLike = None) -> SparseTensor:
     """The logarithm of `sparse.softmax`.
 
     Args:
@@ -188,7 +192,7 @@ def _shifted(who: str, input: SparseTensor, dim: int, dtype: Any) -> tuple[Spars
     return whole, entries - getitem(largest, groups), groups, count
 
 
-def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> SparseTensor:
+def spdiags(diagonals: Tensor, offsets: Tensor, shape: Sequence[int], layout: object = None) -> SparseTensor:
     """A sparse matrix with the rows of `diagonals` on the diagonals `offsets` (above the main one where positive).
 
     Args:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from dynograd.base import dtypes, layouts
+from dynograd.base.hints import DeviceLike, DtypeLike
 from dynograd.base.shapes import check_whole
 from dynograd.errors import DtypeError, IndexRangeError, ShapeError
 from dynograd.ops.index.indexing import getitem
@@ -30,12 +31,12 @@ __all__ = [
 
 
 def sparse_coo_tensor(
-    indices: Any = None,
-    values: Any = None,
-    size: Any = None,
+    indices: Tensor | Sequence[Any] | None = None,
+    values: Tensor | Sequence[Any] | None = None,
+    size: Sequence[int] | None = None,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DtypeLike = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
     check_invariants: bool | None = None,
@@ -66,7 +67,7 @@ def sparse_coo_tensor(
     who = "sparse_coo_tensor"
     if values is None:
         if size is None:
-            size, indices = indices, None
+            size, indices = cast(Any, indices), None
         if indices is not None or size is None:
             raise TypeError(f"{who}: expected (indices, values, size) or (size), got indices without values.")
         whole = _shape(who, size)
@@ -98,13 +99,13 @@ def sparse_coo_tensor(
 
 
 def sparse_csr_tensor(
-    crow_indices: Any,
-    col_indices: Any,
-    values: Any,
-    size: Any = None,
+    crow_indices: Tensor | Sequence[int],
+    col_indices: Tensor | Sequence[int],
+    values: Tensor | Sequence[Any] | None,
+    size: Sequence[int] | None = None,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DtypeLike = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
     check_invariants: bool | None = None,
@@ -134,13 +135,13 @@ def sparse_csr_tensor(
 
 
 def sparse_csc_tensor(
-    ccol_indices: Any,
-    row_indices: Any,
-    values: Any,
-    size: Any = None,
+    ccol_indices: Tensor | Sequence[int],
+    row_indices: Tensor | Sequence[int],
+    values: Tensor | Sequence[Any] | None,
+    size: Sequence[int] | None = None,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DtypeLike = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
     check_invariants: bool | None = None,
@@ -169,14 +170,14 @@ def sparse_csc_tensor(
 
 
 def sparse_compressed_tensor(
-    compressed_indices: Any,
-    plain_indices: Any,
-    values: Any,
-    size: Any = None,
+    compressed_indices: Tensor | Sequence[int],
+    plain_indices: Tensor | Sequence[int],
+    values: Tensor | Sequence[Any] | None,
+    size: Sequence[int] | None = None,
     *,
-    dtype: Any = None,
-    layout: Any = None,
-    device: Any = None,
+    dtype: DtypeLike = None,
+    layout: object = None,
+    device: DeviceLike = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
     check_invariants: bool | None = None,

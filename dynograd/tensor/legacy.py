@@ -6,6 +6,7 @@ from typing import Any
 
 from dynograd import cuda
 from dynograd.base import devices, dtypes
+from dynograd.base.hints import DeviceLike
 from dynograd.base.shown_names import shown
 from dynograd.errors import ShapeError
 from dynograd.interpreter.out_forms import out_dtype, write_out
@@ -34,7 +35,7 @@ class _TypedMeta(type):
     dtype: dtypes.dtype
     kind: str  # of device
 
-    def __call__(cls, *data: Any, device: Any = None) -> Tensor:
+    def __call__(cls, *data: Any, device: DeviceLike = None) -> Tensor:
         return Tensor(*data, dtype=cls.dtype, device=cls.kind if device is None else device)
 
     def __instancecheck__(cls, value: Any) -> bool:
@@ -174,7 +175,7 @@ def range(
     step: Any = 1,
     *,
     dtype: Any = None,
-    device: Any = None,
+    device: DeviceLike = None,
     requires_grad: bool = False,
     out: Any = None,
     layout: Any = None,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dynograd.base import dtypes
-from dynograd.tensor.storages import TypedStorage
+from dynograd.base.hints import DeviceLike
+from dynograd.tensor.storages import TypedStorage, UntypedStorage
 
 _NAMES = {
     "BFloat16Storage": dtypes.bfloat16,
@@ -30,7 +32,9 @@ class _OfOneDtype(type):
     def __instancecheck__(cls, candidate: Any) -> bool:
         return isinstance(candidate, TypedStorage) and candidate.dtype is cls.dtype
 
-    def __call__(cls, *size: Any, wrap_storage: Any = None, device: Any = None) -> TypedStorage:
+    def __call__(
+        cls, *size: int | Sequence[float], wrap_storage: UntypedStorage | None = None, device: DeviceLike = None
+    ) -> TypedStorage:
         return TypedStorage(*size, wrap_storage=wrap_storage, dtype=cls.dtype, device=device)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.autograd.modes import MODES, enable_grad
+from dynograd.base.signatures import without_private
 from dynograd.interpreter import differentiation as tape
 from dynograd.tensor.methods import public_functions
 from dynograd.tensor.tensor import Tensor, wrap
@@ -125,6 +126,7 @@ def grad_and_value(
     return gradient
 
 
+@without_private
 def jacrev(
     func: Callable[..., Any],
     argnums: int | tuple[int, ...] = 0,

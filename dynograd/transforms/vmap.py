@@ -16,8 +16,8 @@ __all__ = ["vmap"]
 
 def vmap(
     func: Callable[..., Any],
-    in_dims: Any = 0,
-    out_dims: Any = 0,
+    in_dims: int | tuple[Any, ...] | None = 0,
+    out_dims: int | tuple[Any, ...] | None = 0,
     randomness: str = "error",
     *,
     chunk_size: int | None = None,

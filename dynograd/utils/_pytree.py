@@ -338,7 +338,7 @@ def _is_leaf(tree: Any, is_leaf: Any = None) -> bool:
 # --- apart and together ---------------------------------------------------------------------------------------------------------
 
 
-def tree_flatten(tree: Any, is_leaf: Any = None) -> tuple[list[Any], TreeSpec]:
+def tree_flatten(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
     """The leaves in order, and the structure that puts them back.
 
     Args:
@@ -395,7 +395,7 @@ def _put(spec: TreeSpec, leaves: Iterator[Any]) -> Any:
     return SUPPORTED_NODES[spec.type].unflatten_fn([_put(child, leaves) for child in spec.children_specs], spec.context)
 
 
-def tree_iter(tree: Any, is_leaf: Any = None) -> Iterator[Any]:
+def tree_iter(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> Iterator[Any]:
     """The leaves, one after the other.
 
     Args:
@@ -411,7 +411,7 @@ def tree_iter(tree: Any, is_leaf: Any = None) -> Iterator[Any]:
     return iter(tree_leaves(tree, is_leaf))
 
 
-def tree_leaves(tree: Any, is_leaf: Any = None) -> list[Any]:
+def tree_leaves(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
     """The leaves in order.
 
     Args:
@@ -427,7 +427,7 @@ def tree_leaves(tree: Any, is_leaf: Any = None) -> list[Any]:
     return tree_flatten(tree, is_leaf)[0]
 
 
-def tree_structure(tree: Any, is_leaf: Any = None) -> TreeSpec:
+def tree_structure(tree: object, is_leaf: Callable[[Any], bool] | None = None) -> TreeSpec:
     """The structure alone.
 
     Args:
@@ -443,7 +443,9 @@ def tree_structure(tree: Any, is_leaf: Any = None) -> TreeSpec:
     return tree_flatten(tree, is_leaf)[1]
 
 
-def tree_map(func: Any, tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
+def tree_map(
+    func: Callable[..., Any], tree: object, *rests: object, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
     """The structure with `func` of each leaf (and of the same leaves of `rests`).
 
     Args:
@@ -463,7 +465,9 @@ def tree_map(func: Any, tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
     return tree_unflatten([func(*each) for each in zip(leaves, *others, strict=True)], spec)
 
 
-def tree_map_(func: Any, tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
+def tree_map_(
+    func: Callable[..., Any], tree: object, *rests: object, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
     """Calls `func` for each leaf, and gives the tree back.
 
     Args:
@@ -490,7 +494,9 @@ def _only(kind: Any, func: Any) -> Callable[[Any], Any]:
     return lambda leaf: func(leaf) if chosen(leaf) else leaf
 
 
-def tree_map_only(kind: Any, func: Any, tree: Any, is_leaf: Any = None) -> Any:
+def tree_map_only(
+    kind: type | tuple[type, ...], func: Callable[..., Any], tree: object, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
     """As `tree_map`, for the leaves of a type; the others stay.
 
     Args:
@@ -508,7 +514,9 @@ def tree_map_only(kind: Any, func: Any, tree: Any, is_leaf: Any = None) -> Any:
     return tree_map(_only(kind, func), tree, is_leaf=is_leaf)
 
 
-def tree_map_only_(kind: Any, func: Any, tree: Any, is_leaf: Any = None) -> Any:
+def tree_map_only_(
+    kind: type | tuple[type, ...], func: Callable[..., Any], tree: object, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
     """Calls `func` for each leaf of a type, and gives the tree back.
 
     Args:
@@ -527,7 +535,7 @@ def tree_map_only_(kind: Any, func: Any, tree: Any, is_leaf: Any = None) -> Any:
     return tree_map_(_only(kind, func), tree, is_leaf=is_leaf)
 
 
-def tree_any(pred: Any, tree: Any, is_leaf: Any = None) -> bool:
+def tree_any(pred: Callable[[Any], bool], tree: object, is_leaf: Callable[[Any], bool] | None = None) -> bool:
     """Whether a leaf satisfies `pred`.
 
     Args:
@@ -544,7 +552,7 @@ def tree_any(pred: Any, tree: Any, is_leaf: Any = None) -> bool:
     return any(map(pred, tree_leaves(tree, is_leaf)))
 
 
-def tree_all(pred: Any, tree: Any, is_leaf: Any = None) -> bool:
+def tree_all(pred: Callable[[Any], bool], tree: object, is_leaf: Callable[[Any], bool] | None = None) -> bool:
     """Whether all leaves satisfy `pred`.
 
     Args:
@@ -561,7 +569,12 @@ def tree_all(pred: Any, tree: Any, is_leaf: Any = None) -> bool:
     return all(map(pred, tree_leaves(tree, is_leaf)))
 
 
-def tree_any_only(kind: Any, pred: Any, tree: Any, is_leaf: Any = None) -> bool:
+def tree_any_only(
+    kind: type | tuple[type, ...],
+    pred: Callable[[Any], bool],
+    tree: object,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> bool:
     """Whether a leaf of a type satisfies `pred`.
 
     Args:
@@ -579,7 +592,12 @@ def tree_any_only(kind: Any, pred: Any, tree: Any, is_leaf: Any = None) -> bool:
     return any([pred(leaf) for leaf in tree_leaves(tree, is_leaf) if isinstance(leaf, kind)])
 
 
-def tree_all_only(kind: Any, pred: Any, tree: Any, is_leaf: Any = None) -> bool:
+def tree_all_only(
+    kind: type | tuple[type, ...],
+    pred: Callable[[Any], bool],
+    tree: object,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> bool:
     """Whether all leaves of a type satisfy `pred`.
 
     Args:
@@ -600,7 +618,9 @@ def tree_all_only(kind: Any, pred: Any, tree: Any, is_leaf: Any = None) -> bool:
 # --- with the way to each leaf --------------------------------------------------------------------------------------------------
 
 
-def tree_flatten_with_path(tree: Any, is_leaf: Any = None) -> tuple[list[tuple[tuple[Any, ...], Any]], TreeSpec]:
+def tree_flatten_with_path(
+    tree: object, is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[tuple[tuple[Any, ...], Any]], TreeSpec]:
     """(path, leaf) of each leaf, and the structure.
 
     Args:
@@ -630,7 +650,9 @@ def _with_path(path: tuple[Any, ...], tree: Any, is_leaf: Any) -> Iterator[tuple
         yield from _with_path((*path, key), child, is_leaf)
 
 
-def tree_leaves_with_path(tree: Any, is_leaf: Any = None) -> list[tuple[tuple[Any, ...], Any]]:
+def tree_leaves_with_path(
+    tree: object, is_leaf: Callable[[Any], bool] | None = None
+) -> list[tuple[tuple[Any, ...], Any]]:
     """(path, leaf) of each leaf.
 
     Args:
@@ -646,7 +668,9 @@ def tree_leaves_with_path(tree: Any, is_leaf: Any = None) -> list[tuple[tuple[An
     return list(_with_path((), tree, is_leaf))
 
 
-def tree_map_with_path(func: Any, tree: Any, *rests: Any, is_leaf: Any = None) -> Any:
+def tree_map_with_path(
+    func: Callable[..., Any], tree: object, *rests: object, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
     """The structure with `func(path, leaf, ...)` of each leaf.
 
     Args:

@@ -87,7 +87,7 @@ class Timer:
         description: str | None = None,
         env: str | None = None,
         num_threads: int = 1,
-        language: Any = None,
+        language: object = None,
     ) -> None:
         self._timer = timeit.Timer(stmt, setup, _waiting(timer), globals)
         self._title = ": ".join([part for part in (label, sub_label, description) if part]) or str(stmt)
@@ -103,7 +103,7 @@ class Timer:
         self._timer.timeit(max(number // 100, 2))
         return Measurement(number, [self._timer.timeit(number)], self._title)
 
-    def blocked_autorange(self, callback: Any = None, min_run_time: float = 0.2) -> Measurement:
+    def blocked_autorange(self, callback: object = None, min_run_time: float = 0.2) -> Measurement:
         """Runs of at least a hundredth of `min_run_time` each, until that time is over.
 
         Args:

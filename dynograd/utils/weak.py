@@ -29,7 +29,7 @@ class WeakIdRef(weakref.ref):
 
     __slots__ = ("_id",)
 
-    def __init__(self, key: Any, callback: Callable[[Any], Any] | None = None) -> None:
+    def __init__(self, key: object, callback: Callable[[Any], Any] | None = None) -> None:
         super().__init__(key, callback)  # type: ignore[call-arg]
         self._id = id(key)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dynograd.base import dtypes
+from dynograd.base.hints import DeviceLike, DtypeLike
 from dynograd.compat.array_api.table import ops
 from dynograd.tensor import creation
 from dynograd.tensor.tensor import Tensor
@@ -15,7 +17,7 @@ __all__ = [
 ]
 
 
-def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = None) -> Tensor:
+def asarray(obj: object, /, *, dtype: DtypeLike = None, device: DeviceLike = None, copy: bool | None = None) -> Tensor:
     """`obj` as a tensor: a tensor, a NumPy array or other buffer, a number or nested lists.
 
     Memory is shared where that is possible, unless `copy=True`; with `copy=False` it must be.
@@ -38,7 +40,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = N
     return creation.asarray(obj, dtype=dtype, device=device, copy=copy)
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Tensor:
+def from_dlpack(x: Tensor, /, *, device: DeviceLike = None, copy: bool | None = None) -> Tensor:
     """The array of another library as a tensor, by DLPack; memory is shared unless `copy=True` or another device is asked for.
 
     Args:
@@ -54,7 +56,9 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Tensor:
     return creation.from_dlpack(x, device=device, copy=copy)
 
 
-def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Tensor:
+def arange(
+    start: float, /, stop: float | None = None, step: float = 1, *, dtype: DtypeLike = None, device: DeviceLike = None
+) -> Tensor:
     """`start`, `start + step`, ... up to but without `stop` (one argument: 0 to it); empty where `stop` lies the other way.
 
     Args:
@@ -78,7 +82,14 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
 
 
 def linspace(
-    start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
+    start: complex,
+    stop: complex,
+    /,
+    num: int,
+    *,
+    dtype: DtypeLike = None,
+    device: DeviceLike = None,
+    endpoint: bool = True,
 ) -> Tensor:
     """`num` evenly spaced numbers from `start` to `stop`, which is left out with `endpoint=False`.
 
@@ -104,7 +115,9 @@ def linspace(
     return points if endpoint else ops.clone(points[:num])
 
 
-def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+def full(
+    shape: int | Sequence[int], fill_value: complex, *, dtype: DtypeLike = None, device: DeviceLike = None
+) -> Tensor:
     """A tensor of `fill_value`, by default in the dtype that the number stands for.
 
     Args:
@@ -121,7 +134,7 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) 
     return creation.full(_shape(shape), fill_value, dtype=dtype, device=device)
 
 
-def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+def empty(shape: int | Sequence[int], *, dtype: DtypeLike = None, device: DeviceLike = None) -> Tensor:
     """A tensor of whatever was in memory.
 
     Args:
@@ -137,7 +150,7 @@ def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     return creation.empty(_shape(shape), dtype=dtype, device=device)
 
 
-def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+def ones(shape: int | Sequence[int], *, dtype: DtypeLike = None, device: DeviceLike = None) -> Tensor:
     """A tensor of ones.
 
     Args:
@@ -153,7 +166,7 @@ def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     return creation.ones(_shape(shape), dtype=dtype, device=device)
 
 
-def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+def zeros(shape: int | Sequence[int], *, dtype: DtypeLike = None, device: DeviceLike = None) -> Tensor:
     """A tensor of zeros.
 
     Args:
@@ -169,7 +182,7 @@ def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     return creation.zeros(_shape(shape), dtype=dtype, device=device)
 
 
-def full_like(x: Tensor, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+def full_like(x: Tensor, /, fill_value: complex, *, dtype: DtypeLike = None, device: DeviceLike = None) -> Tensor:
     """`fill_value` in the shape of `x`, and in its dtype and on its device unless given.
 
     Args:
@@ -186,7 +199,7 @@ def full_like(x: Tensor, /, fill_value: Any, *, dtype: Any = None, device: Any =
     return creation.full_like(x, fill_value, dtype=dtype, device=device)
 
 
-def empty_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
+def empty_like(x: Tensor, /, *, dtype: DtypeLike = None, device: DeviceLike = None) -> Tensor:
     """Unset memory in the shape of `x`.
 
     Args:
@@ -202,7 +215,7 @@ def empty_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor
     return creation.empty_like(x, dtype=dtype, device=device)
 
 
-def ones_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
+def ones_like(x: Tensor, /, *, dtype: DtypeLike = None, device: DeviceLike = None) -> Tensor:
     """Ones in the shape of `x`.
 
     Args:
@@ -218,7 +231,7 @@ def ones_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
     return creation.ones_like(x, dtype=dtype, device=device)
 
 
-def zeros_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor:
+def zeros_like(x: Tensor, /, *, dtype: DtypeLike = None, device: DeviceLike = None) -> Tensor:
     """Zeros in the shape of `x`.
 
     Args:
@@ -234,7 +247,9 @@ def zeros_like(x: Tensor, /, *, dtype: Any = None, device: Any = None) -> Tensor
     return creation.zeros_like(x, dtype=dtype, device=device)
 
 
-def eye(n_rows: int, n_cols: Any = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Tensor:
+def eye(
+    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DtypeLike = None, device: DeviceLike = None
+) -> Tensor:
     """Ones on the `k`-th diagonal (above the main one for positive `k`), zeros elsewhere.
 
     Args:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynograd import fft as _fft
+from dynograd.base.hints import DeviceLike, DtypeLike
 from dynograd.compat.array_api.table import sentence_of
 from dynograd.tensor.tensor import Tensor
 
@@ -35,7 +36,7 @@ irfftn = tensor([ 1.5000, -0.5000])
 def _along_one(name: str) -> Callable[..., Any]:
     transform = getattr(_fft, name)
 
-    def function(x: Tensor, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Tensor:
+    def function(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
         return transform(x, n, axis, norm)
 
     return _named(function, transform)
@@ -44,7 +45,9 @@ def _along_one(name: str) -> Callable[..., Any]:
 def _over_several(name: str) -> Callable[..., Any]:
     transform = getattr(_fft, name)
 
-    def function(x: Tensor, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Tensor:
+    def function(
+        x: Tensor, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
+    ) -> Tensor:
         return transform(x, s, axes, norm)
 
     return _named(function, transform)
@@ -65,7 +68,7 @@ def _named(function: Any, transform: Any) -> Callable[..., Any]:
     return function
 
 
-def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: DtypeLike = None, device: DeviceLike = None) -> Tensor:
     """The frequency of each point of an `fft` of `n` points that lie `d` apart.
 
     Args:
@@ -82,7 +85,7 @@ def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None)
     return _fft.fftfreq(n, d, dtype=dtype, device=device)
 
 
-def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DtypeLike = None, device: DeviceLike = None) -> Tensor:
     """The frequency of each point of an `rfft` of `n` points that lie `d` apart.
 
     Args:
@@ -99,7 +102,7 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None
     return _fft.rfftfreq(n, d, dtype=dtype, device=device)
 
 
-def fftshift(x: Tensor, /, *, axes: Any = None) -> Tensor:
+def fftshift(x: Tensor, /, *, axes: Sequence[int] | None = None) -> Tensor:
     """`x` with frequency 0, which `fft` puts first, in the middle.
 
     Args:
@@ -114,7 +117,7 @@ def fftshift(x: Tensor, /, *, axes: Any = None) -> Tensor:
     return _fft.fftshift(x, axes)
 
 
-def ifftshift(x: Tensor, /, *, axes: Any = None) -> Tensor:
+def ifftshift(x: Tensor, /, *, axes: Sequence[int] | None = None) -> Tensor:
     """`fftshift` undone.
 
     Args:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from dynograd import linalg
+from dynograd.base.hints import DtypeLike
 from dynograd.compat.array_api.promotion import promoted
 from dynograd.compat.array_api.reductions import sum
 from dynograd.compat.array_api.table import dims, ops
@@ -78,7 +80,7 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
     return ops.transpose(x, -2, -1)
 
 
-def tensordot(x1: Tensor, x2: Tensor, /, *, axes: Any = 2) -> Tensor:
+def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int | Sequence[Sequence[int]] = 2) -> Tensor:
     """Sums of products over the last `axes` dims of `x1` and the first of `x2`, or over two lists of dims.
 
     Args:
@@ -167,7 +169,7 @@ def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
     return ops.diagonal(x, offset, -2, -1)
 
 
-def trace(x: Tensor, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
+def trace(x: Tensor, /, *, offset: int = 0, dtype: DtypeLike = None) -> Tensor:
     """The sums of the diagonals.
 
     Args:
@@ -183,7 +185,7 @@ def trace(x: Tensor, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
     return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
-def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
+def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: str | float = "fro") -> Tensor:
     """The norm of each matrix: "fro", "nuc", 1, 2, inf or their negatives.
 
     Args:
@@ -199,7 +201,9 @@ def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Te
     return linalg.matrix_norm(x, "fro" if ord is None else ord, keepdim=keepdims)
 
 
-def vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Tensor:
+def vector_norm(
+    x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False, ord: str | float = 2
+) -> Tensor:
     """The norm over `axis`: (sum of |x|**ord)**(1 / ord); with 0 the number of elements that are not zero.
 
     Args:
@@ -236,7 +240,7 @@ def matrix_power(x: Tensor, n: int, /) -> Tensor:
     return linalg.matrix_power(x, n)
 
 
-def matrix_rank(x: Tensor, /, *, rtol: Any = None) -> Tensor:
+def matrix_rank(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
     """The number of singular values above `rtol` times the largest.
 
     Args:
@@ -251,7 +255,7 @@ def matrix_rank(x: Tensor, /, *, rtol: Any = None) -> Tensor:
     return linalg.matrix_rank(x, rtol=rtol)
 
 
-def pinv(x: Tensor, /, *, rtol: Any = None) -> Tensor:
+def pinv(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
     """The pseudoinverse of each matrix; singular values up to `rtol` times the largest count as 0.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from dynograd import arrays
 from dynograd.compat.array_api.promotion import promoted
@@ -31,7 +31,7 @@ def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
     return list(ops.broadcast_tensors(*arrays))
 
 
-def broadcast_to(x: Tensor, /, shape: Any) -> Tensor:
+def broadcast_to(x: Tensor, /, shape: Sequence[int]) -> Tensor:
     """`x` stretched to `shape`.
 
     Args:
@@ -47,7 +47,7 @@ def broadcast_to(x: Tensor, /, shape: Any) -> Tensor:
     return ops.broadcast_to(x, tuple(shape))
 
 
-def concat(arrays: Any, /, *, axis: Any = 0) -> Tensor:
+def concat(arrays: Sequence[Tensor], /, *, axis: int | Sequence[int] | None = 0) -> Tensor:
     """The tensors behind each other along `axis`; flattened before with `axis=None`.
 
     Args:
@@ -63,7 +63,7 @@ def concat(arrays: Any, /, *, axis: Any = 0) -> Tensor:
     return ops.cat([ops.reshape(array, (-1,)) for array in operands], 0) if axis is None else ops.cat(operands, axis)
 
 
-def stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
+def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
     """The tensors, all of one shape, along a new dim.
 
     Args:
@@ -109,7 +109,7 @@ def expand_dims(x: Tensor, /, axis: int) -> Tensor:
     return ops.unsqueeze(x, axis)
 
 
-def squeeze(x: Tensor, /, axis: Any) -> Tensor:
+def squeeze(x: Tensor, /, axis: int | Sequence[int] | None) -> Tensor:
     """`x` without the dims of `axis`, whose size is 1.
 
     Args:
@@ -130,7 +130,7 @@ def squeeze(x: Tensor, /, axis: Any) -> Tensor:
     return ops.squeeze(x, over)
 
 
-def flip(x: Tensor, /, *, axis: Any = None) -> Tensor:
+def flip(x: Tensor, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
     """The elements along `axis` (an int, several, or None: all) in reverse order.
 
     Args:
@@ -145,7 +145,7 @@ def flip(x: Tensor, /, *, axis: Any = None) -> Tensor:
     return ops.flip(x, dims(axis, x.ndim))
 
 
-def roll(x: Tensor, /, shift: Any, *, axis: Any = None) -> Tensor:
+def roll(x: Tensor, /, shift: int | Sequence[int], *, axis: int | Sequence[int] | None = None) -> Tensor:
     """The elements moved along `axis`; those pushed out come in again at the other end. Without `axis`, as if flattened.
 
     Args:
@@ -164,7 +164,7 @@ def roll(x: Tensor, /, shift: Any, *, axis: Any = None) -> Tensor:
     return ops.roll(x, (shift,) * len(over) if isinstance(shift, int) else tuple(shift), over)
 
 
-def permute_dims(x: Tensor, /, axes: Any) -> Tensor:
+def permute_dims(x: Tensor, /, axes: Sequence[int]) -> Tensor:
     """`x` with its dims in another order.
 
     Args:
@@ -180,7 +180,7 @@ def permute_dims(x: Tensor, /, axes: Any) -> Tensor:
     return ops.permute(x, tuple(axes))
 
 
-def moveaxis(x: Tensor, source: Any, destination: Any, /) -> Tensor:
+def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
     """`x` with some dims at other places.
 
     Args:
@@ -195,7 +195,7 @@ def moveaxis(x: Tensor, source: Any, destination: Any, /) -> Tensor:
     return ops.moveaxis(x, source, destination)
 
 
-def reshape(x: Tensor, /, shape: Any, *, copy: Any = None) -> Tensor:
+def reshape(x: Tensor, /, shape: Sequence[int], *, copy: bool | None = None) -> Tensor:
     """The elements, row by row, in another shape; one size may be -1.
 
     Args:
@@ -219,7 +219,7 @@ def reshape(x: Tensor, /, shape: Any, *, copy: Any = None) -> Tensor:
     return ops.clone(reshaped) if copy and shares else reshaped
 
 
-def repeat(x: Tensor, repeats: Any, /, *, axis: Any = None) -> Tensor:
+def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
     """Each element `repeats` times, along `axis` or flattened.
 
     Args:
@@ -235,7 +235,7 @@ def repeat(x: Tensor, repeats: Any, /, *, axis: Any = None) -> Tensor:
     return ops.repeat_interleave(x, repeats, axis)
 
 
-def tile(x: Tensor, repetitions: Any, /) -> Tensor:
+def tile(x: Tensor, repetitions: Sequence[int], /) -> Tensor:
     """`x` beside itself, as often as `repetitions` says for each dim.
 
     Args:

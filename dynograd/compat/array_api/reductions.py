@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dynograd.base import dtypes
+from dynograd.base.hints import DtypeLike
 from dynograd.compat.array_api.promotion import in_dtype
 from dynograd.compat.array_api.table import dims, ops
 from dynograd.tensor.creation import full
@@ -13,7 +15,9 @@ from dynograd.tensor.tensor import Tensor
 __all__ = "all any cumulative_prod cumulative_sum diff max mean min prod std sum var".split()
 
 
-def sum(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def sum(
+    x: Tensor, /, *, axis: int | Sequence[int] | None = None, dtype: DtypeLike = None, keepdims: bool = False
+) -> Tensor:
     """The sum; of small signed integers in int64, of unsigned ones in uint64.
 
     Args:
@@ -31,7 +35,9 @@ def sum(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = F
     return ops.sum(x, over, keepdims, dtype=x.dtype) if over else ops.clone(x)
 
 
-def prod(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def prod(
+    x: Tensor, /, *, axis: int | Sequence[int] | None = None, dtype: DtypeLike = None, keepdims: bool = False
+) -> Tensor:
     """The product; of integers in 64 bits.
 
     Args:
@@ -49,7 +55,7 @@ def prod(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = 
     return _over_one(x, axis, keepdims, lambda flat: ops.prod(flat, -1, dtype=x.dtype))
 
 
-def max(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def max(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
     """The largest value; NaN where one is.
 
     Args:
@@ -66,7 +72,7 @@ def max(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     return ops.amax(x, over, keepdims) if over else ops.clone(x)
 
 
-def min(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def min(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
     """The smallest value; NaN where one is.
 
     Args:
@@ -83,7 +89,7 @@ def min(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     return ops.amin(x, over, keepdims) if over else ops.clone(x)
 
 
-def mean(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def mean(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
     """The mean.
 
     Args:
@@ -100,7 +106,9 @@ def mean(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     return ops.mean(x, over, keepdims) if over else ops.clone(x)
 
 
-def var(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+def var(
+    x: Tensor, /, *, axis: int | Sequence[int] | None = None, correction: float = 0.0, keepdims: bool = False
+) -> Tensor:
     """The variance; `correction=1` divides by n - 1.
 
     Args:
@@ -118,7 +126,9 @@ def var(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bo
     return ops.var(x, over, correction=correction, keepdim=keepdims) if over else _alone(x, correction)
 
 
-def std(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+def std(
+    x: Tensor, /, *, axis: int | Sequence[int] | None = None, correction: float = 0.0, keepdims: bool = False
+) -> Tensor:
     """The standard deviation; `correction=1` divides by n - 1.
 
     Args:
@@ -136,7 +146,7 @@ def std(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bo
     return ops.std(x, over, correction=correction, keepdim=keepdims) if over else _alone(x, correction)
 
 
-def any(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def any(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
     """Whether one of the elements is not zero.
 
     Args:
@@ -152,7 +162,7 @@ def any(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     return _over_one(ops.ne(x, 0), axis, keepdims, lambda flat: ops.any(flat, -1))
 
 
-def all(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def all(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
     """Whether no element is zero; True where there are none.
 
     Args:
@@ -168,7 +178,9 @@ def all(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     return _over_one(ops.ne(x, 0), axis, keepdims, lambda flat: ops.all(flat, -1))
 
 
-def cumulative_sum(x: Tensor, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
+def cumulative_sum(
+    x: Tensor, /, *, axis: int | Sequence[int] | None = None, dtype: DtypeLike = None, include_initial: bool = False
+) -> Tensor:
     """Sums of the first elements along `axis`; with `include_initial` a 0 stands before them.
 
     Args:
@@ -185,7 +197,9 @@ def cumulative_sum(x: Tensor, /, *, axis: Any = None, dtype: Any = None, include
     return _running("cumulative_sum", ops.cumsum, 0, x, axis, dtype, include_initial)
 
 
-def cumulative_prod(x: Tensor, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
+def cumulative_prod(
+    x: Tensor, /, *, axis: int | Sequence[int] | None = None, dtype: DtypeLike = None, include_initial: bool = False
+) -> Tensor:
     """Products of the first elements along `axis`; with `include_initial` a 1 stands before them.
 
     Args:
@@ -202,7 +216,9 @@ def cumulative_prod(x: Tensor, /, *, axis: Any = None, dtype: Any = None, includ
     return _running("cumulative_prod", ops.cumprod, 1, x, axis, dtype, include_initial)
 
 
-def diff(x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Tensor:
+def diff(
+    x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
     """Differences of neighbours along `axis`, `n` times.
 
     Args:

@@ -12,7 +12,7 @@ from dynograd.tensor.tensor import Tensor
 __all__ = "argmax argmin count_nonzero nonzero searchsorted take take_along_axis where".split()
 
 
-def argmax(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def argmax(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The number of the first largest element, along `axis` or of all.
 
     Args:
@@ -28,7 +28,7 @@ def argmax(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     return _arg(ops.argmax, x, axis, keepdims)
 
 
-def argmin(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The number of the first smallest element, along `axis` or of all.
 
     Args:
@@ -51,7 +51,7 @@ def _arg(op: Any, x: Tensor, axis: Any, keepdims: bool) -> Tensor:
     return ops.reshape(place, (1,) * x.ndim) if keepdims else place
 
 
-def count_nonzero(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def count_nonzero(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """How many elements are not zero.
 
     Args:
@@ -116,7 +116,7 @@ def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
     return ops.where(condition, *tensors(x1, x2))
 
 
-def take(x: Any, indices: Tensor, /, *, axis: Any = None) -> Tensor:
+def take(x: Any, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
     """The elements (or rows, ...) of `x` with the given numbers along `axis`, which a 1-d `x` may leave out.
 
     Args:
