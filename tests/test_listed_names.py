@@ -91,12 +91,23 @@ def test_instances():
     x = dynograd.ones(2)
     x.note = 3
     assert {"note", "relu", "array"} <= set(dir(x)) and not {"node", "seq"} & set(dir(x))
+    Named.heard = lambda self: 2
+    assert "heard" in dir(Named)
     assert "spoken" in dir(dynograd.ones(2).as_subclass(Named)) and "spoken" in dir(Named)
     batch = dynograd.ragged_tensor([x, x])
-    assert {"lengths", "packed", "relu"} <= set(dir(batch)) and "node" not in dir(batch)
+    assert {"lengths", "offsets", "values", "statistics", "to_padded", "with_packed", "relu"} <= set(dir(batch))
+    assert not {"node", "partition", "place", "example_array"} & set(dir(batch)) and batch.partition
     net = dynograd.nn.Sequential(dynograd.nn.Linear(2, 3))
     net.inner = dynograd.nn.Linear(3, 1)
     assert {"inner", "parameters"} <= set(dir(net)) and {"weight", "bias"} <= set(dir(net.inner))
+
+
+def test_what_a_program_puts_on_tensor_is_listed():
+    program = (
+        "import dynograd; dynograd.Tensor.doubled = lambda self: self * 2\n"
+        "assert 'doubled' in dir(dynograd.ones(1)) and 'doubled' in dir(dynograd.Tensor) and 'node' not in dir(dynograd.Tensor)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_star():

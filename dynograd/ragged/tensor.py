@@ -330,6 +330,9 @@ class RaggedTensor(Differentiable):
 
         return rows_html(self)
 
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in ("example_array", "partition", "place")]
+
     def __repr__(self, **options: Any) -> str:
         lines, shortened = text_of(self)
         packed = self.packed

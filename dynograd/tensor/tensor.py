@@ -64,9 +64,10 @@ if hasattr(os, "register_at_fork"):
 
 @functools.cache
 def _unlisted() -> frozenset[str]:
-    """Names of Tensor that `dir` and completion do not show: dynograd's own, but for the array."""
-    names = {name for name in type.__dir__(Tensor) if not name.startswith("_")}
-    return frozenset(names - of_pytorch()["Tensor"] - {"array"})
+    """Names of Tensor that `dir` and completion do not show: dynograd's own, but for the array. What a program puts on Tensor is shown."""
+    names = {name for name in type.__dir__(Tensor) if not name.startswith("_")} - of_pytorch()["Tensor"] - {"array"}
+    homes = {name: getattr(getattr(Tensor, name), "__module__", None) or "dynograd" for name in names}
+    return frozenset([name for name, home in homes.items() if home.partition(".")[0] in ("dynograd", "builtins")])
 
 
 class TensorType(type):
