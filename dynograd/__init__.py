@@ -26,6 +26,7 @@ with uncollected():
     from dynograd.base import layouts as _layouts
     from dynograd.base import listing as _listing
     from dynograd.base import memory_formats as _memory_formats
+    from dynograd.base import signatures as _signatures
     from dynograd.compat import einops_support as _einops_support
     from dynograd.compat import import_paths as _import_paths
     from dynograd.interpreter import differentiation as _differentiation
@@ -263,6 +264,9 @@ _OWN = """RaggedTensor Run array_api autobatch batched cell clear_kernel_cache d
 __dir__ = _listing.lists(__name__, (*_OWN, "__all__"))
 
 
+_signatures.show_plainly(globals())
+
+
 def __getattr__(name: str) -> Any:
     """Sub-packages are imported when they are first named."""
     if name == "__all__":
@@ -273,6 +277,7 @@ def __getattr__(name: str) -> Any:
     place = _LAZY_NAMES.get(name) or _INNER.get(name)
     if place is not None:
         value = globals()[name] = getattr(importlib.import_module(f"dynograd.{place}"), name)
+        _signatures.show_plainly({name: value})
         return value
     why = _absent.absence_of(name) or _absent.absent_module(name)
     raise AttributeError(f"module 'dynograd' has no attribute {name!r}" + (f": {why}" if why else ""))

@@ -4,6 +4,7 @@
 tensor([1.+0.j, 1.+0.j, 1.+0.j])
 """
 
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.interpreter.out_forms import out_forms as _out_forms
 from dynograd.ops.fft.ffts import fft_fft as fft
 from dynograd.ops.fft.ffts import fft_fft2 as fft2
@@ -53,3 +54,5 @@ __all__ = [
 ]
 
 globals().update(_out_forms({_name: globals()[_name] for _name in __all__}))
+
+_show_plainly(globals())

@@ -1,5 +1,6 @@
 """PyTorch's import path `torch.func`: functions that transform functions."""
 
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.nn.functional_call import functional_call, replace_all_batch_norm_modules_, stack_module_state
 from dynograd.transforms import (
     grad,
@@ -29,3 +30,5 @@ __all__ = [
     "vmap",
     "vmap_fallbacks",
 ]
+
+_show_plainly(globals())

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dynograd.base.dtypes import dtype
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.base.signatures import without_private
 from dynograd.compat.operators import aten, registry
 from dynograd.compat.operators.checks import opcheck
@@ -762,3 +763,6 @@ def place_of(library: Any, name: str) -> Any:
     if name == "loaded_libraries":
         return frozenset()
     return registry.namespace(name)
+
+
+_show_plainly(globals())

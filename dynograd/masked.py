@@ -19,6 +19,7 @@ from typing import Any
 from dynograd.base import dtypes
 from dynograd.base.hints import DtypeLike
 from dynograd.base.shapes import normalize_dim, normalize_dims
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.errors import DtypeError, ShapeError
 from dynograd.interpreter.public_forms import explained
 from dynograd.ops.elementwise import choices, exponentials
@@ -623,3 +624,6 @@ def _output_mask(
     place = 1 if op.__name__ == "norm" else 0
     dim = args[place] if len(args) > place else -1 if op.__name__ == "median" and dim is None else dim
     return reductions.any(spread, _dims(op.__name__, input, dim), bool(keepdim))
+
+
+_show_plainly(globals())

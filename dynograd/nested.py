@@ -15,6 +15,7 @@ import numpy as np
 
 from dynograd import arrays
 from dynograd.base.hints import DeviceLike, DtypeLike
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.errors import IndexRangeError, ShapeError
 from dynograd.ops.op import registry
 from dynograd.ragged import RaggedTensor, ragged_tensor
@@ -216,3 +217,6 @@ def masked_select(tensor: Tensor, mask: Tensor) -> RaggedTensor:
     mask = mask.expand(tuple(tensor.shape))
     counts = np.asarray(arrays.to_numpy(mask.reshape(mask.shape[0], -1).sum(1).array), np.int64)
     return make(registry["masked_select"].function(tensor, mask), Partition(counts))
+
+
+_show_plainly(globals())

@@ -10,6 +10,7 @@ from dynograd.base import dtypes
 from dynograd.base.dtypes import dtype
 from dynograd.base.hints import DeviceLike
 from dynograd.base.shapes import as_shape
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.ops.elementwise.comparisons import isclose
 from dynograd.tensor.creation import as_tensor
 from dynograd.tensor.randomness import rand, randint
@@ -214,3 +215,6 @@ def make_tensor(
     if noncontiguous and sizes:
         tensor = tensor[..., ::2]
     return tensor.requires_grad_() if requires_grad else tensor
+
+
+_show_plainly(globals())

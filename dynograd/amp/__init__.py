@@ -20,6 +20,7 @@ from dynograd.amp.autocasting import (
 from dynograd.amp.functions import custom_bwd, custom_fwd
 from dynograd.amp.grad_scaler import GradScaler
 from dynograd.base.listing import lists
+from dynograd.base.signatures import show_plainly as _show_plainly
 
 __all__ = [
     "GradScaler",
@@ -42,3 +43,5 @@ __all__ = [
     "set_autocast_gpu_dtype",
 ]
 __dir__ = lists(__name__, __all__)
+
+_show_plainly(globals())

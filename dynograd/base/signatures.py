@@ -5,10 +5,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import cache
-from types import MappingProxyType
-from typing import Any, TypeVar
+from types import FunctionType, MappingProxyType
+from typing import Any, ForwardRef, TypeVar
 
-__all__ = ["Annotation", "SignatureLater", "annotations_of", "plain_annotations", "signature_of", "without_private"]
+__all__ = [
+    "Annotation",
+    "SignatureLater",
+    "annotations_of",
+    "plain_annotations",
+    "shown_signature",
+    "show_plainly",
+    "signature_of",
+    "without_private",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _PARAMETER, _EMPTY = inspect.Parameter, inspect.Signature.empty
@@ -25,9 +34,8 @@ class Annotation(str):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return self.replace("Arrays", "Sequence[Tensor]").replace(
-            "Array", "Tensor"
-        )  # what is an array inside is a tensor outside
+        # What is an array inside is a tensor outside.
+        return self.replace("Arrays", "Sequence[Tensor]").replace("Array", "Tensor")
 
 
 def plain_annotations(function: Any) -> Any:
@@ -36,7 +44,36 @@ def plain_annotations(function: Any) -> Any:
     for name, text in annotations.items():
         if type(text) is str:
             annotations[name] = Annotation(text)
+        elif type(text) is ForwardRef:  # of a NamedTuple
+            annotations[name] = Annotation(text.__forward_arg__)
     return function
+
+
+def show_plainly(namespace: Mapping[str, Any]) -> None:
+    """`help` shows a public module's functions and classes without quotes and without private parameters from now on.
+
+    Args:
+        namespace: `globals()` of the module, when all is in it.
+    """
+    for value in list(namespace.values()):
+        if type(value) is FunctionType:
+            if "op" not in value.__dict__:  # those of ops are plain from the start
+                _show_plainly(value)
+        elif isinstance(value, type) and value.__module__.startswith("dynograd"):
+            for owner in (*value.__mro__, type(value)):
+                if owner.__module__.startswith("dynograd"):
+                    for member in list(vars(owner).values()):
+                        function = member.__func__ if type(member) in (classmethod, staticmethod) else member
+                        if type(function) is FunctionType and "op" not in function.__dict__:
+                            _show_plainly(function)
+
+
+def _show_plainly(function: Any) -> None:
+    plain_annotations(function)
+    if "__signature__" not in function.__dict__:
+        for name in function.__annotations__:
+            if name[0] == "_":
+                without_private(function)
 
 
 class SignatureLater(inspect.Signature):
@@ -132,14 +169,23 @@ def without_private(function: F) -> F:
     (<Signature (x, factor=2.0)>, 5)
     """
 
-    def read() -> inspect.Signature:
-        written = _as_written(function)
-        shown = [parameter for name, parameter in written.parameters.items() if not name.startswith("_")]
-        return written.replace(parameters=shown)
-
     shown: Any = function
-    shown.__signature__ = SignatureLater(read)
+    shown.__signature__ = SignatureLater(lambda: shown_signature(_as_written(inspect.unwrap(function))))
     return function
+
+
+def shown_signature(written: inspect.Signature) -> inspect.Signature:
+    """A signature without the parameters that begin with an underscore; what stands behind them is to be called by name."""
+    parameters: list[inspect.Parameter] = []
+    behind = False
+    for name, parameter in written.parameters.items():
+        if name.startswith("_"):
+            behind = True
+        elif behind and parameter.kind is _PARAMETER.POSITIONAL_OR_KEYWORD:
+            parameters.append(parameter.replace(kind=_PARAMETER.KEYWORD_ONLY))
+        else:
+            parameters.append(parameter)
+    return inspect.Signature(parameters, return_annotation=written.return_annotation, __validate_parameters__=False)
 
 
 def _as_written(beneath: Any) -> inspect.Signature:

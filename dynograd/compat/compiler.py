@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.base import stubs
+from dynograd.base.signatures import show_plainly as _show_plainly
 
 globals().update(stubs.names("compiler"))
 
@@ -80,3 +81,6 @@ class OptimizedModule:
 
 class TensorifyScalarRestartAnalysis(Exception):
     """What PyTorch raises inside its tracer; never raised here."""
+
+
+_show_plainly(globals())

@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
+from dynograd.base.signatures import show_plainly
+
 __all__ = ["FACES", "make"]
 
 _TABLE = """
@@ -91,6 +93,7 @@ def make(module: ModuleType) -> None:
     real = importlib.import_module(source)
     chosen = tuple(real.__all__) if names == ("*",) else names
     module.__dict__.update({name: getattr(real, name) for name in chosen})
+    show_plainly(module.__dict__)
     module.__dict__["__all__"] = sorted(chosen)
     if names == ("*",) and hasattr(real, "__getattr__"):
         module.__dict__["__getattr__"] = real.__getattr__

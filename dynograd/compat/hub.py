@@ -10,6 +10,7 @@ from urllib.parse import urlparse
 from tqdm import tqdm  # noqa: F401
 
 from dynograd.base import stubs
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.saving.serialization import load as _read
 
 globals().update(stubs.names("hub"))
@@ -89,3 +90,5 @@ def load_state_dict_from_url(
 
 
 load_url = load_state_dict_from_url
+
+_show_plainly(globals())

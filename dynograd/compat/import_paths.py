@@ -18,6 +18,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from dynograd.base import stubs
+from dynograd.base.signatures import show_plainly
 from dynograd.compat import faces, refused
 from dynograd.tensor.absent import absent_module
 
@@ -63,6 +64,7 @@ class _Faces(importlib.abc.Loader):
         module.__doc__ = real.__doc__
         module.__dict__.update({name: value for name, value in vars(real).items() if not name.startswith("__")})
         module.__dict__["__all__"] = list(real.__all__)
+        show_plainly(module.__dict__)
 
 
 class _OfNames(importlib.abc.Loader):
@@ -76,6 +78,7 @@ class _OfNames(importlib.abc.Loader):
             faces.make(module)
         else:
             refused.fill(module)
+            show_plainly(module.__dict__)
 
 
 class _OfStubs(importlib.abc.Loader):

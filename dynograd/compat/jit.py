@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final, Optional, Union
 
 from dynograd.base import stubs
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.compat import refused
 from dynograd.compat.futures import Future
 
@@ -145,3 +146,6 @@ def _example(text: str, name: str) -> str:
     return (
         f"{text}{arguments}\n\n>>> import dynograd.jit\n>>> isinstance(dynograd.zeros(1), dynograd.jit.{name})\nFalse"
     )
+
+
+_show_plainly(globals())

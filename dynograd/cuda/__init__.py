@@ -10,6 +10,7 @@ Streams are ordered queues (`Stream`, `stream`, `Event`), memory comes back for 
 from __future__ import annotations
 
 from dynograd.base.listing import lists
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.cuda import amp, driver, nccl, nvtx, random
 from dynograd.cuda.compatibility import cudart, has_half, has_magma
 from dynograd.cuda.driver import get_sync_debug_mode, set_sync_debug_mode
@@ -186,3 +187,6 @@ def ipc_collect() -> None:
 
     >>> dynograd.cuda.ipc_collect()
     """
+
+
+_show_plainly(globals())

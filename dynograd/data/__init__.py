@@ -12,6 +12,7 @@ import importlib
 from typing import Any
 
 from dynograd.base.listing import lists
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.data.buckets import BucketBatchSampler, TokenBatchSampler
 from dynograd.data.collate import default_collate, default_convert
 from dynograd.data.dataset import (
@@ -77,3 +78,6 @@ def __getattr__(name: str) -> Any:
     if name == "datasets":
         return importlib.import_module("dynograd.data.datasets")
     raise AttributeError(f"module 'dynograd.data' has no attribute {name!r}")
+
+
+_show_plainly(globals())

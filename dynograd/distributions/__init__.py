@@ -6,6 +6,7 @@ tensor([2, 2])
 """
 
 from dynograd.base.listing import lists
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.distributions import constraints, kl, kl_of_families, transforms
 from dynograd.distributions.bernoulli import Bernoulli, Binomial, Geometric
 from dynograd.distributions.categorical import Categorical, OneHotCategorical, OneHotCategoricalStraightThrough
@@ -91,3 +92,5 @@ __all__ = [
 ]
 __all__ += _transforms
 __dir__ = lists(__name__, __all__)
+
+_show_plainly(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.ops.layout.joins import cat as join
 from dynograd.ops.layout.joins import stack as pile
 from dynograd.ops.linalg.factorizations import linalg_eigvalsh
@@ -509,3 +510,6 @@ def is_dependent(constraint: object) -> bool:
     (True, False)
     """
     return isinstance(constraint, _Dependent)
+
+
+_show_plainly(globals())

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynograd.base.generated_sources import run_written, written_later
-from dynograd.base.signatures import Annotation, SignatureLater, annotations_of
+from dynograd.base.signatures import Annotation, SignatureLater, annotations_of, shown_signature
 from dynograd.errors import DtypeError
 from dynograd.interpreter.override_protocol import ORDINARY, answer_of_foreign
 from dynograd.interpreter.shared import argument_lines
@@ -86,7 +86,7 @@ def public_form(
     public = written_later(name, title, space, write, choose)
     public.__qualname__, public.__module__, public.__doc__ = name, "dynograd", function.__doc__
     public.__signature__ = SignatureLater(
-        lambda: inspect.Signature(_parameters(entry, into is not None), __validate_parameters__=False)
+        lambda: shown_signature(inspect.Signature(_parameters(entry, into is not None), __validate_parameters__=False))
     )
     public.op = entry
     known = join(public, title, written=False)

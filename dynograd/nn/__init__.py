@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dynograd.base.listing import lists
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.nn import functional, init, modules, parameter, utils
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
@@ -21,3 +22,5 @@ __all__ = [
 globals().update(modules.of_families)
 __all__ += list(modules.of_families)
 __dir__ = lists(__name__, __all__)
+
+_show_plainly(globals())

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from dynograd.base.listing import lists
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.interpreter.out_forms import out_forms
 from dynograd.interpreter.public_forms import explained
 from dynograd.nn import randomized, variants
@@ -36,3 +37,6 @@ __dir__ = lists(__name__, __all__)
 def __getattr__(name: str) -> Any:
     alike = get_close_matches(name, __all__, 5)
     raise AttributeError(f"nn.functional has no {name!r}." + (f" It has {', '.join(alike)}." if alike else ""))
+
+
+_show_plainly(globals())

@@ -10,6 +10,7 @@ from typing import Any
 from dynograd.autograd.modes import no_grad
 from dynograd.base.listing import lists
 from dynograd.base.random_streams import Generator
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.errors import ShapeError
 from dynograd.tensor.tensor import Tensor, wrap
 
@@ -467,3 +468,5 @@ def _calculate_correct_fan(tensor: Any, mode: str) -> int:
 _no_grad_uniform_, _no_grad_normal_, _no_grad_trunc_normal_ = uniform_, normal_, trunc_normal_
 _no_grad_fill_, _no_grad_zero_ = constant_, zeros_
 dirac, eye, sparse = dirac_, eye_, sparse_
+
+_show_plainly(globals())

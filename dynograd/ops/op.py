@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, Unpack
 
 from dynograd.arrays import Array
 from dynograd.base.generated_sources import run_written, written_later
-from dynograd.base.signatures import SignatureLater, annotations_of, plain_annotations, signature_of
+from dynograd.base.signatures import SignatureLater, annotations_of, plain_annotations, shown_signature, signature_of
 from dynograd.ops.argument_kinds import UNSEEN
 from dynograd.ops.readers import join
 from dynograd.ops.row import Row, complete
@@ -450,7 +450,7 @@ def _publish(result: Op) -> Function:
     function.__doc__ = result.forward.__doc__
     function.__module__ = result.forward.__module__
     function.__qualname__ = result.forward.__qualname__
-    function.__signature__ = SignatureLater(lambda: result.public_signature)
+    function.__signature__ = SignatureLater(lambda: shown_signature(result.public_signature))
     function.op = result
     result.function = function
     result.written = write

@@ -1,6 +1,7 @@
 """Optimizers and learning rate schedules. `optimizer.py` is the machinery, `elementwise.py` what most optimizers share; each has a file."""
 
 from dynograd.base.listing import lists
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.optim import lr_scheduler, swa_utils
 from dynograd.optim.adadelta import Adadelta
 from dynograd.optim.adafactor import Adafactor
@@ -40,3 +41,5 @@ __all__ = [
     "swa_utils",
 ]
 __dir__ = lists(__name__, __all__)
+
+_show_plainly(globals())

@@ -11,6 +11,7 @@ from typing import Any
 from dynograd.autograd.modes import no_grad
 from dynograd.base.dtypes import int64
 from dynograd.base.hints import DeviceLike
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.nn.layers.batchnorm import _BatchNorm
 from dynograd.nn.module import Module
 from dynograd.optim.lr_scheduler.base import LRScheduler, per_group, warn_if_asked_outside
@@ -311,3 +312,6 @@ def _move(averages: list[Any], currents: list[Any], share: float, one_by_one: Ca
                 mine.lerp_(current, share)
             else:
                 mine.copy_(one_by_one(mine, current))
+
+
+_show_plainly(globals())

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.errors import user_level
 from dynograd.interpreter.override_protocol import STATE, dispatch, is_overriding, name_of, overriding_among
 from dynograd.interpreter.overriding import keeps_type
@@ -280,3 +281,6 @@ class enable_reentrant_dispatch:
 
     def __exit__(self, *error: Any) -> None:
         pass
+
+
+_show_plainly(globals())

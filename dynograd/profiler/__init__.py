@@ -17,6 +17,7 @@ from typing import Any
 
 from dynograd import cuda, nn, optim
 from dynograd.base.listing import lists
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.profiler.events import EventList
 from dynograd.profiler.ranges import listen, record_function, stop_listening
 from dynograd.profiler.recording import Recorder
@@ -358,3 +359,6 @@ def tensorboard_trace_handler(
         taken.export_chrome_trace(folder / f"{worker}.{time.time_ns()}.pt.trace.json{'.gz' if use_gzip else ''}")
 
     return write
+
+
+_show_plainly(globals())

@@ -9,9 +9,12 @@
 """
 
 from dynograd.base.listing import lists
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.runs.run import Run
 from dynograd.runs.saving import SavedRun, load_run, save_run, saved_runs
 from dynograd.runs.stopping import StopRequests
 
 __all__ = ["Run", "SavedRun", "StopRequests", "load_run", "save_run", "saved_runs"]
 __dir__ = lists(__name__, __all__)
+
+_show_plainly(globals())

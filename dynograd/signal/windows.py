@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dynograd.base import dtypes
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.interpreter.public_forms import explained
 from dynograd.ops.elementwise.arithmetic import abs
 from dynograd.ops.elementwise.bessel_functions import i0
@@ -294,3 +295,5 @@ def _window(who: str, M: int, sym: bool, options: dict[str, Any], formula: Calla
 # Windows whose single point is what their formula says.
 _BY_FORMULA = ("cosine", "exponential", "gaussian")
 globals().update({name: explained(globals()[name]) for name in __all__})
+
+_show_plainly(globals())

@@ -17,6 +17,7 @@ from typing import Any
 
 from dynograd.base import dtypes
 from dynograd.base.listing import lists
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.sparse import making
 from dynograd.sparse.functions import addmm, log_softmax, mm, sampled_addmm, softmax, spdiags, sum
 from dynograd.sparse.making import sparse_coo_tensor
@@ -72,3 +73,5 @@ for _name, _dtype in {
 }.items():
     globals()[_name] = _legacy(_dtype)
 making.SparseTensor.sparse_mask = making.sparse_mask  # type: ignore[assignment, method-assign]
+
+_show_plainly(globals())

@@ -312,6 +312,9 @@ def sparse_mask(self: Any, mask: SparseTensor) -> SparseTensor:
         mask: a sparse tensor of the same shape.
     Returns:
         A `SparseTensor` with the places of `mask`.
+
+    >>> tensor([1.0, 2.0]).sparse_mask(tensor([0.0, 5.0]).to_sparse()).to_dense()
+    tensor([0., 2.])
     """
     if not isinstance(mask, SparseTensor):
         raise TypeError(

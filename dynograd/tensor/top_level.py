@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
 
 from dynograd.autograd import modes
 from dynograd.base import shapes, stubs
+from dynograd.base.signatures import signature_of
 from dynograd.interpreter.out_forms import write_out
 from dynograd.kernels.build import determinism
 from dynograd.ops.op import registry
@@ -64,7 +64,7 @@ def inplace_functions() -> dict[str, Any]:
 
 def _taking_input(method: Any) -> Callable[..., Any]:
     """A method as a function, whose tensor has the name `input`."""
-    signature = inspect.signature(method)
+    signature = signature_of(method)
     first, *rest = signature.parameters.values()
     if first.name != "self":
         return method

@@ -1,6 +1,7 @@
 """Other readers of the table of ops: forward mode, batches, and the functions built on them and on the tape (`grad`, `jacrev`, ...)."""
 
 from dynograd.base.listing import lists
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.transforms.batching.calls import vmap_fallbacks
 from dynograd.transforms.derivatives import grad, grad_and_value, hessian, jacfwd, jacrev, vjp
 from dynograd.transforms.jvp import jvp, linearize
@@ -8,3 +9,5 @@ from dynograd.transforms.vmap import vmap
 
 __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp", "vmap", "vmap_fallbacks"]
 __dir__ = lists(__name__, (*__all__, "autobatch"))
+
+_show_plainly(globals())

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd import cuda
+from dynograd.base.signatures import show_plainly as _show_plainly
 
 __all__ = ["Measurement", "Timer"]
 
@@ -132,3 +133,6 @@ def _waiting(timer: Callable[[], float]) -> Callable[[], float]:
         return timer()
 
     return now
+
+
+_show_plainly(globals())

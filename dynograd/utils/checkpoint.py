@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import cuda
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.checkpoint import *  # noqa: F403
 from dynograd.transforms.checkpoint import __all__ as _all
@@ -42,3 +43,6 @@ def set_device_states(devices: list[int], states: list[Tensor], *, device_type: 
     """
     for place, state in zip(devices, states):
         cuda.set_rng_state(state, place)
+
+
+_show_plainly(globals())

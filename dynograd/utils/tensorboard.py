@@ -10,6 +10,7 @@ import inspect
 from importlib.util import find_spec
 from typing import Any
 
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.tensor.tensor import Tensor
 
 
@@ -122,3 +123,5 @@ def _plain(value: Any) -> Any:
 for _name in dir(_Writer):
     if _name.startswith("add_") and _name not in vars(SummaryWriter):
         setattr(SummaryWriter, _name, _with_arrays(getattr(_Writer, _name)))
+
+_show_plainly(globals())

@@ -54,3 +54,6 @@ def _sizes(who: str, size: tuple[int, ...]) -> tuple[int, ...]:
 
 
 from dynograd.base.dtypes import bool as _bool  # noqa: E402  (the name is Python's above)
+from dynograd.base.signatures import show_plainly as _show_plainly  # noqa: E402
+
+_show_plainly(globals())

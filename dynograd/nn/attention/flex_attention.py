@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from dynograd.base.dtypes import bool as bool_dtype
 from dynograd.base.hints import DeviceLike
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.base.signatures import without_private
 from dynograd.errors import ShapeError
 from dynograd.ragged import is_ragged
@@ -471,3 +472,6 @@ def _row_lengths(who: str, x: Any) -> Any:
             f"Bring the heads forward: x.transpose(1, 2) of (B, j, H, E)."
         )
     return x.partition
+
+
+_show_plainly(globals())

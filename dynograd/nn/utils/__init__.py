@@ -1,5 +1,6 @@
 """`nn.utils`: clipping of gradients, sequences of different lengths, normed weights, parameters as one vector."""
 
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.nn.utils import parametrizations, parametrize, rnn, stateless
 from dynograd.nn.utils.clip_grad import (
     clip_grad_norm,
@@ -44,3 +45,5 @@ __all__ = [
     "vector_to_parameters",
     "weight_norm",
 ]
+
+_show_plainly(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.autograd.modes import no_grad
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.nn import functional as F
 from dynograd.nn.layers.conv import _ConvTransposeNd
 from dynograd.nn.module import Module
@@ -257,3 +258,6 @@ def _orthonormal(a: Any) -> Tensor:
     """Q of a = QR, with R's diagonal real and not negative."""
     q, r = public_functions()["linalg_qr"](a)
     return q * r.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
+
+
+_show_plainly(globals())

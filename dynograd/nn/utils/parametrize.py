@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dynograd.autograd.modes import no_grad
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.nn.layers.containers import ModuleDict, ModuleList
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
@@ -424,3 +425,6 @@ def _check_addition(before: Tensor, parametrization: Any) -> None:
                 f"The tensor returned by parametrization.right_inverse must have the same {name} as the parametrized tensor, unless the "
                 f"`unsafe` flag is enabled: {getattr(before, name)}, got {getattr(back, name)}."
             )
+
+
+_show_plainly(globals())

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dynograd.autograd.modes import no_grad
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.nn.module import Module
 from dynograd.nn.utils.pruning_methods import (
     BasePruningMethod,
@@ -270,3 +271,6 @@ def is_pruned(module: Module) -> bool:
         for submodule in module.modules()
         for hook in submodule._forward_pre_hooks.values()
     )
+
+
+_show_plainly(globals())

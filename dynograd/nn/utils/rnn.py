@@ -12,6 +12,7 @@ import numpy
 
 from dynograd.arrays import Array
 from dynograd.base import dtypes
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.errors import ShapeError
 from dynograd.kernels import kernel
 from dynograd.ragged import RaggedTensor, ragged_from_padded
@@ -504,3 +505,6 @@ def ragged_from_packed(sequence: PackedSequence) -> RaggedTensor:
     """
     padded, lengths = pad_packed_sequence(sequence, batch_first=True)
     return ragged_from_padded(padded, lengths)
+
+
+_show_plainly(globals())

@@ -4,6 +4,7 @@
 """
 
 from dynograd.base.listing import lists
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.optim.lr_scheduler.base import LRScheduler, _LRScheduler
 from dynograd.optim.lr_scheduler.combinations import ChainedScheduler, SequentialLR
 from dynograd.optim.lr_scheduler.cosines import CosineAnnealingLR, CosineAnnealingWarmRestarts
@@ -39,3 +40,5 @@ __all__ = [
     "StepLR",
 ]
 __dir__ = lists(__name__, __all__)
+
+_show_plainly(globals())
