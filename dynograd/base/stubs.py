@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from dynograd.base import stub_texts
+from dynograd.base.signatures import annotations_of, without_private
 from dynograd.errors import DeviceError, NoEffectWarning, user_level
 
 __all__ = ["MODULES", "OPTIONS", "TABLE", "Settings", "function", "names", "settings", "warn_once"]
@@ -261,6 +262,8 @@ def function(path: str) -> Any:
     call.__name__ = call.__qualname__ = name
     call.__module__ = f"dynograd.{module}".rstrip(".")
     call.__doc__ = stub_texts.explained(path, kind, answer, sentence)
+    if any(parameter.startswith("_") for parameter in annotations_of(call)):
+        without_private(call)
     return call
 
 

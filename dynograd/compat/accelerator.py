@@ -8,6 +8,7 @@ from dynograd import cuda
 from dynograd.base import dtypes
 from dynograd.base.devices import as_device, device
 from dynograd.base.hints import DeviceLike
+from dynograd.base.signatures import show_plainly as _show_plainly
 
 __path__: list[str] = []  # PyTorch has modules below it (`compat.import_paths`)
 __all__ = [
@@ -295,3 +296,6 @@ class Event(metaclass=_OfDevice):
 
     def synchronize(self) -> None:
         """Nothing to wait for."""
+
+
+_show_plainly(globals())

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd.base import stubs
+from dynograd.base.signatures import show_plainly as _show_plainly
 
 _python = importlib.import_module("multiprocessing")
 globals().update({name: getattr(_python, name) for name in _python.__all__})
@@ -185,3 +186,6 @@ def spawn(
     ...     dynograd.multiprocessing.spawn(train, args=(settings,), nprocs=4)
     """
     return start_processes(fn, args, nprocs, join, daemon, start_method)
+
+
+_show_plainly(globals())

@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from dynograd.base.hints import DtypeLike
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.tensor.tensor import Tensor
 
 dynograd: Any = sys.modules["dynograd"]  # its public names, as programs have them: it lies above this layer
@@ -113,3 +114,6 @@ class SobolEngine:
         text = f"SobolEngine(dimension={self.dimension}"
         text += ", scramble=True" if self.scramble else ""
         return text + (f", seed={self.seed})" if self.seed is not None else ")")
+
+
+_show_plainly(globals())

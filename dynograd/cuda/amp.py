@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from dynograd.base import dtypes
+from dynograd.base.signatures import show_plainly as _show_plainly
 
 __path__: list[str] = []  # PyTorch has modules below it (`compat.faces`)
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
@@ -75,3 +76,6 @@ def custom_bwd(bwd: Any) -> Any:
     '<lambda>'
     """
     return _amp().custom_bwd(bwd, device_type="cuda")
+
+
+_show_plainly(globals())

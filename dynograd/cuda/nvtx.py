@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from dynograd.base.signatures import show_plainly as _show_plainly
+
 __all__ = ["mark", "range", "range_end", "range_pop", "range_push", "range_start"]
 
 _depth = 0
@@ -119,3 +121,6 @@ def stop() -> None:
     >>> from dynograd.cuda import nvtx
     >>> nvtx.stop()
     """
+
+
+_show_plainly(globals())

@@ -8,6 +8,7 @@ world refuses and says so.
 from __future__ import annotations
 
 from dynograd.base import stubs
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.distributed.collectives import (
     Work,
     all_gather,
@@ -98,3 +99,5 @@ __all__ = [
     "scatter",
     "scatter_object_list",
 ]
+
+_show_plainly(globals())

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.distributions import constraints
 from dynograd.distributions.scalar_transforms import (
     AffineTransform,
@@ -145,3 +146,5 @@ for _registry in (biject_to, transform_to):
     _registry.register(constraints.independent, _independent)
     _registry.register(constraints.cat, _cat)
     _registry.register(constraints.stack, _stack)
+
+_show_plainly(globals())

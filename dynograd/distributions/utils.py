@@ -8,6 +8,7 @@ from typing import Any
 
 from dynograd.autograd import enable_grad
 from dynograd.base import dtypes
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.ops.elementwise.activations import sigmoid
 from dynograd.ops.layout.broadcasting import broadcast_tensors
 from dynograd.ops.linalg.triangles import tril_indices
@@ -183,3 +184,6 @@ class lazy_property:
             value = self.wrapped(instance)
         setattr(instance, self.wrapped.__name__, value)
         return value
+
+
+_show_plainly(globals())

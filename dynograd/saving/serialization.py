@@ -14,6 +14,7 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.base.files import Source, Stream, write_atomically
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.base.signatures import without_private
 from dynograd.saving import checkpoint_files, sharding
 from dynograd.saving.checkpoint_trees import Reader, Writer
@@ -229,3 +230,6 @@ def safe_globals(safe_globals: list[Any]) -> Any:
         yield
     finally:
         _safe_globals[:] = before
+
+
+_show_plainly(globals())

@@ -12,6 +12,7 @@ from typing import Any
 from dynograd import arrays
 from dynograd.autograd.modes import enable_grad
 from dynograd.base import dtypes
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.errors import GradientError, user_level
 from dynograd.interpreter.differentiation import grad
 from dynograd.tensor.methods import public_functions
@@ -553,3 +554,6 @@ def _check_stable(outputs: list[Tensor], inputs: tuple, chosen: list[int], nonde
             raise GradcheckError(
                 f"gradcheck: backward not multiplied by grad_output: the gradient of input {place} is not zero for a zero grad_output."
             )
+
+
+_show_plainly(globals())

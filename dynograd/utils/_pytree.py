@@ -6,6 +6,8 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from dynograd.base.signatures import show_plainly as _show_plainly
+
 __all__ = [
     "SUPPORTED_NODES",
     "Context",
@@ -721,3 +723,6 @@ def key_get(obj: Any, kp: Iterable[Any]) -> Any:
     for key in kp:
         obj = key.get(obj)
     return obj
+
+
+_show_plainly(globals())

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["TensorWeakRef", "WeakIdKeyDictionary", "WeakIdRef", "WeakTensorKeyDictionary", "WeakTensorRefKey"]
@@ -145,3 +146,6 @@ class TensorWeakRef:
 
     def __call__(self) -> Tensor | None:
         return self.ref()
+
+
+_show_plainly(globals())

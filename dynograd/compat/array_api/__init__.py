@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.compat.array_api import (
     creation,
     elementwise,
@@ -52,3 +53,5 @@ __all__ = sorted(
     {name for part in _parts for name in part.__all__}
     | set("e fft inf linalg matmul matrix_transpose nan newaxis pi tensordot vecdot __array_api_version__".split())
 )
+
+_show_plainly(globals())

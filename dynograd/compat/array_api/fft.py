@@ -7,6 +7,7 @@ from typing import Any
 
 from dynograd import fft as _fft
 from dynograd.base.hints import DeviceLike, DtypeLike
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.compat.array_api.table import sentence_of
 from dynograd.tensor.tensor import Tensor
 
@@ -134,3 +135,5 @@ def ifftshift(x: Tensor, /, *, axes: Sequence[int] | None = None) -> Tensor:
 
 globals().update({name: _along_one(name) for name in _ALONG_ONE})
 globals().update({name: _over_several(name) for name in _OVER_SEVERAL})
+
+_show_plainly(globals())

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from dynograd import linalg
 from dynograd.base.hints import DtypeLike
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.compat.array_api.promotion import promoted
 from dynograd.compat.array_api.reductions import sum
 from dynograd.compat.array_api.table import dims, ops
@@ -419,3 +420,6 @@ def svdvals(x: Tensor, /) -> Tensor:
     tensor([4., 2.])
     """
     return linalg.svdvals(x)
+
+
+_show_plainly(globals())

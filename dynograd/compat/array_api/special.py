@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynograd import special
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.compat.array_api.promotion import tensors
 from dynograd.compat.array_api.table import sentence_of
 from dynograd.tensor.tensor import Tensor
@@ -82,3 +83,5 @@ def _function(name: str, op: Any) -> Callable[..., Any]:
 
 
 globals().update({name: _function(name, getattr(special, _OTHER.get(name, name))) for name in __all__})
+
+_show_plainly(globals())

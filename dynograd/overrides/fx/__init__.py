@@ -15,6 +15,7 @@ call_module 1
 output output
 """
 
+from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.overrides.fx import (
     _compatibility,
     _pytree,
@@ -57,3 +58,5 @@ __all__ = [
     "symbolic_trace",
     "wrap",
 ]
+
+_show_plainly(globals())
