@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
+import dynograd
 from dynograd.base.garbage import uncollected
-from dynograd.base.signatures import SignatureLater, annotations_of, signature_of
+from dynograd.base.signatures import SignatureLater, annotations_of, show_plainly, signature_of
 from dynograd.ops.op import registry
 
 
@@ -43,10 +44,31 @@ FUNCTIONS = [
 ]
 
 
+def test_signatures_show_no_quotes_and_nothing_private():
+    def taken(input: "Array", other: "Any" = 1, _old: "Any" = None, dim: "int | None" = None) -> "Array | None": ...  # noqa: F821
+
+    def spread(*sizes: "Any", **named: "Any") -> "Any": ...  # noqa: F821
+
+    class Held:
+        __module__ = "dynograd.held"
+
+        def keep(self, value: "Any") -> "None": ...  # noqa: F821
+
+        @staticmethod
+        def of(value: "Any") -> "Held": ...  # noqa: F821
+
+    show_plainly({"taken": taken, "spread": spread, "Held": Held, "number": 3})
+    assert str(inspect.signature(taken)) == (
+        "(input: Tensor, other: Any = 1, *, dim: int | None = None) -> Tensor | None"
+    )
+    assert str(inspect.signature(spread)) == "(*sizes: Any, **named: Any) -> Any"
+    assert str(inspect.signature(Held.keep)) == "(self, value: Any) -> None"
+    assert str(inspect.signature(Held.of)) == "(value: Any) -> Held"
+    assert "_stacklevel" not in str(inspect.signature(dynograd.softmax))
+    assert dynograd.softmax(dynograd.zeros(2), 0, 3, dynograd.float64).dtype is dynograd.float64  # and takes it
+
+
 def test_signatures_are_those_of_inspect():
-    assert [
-        function.__name__ for function in FUNCTIONS if str(signature_of(function)) != str(inspect.signature(function))
-    ] == []
     assert [function.__name__ for function in FUNCTIONS if signature_of(function) != inspect.signature(function)] == []
 
 
