@@ -132,7 +132,8 @@ class GraphPicture:
             max([len(text) for text in column], default=0)
             for column in zip(*[self._columns(node) for node in self.nodes])
         ]
-        lines = [f"{len(self.nodes) + self.left_out:,} ops, {self.leaves:,} tensors without history"]
+        ops = len(self.nodes) + self.left_out
+        lines = [f"{ops:,} op{'s' * (ops != 1)}, {self.leaves:,} tensor{'s' * (self.leaves != 1)} without history"]
         if self.left_out:
             lines.append(f"the {self.left_out:,} farthest from the loss are left out")
         for node in self.nodes:

@@ -2,7 +2,8 @@
 
 Parameters are read from torch's stubs (`_VariableFunctions.pyi`, `__init__.pyi`), so nothing is listed by hand. From the top folder:
 
-    python -m tests.parity.test_names_and_parameters       writes the two files anew, and the gaps that `dynograd.as_torch` tells of
+    python -m tests.parity.test_names_and_parameters       writes the two files anew, the gaps that `dynograd.as_torch` tells of, and which
+                                                           names `dir` shows
 """
 
 import ast
@@ -19,6 +20,7 @@ import torch
 import dynograd
 from dynograd.base import stubs
 from dynograd.tensor.absent import absence_of
+from tests.parity import test_listed_names
 
 HERE = Path(__file__).parent
 PLACES = """. Tensor nn nn.functional nn.init nn.utils nn.utils.rnn linalg fft special func autograd autograd.functional autograd.forward_ad
@@ -165,6 +167,7 @@ def test_the_gaps_are_those_of_the_list():
 
 
 def main():
+    test_listed_names.main()
     why = reasons("parameters_known.txt")
     names = {path: missing_names(path) for path in PLACES}
     (HERE / "names_known.txt").write_text("".join(f"{path}: {' '.join(one)}\n" for path, one in names.items() if one))

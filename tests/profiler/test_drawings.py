@@ -77,6 +77,27 @@ def test_graphs(name):
     assert [(node.op, node.inputs, len(node.leaves)) for node in nodes] == expected
 
 
+def test_a_single_op():
+    assert str(visualize(leaf(2).sum())) == "1 op, 1 tensor without history\n1  sum  <- tensor (2,)"
+
+
+class Doubled(dynograd.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+def test_functions_of_a_program_and_second_derivatives():
+    x = leaf(2)
+    assert [node.op for node in visualize(Doubled.apply(x).sum()).nodes] == ["Doubled", "sum"]
+    (g,) = dynograd.autograd.grad((x**3).sum(), x, create_graph=True)
+    assert visualize(g.sum()).nodes[-1].op == "sum"
+
+
 def test_several_results():
     x = leaf(2)
     picture = visualize([x.exp(), x.sin()])
