@@ -1,4 +1,5 @@
-"""Writes two stubs: of the methods that Tensor gets from the table of ops at import, and of the functions that `dynograd` gets from it.
+"""Writes the stubs: of the methods that Tensor gets from the table of ops at import, and of the functions that `dynograd`, `nn.functional`, `linalg`, `fft`
+and `special` get from it.
 
 Type checkers and editors read files and run nothing: without the stubs they do not know `x.sum` and `dynograd.relu`. A test keeps them up
 to date. `python -m tools.make_stubs`, or `make docs`.
@@ -7,8 +8,11 @@ to date. `python -m tools.make_stubs`, or `make docs`.
 from __future__ import annotations
 
 import ast
+import functools
+import importlib
 import inspect
 import operator
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,50 +22,30 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import dynograd  # noqa: E402
+from tools import stub_types  # noqa: E402
 
 METHODS = ROOT / "dynograd" / "tensor" / "installed_methods.pyi"
 FUNCTIONS = ROOT / "dynograd" / "tensor" / "public_functions.pyi"
+MODULES = {
+    ROOT / "dynograd" / "nn" / "functional.pyi": "dynograd.nn.functional",
+    ROOT / "dynograd" / "linalg.pyi": "dynograd.linalg",
+    ROOT / "dynograd" / "fft.pyi": "dynograd.fft",
+    ROOT / "dynograd" / "special.pyi": "dynograd.special",
+}
 
-HEAD_OF_METHODS = '''\
+_HEAD = '''\
 # fmt: off
 # ruff: noqa
-"""The methods and properties that Tensor gets from the table of ops and from the files beside this one.
+"""{about}
 
 Written by `python -m tools.make_stubs` from the functions themselves; do not edit it. A test keeps it up to date.
 """
 
-import builtins
-from typing import Any
-
-from dynograd.tensor.tensor import Tensor
-
-class InstalledMethods:
+{imports}
 '''
-HEAD_OF_FUNCTIONS = '''\
-# fmt: off
-# ruff: noqa
-"""The names that `dynograd` gets from the table of ops and from the files beside this one.
-
-Written by `python -m tools.make_stubs` from the functions themselves; do not edit it. A test keeps it up to date.
-"""
-
-import builtins
-from typing import Any
-
-from dynograd.tensor.tensor import Tensor
-
-'''
-
-# Annotations that a stub can repeat without an import; `builtins.` because `int` and `float` are methods of the class, too.
-_SIMPLE = {"int", "float", "bool", "str", "None"}
-# Ops whose method returns several tensors, or one or several as its arguments say; the others return one.
-_SEVERAL = set(
-    """aminmax chunk cummax cummin dsplit eig frexp geqrf histogram hsplit kthvalue lstsq lu max median min mode nanmedian nonzero qr slogdet
-    solve sort split split_with_sizes split_with_sizes_copy svd symeig tensor_split topk triangular_solve unbind unique unique_consecutive
-    unsafe_chunk unsafe_split unsafe_split_with_sizes vsplit where""".split()
-)
 # `object` has these, too, and says that they return a bool.
 _OTHERWISE_IN_OBJECT = {"__eq__", "__ne__"}
+_IMPORTED_BY_INIT = ("Tensor", "is_tensor")
 
 
 def own_names() -> set[str]:
@@ -81,98 +65,154 @@ def own_names() -> set[str]:
 
 def stub_of_functions() -> str:
     """The text of the stub of `dynograd`'s functions, classes, dtypes and constants."""
-    names = [
-        name for name in dynograd.__all__ if name not in ("Tensor", "is_tensor")
-    ]  # __init__.py imports these itself
-    members = {name: getattr(dynograd, name) for name in names}
-    return HEAD_OF_FUNCTIONS + "".join(_global(name, member) for name, member in members.items())
+    return _stub(
+        "The names that `dynograd` gets from the table of ops and from the files beside this one.",
+        dynograd,
+        [name for name in dynograd.__all__ if name not in _IMPORTED_BY_INIT],
+    )
 
 
-def _global(name: str, member: Any) -> str:
-    if inspect.isfunction(member):
-        return f"def {name}({', '.join(_parameters(member))}) -> {_result_of_function(name, member)}: ...\n"
-    if inspect.ismodule(member):
-        return ""
-    if inspect.isclass(member) and f"class {member.__name__}" in inspect.getsource(sys.modules[member.__module__]):
-        return f"from {member.__module__} import {member.__qualname__} as {name}\n"
-    if member is None or type(member).__module__ == "builtins":
-        return f"{name}: {_type(type(member))}\n"
-    return f"{name}: Any\n"
+def stub_of_module(path: str) -> str:
+    """The text of the stub of a module that holds functions of the table."""
+    module = importlib.import_module(path)
+    return _stub(f"The functions of `{path}`.", module, sorted({*getattr(module, "__all__", ()), *_shown(module)}))
 
 
-def _result_of_function(name: str, function: Callable[..., Any]) -> str:
-    """As the method of the same name, where there is one and both return one tensor; out= changes nothing about it."""
-    method = vars(dynograd.Tensor).get(name)
-    if inspect.isfunction(method) and name not in _SEVERAL:
-        return _result(name, method)
-    if name.endswith("_") and not name.endswith("__"):
-        return "Any"
-    return _type(inspect.signature(function).return_annotation, result=True)
+def _shown(module: Any) -> list[str]:
+    return [
+        name
+        for name in dir(module)
+        if not name.startswith("_") and (inspect.isfunction(member := getattr(module, name)) or inspect.isclass(member))
+    ]
+
+
+def _stub(about: str, module: Any, names: list[str]) -> str:
+    stub_types.NAMED.clear()
+    lines = [line for name in names for line in _global(name, getattr(module, name))]
+    return _with_named(_HEAD.format(about=about, imports=stub_types.IMPORTS), lines)
+
+
+def _with_named(head: str, lines: list[str]) -> str:
+    """The stub, with the named tuples that its results are behind its head."""
+    for name in ("max", "min", "median"):
+        if any([f"-> _{name}:" in line for line in lines]):
+            stub_types.NAMED[name] = ("values", "indices")
+    named = [
+        f"class _{name}(NamedTuple):\n" + "".join([f"    {field}: Tensor\n" for field in fields]) + "\n"
+        for name, fields in sorted(stub_types.NAMED.items())
+    ]
+    return head + "".join(named) + "".join(lines)
+
+
+def _global(name: str, member: Any) -> Iterator[str]:
+    if inspect.isfunction(member) and _is_as_written(name, member):
+        yield f"from {member.__module__} import {name} as {name}\n"
+    elif inspect.isfunction(member):
+        forms = stub_types.written_overloads(name, is_method=False)
+        result = stub_types.result(name, member)
+        forms = forms or [(", ".join(stub_types.parameters(name, member, _is_several(result))), result)]
+        for parameters, kind in forms:
+            yield from _function("", name, parameters, kind, member, len(forms) > 1)
+    elif inspect.ismodule(member):
+        yield from _module(name, member)
+    elif inspect.isclass(member) and f"class {member.__name__}" in inspect.getsource(sys.modules[member.__module__]):
+        yield f"from {member.__module__} import {member.__qualname__} as {name}\n"
+    elif isinstance(member, dynograd.dtype):
+        yield f"{name}: _dtypes.dtype\n"
+    elif member is None or type(member) in (bool, int, float, str):
+        yield f"{name}: {'None' if member is None else f'builtins.{type(member).__name__}'}\n"
+    elif isinstance(member, dynograd.memory_format):
+        yield f"{name}: _memory_formats.memory_format\n"
+    elif isinstance(member, dynograd.layout):
+        yield f"{name}: _layouts.layout\n"
+    else:
+        yield f"{name}: Any\n"
+
+
+def _module(name: str, module: Any) -> Iterator[str]:
+    """A module by the place of its file; those without one have names that PyTorch's programs ask for, and no types."""
+    file = getattr(module, "__file__", None)
+    if file is None:
+        yield f"{name}: Any\n"
+        return
+    parts = Path(file).with_suffix("").relative_to(ROOT).parts
+    *folders, last = parts[:-1] if parts[-1] == "__init__" else parts
+    yield f"from {'.'.join(folders)} import {last} as {name}\n"
+
+
+def _is_as_written(name: str, function: Callable[..., Any]) -> bool:
+    """Whether it is what its file says, and neither an op nor a form of one: checkers and editors then read that file."""
+    path = function.__module__
+    if not path.startswith("dynograd.") or path.startswith(("dynograd.ops", "dynograd.tensor", "dynograd.interpreter")):
+        return False
+    return getattr(importlib.import_module(path), name, None) is function
+
+
+def _is_several(result: str) -> bool:
+    return result != "Tensor"
+
+
+def _function(
+    indent: str, name: str, parameters: str, result: str, member: Any, overloaded: bool, note: str = ""
+) -> Iterator[str]:
+    if overloaded:
+        yield f"{indent}@overload\n"
+    yield f"{indent}def {name}({parameters}) -> {result}:{note}\n"
+    about = _first_sentence(member)
+    yield f"{indent}    {about}\n" if about else f"{indent}    ...\n"
+
+
+def _first_sentence(member: Any) -> str:
+    """The first paragraph of a docstring as a literal, for editors to show."""
+    text = " ".join((inspect.getdoc(member) or "").partition("\n\n")[0].split())
+    text = re.sub(r" Of `\w+`:$", "", text)
+    return repr(text) if text else ""
 
 
 def stub_of_methods() -> str:
     """The text of the stub of Tensor's methods."""
     own = own_names()
     members = {name: member for name, member in vars(dynograd.Tensor).items() if name not in own}
-    return HEAD_OF_METHODS + "".join(line for name in sorted(members) for line in _member(name, members[name]))
+    stub_types.NAMED.clear()
+    lines = [line for name in sorted(members) for line in _member(name, members[name])]
+    about = "The methods and properties that Tensor gets from the table of ops and from the files beside this one."
+    return _with_named(_HEAD.format(about=about, imports=stub_types.IMPORTS), ["class InstalledMethods:\n", *lines])
 
 
 def _member(name: str, member: Any) -> Iterator[str]:
     if isinstance(member, property):
-        yield f"    @property\n    def {name}(self) -> {_type(inspect.signature(member.fget).return_annotation, result=True)}: ...\n"
+        kind = stub_types.result(name, member.fget)
+        yield f"    @property\n    def {name}(self) -> {kind}: ...\n"
         if member.fset is not None:
             yield f"    @{name}.setter\n    def {name}(self, value: Any) -> None: ...\n"
     elif inspect.isfunction(member):
         note = "  # type: ignore[override]" if name in _OTHERWISE_IN_OBJECT else ""
-        parameters = ", ".join(["self", *_parameters(member)[1:]])
-        yield f"    def {name}({parameters}) -> {_result(name, member)}: ...{note}\n"
+        forms = stub_types.written_overloads(name, is_method=True)
+        result = _result_of_method(name, member)
+        forms = forms or [(", ".join(["self", *stub_types.parameters(name, member, _is_several(result))[1:]]), result)]
+        for parameters, kind in forms:
+            yield from _function("    ", name, parameters, kind, member, len(forms) > 1, note)
 
 
-def _parameters(function: Callable[..., Any]) -> list[str]:
-    """The parameters as they are written in the stub."""
-    texts = []
-    starred = False
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind is parameter.KEYWORD_ONLY and not starred:
-            texts.append("*")
-            starred = True
-        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
-        starred = starred or stars == "*"
-        default = "" if parameter.default is parameter.empty else " = ..."
-        texts.append(f"{stars}{parameter.name}: {_type(parameter.annotation)}{default}")
-        if parameter.kind is parameter.POSITIONAL_ONLY:
-            texts[-1] = texts[-1].replace(f"{parameter.name}:", f"__{parameter.name}:", 1)
-    return texts
-
-
-def _result(name: str, function: Callable[..., Any]) -> str:
-    if name.endswith("_") and not name.endswith("__"):  # in place
-        return "Tensor"
-    annotation = inspect.signature(function).return_annotation
+def _result_of_method(name: str, function: Callable[..., Any]) -> str:
     if name == "__setitem__":
         return "None"
+    if name.endswith("_") and not name.endswith("__"):  # in place
+        return "Tensor"
     if name.startswith("__") and hasattr(operator, name.replace("__r", "__", 1)):  # also reflected: `1 / x`
         return "Tensor"
-    of_ops = function.__module__ == "dynograd" or function.__module__.startswith("dynograd.ops")
-    if of_ops and name not in _SEVERAL and annotation in (inspect.Signature.empty, "Any"):
-        return "Tensor"
-    return _type(annotation, result=True)
+    return stub_types.result(name, function)
 
 
-def _type(annotation: Any, result: bool = False) -> str:
-    """An annotation for the stub: the builtin ones as they are, Tensor for what returns an array, Any for the rest."""
-    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "Any")
-    parts = ["int" if part.strip() == "Dim" else part.strip() for part in text.split("|")]
-    if result and parts in (["Array"], ["Tensor"]):
-        return "Tensor"
-    if not _SIMPLE.issuperset(parts):
-        return "Any"
-    return " | ".join(part if part == "None" else f"builtins.{part}" for part in parts)
+def texts() -> dict[Path, Callable[[], str]]:
+    """The stubs, and what gives their texts."""
+    of_modules = {path: functools.partial(stub_of_module, module) for path, module in MODULES.items()}
+    return {METHODS: stub_of_methods, FUNCTIONS: stub_of_functions, **of_modules}
 
 
 def main() -> None:
-    METHODS.write_text(stub_of_methods(), encoding="utf-8")
-    FUNCTIONS.write_text(stub_of_functions(), encoding="utf-8")
+    for path, text in texts().items():
+        path.write_text(text(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -350,6 +350,7 @@ def _cells() -> None:
             state = None
             for step in x:
                 state = cell(step, state)
+            assert state is not None
             return F.mse_loss(state[0] if isinstance(state, tuple) else state, y)
 
         _train(cell, [(dynograd.randn(5, size, 64), dynograd.randn(size, 128)) for size in (2, 64)], read)

@@ -11,6 +11,7 @@ from dynograd.nn.checks import check_sizes
 from dynograd.nn.module import Module
 from dynograd.nn.parameter import Parameter
 from dynograd.tensor.creation import full
+from dynograd.tensor.methods import public_functions
 from dynograd.tensor.tensor import Tensor
 
 __all__ = [
@@ -43,6 +44,8 @@ __all__ = [
     "Tanhshrink",
     "Threshold",
 ]
+
+_ops = public_functions()
 
 
 class Sigmoid(Module):
@@ -537,7 +540,7 @@ class Softmax(_Along):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.softmax(input, self.dim, 5)
+        return _ops["softmax"](input, self.dim, 5)
 
 
 class LogSoftmax(_Along):
@@ -552,7 +555,7 @@ class LogSoftmax(_Along):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.log_softmax(input, self.dim, 5)
+        return _ops["log_softmax"](input, self.dim, 5)
 
 
 class Softmin(_Along):
@@ -567,7 +570,7 @@ class Softmin(_Along):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.softmin(input, self.dim, 5)
+        return _ops["softmin"](input, self.dim, 5)
 
 
 class Softmax2d(Module):
