@@ -83,7 +83,7 @@ _BY_NAME = {
                     "shifts source_dims".split(), "_Ints"),
     **dict.fromkeys(("running_mean", "running_var"), "Tensor | None"),
     "padding": "_Ints | builtins.str",
-    "output_size": "builtins.int | Sequence[builtins.int | None]",
+    "output_size": "builtins.int | Sequence[builtins.int | None] | None",
     "output_padding": "_Ints",
     "tensors": "Sequence[Tensor]",
     "dtype": "_Dtype",
@@ -101,6 +101,7 @@ _BY_NAME = {
 }  # fmt: skip
 # Names whose meaning hangs on the function.
 _OTHERWISE = {
+    ("type", "dtype"): "_Dtype | builtins.str",
     ("movedim", "source"): "_Ints",
     ("moveaxis", "source"): "_Ints",
     ("movedim", "destination"): "_Ints",

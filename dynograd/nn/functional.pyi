@@ -29,23 +29,23 @@ _Device: TypeAlias = _devices.device | builtins.str | builtins.int | None
 _Dtype: TypeAlias = _dtypes.dtype | type | None
 
 from dynograd.tensor.tensor import Tensor as Tensor
-def adaptive_avg_pool1d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None]) -> Tensor:
+def adaptive_avg_pool1d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None] | None) -> Tensor:
     'The mean of each of `output_size` windows of a sequence.'
-def adaptive_avg_pool2d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None]) -> Tensor:
+def adaptive_avg_pool2d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None] | None) -> Tensor:
     'The mean of each of `output_size` windows of an image; windows as in `adaptive_max_pool2d`.'
-def adaptive_avg_pool3d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None]) -> Tensor:
+def adaptive_avg_pool3d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None] | None) -> Tensor:
     'The mean of each of `output_size` windows of a volume; windows as in `adaptive_max_pool2d`.'
-def adaptive_max_pool1d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None], return_indices: builtins.bool = False) -> Tensor:
+def adaptive_max_pool1d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None] | None, return_indices: builtins.bool = False) -> Tensor:
     'The largest value of each of `output_size` windows of a sequence.'
-def adaptive_max_pool1d_with_indices(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None], return_indices: builtins.bool = False) -> Tensor:
+def adaptive_max_pool1d_with_indices(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None] | None, return_indices: builtins.bool = False) -> Tensor:
     '`adaptive_max_pool1d` with `return_indices=True`: where the maxima lie, too.'
-def adaptive_max_pool2d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None], return_indices: builtins.bool = False) -> Tensor:
+def adaptive_max_pool2d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None] | None, return_indices: builtins.bool = False) -> Tensor:
     'The largest value of each of `output_size` windows of an image.'
-def adaptive_max_pool2d_with_indices(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None], return_indices: builtins.bool = False) -> Tensor:
+def adaptive_max_pool2d_with_indices(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None] | None, return_indices: builtins.bool = False) -> Tensor:
     '`adaptive_max_pool2d` with `return_indices=True`: where the maxima lie, too.'
-def adaptive_max_pool3d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None], return_indices: builtins.bool = False) -> Tensor:
+def adaptive_max_pool3d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None] | None, return_indices: builtins.bool = False) -> Tensor:
     'The largest value of each of `output_size` windows of a volume; see `adaptive_max_pool2d`.'
-def adaptive_max_pool3d_with_indices(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None], return_indices: builtins.bool = False) -> Tensor:
+def adaptive_max_pool3d_with_indices(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None] | None, return_indices: builtins.bool = False) -> Tensor:
     '`adaptive_max_pool3d` with `return_indices=True`: where the maxima lie, too.'
 def add_layer_norm(input: Tensor, residual: Any, normalized_shape: _Ints, weight: Tensor | None = None, bias: Any = None, eps: builtins.float = 1e-05) -> tuple[Tensor, ...]:
     '(`layer_norm(input + residual)`, `input + residual`) in one pass: what stands between the parts of a transformer layer.'

@@ -1503,7 +1503,7 @@ class InstalledMethods:
         'Rounded towards zero; gradient 0.'
     def trunc_(self) -> Tensor:
         'In-place form of `trunc`: the result is written into the tensor, which is returned.'
-    def type(self, dtype: _Dtype | None = None, non_blocking: builtins.bool = False) -> Any:
+    def type(self, dtype: _Dtype | builtins.str | None = None, non_blocking: builtins.bool = False) -> Any:
         "Without an argument the type's name, `dynograd.FloatTensor`; with a dtype or type name, the converted tensor."
     def type_as(self, other: Tensor | _Number) -> Tensor:
         '`input` in the dtype of `other`.'

@@ -140,9 +140,9 @@ def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     'The inverse hyperbolic cosine; NaN below 1.'
 def acosh_(input: Tensor) -> Tensor:
     'In-place form of `acosh`: the result is written into the tensor, which is returned.'
-def adaptive_avg_pool1d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None]) -> Tensor:
+def adaptive_avg_pool1d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None] | None) -> Tensor:
     'The mean of each of `output_size` windows of a sequence.'
-def adaptive_max_pool1d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None], return_indices: builtins.bool = False) -> Tensor:
+def adaptive_max_pool1d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None] | None, return_indices: builtins.bool = False) -> Tensor:
     'The largest value of each of `output_size` windows of a sequence.'
 def add(input: Tensor | _Number, other: Tensor | _Number, tensor: Any = None, *, alpha: Tensor | _Number = 1, out: Tensor | None = None) -> Tensor:
     '`input + alpha * other`, broadcast and promoted.'

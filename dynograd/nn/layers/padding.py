@@ -28,7 +28,8 @@ class _PadNd(Module):
     def __init__(self, padding: Sizes) -> None:
         super().__init__()
         sides = 2 * self.rank
-        self.padding = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * sides
+        each: Any = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * sides  # checked below
+        self.padding: tuple[int, ...] = each
         for amount in self.padding:
             check_whole(type(self).__name__, padding=amount)
         if len(self.padding) != sides:

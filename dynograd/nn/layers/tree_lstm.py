@@ -118,6 +118,7 @@ class BinaryTreeLSTMCell(_TreeLSTMCell):
             raise ShapeError("BinaryTreeLSTMCell: expected an input, two children, or both, got neither.")
         self._check(input, () if left is None else (left, right))
         if left is None or right is None:
+            assert input is not None
             width = self.hidden_size
             gates = F.linear(input, self.weight_ih, self.bias)
             i, _, o, u = gates.split([width, 2 * width, width, width], -1)
