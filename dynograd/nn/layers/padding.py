@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dynograd.base.hints import Sizes
 from dynograd.errors import ShapeError
 from dynograd.nn import functional as F
