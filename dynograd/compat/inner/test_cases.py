@@ -67,8 +67,8 @@ class TestCase(unittest.TestCase):
                 self._compare(first[key], second[key], options)
         elif _is_list(first) and _is_list(second):
             super().assertEqual(len(first), len(second), text)
-            for one, other in zip(first, second, strict=True):
-                self._compare(one, other, options)
+            for pair in zip(first, second, strict=True):
+                self._compare(*pair, options)
         elif _is_number(first) and _is_number(second):
             dynograd.testing.assert_close(first, second, **options | {"check_dtype": False})
         else:
