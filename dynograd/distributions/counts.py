@@ -58,6 +58,7 @@ class NegativeBinomial(Distribution):
             count, self.probs = broadcast_all(total_count, probs)
             parameter = self.probs
         else:
+            assert logits is not None
             count, self.logits = broadcast_all(total_count, logits)
             parameter = self.logits
         self.total_count = count.to(parameter.dtype)
