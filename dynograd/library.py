@@ -10,7 +10,7 @@ import functools
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from dynograd.base.dtypes import dtype
 from dynograd.base.signatures import show_plainly as _show_plainly
@@ -72,7 +72,9 @@ class CustomOpDef:
     def __repr__(self) -> str:
         return f"<CustomOpDef({self._qualname})>"
 
-    def register_kernel(self, device_types: str | Sequence[str] | None, fn: Callable[..., Any] | None = None, /) -> Any:
+    def register_kernel(
+        self, device_types: str | Sequence[str] | None, fn: Callable[..., Any] | None = None, /
+    ) -> Callable[..., Any]:
         """A function for tensors of these devices (None: of all that have none); also as a decorator.
 
         Args:
@@ -83,7 +85,7 @@ class CustomOpDef:
         """
         return _register_kernel(self._opoverload, device_types, fn)
 
-    def register_fake(self, fn: Callable[..., Any] | None, /) -> Any:
+    def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
         """A function that gives empty results of the right shape and dtype: it runs for tensors on the device meta.
 
         Args:
@@ -107,7 +109,7 @@ class CustomOpDef:
         """
         _register_autograd(self._opoverload, backward, setup_context)
 
-    def register_vmap(self, func: Callable[..., Any] | None = None) -> Any:
+    def register_vmap(self, func: Callable[..., Any] | None = None) -> Callable[..., Any]:
         """How the operator runs under vmap: `func(info, in_dims, *args)` gives (output, out_dims); without, it runs for each example.
 
         Args:
@@ -126,7 +128,9 @@ class CustomOpDef:
         """
         _register_autocast(self._opoverload, device_type, cast_inputs)
 
-    def register_torch_dispatch(self, torch_dispatch_class: Any, fn: Callable[..., Any] | None = None, /) -> Any:
+    def register_torch_dispatch(
+        self, torch_dispatch_class: object, fn: Callable[..., Any] | None = None, /
+    ) -> NoReturn:
         """Refuses: there is no `__torch_dispatch__`.
 
         Args:
@@ -317,7 +321,13 @@ def define(qualname: str, schema: str | None = None, *, lib: Library | None = No
     return None
 
 
-def impl(qualname: Any, types: Any, func: Callable[..., Any] | str | None = None, *, lib: Library | None = None) -> Any:
+def impl(
+    qualname: Any,
+    types: str | Sequence[str],
+    func: Callable[..., Any] | str | None = None,
+    *,
+    lib: Library | None = None,
+) -> Any:
     """Gives the operator's function for devices ("cpu", "cuda", "default": all); also as a decorator.
 
     The old form `impl(lib, "name", "CPU")` decorates too.
@@ -362,13 +372,13 @@ def _register_kernel(op: OpOverload, device_types: Any, func: Any) -> Any:
 
 
 def register_kernel(
-    op: Any,
+    op: OpOverload | CustomOpDef | str,
     device_types: str | Sequence[str] | None,
     func: Callable[..., Any] | None = None,
     /,
     *,
     lib: Library | None = None,
-) -> Any:
+) -> Callable[..., Any]:
     """A function for tensors of these devices; also as a decorator.
 
     Args:
@@ -391,14 +401,14 @@ def register_kernel(
 
 @without_private
 def register_fake(
-    op: Any,
+    op: OpOverload | CustomOpDef | str,
     func: Callable[..., Any] | None = None,
     /,
     *,
     lib: Library | None = None,
     _stacklevel: int = 1,
     allow_override: bool = False,
-) -> Any:
+) -> Callable[..., Any]:
     """The function for tensors on the device meta, which gives empty results of the right shape; also as a decorator.
 
     Args:
@@ -440,7 +450,7 @@ def _register_autograd(op: OpOverload, backward: Any, setup_context: Any) -> Non
 
 
 def register_autograd(
-    op: Any,
+    op: OpOverload | CustomOpDef | str,
     backward: Callable[..., Any],
     /,
     *,
@@ -474,7 +484,9 @@ def _register_vmap(op: OpOverload, func: Any) -> Any:
     return _decorating(func, put)
 
 
-def register_vmap(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Library | None = None) -> Any:
+def register_vmap(
+    op: OpOverload | CustomOpDef | str, func: Callable[..., Any] | None = None, /, *, lib: Library | None = None
+) -> Callable[..., Any]:
     """How the operator runs under vmap; see `CustomOpDef.register_vmap`.
 
     Args:
@@ -502,7 +514,9 @@ def _register_autocast(op: OpOverload, device_type: str, cast_inputs: Any) -> No
     op.casts[device_type] = cast_inputs
 
 
-def register_autocast(op: Any, device_type: str, cast_inputs: dtype, /, *, lib: Library | None = None) -> None:
+def register_autocast(
+    op: OpOverload | CustomOpDef | str, device_type: str, cast_inputs: dtype, /, *, lib: Library | None = None
+) -> None:
     """Inside `autocast(device_type)`, floating tensors arrive as `cast_inputs`.
 
     Args:
@@ -523,8 +537,13 @@ def register_autocast(op: Any, device_type: str, cast_inputs: dtype, /, *, lib: 
 
 
 def register_torch_dispatch(
-    op: Any, torch_dispatch_class: Any, func: Callable[..., Any] | None = None, /, *, lib: Library | None = None
-) -> Any:
+    op: OpOverload | CustomOpDef | str,
+    torch_dispatch_class: object,
+    func: Callable[..., Any] | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+) -> NoReturn:
     """Refuses: there is no `__torch_dispatch__`.
 
     Args:
@@ -546,7 +565,7 @@ def register_torch_dispatch(
     )
 
 
-def get_ctx() -> Any:
+def get_ctx() -> NoReturn:
     """Refuses: results whose shape depends on values have none on the device meta.
 
     Raises:
@@ -564,7 +583,7 @@ def get_ctx() -> Any:
     )
 
 
-def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
+def fallthrough_kernel(*args: object, **kwargs: object) -> NoReturn:
     """Refuses to run; given to `Library.impl`, it takes the key's function out.
 
     Args:

@@ -70,7 +70,7 @@ class dtype:
 
     __slots__ = ("category", "itemsize", "name", "numpy", "num")
 
-    def __init__(self, name: str, numpy_type: Any, category: _python_int) -> None:
+    def __init__(self, name: str, numpy_type: object, category: _python_int) -> None:
         self.name = name
         self.numpy = numpy.dtype(numpy_type)
         self.num = self.numpy.num
@@ -399,7 +399,7 @@ class finfo:
     1.1920928955078125e-07
     """
 
-    def __init__(self, type: Any = None) -> None:
+    def __init__(self, type: dtype | None = None) -> None:
         kind = get_default_dtype() if type is None else as_dtype(type)
         if kind.category not in (FLOATING, COMPLEX):
             raise TypeError(f"finfo: expected a floating dtype, got {kind}. Use iinfo for integers.")
@@ -435,7 +435,7 @@ class iinfo:
     127
     """
 
-    def __init__(self, type: Any) -> None:
+    def __init__(self, type: dtype | None) -> None:
         kind = as_dtype(type)
         if kind.category != INTEGER:
             raise TypeError(f"iinfo: expected an integer dtype, got {kind}. Use finfo for floating dtypes.")

@@ -13,6 +13,7 @@ import threading
 from typing import Any
 
 from dynograd.base import devices
+from dynograd.base.hints import DeviceLike
 
 __all__ = ["Generator", "default_generator", "drawn", "initial_seed", "manual_seed", "seed", "takers"]
 
@@ -33,7 +34,7 @@ class Generator:
 
     __slots__ = ("_lock", "_offset", "_seed", "device")
 
-    def __init__(self, device: Any = "cpu") -> None:
+    def __init__(self, device: DeviceLike = "cpu") -> None:
         self.device = devices.as_device(device)
         self._seed = DEFAULT_SEED
         self._offset = 0

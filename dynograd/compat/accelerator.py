@@ -226,7 +226,7 @@ class Stream(metaclass=_OfDevice):
         """
         return True
 
-    def record_event(self, event: Any = None) -> Any:
+    def record_event(self, event: object = None) -> object:
         """An event; `event` itself where it is given.
 
         Args:
@@ -236,7 +236,7 @@ class Stream(metaclass=_OfDevice):
         """
         return Event("cpu") if event is None else event  # type: ignore[call-arg]
 
-    def wait_event(self, event: Any) -> None:
+    def wait_event(self, event: object) -> None:
         """Nothing to wait for, unless the event is a GPU's.
 
         Args:
@@ -244,7 +244,7 @@ class Stream(metaclass=_OfDevice):
         """
         event.synchronize()
 
-    def wait_stream(self, stream: Any) -> None:
+    def wait_stream(self, stream: object) -> None:
         """Nothing to wait for, unless the stream is a GPU's.
 
         Args:
@@ -272,14 +272,14 @@ class Event(metaclass=_OfDevice):
     on_gpus: ClassVar[Any] = cuda.Event
     device, event_id = device("cpu"), 0
 
-    def record(self, stream: Any = None) -> None:
+    def record(self, stream: object = None) -> None:
         """Nothing to mark.
 
         Args:
             stream: a stream.
         """
 
-    def wait(self, stream: Any = None) -> None:
+    def wait(self, stream: object = None) -> None:
         """Nothing to wait for.
 
         Args:

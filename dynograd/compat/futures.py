@@ -24,7 +24,7 @@ class Future(Generic[T]):
     6
     """
 
-    def __init__(self, *, devices: Any = None) -> None:
+    def __init__(self, *, devices: object = None) -> None:
         self._set = threading.Event()
         self._lock = threading.Lock()
         self._value: Any = None

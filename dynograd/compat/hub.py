@@ -56,7 +56,7 @@ def set_dir(d: str | os.PathLike[str]) -> None:
 def load_state_dict_from_url(
     url: str,
     model_dir: str | None = None,
-    map_location: Any = None,
+    map_location: object = None,
     progress: bool = True,
     check_hash: bool = False,
     file_name: str | None = None,

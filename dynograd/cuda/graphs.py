@@ -45,7 +45,7 @@ class CUDAGraph:
         self._kept: list[Any] = []
         self._capturing = False
 
-    def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
+    def capture_begin(self, pool: object = None, capture_error_mode: str = "global") -> None:
         """Records what is put on the current stream from now on; not the default stream.
 
         Args:
@@ -119,7 +119,7 @@ class CUDAGraph:
         self.__del__()
         release_dead()
 
-    def pool(self) -> Any:
+    def pool(self) -> object:
         """The graph's memory, for other graphs to share.
 
         Returns:
@@ -166,7 +166,11 @@ class graph:
     _streams: dict[int, streams.Stream] = {}
 
     def __init__(
-        self, cuda_graph: CUDAGraph, pool: Any = None, stream: Any = None, capture_error_mode: str = "global"
+        self,
+        cuda_graph: CUDAGraph,
+        pool: object = None,
+        stream: streams.Stream | None = None,
+        capture_error_mode: str = "global",
     ) -> None:
         if stream is None:
             index = current.device
@@ -200,7 +204,7 @@ class graph:
             self._context.__exit__()
 
 
-def graph_pool_handle() -> Any:
+def graph_pool_handle() -> object:
     """Memory that several graphs can share: `cuda.graph(g, pool=handle)`.
 
     Returns:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 from dynograd.base.signatures import show_plainly as _show_plainly
 
@@ -78,7 +77,7 @@ def mark(msg: str) -> None:
 
 
 @contextlib.contextmanager
-def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
+def range(msg: str, *args: object, **kwargs: object) -> Iterator[None]:
     """A range as a with block.
 
     Args:

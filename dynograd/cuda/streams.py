@@ -239,7 +239,7 @@ class device_of(device):
     ...     x = dynograd.ones(2)
     """
 
-    def __init__(self, obj: Any) -> None:
+    def __init__(self, obj: object) -> None:
         device = devices.as_device(obj.device)
         super().__init__(device if device.type == "cuda" else None)
 
@@ -288,7 +288,7 @@ class Stream:
 
     __slots__ = ("__weakref__", "_context", "cuda_stream", "device_index", "priority")
 
-    def __init__(self, device: DeviceLike = None, priority: int = 0, **options: Any) -> None:
+    def __init__(self, device: DeviceLike = None, priority: int = 0, **options: object) -> None:
         index = index_of("Stream", device)
         used = driver.get("Stream")
         _, greatest = used.priority_range(index)
@@ -393,7 +393,7 @@ class ExternalStream(Stream):
 
     __slots__ = ()
 
-    def __init__(self, stream_ptr: int, device: DeviceLike = None, **options: Any) -> None:
+    def __init__(self, stream_ptr: int, device: DeviceLike = None, **options: object) -> None:
         self.cuda_stream = int(stream_ptr)
         self.device_index = index_of("ExternalStream", device)
         self.priority = 0

@@ -328,7 +328,7 @@ def new_group(
     use_local_synchronization: bool = False,
     group_desc: str | None = None,
     device_id: object = None,
-) -> Any:
+) -> ProcessGroup | object:
     """A group of some of the processes: of this one, or `GroupMember.NON_GROUP_MEMBER` when `ranks` is empty.
 
     Args:

@@ -36,7 +36,7 @@ class Joinable(abc.ABC):
     """
 
     @abc.abstractmethod
-    def join_hook(self, **kwargs: Any) -> JoinHook:
+    def join_hook(self, **kwargs: object) -> JoinHook:
         """The hook.
 
         Args:
@@ -72,7 +72,7 @@ class Join:
     """
 
     def __init__(
-        self, joinables: list[Joinable], enable: bool = True, throw_on_early_termination: bool = False, **kwargs: Any
+        self, joinables: list[Joinable], enable: bool = True, throw_on_early_termination: bool = False, **kwargs: object
     ) -> None:
         self._hooks = [joinable.join_hook(**kwargs) for joinable in joinables] if enable else []
 

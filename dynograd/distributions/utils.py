@@ -38,7 +38,7 @@ def _sum_rightmost(value: Tensor, dim: int) -> Tensor:
     return value.reshape(*value.shape[: value.ndim - dim], -1).sum(-1) if dim else value
 
 
-def broadcast_all(*values: Tensor | float) -> tuple[Tensor, ...]:
+def broadcast_all(*values: object) -> tuple[Tensor, ...]:
     """Numbers and tensors as tensors of one shape; numbers take the dtype of the tensors.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from sys import getrefcount
 from types import SimpleNamespace
 from typing import Any
@@ -56,7 +56,9 @@ class RemovableHandle:
     __slots__ = ("extra", "hooks", "id")
     _next = iter(range(1, 1 << 62))
 
-    def __init__(self, hooks: dict, hook: Any = None, *, extra_dict: Any = None) -> None:
+    def __init__(
+        self, hooks: dict, hook: Callable[..., Any] | None = None, *, extra_dict: dict | Sequence[dict] | None = None
+    ) -> None:
         self.hooks, self.id = hooks, next(self._next)
         self.extra = () if extra_dict is None else (extra_dict,) if isinstance(extra_dict, dict) else tuple(extra_dict)
         if hook is not None:

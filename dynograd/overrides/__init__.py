@@ -86,7 +86,7 @@ def has_torch_function_variadic(*relevant_args: object) -> bool:
     return has_torch_function(relevant_args)
 
 
-def handle_torch_function(public_api: Callable, relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
+def handle_torch_function(public_api: Callable, relevant_args: Iterable[Any], *args: object, **kwargs: object) -> Any:
     """What the mode or the types among `relevant_args` make of `public_api(*args, **kwargs)`; the type of a subclass is asked first.
 
     Args:

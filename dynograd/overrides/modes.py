@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from dynograd.interpreter.override_protocol import STATE
 from dynograd.overrides.guards import modes
@@ -40,7 +40,7 @@ class TorchFunctionMode:
         modes.turn_off()
 
     @classmethod
-    def push(cls, *args: Any, **kwargs: Any) -> Any:
+    def push(cls, *args: object, **kwargs: object) -> Self:
         """A new instance, to be entered (PyTorch's older spelling).
 
         Args:

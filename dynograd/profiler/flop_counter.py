@@ -27,7 +27,7 @@ flop_registry: dict[Any, Callable[..., int]] = {}
 _SUFFIXES = ("", "K", "M", "B", "T")
 
 
-def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Callable[..., int]], Callable[..., int]]:
+def register_flop_formula(targets: object, get_raw: bool = False) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """A decorator: the function says how many operations a call of these operators takes.
 
     Args:
@@ -86,7 +86,7 @@ class FlopCounterMode:
 
     def __init__(
         self,
-        mods: Any = None,
+        mods: object = None,
         depth: int = 2,
         display: bool = True,
         custom_mapping: dict[Any, Callable[..., int]] | None = None,

@@ -11,13 +11,14 @@ Gradients are those of the packed elements. What ops do with ragged tensors is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from dynograd import arrays
 from dynograd.base import layouts
+from dynograd.base.hints import DeviceLike
 from dynograd.base.shapes import Size, normalize_dim
 from dynograd.errors import DeviceError, ShapeError
 from dynograd.ops.op import registry
@@ -63,7 +64,14 @@ class RaggedTensor(Differentiable):
     partition: Partition
     place: int
 
-    def __new__(cls, values: Any, lengths: Any = None, offsets: Any = None, *, dim: int = 1) -> Any:
+    def __new__(
+        cls,
+        values: Tensor,
+        lengths: Tensor | Sequence[int] | None = None,
+        offsets: Tensor | Sequence[int] | None = None,
+        *,
+        dim: int = 1,
+    ) -> Any:
         return from_values("RaggedTensor", values, lengths, offsets, dim)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -160,7 +168,7 @@ class RaggedTensor(Differentiable):
         """
         return self.packed.element_size()
 
-    def is_contiguous(self, memory_format: Any = None) -> bool:
+    def is_contiguous(self, memory_format: object = None) -> bool:
         return self.packed.is_contiguous()
 
     def stride(self, dim: int | None = None, *, axis: int | None = None) -> Any:
@@ -177,7 +185,7 @@ class RaggedTensor(Differentiable):
     def data_ptr(self) -> int:
         return self.packed.data_ptr()
 
-    def is_pinned(self, device: Any = None) -> bool:
+    def is_pinned(self, device: DeviceLike = None) -> bool:
         return self.packed.is_pinned()
 
     # --- parts ----------------------------------------------------------------------------------------------------------
@@ -197,7 +205,7 @@ class RaggedTensor(Differentiable):
         """(B,) int64: the length of each row; `x.lengths()` too. A copy: rows stay when it changes."""
         return part_of(self.partition.tensor("lengths", self.device).clone())
 
-    def with_packed(self, packed: Any, place: int | None = None) -> RaggedTensor:
+    def with_packed(self, packed: Tensor, place: int | None = None) -> RaggedTensor:
         """Other elements in the same rows.
 
         Args:
@@ -221,7 +229,7 @@ class RaggedTensor(Differentiable):
         """
         return registry["unbind"].function(self, dim)
 
-    def to_padded(self, value: Any = 0.0, length: int | None = None) -> Any:
+    def to_padded(self, value: float = 0.0, length: int | None = None) -> Tensor:
         """Rows made equally long: a dense tensor.
 
         Args:
@@ -238,7 +246,7 @@ class RaggedTensor(Differentiable):
         """
         return padded(self, value, length)
 
-    def to_padded_tensor(self, padding: Any, output_size: Any = None) -> Any:
+    def to_padded_tensor(self, padding: float, output_size: Sequence[int] | None = None) -> Tensor:
         """PyTorch's name of `to_padded`.
 
         Args:
@@ -249,7 +257,7 @@ class RaggedTensor(Differentiable):
         """
         return padded_to(self, padding, output_size)
 
-    def mask(self, length: int | None = None) -> Any:
+    def mask(self, length: int | None = None) -> Tensor:
         """Which elements of `to_padded()` are real.
 
         Args:
@@ -353,10 +361,10 @@ class RaggedTensor(Differentiable):
 
     # --- copies and moves -------------------------------------------------------------------------------------------------
 
-    def pin_memory(self, device: Any = None) -> RaggedTensor:
+    def pin_memory(self, device: DeviceLike = None) -> RaggedTensor:
         return self.with_packed(self.packed.pin_memory())
 
-    def record_stream(self, stream: Any) -> None:
+    def record_stream(self, stream: object) -> None:
         self.packed.record_stream(stream)
 
     def share_memory_(self) -> RaggedTensor:
@@ -425,7 +433,7 @@ def make(packed: Any, partition: Partition, place: int = 1) -> RaggedTensor:
 when_first: list[Callable[[], None]] = []  # called before the first ragged tensor is made
 
 
-def is_ragged(value: Any) -> bool:
+def is_ragged(value: object) -> bool:
     """Whether `value` is a RaggedTensor.
 
     Args:

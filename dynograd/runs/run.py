@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from os import PathLike
 from typing import Any
 
 from dynograd.errors import CheckpointError
@@ -16,6 +17,7 @@ from dynograd.runs.random_states import global_state, set_global_state
 from dynograd.runs.saving import _check_rotation, read_run, saved_runs, write_run
 from dynograd.runs.snapshots import Snapshot, Snapshots, copied
 from dynograd.runs.stopping import StopRequests
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Run"]
 
@@ -68,7 +70,7 @@ class Run:
 
     def __init__(
         self,
-        path: Any,
+        path: str | PathLike[str] | None,
         *,
         model: Any = None,
         optimizer: Any = None,
@@ -77,7 +79,7 @@ class Run:
         loader: Any = None,
         generator: Any = None,
         extra: dict[str, Any] | None = None,
-        config: Any = None,
+        config: object = None,
         save_every: int | None = None,
         save_seconds: float | None = None,
         save_share: float | None = 0.02,
@@ -189,7 +191,7 @@ class Run:
             elif self._jump is not None:
                 return
 
-    def check(self, loss: Any) -> bool:
+    def check(self, loss: Tensor | float) -> bool:
         """Whether `loss` is finite. If it is not, the run goes back, after this step, to the last copy in memory without NaN, repeats
         the steps from there while it watches every op, and raises NonFiniteError, which names step, batch, op and your line.
 

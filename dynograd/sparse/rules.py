@@ -289,7 +289,7 @@ def _cat(arguments: dict[str, Any]) -> Tensor:
     return of_coordinates(cat(shifted, 1), cat([part.entries for part in whole], 0), size, ordered)
 
 
-def index_select(self: SparseTensor, dim: int, index: Any) -> SparseTensor:
+def index_select(self: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
     """The slices `index` along a sparse dim.
 
     Args:

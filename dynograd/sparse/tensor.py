@@ -8,12 +8,13 @@ ops it shows shape and dtype; what they may do with it is told in `rules.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy
 
 from dynograd import arrays
 from dynograd.base import dtypes, layouts
+from dynograd.base.hints import DtypeLike
 from dynograd.base.shapes import Size, normalize_dim
 from dynograd.errors import ShapeError
 from dynograd.ops.index.indexing import getitem
@@ -52,10 +53,10 @@ class _Shown(numpy.ndarray):
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         raise refusal(f"numpy.{function.__name__}")
 
-    def item(self, *args: Any) -> Any:
+    def item(self, *args: Any) -> NoReturn:
         raise refusal("item()")
 
-    def tolist(self) -> Any:
+    def tolist(self) -> NoReturn:
         raise refusal("tolist()")
 
     def astype(self, *args: Any, **kwargs: Any) -> Any:
@@ -129,7 +130,7 @@ class SparseTensor(Tensor):
         """
         raise RuntimeError("storage_offset: sparse tensors have no storage. Use x.values().")
 
-    def is_contiguous(self, memory_format: Any = None) -> bool:
+    def is_contiguous(self, memory_format: object = None) -> bool:
         raise RuntimeError("is_contiguous: sparse tensors do not have is_contiguous. Use x.is_coalesced().")
 
     # --- gradients: those of the entries ------------------------------------------------------------------------------
@@ -171,7 +172,7 @@ class SparseTensor(Tensor):
         self.entries = self.entries.detach()
         return self
 
-    def backward(self, gradient: Any = None, *args: Any, **kwargs: Any) -> None:
+    def backward(self, gradient: Tensor | None = None, *args: Any, **kwargs: Any) -> None:
         """Sends `gradient`, a sparse tensor with the same places, back through the entries.
 
         Args:
@@ -193,7 +194,7 @@ class SparseTensor(Tensor):
 
     # --- parts ----------------------------------------------------------------------------------------------------------
 
-    def with_entries(self, entries: Any, form: str | None = None) -> SparseTensor:
+    def with_entries(self, entries: Tensor, form: str | None = None) -> SparseTensor:
         """Other entries at the same places.
 
         Args:
@@ -289,7 +290,7 @@ class SparseTensor(Tensor):
 
     # --- other forms ----------------------------------------------------------------------------------------------------
 
-    def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    def to_dense(self, dtype: DtypeLike = None, *, masked_grad: bool | None = None) -> Tensor:
         """All elements: zeros where there is no entry; entries of one place are added up.
 
         Args:
@@ -305,7 +306,12 @@ class SparseTensor(Tensor):
         return dense if dtype is None else dense.to(dtype)
 
     def to_sparse(  # type: ignore[override]
-        self, sparse_dim: Any = None, *, layout: Any = None, blocksize: Any = None, dense_dim: Any = None
+        self,
+        sparse_dim: int | None = None,
+        *,
+        layout: object = None,
+        blocksize: object = None,
+        dense_dim: int | None = None,
     ) -> SparseTensor:
         """In another sparse layout; coordinates unless given.
 
@@ -325,13 +331,13 @@ class SparseTensor(Tensor):
         pair = (other, self.places) if self.form == CSR else (self.places, other)
         return of_coordinates(stack(list(pair)), self.entries, self.whole, self.form == CSR)
 
-    def to_sparse_csr(self, dense_dim: Any = None) -> SparseTensor:  # type: ignore[override]
+    def to_sparse_csr(self, dense_dim: int | None = None) -> SparseTensor:  # type: ignore[override]
         if self.form == CSR:
             return self
         starts, places, entries = self.to_sparse_coo().coalesce().compressed_rows()
         return compressed(CSR, starts, places, entries, self.whole)
 
-    def to_sparse_csc(self, dense_dim: Any = None) -> SparseTensor:  # type: ignore[override]
+    def to_sparse_csc(self, dense_dim: int | None = None) -> SparseTensor:  # type: ignore[override]
         if self.form == CSC:
             return self
         starts, places, entries = self.to_sparse_coo().t().coalesce().compressed_rows()
@@ -375,7 +381,7 @@ class SparseTensor(Tensor):
         order[first], order[second] = second, first
         return self.permute(*order)
 
-    def permute(self, *dims: Any) -> SparseTensor:  # type: ignore[override]
+    def permute(self, *dims: int | Sequence[int]) -> SparseTensor:  # type: ignore[override]
         """Dims in another order; sparse dims stay in front of dense ones.
 
         Args:
@@ -414,16 +420,16 @@ class SparseTensor(Tensor):
         starts = None if self.starts is None else self.starts.to(where)
         return _make(self.form, self.places.to(where), starts, entries, self.whole, self.coalesced)
 
-    def clone(self, *, memory_format: Any = None) -> SparseTensor:
+    def clone(self, *, memory_format: object = None) -> SparseTensor:
         return self.with_entries(self.entries.clone())
 
-    def contiguous(self, memory_format: Any = None) -> SparseTensor:
+    def contiguous(self, memory_format: object = None) -> SparseTensor:
         return self
 
-    def numpy(self, *, force: bool = False) -> Any:
+    def numpy(self, *, force: bool = False) -> NoReturn:
         raise refusal("numpy()")
 
-    def tolist(self) -> Any:
+    def tolist(self) -> NoReturn:
         """Refuses: `to_dense().tolist()` lists all elements.
 
         Returns:
@@ -433,7 +439,7 @@ class SparseTensor(Tensor):
         """
         raise refusal("tolist()")
 
-    def item(self) -> Any:
+    def item(self) -> NoReturn:
         raise refusal("item()")
 
     def __bool__(self) -> bool:

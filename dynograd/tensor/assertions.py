@@ -94,7 +94,7 @@ def _assert(condition: Any, message: str) -> None:
 class _Number:
     """Sizes are plain numbers here; the class is for `isinstance`, which says False of everything."""
 
-    def __init__(self, node: Any = None) -> None:
+    def __init__(self, node: object = None) -> None:
         raise TypeError(f"{type(self).__name__}: sizes are plain numbers here, never symbols. Use the number itself.")
 
 

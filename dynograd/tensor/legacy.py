@@ -35,7 +35,7 @@ class _TypedMeta(type):
     dtype: dtypes.dtype
     kind: str  # of device
 
-    def __call__(cls, *data: Any, device: DeviceLike = None) -> Tensor:
+    def __call__(cls, *data: object, device: DeviceLike = None) -> Tensor:
         return Tensor(*data, dtype=cls.dtype, device=cls.kind if device is None else device)
 
     def __instancecheck__(cls, value: Any) -> bool:
@@ -86,7 +86,7 @@ TYPE_NAMES = {
 }
 
 
-def Variable(data: Any, requires_grad: bool = False, volatile: bool = False) -> Tensor:
+def Variable(data: object, requires_grad: bool = False, volatile: bool = False) -> Tensor:
     """The tensor itself (since 0.4 a tensor carries its own gradient); `requires_grad` is set when asked.
 
     >>> dynograd.autograd.Variable(tensor([1.0]), requires_grad=True).requires_grad

@@ -11,6 +11,8 @@ import gc
 import mmap
 import os
 import weakref
+from collections.abc import Sequence
+from os import PathLike
 from typing import Any
 
 import numpy
@@ -20,6 +22,7 @@ from dynograd.arrays import Array, storages
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.writes import before_rebinding, stamp
 from dynograd.base import devices, dtypes
+from dynograd.base.hints import DeviceLike, DtypeLike
 from dynograd.base.memory_formats import preserve_format
 from dynograd.base.shapes import as_shape, check_sizes, check_tensor
 from dynograd.errors import DeviceError, DtypeError, GradientError, ShapeError
@@ -293,7 +296,7 @@ class UntypedStorage:
     __slots__ = ("_memory", "_of")
     is_sparse = is_sparse_csr = False
 
-    def __init__(self, size: Any = 0, *, device: Any = None) -> None:
+    def __init__(self, size: int | Sequence[int] = 0, *, device: DeviceLike = None) -> None:
         if isinstance(size, int):
             place = arrays.check_device("UntypedStorage", device)
             self._memory = arrays.empty(check_sizes("UntypedStorage", (size,)), dtypes.uint8, place)
@@ -309,7 +312,7 @@ class UntypedStorage:
         return result
 
     @staticmethod
-    def from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+    def from_file(filename: str | PathLike[str], shared: bool = False, nbytes: int = 0) -> UntypedStorage:
         """The bytes of a file, read when they are used; what is written goes into the file with `shared=True`, else nowhere.
 
         Args:
@@ -381,7 +384,7 @@ class UntypedStorage:
         """Whether other processes see what is written."""
         return storages.is_shared(self._memory)
 
-    def is_pinned(self, device: Any = None) -> bool:
+    def is_pinned(self, device: DeviceLike = None) -> bool:
         """Whether it lies in pinned host memory.
 
         Args:
@@ -518,7 +521,7 @@ class UntypedStorage:
             else UntypedStorage._over(arrays.to_device(self._memory, arrays.check_device("cpu", "cpu")))
         )
 
-    def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
+    def cuda(self, device: DeviceLike = None, non_blocking: bool = False) -> UntypedStorage:
         """A copy in a GPU's memory.
 
         Args:
@@ -551,7 +554,12 @@ class TypedStorage:
     is_sparse = False
 
     def __init__(
-        self, *size: Any, wrap_storage: Any = None, dtype: Any = None, device: Any = None, _internal: bool = False
+        self,
+        *size: int | Sequence[float],
+        wrap_storage: UntypedStorage | None = None,
+        dtype: DtypeLike = None,
+        device: DeviceLike = None,
+        _internal: bool = False,
     ) -> None:
         self.dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
         if wrap_storage is not None:
@@ -615,7 +623,7 @@ class TypedStorage:
         """The elements as Python numbers."""
         return arrays.tolist(self._array)
 
-    def fill_(self, value: Any) -> TypedStorage:
+    def fill_(self, value: float) -> TypedStorage:
         """Sets every element.
 
         Args:
@@ -682,7 +690,7 @@ def _values(value: Any) -> Any:
     return value._array if isinstance(value, TypedStorage) else getattr(value, "_memory", value)
 
 
-def is_storage(obj: Any) -> bool:
+def is_storage(obj: object) -> bool:
     """Whether `obj` is a storage.
 
     Args:

@@ -8,7 +8,7 @@ backward through it, inside the backward.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -112,7 +112,11 @@ def checkpoint(
 
 
 def checkpoint_sequential(
-    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, preserve_rng_state: bool = True
+    functions: Iterable[Callable[..., Any]],
+    segments: int,
+    input: object,
+    use_reentrant: bool | None = None,
+    preserve_rng_state: bool = True,
 ) -> Any:
     """Runs a list of functions (or a `Sequential`) one after the other, in `segments` parts of which all but the last are checkpointed.
 

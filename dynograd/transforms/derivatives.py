@@ -35,7 +35,7 @@ from dynograd.transforms.vmap import vmap
 __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "vjp"]
 
 
-def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+def vjp(func: Callable[..., Any], *primals: object, has_aux: bool = False) -> Any:
     """`func(*primals)`, and the function (cotangents) -> cotangents times the Jacobian of `func` there.
 
     Args:

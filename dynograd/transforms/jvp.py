@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynograd import arrays
@@ -14,7 +14,14 @@ from dynograd.transforms.trees import flatten, map_tree, same_structure
 __all__ = ["jvp", "linearize"]
 
 
-def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
+def jvp(
+    func: Callable[..., Any],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    strict: bool = False,
+    has_aux: bool = False,
+) -> Any:
     """`func(*primals)`, and the Jacobian of `func` there times `tangents`.
 
     Costs about two or three times the function, whatever the number of inputs, and keeps nothing for later. The result can be
@@ -61,7 +68,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
         return output, ways
 
 
-def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+def linearize(func: Callable[..., Any], *primals: object) -> tuple[Any, Callable[..., Any]]:
     """`func(*primals)`, and the function (*tangents) -> Jacobian times tangents.
 
     Args:

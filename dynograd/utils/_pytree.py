@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque, namedtuple
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dynograd.base.signatures import show_plainly as _show_plainly
@@ -61,7 +61,7 @@ class SequenceKey(NamedTuple):
     def __str__(self) -> str:
         return f"[{self.idx}]"
 
-    def get(self, sequence: Any) -> Any:
+    def get(self, sequence: Sequence[Any]) -> Any:
         """What lies there.
 
         Args:
@@ -88,7 +88,7 @@ class MappingKey(NamedTuple):
     def __str__(self) -> str:
         return f"[{self.key!r}]"
 
-    def get(self, mapping: Any) -> Any:
+    def get(self, mapping: Mapping[Any, Any]) -> Any:
         """What lies there.
 
         Args:
@@ -115,7 +115,7 @@ class GetAttrKey(NamedTuple):
     def __str__(self) -> str:
         return f".{self.name}"
 
-    def get(self, obj: Any) -> Any:
+    def get(self, obj: object) -> Any:
         """What lies there.
 
         Args:
@@ -141,7 +141,7 @@ class TreeSpec:
 
     __slots__ = ("children_specs", "context", "num_children", "num_leaves", "num_nodes", "type")
 
-    def __init__(self, type: Any, context: Any = None, children_specs: Iterable[TreeSpec] = ()) -> None:
+    def __init__(self, type: type | None, context: object = None, children_specs: Iterable[TreeSpec] = ()) -> None:
         self.type, self.context, self.children_specs = type, context, list(children_specs)
         self.num_children = len(self.children_specs)
         self.num_leaves: int = 1 if type is None else sum([child.num_leaves for child in self.children_specs])
@@ -294,9 +294,9 @@ def register_pytree_node(
     unflatten_fn: Callable[[Any, Any], Any],
     *,
     serialized_type_name: str | None = None,
-    to_dumpable_context: Any = None,
-    from_dumpable_context: Any = None,
-    flatten_with_keys_fn: Any = None,
+    to_dumpable_context: object = None,
+    from_dumpable_context: object = None,
+    flatten_with_keys_fn: Callable[..., Any] | None = None,
 ) -> None:
     """Has objects of a class taken apart: `flatten_fn(object)` gives (children, context), `unflatten_fn(children, context)` the object.
 
@@ -707,7 +707,7 @@ def keystr(kp: Iterable[Any]) -> str:
     return "".join([str(key) for key in kp])
 
 
-def key_get(obj: Any, kp: Iterable[Any]) -> Any:
+def key_get(obj: object, kp: Iterable[Any]) -> Any:
     """What lies at a path.
 
     Args:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dynograd import cuda
 from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.tensor.tensor import Tensor
@@ -14,7 +12,7 @@ from dynograd.utils import _pytree
 __all__ = [*_all, "get_device_states", "set_device_states"]
 
 
-def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+def get_device_states(*args: object) -> tuple[list[int], list[Tensor]]:
     """The GPUs on which the arguments' tensors lie, and the states of their generators.
 
     Args:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from importlib.util import find_spec
+from os import PathLike
 from typing import Any
 
 from dynograd.base.signatures import show_plainly as _show_plainly
@@ -17,7 +18,7 @@ from dynograd.tensor.tensor import Tensor
 class _WithoutTensorboardX:
     """Stands for tensorboardX's writer where that is not installed."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: Any, **options: object) -> None:
         raise ImportError(
             "SummaryWriter: dynograd writes TensorBoard's event files by tensorboardX, which is not installed: "
             "pip install 'dynograd[tensorboard]'."
@@ -54,13 +55,13 @@ class SummaryWriter(_Writer):
 
     def __init__(
         self,
-        log_dir: Any = None,
+        log_dir: str | PathLike[str] | None = None,
         comment: str = "",
         purge_step: int | None = None,
         max_queue: int = 10,
         flush_secs: int = 120,
         filename_suffix: str = "",
-        **options: Any,
+        **options: object,
     ) -> None:
         super().__init__(
             None if log_dir is None else str(log_dir),
@@ -72,7 +73,7 @@ class SummaryWriter(_Writer):
             **options,
         )
 
-    def add_graph(self, model: Any, input_to_model: Any = None, *options: Any, **more: Any) -> None:
+    def add_graph(self, model: object, input_to_model: object = None, *options: object, **more: object) -> None:
         """Refuses: TensorBoard's graph wants a traced program, and models run as Python here.
 
         Args:

@@ -67,7 +67,7 @@ class WeakIdKeyDictionary(MutableMapping):
     0
     """
 
-    def __init__(self, dict: Any = None, ref_type: type[weakref.ref] = WeakIdRef) -> None:
+    def __init__(self, dict: object = None, ref_type: type[weakref.ref] = WeakIdRef) -> None:
         self.data: Any = {}
         self.ref_type = ref_type
         data = weakref.ref(self)

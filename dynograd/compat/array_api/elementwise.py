@@ -125,7 +125,7 @@ def _unary(name: str, op: Any) -> Callable[..., Any]:
 def _binary(name: str, op: Any) -> Callable[..., Any]:
     prepare = tensors if name in _TENSORS_ONLY else promoted
 
-    def function(x1: Any, x2: Any, /) -> Tensor:
+    def function(x1: Tensor | complex, x2: Tensor | complex, /) -> Tensor:
         return op(*prepare(x1, x2))
 
     return _named(function, name, op)
@@ -141,7 +141,7 @@ def _named(function: Any, name: str, op: Any) -> Callable[..., Any]:
     return function
 
 
-def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
+def clip(x: Tensor, /, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
     """`x` with values below `min` raised to it and values above `max` lowered to it; NaN of any of the three gives NaN.
 
     Args:
@@ -212,7 +212,7 @@ def sign(x: Tensor, /) -> Tensor:
     return ops.where(ops.isnan(x), x, signs) if x.dtype.category > dtypes.INTEGER else signs
 
 
-def floor_divide(x1: Any, x2: Any, /) -> Tensor:
+def floor_divide(x1: Tensor | complex, x2: Tensor | complex, /) -> Tensor:
     """`x1 / x2` rounded down; where one of them is infinite, the quotient itself, where PyTorch gives NaN or -1.
 
     Args:

@@ -17,7 +17,7 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["can_cast", "result_type"]
 
 
-def result_type(*arrays_and_dtypes: Any) -> dtype:
+def result_type(*arrays_and_dtypes: Tensor | dtype | complex) -> dtype:
     """The dtype in which these tensors, dtypes and Python numbers meet.
 
     Args:
@@ -50,7 +50,7 @@ def result_type(*arrays_and_dtypes: Any) -> dtype:
     return functools.reduce(_beside_number, numbers, functools.reduce(promote_types, kinds))
 
 
-def can_cast(from_: Any, to: dtype, /) -> bool:
+def can_cast(from_: dtype | Tensor, to: dtype, /) -> bool:
     """Whether promotion takes `from_` (a dtype or a tensor) to `to`.
 
     Args:

@@ -85,7 +85,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     return tuple(ops.nonzero(x, as_tuple=True))
 
 
-def searchsorted(x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Tensor:
+def searchsorted(x1: Tensor, x2: Tensor | complex, /, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:
     """Where the values `x2` would stand in the sorted 1-d `x1`: before ("left") or behind ("right") equal ones.
 
     Args:
@@ -101,7 +101,7 @@ def searchsorted(x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Any = No
     return ops.searchsorted(*tensors(x1, x2), side=side, sorter=sorter)
 
 
-def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
+def where(condition: Tensor, x1: Tensor | complex, x2: Tensor | complex, /) -> Tensor:
     """`x1` where the condition holds, `x2` elsewhere.
 
     Args:
@@ -116,7 +116,7 @@ def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
     return ops.where(condition, *tensors(x1, x2))
 
 
-def take(x: Any, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
+def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
     """The elements (or rows, ...) of `x` with the given numbers along `axis`, which a 1-d `x` may leave out.
 
     Args:

@@ -71,7 +71,7 @@ _EXAMPLES = {
 
 
 def _function(name: str, op: Any) -> Callable[..., Any]:
-    def function(*x: Any) -> Tensor:
+    def function(*x: Tensor | float) -> Tensor:
         return op(*tensors(*x))
 
     function.__name__ = function.__qualname__ = name

@@ -21,6 +21,7 @@ from dynograd.base.dtypes import (
     uint32,
     uint64,
 )
+from dynograd.base.hints import DeviceLike
 from dynograd.compat.array_api.table import ops
 from dynograd.tensor.tensor import Tensor
 
@@ -61,7 +62,7 @@ class IntegerLimits(NamedTuple):
     dtype: dtypes.dtype
 
 
-def finfo(type: Any, /) -> FloatLimits:
+def finfo(type: dtypes.dtype | Tensor, /) -> FloatLimits:
     """Limits of a floating dtype, or of a tensor's; of a complex one those of its parts.
 
     Args:
@@ -77,7 +78,7 @@ def finfo(type: Any, /) -> FloatLimits:
     return FloatLimits(limits.bits, limits.eps, limits.max, limits.min, limits.smallest_normal, kind.to_real())
 
 
-def iinfo(type: Any, /) -> IntegerLimits:
+def iinfo(type: dtypes.dtype | Tensor, /) -> IntegerLimits:
     """Limits of an integer dtype, or of a tensor's.
 
     Args:
@@ -93,7 +94,7 @@ def iinfo(type: Any, /) -> IntegerLimits:
     return IntegerLimits(limits.bits, limits.max, limits.min, kind)
 
 
-def isdtype(dtype: dtypes.dtype, kind: Any) -> Any:
+def isdtype(dtype: dtypes.dtype, kind: dtypes.dtype | str | tuple[Any, ...]) -> bool:
     """Whether `dtype` is of a kind: a dtype, a name ("integral", "real floating", ...), or a tuple of those.
 
     Args:
@@ -116,7 +117,7 @@ def isdtype(dtype: dtypes.dtype, kind: Any) -> Any:
     return dtype in KINDS[kind] or dtype in _EXTRA.get(kind, ())
 
 
-def astype(x: Tensor, dtype: dtypes.dtype, /, *, copy: Any = True, device: Any = None) -> Tensor:
+def astype(x: Tensor, dtype: dtypes.dtype, /, *, copy: bool = True, device: DeviceLike = None) -> Tensor:
     """`x` in another dtype, and on another device if given; with `copy=False` the same tensor where nothing changes.
 
     Args:

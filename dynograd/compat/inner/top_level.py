@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from dynograd.base.devices import as_device
+from dynograd.base.hints import DeviceLike
 from dynograd.tensor.tensor import Tensor
 
 dynograd: Any = sys.modules["dynograd"]  # its public names, as programs have them: it lies above this layer
@@ -123,7 +124,7 @@ def _grouped_mm(
     return result if out_dtype is None else result.to(out_dtype)
 
 
-def get_device_module(device: Any = None) -> ModuleType:
+def get_device_module(device: DeviceLike = None) -> ModuleType:
     """The module of a kind of devices: `dynograd.cuda` for "cuda:0".
 
     Args:

@@ -8,7 +8,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -249,7 +249,9 @@ def _constant(text: str, schema: str) -> Any:
 # --- from annotations ----------------------------------------------------------------------------------------------------------
 
 
-def infer_schema(prototype_function: Any, /, *, mutates_args: str | Iterable[str], op_name: str | None = None) -> str:
+def infer_schema(
+    prototype_function: Callable[..., Any], /, *, mutates_args: str | Iterable[str], op_name: str | None = None
+) -> str:
     """The schema that a function's annotations say.
 
     Args:

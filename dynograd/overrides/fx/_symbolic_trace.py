@@ -318,7 +318,7 @@ class Tracer(TracerBase):
             self.scope = before
             self.module_stack.pop(path, None)
 
-    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]) -> Argument:
+    def getattr(self, attr: str, attr_val: object, parameter_proxy_cache: dict[str, Proxy]) -> Argument:
         """An attribute of a module: parameters (and buffers, with `proxy_buffer_attributes`) are nodes.
 
         Args:
@@ -363,7 +363,7 @@ class Tracer(TracerBase):
             node.meta["nn_module_stack"] = dict(self.module_stack)
         return node
 
-    def create_arg(self, a: Any) -> Argument:
+    def create_arg(self, a: object) -> Argument:
         """As in TracerBase; parameters, buffers and modules of the root are read from it, other tensors become attributes of it.
 
         Args:
@@ -414,7 +414,7 @@ class Tracer(TracerBase):
 
     # --- the trace ------------------------------------------------------------------------------------------------------
 
-    def trace(self, root: Any, concrete_args: Any = None) -> Graph:
+    def trace(self, root: Any, concrete_args: dict[str, Any] | tuple | None = None) -> Graph:
         """The graph of a module's forward, or of a function.
 
         Args:

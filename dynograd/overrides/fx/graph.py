@@ -161,7 +161,7 @@ class CodeGen:
         """
         return f"return {output_args!r}"
 
-    def process_inputs(self, *args: Any) -> Argument:
+    def process_inputs(self, *args: object) -> Argument:
         """The values of the placeholders, from what `forward` is called with.
 
         Args:
@@ -171,7 +171,7 @@ class CodeGen:
         """
         return args
 
-    def process_outputs(self, outputs: Any) -> Argument:
+    def process_outputs(self, outputs: object) -> Argument:
         """What `forward` gives, from the value of the output node.
 
         Args:
@@ -206,7 +206,7 @@ class _PyTreeCodeGen(CodeGen):
     def process_inputs(self, *inputs: Any) -> Argument:
         return _pytree.tree_flatten(tuple(inputs))[0]
 
-    def process_outputs(self, outputs: Any) -> Argument:
+    def process_outputs(self, outputs: object) -> Argument:
         values = outputs if isinstance(outputs, (list, tuple)) else [outputs]
         return _pytree.tree_unflatten(list(values), self.pytree_info.out_spec)
 
@@ -489,7 +489,7 @@ class Graph:
         self._len += 1
         return node
 
-    def process_inputs(self, *args: Any) -> Argument:
+    def process_inputs(self, *args: object) -> Argument:
         """The values of the placeholders, from what `forward` is called with.
 
         Args:
@@ -499,7 +499,7 @@ class Graph:
         """
         return self._codegen.process_inputs(*args)
 
-    def process_outputs(self, out: Any) -> Argument:
+    def process_outputs(self, out: object) -> Argument:
         """What `forward` gives, from the value of the output node.
 
         Args:
@@ -569,7 +569,7 @@ class Graph:
 
         return _InsertPoint(self, insert)
 
-    def placeholder(self, name: str, type_expr: Any | None = None, default_value: Any = ...) -> Node:
+    def placeholder(self, name: str, type_expr: Any | None = None, default_value: object = ...) -> Node:
         """An input of the program, with a default where one is given.
 
         Args:
@@ -686,7 +686,7 @@ class Graph:
 
     # --- text -----------------------------------------------------------------------------------------------------------
 
-    def python_code(self, root_module: str, *, verbose: bool = False, **shown: Any) -> PythonCode:
+    def python_code(self, root_module: str, *, verbose: bool = False, **shown: object) -> PythonCode:
         """The program as text; `root_module` is the name of the module in it ("self").
 
         Args:

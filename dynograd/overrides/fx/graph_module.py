@@ -335,7 +335,7 @@ class GraphModule(Module):
         (folder / "module.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
         (folder / "__init__.py").write_text("from .module import *\n", encoding="utf-8")
 
-    def print_readable(self, print_output: bool = True, **shown: Any) -> str:
+    def print_readable(self, print_output: bool = True, **shown: object) -> str:
         """The text of this module and of those graphs that lie in it; printed, too.
 
         Args:

@@ -44,7 +44,7 @@ class Interpreter:
         self.args_iter: Any = iter(())
 
     def run(
-        self, *args: Any, initial_env: dict[Node, Any] | None = None, enable_io_processing: bool = True
+        self, *args: object, initial_env: dict[Node, Any] | None = None, enable_io_processing: bool = True
     ) -> Argument:
         """What the graph gives for these inputs.
 
