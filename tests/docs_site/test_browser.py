@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 SITE = Path(__file__).parents[2] / "build" / "site"
-PAGES = """index getting-started ragged ragged-layers autobatch benchmarks support packages changelog architecture coming-from-pytorch
+PAGES = """index getting-started ragged ragged-layers coming-from-keras how-to/profiling tutorials/graphs autobatch benchmarks support packages changelog architecture coming-from-pytorch
     api/index api/module-dynograd api/module-nn api/nn.Linear api/RaggedTensor api/Tensor api/optim.AdamW tutorials/index
     tutorials/sentences tutorials/trees how-to/index more/ops""".split()
 PHONE = {"width": 380, "height": 800}

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -23,6 +23,7 @@ def _hidden(
     *rest: "Any",
     _level: int = 1,
     keep: "bool | bool" = False,
+    how: "Literal['min', 'max'] | None" = None,
     dtype=dynograd.float32,
 ) -> "Array":
     """Shown."""
@@ -31,10 +32,16 @@ def _hidden(
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
-        (_hidden, "(input: Tensor, dim: int = -1, /, *rest, keep: bool = False, dtype=dynograd.float32) -> Tensor"),
+        (
+            _hidden,
+            "(input: Tensor, dim: int = -1, /, *rest, keep: bool = False, how: str | None = None, dtype=dynograd.float32) -> Tensor",
+        ),
         (lambda x, f=lambda: 0, *, s="a": 0, "(x, f=..., *, s='a')"),
         (lambda x=(1, UNNAMED), **more: 0, "(x=..., **more)"),
-        (dynograd.nn.Linear, "(in_features: int, out_features: int, bias: bool = True, device=None, dtype=None)"),
+        (
+            dynograd.nn.Linear,
+            "(in_features: int, out_features: int, bias: bool = True, device: device = None, dtype: dtype = None)",
+        ),
     ],
 )
 def test_signatures(function, expected):
@@ -136,6 +143,9 @@ def test_pages_differ_also_where_letter_case_is_ignored():
         ("torch.relu(x)", "api/relu"),
         ("F.cross_entropy", "api/nn.functional.cross_entropy"),
         ("sum", None),
+        ("data", None),
+        ("torch.data", "api/module-data"),
+        ("nn.functional", "api/module-nn.functional"),
         ("x = relu(y)", None),
         ("unknown_name", None),
     ],

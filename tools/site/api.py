@@ -107,9 +107,10 @@ def names_table(reference: Reference) -> dict[str, str]:
     for name, pages in short.items():
         if len(pages) == 1 and name[0].isupper() and len(name) > 2:
             table.setdefault(name, next(iter(pages)))
-    for path in MODULES:
-        if path:
-            table.setdefault(path, f"api/{page_of_module(path)}")
+    for path in filter(None, MODULES):
+        names = [path] if "." in path or path in ("nn", "optim") else []
+        for name in [*names, f"dynograd.{path}", f"torch.{path}"]:  # `data` alone is mostly an argument
+            table.setdefault(name, f"api/{page_of_module(path)}")
     return table
 
 

@@ -56,12 +56,16 @@ _side_bars: dict[Any, str] = {}
 
 
 def _reuse_side_bar(app: Any, page: str, template: str, context: dict[str, Any], document: Any) -> None:
-    """Pages of the reference stand in no list, and in one folder: one side bar serves them all. Making it takes most of a page's time."""
+    """One side bar serves all pages of the reference, which stand in no list, and in one folder: making it takes most of a page's time.
+
+    It names no modules, which would be 7 MB on all pages; those of modules have them.
+    """
     if not page.startswith("api/") or "orphan" not in app.env.metadata.get(page, {}):
         return
     make = context["toctree"]
 
     def toctree(**options: Any) -> str:
+        options["maxdepth"] = 1
         key = tuple(sorted(options.items()))
         if key not in _side_bars:
             _side_bars[key] = make(**options)

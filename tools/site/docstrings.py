@@ -26,7 +26,7 @@ def as_markdown(docstring: str) -> str:
 def summary(docstring: str | None) -> str:
     """The first sentence, for tables, as Markdown."""
     paragraph = (docstring or "").strip().split("\n\n")[0]
-    sentence = re.split(r"(?<=[.:;])\s+(?=[A-Z`])", " ".join(paragraph.split()))[0]
+    sentence = re.split(r"(?<=\.)\s+(?=[A-Z`])", " ".join(paragraph.split()))[0]
     return inline(sentence)
 
 

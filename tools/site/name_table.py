@@ -12,4 +12,4 @@ CALL = re.compile(r"^(?:(?:dynograd|torch)\.)?([A-Za-z_][\w.]*?)(?:\(.*\))?$", r
 def page_of(text: str, names: dict[str, str]) -> str | None:
     """The page of the object that `text` names, perhaps with arguments; None where it names none."""
     match = CALL.match(text)
-    return names.get(match[1]) if match else None
+    return names.get(text) or names.get(match[1]) if match else None

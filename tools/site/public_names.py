@@ -103,6 +103,8 @@ def entries() -> dict[int, Entry]:
         module = module_of(path)
         for name in public(path):
             value = getattr(module, name)
+            if path and value is dynograd.Tensor:
+                continue  # imported for annotations
             full = f"{path}.{name}" if path else name
             result.setdefault(id(value), Entry(value, [])).names.append(full)
     for entry in result.values():

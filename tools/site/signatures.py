@@ -14,7 +14,17 @@ KINDS = {
     "Dims": "int | tuple[int, ...] | None",
     "SomeDims": "int | tuple[int, ...] | None",
 }
-PLAIN = {"Real": "float", "Inplace": "bool", "Dtype": "dtype", "Keepdims": "bool", "Axis": "int"}
+PLAIN = {
+    "Real": "float",
+    "Inplace": "bool",
+    "Dtype": "dtype",
+    "Keepdims": "bool",
+    "Axis": "int",
+    "DeviceLike": "device",
+    "DtypeLike": "dtype",
+    "Sizes": "int | Sequence[int]",
+    "ParamsT": "Iterable[Tensor] | Iterable[dict]",
+}
 BUILTINS = {f"_python_{name}": name for name in ("bool", "int", "float", "complex", "tuple", "list", "sum")}
 NAMES = WORDS | KINDS | PLAIN | BUILTINS
 UNSAID = {"Any", "", "None"}
@@ -71,6 +81,7 @@ def annotation_of(annotation: Any) -> str:
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", None) or str(annotation)
     if not isinstance(annotation, str) and ("[" in str(annotation) or "|" in str(annotation)):
         text = str(annotation)
+    text = re.sub(r"Literal\[['\"][^\]]*\]", "str", text)
     text = re.sub(r"[A-Za-z_][\w.]*\.([A-Za-z_]\w*)", r"\1", text.replace("'", "").replace('"', ""))
     text = re.sub(r"\b[A-Za-z_]\w*\b", lambda match: NAMES.get(match[0], match[0]), text)
     text = re.sub(r"\bAny \| None\b", "Any", text)

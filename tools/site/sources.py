@@ -12,7 +12,7 @@ from pygments.token import Comment, Keyword, String
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{name}</title><link rel="stylesheet" href="{style}"></head>
+<title>{name}</title><link rel="icon" href="{icon}"><link rel="stylesheet" href="{style}"></head>
 <body><main><h1>{name}</h1><p><a href="{home}">dynograd</a></p><pre>
 {code}
 </pre></main></body></html>
@@ -51,6 +51,7 @@ class SourcePages:
             here = posixpath.dirname(f"source/{file}")
             page = PAGE.format(
                 name=html.escape(file),
+                icon=os.path.relpath("_static/icon.svg", here),
                 style=os.path.relpath("source/source.css", here),
                 home=os.path.relpath("index.html", here),
                 code=_lines(text, file.endswith(".py")),
