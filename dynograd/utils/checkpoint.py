@@ -8,8 +8,10 @@ from dynograd.tensor.tensor import Tensor
 from dynograd.transforms.checkpoint import *  # noqa: F403
 from dynograd.transforms.checkpoint import __all__ as _all
 from dynograd.utils import _pytree
+from dynograd.utils.selective_checkpoints import *  # noqa: F403
+from dynograd.utils.selective_checkpoints import __all__ as _policies
 
-__all__ = [*_all, "get_device_states", "set_device_states"]
+__all__ = [*_all, *_policies, "get_device_states", "set_device_states"]
 
 
 def get_device_states(*args: object) -> tuple[list[int], list[Tensor]]:
