@@ -31,6 +31,7 @@ class Table(Dataset):
         delimiter: "," or "\\t" or another character; by default a tab unless the file's name has `.csv` in it.
         at_most: bytes that the file may have after decompression.
     Raises:
+        ValueError: `header` and `names`, a delimiter of several characters, or another number of types than names.
         DataFileError: a row with another number of fields, or a field that its type refuses; names file, line, expected and got.
 
     >>> import io
@@ -120,6 +121,7 @@ class CharacterText(Dataset):
         characters: the alphabet, for a text that goes with another; by default the characters that occur, sorted.
         at_most: bytes that the file may have after decompression.
     Raises:
+        ValueError: a length or stride below 1.
         DataFileError: the text has not one whole sample, or a character that is not in `characters`.
 
     >>> import io

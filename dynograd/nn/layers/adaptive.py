@@ -45,7 +45,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         gives (output, loss): the log-probabilities of the targets, of the target's shape, and minus their mean ().
     Raises:
         ValueError: `cutoffs` are not increasing integers from 1 to n_classes - 1.
-        RuntimeError: in forward: sizes that do not fit, a target outside the classes.
+        ShapeError: in a call: sizes that do not fit.
+        RuntimeError: in a call: a target outside the classes.
     Source: Grave et al., Efficient softmax approximation for GPUs, 2017 (arXiv:1609.04309).
 
     >>> layer = dynograd.nn.AdaptiveLogSoftmaxWithLoss(8, 100, cutoffs=[10, 40], div_value=2.0)

@@ -381,6 +381,7 @@ class Transformer(Module):
     Raises:
         ValueError: d_model is not a multiple of nhead; dropout outside [0, 1].
         RuntimeError: an activation of another name.
+        ShapeError: in a call: another number of sequences in src and tgt, or features that are not d_model.
     Source: Vaswani et al., Attention is all you need, 2017 (arXiv:1706.03762).
 
     >>> model = dynograd.nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
