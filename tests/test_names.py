@@ -280,8 +280,8 @@ def test_poisson_and_binomial():
 @pytest.mark.parametrize(
     ("module", "words"),
     [
-        ("ao.pruning", "no quantization.*bfloat16"),
-        ("distributed.checkpoint.staging", "one process"),
+        ("ao.pruning.mine", "no quantization.*bfloat16"),
+        ("distributed.checkpoint.staging.mine", "one process"),
     ],
 )
 def test_absent_modules_say_why(module, words):

@@ -28,6 +28,10 @@ _Number: TypeAlias = builtins.int | builtins.float | builtins.bool | builtins.co
 _Device: TypeAlias = _devices.device | builtins.str | builtins.int | None
 _Dtype: TypeAlias = _dtypes.dtype | type | None
 
+class _add_layer_norm(NamedTuple):
+    output: Tensor
+    total: Tensor
+
 from dynograd.tensor.tensor import Tensor as Tensor
 def adaptive_avg_pool1d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None] | None) -> Tensor:
     'The mean of each of `output_size` windows of a sequence.'
@@ -47,7 +51,7 @@ def adaptive_max_pool3d(input: Tensor, output_size: builtins.int | Sequence[buil
     'The largest value of each of `output_size` windows of a volume; see `adaptive_max_pool2d`.'
 def adaptive_max_pool3d_with_indices(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None] | None, return_indices: builtins.bool = False) -> Tensor:
     '`adaptive_max_pool3d` with `return_indices=True`: where the maxima lie, too.'
-def add_layer_norm(input: Tensor, residual: Any, normalized_shape: _Ints, weight: Tensor | None = None, bias: Any = None, eps: builtins.float = 1e-05) -> tuple[Tensor, ...]:
+def add_layer_norm(input: Tensor, residual: Any, normalized_shape: _Ints, weight: Tensor | None = None, bias: Any = None, eps: builtins.float = 1e-05) -> _add_layer_norm:
     '(`layer_norm(input + residual)`, `input + residual`) in one pass: what stands between the parts of a transformer layer.'
 def affine_grid(theta: Any, size: _Ints, align_corners: builtins.bool | None = None) -> Tensor:
     'The grid for `grid_sample` that an affine map makes.'
