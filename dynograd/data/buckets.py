@@ -156,10 +156,10 @@ class BucketBatchSampler(Sampler[list]):
 class TokenBatchSampler(BucketBatchSampler):
     """Batches that hold as many samples of similar length as fit into `max_tokens`, padding included.
 
-    The way of BucketBatchSampler, with a budget instead of a number of samples: (samples in a batch) x (its longest length) is at most
-    `max_tokens`, so a step needs about the same time and memory whatever the lengths. A sample longer than that makes a batch of its
-    own.
-    `len` is the number of batches of the next epoch; it differs a little from epoch to epoch.
+    The way of BucketBatchSampler, with a budget instead of a number of samples: (samples in a batch) x (its longest
+    length) is at most `max_tokens`, so a step needs about the same time and memory whatever the lengths. A sample
+    longer than that makes a batch of its own. `len` is the number of batches of the next epoch; it differs a little
+    from epoch to epoch.
 
     Args:
         lengths: the length of each sample: numbers, an array or a tensor.

@@ -30,11 +30,9 @@ __all__ = [
 def default_collate(batch: Sequence) -> Any:
     """The samples of a batch as one, with a new first dimension.
 
-    Tensors, NumPy arrays and numbers become a tensor (Python floats float64, ints int64); strings and bytes stay as they are, in a list
-    or
-    tuple; mappings, namedtuples, dataclasses, tuples and lists are collated field by field and keep their kind, except that a tuple
-    becomes
-    a list.
+    Tensors, NumPy arrays and numbers become a tensor (Python floats float64, ints int64); strings and bytes stay as
+    they are, in a list or tuple; mappings, namedtuples, dataclasses, tuples and lists are collated field by field and
+    keep their kind, except that a tuple becomes a list.
 
     Args:
         batch: the samples, a list of at least one.

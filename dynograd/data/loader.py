@@ -170,15 +170,14 @@ class DataLoader:
     def state_dict(self) -> dict[str, Any]:
         """Where the loader stands, as a dict of numbers, strings, lists and arrays: for `load_state_dict` of a loader made in the same way.
 
-        In the middle of an epoch that is after the last batch that was given, whatever the workers have already made. An epoch left by
-        `break` is over. The order and the random numbers of samples are continued exactly, with any number of workers; not stored are
-        the
-        program's generators (`save_run` does that) and what a data set remembers.
+        In the middle of an epoch that is after the last batch that was given, whatever the workers have already made. An epoch
+        left by `break` is over. The order and the random numbers of samples are continued exactly, with any number of workers;
+        not stored are the program's generators (`save_run` does that) and what a data set remembers.
 
-        A sampler of yours is run again up to where it was: its generators, and the numbers, lists and arrays among its attributes, are
-        stored as they were when the epoch began. One that has `state_dict` and `load_state_dict` is asked instead, after each batch;
-        then its `__iter__` must go on from there. Streams (IterableDataset) are read again up to where they were, with equally many
-        workers.
+        A sampler of yours is run again up to where it was: its generators, and the numbers, lists and arrays among
+        its attributes, are stored as they were when the epoch began. One that has `state_dict` and `load_state_dict`
+        is asked instead, after each batch; then its `__iter__` must go on from there. Streams (IterableDataset) are
+        read again up to where they were, with equally many workers.
 
         Returns:
             a dict.
@@ -209,8 +208,8 @@ class DataLoader:
         Args:
             state: what `state_dict()` gave.
         Raises:
-            LoaderError: not a state, or one from the middle of an epoch of another batch size, number of samples or of workers of a
-                stream.
+            LoaderError: not a state, or one from the middle of an epoch of another batch size, number of samples or
+                of workers of a stream.
 
         >>> loader = DataLoader(range(4), batch_size=2)
         >>> loader.load_state_dict(loader.state_dict())

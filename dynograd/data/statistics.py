@@ -10,9 +10,8 @@ __all__ = ["Statistics", "progress"]
 class Statistics:
     """`loader.statistics`: of the epoch that is under way, or the last one.
 
-    Sequences are counted by `collate_pad` and `collate_ragged` (and by a collate_fn of yours that sets an attribute `counts`):
-    `elements`
-    is what the samples held, `places` what the batches had room for.
+    Sequences are counted by `collate_pad` and `collate_ragged` (and by a collate_fn of yours that sets an attribute
+    `counts`): `elements` is what the samples held, `places` what the batches had room for.
 
     >>> loader = dynograd.data.DataLoader([[1, 2, 3], [4]], batch_size=2, collate_fn=dynograd.data.collate_pad())
     >>> for batch in loader:

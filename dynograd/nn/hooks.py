@@ -198,8 +198,8 @@ class HookMethods:
         """Calls `hook(module, grad_input, grad_output)` when backward has passed the module.
 
         Args:
-            hook: gets tuples of the gradients of the module's inputs and outputs, None where there is none; returns None or a new
-                grad_input.
+            hook: gets tuples of the gradients of the module's inputs and outputs, None where there is none; returns
+                None or a new grad_input.
             prepend: run it before the hooks that are there.
         Returns:
             a handle, whose `remove()` takes the hook away.

@@ -42,9 +42,8 @@ _EXTRA_STATE_KEY_SUFFIX = state._EXTRA
 class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.MoveMethods):
     """Base of all models: assign layers, parameters and buffers as attributes, and write `forward`.
 
-    What is assigned is registered: `parameters()` lists it, `state_dict()` saves it, `to()` moves it. Calling the module runs
-    `forward` and
-    its hooks.
+    What is assigned is registered: `parameters()` lists it, `state_dict()` saves it, `to()` moves it. Calling the
+    module runs `forward` and its hooks.
 
     Args:
         args, kwargs: none; with the class attribute `call_super_init = True` they go to the next base class.

@@ -70,9 +70,8 @@ def multi_head_attention_forward(
         average_attn_weights: give the mean of the heads' weights.
         is_causal: says that `attn_mask` is causal, which may be quicker.
     Returns:
-        (L, B, E), and the weights (B, L, S), or (B, num_heads, L, S) unless averaged; None without `need_weights`. A query that
-        may
-        look at nothing gets weights of 0.
+        (L, B, E), and the weights (B, L, S), or (B, num_heads, L, S) unless averaged; None without `need_weights`. A
+        query that may look at nothing gets weights of 0.
     Raises:
         ShapeError: sizes that do not fit each other.
         ValueError: only one of bias_k and bias_v.

@@ -31,10 +31,9 @@ def multi_head_attention(forward: Callable[..., Any], arguments: dict[str, Any])
 
     Args:
         forward: `multi_head_attention_forward`.
-        arguments: its arguments by name, where
-            key_padding_mask is ragged (B, j) like the keys, or dense (B, longest): True where a key is not to be seen; numbers
-                are added;
-            attn_mask is (L, S), of which each row has its first places, or ragged (B, j, j); with `is_causal` it may be left out.
+        arguments: its arguments by name, where key_padding_mask is ragged (B, j) like the keys, or dense (B,
+            longest): True where a key is not to be seen; numbers are added; attn_mask is (L, S), of which each row
+            has its first places, or ragged (B, j, j); with `is_causal` it may be left out.
     Returns:
         (B, j, E) and, with `need_weights`, (B, j, j) weights.
     Raises:

@@ -145,9 +145,8 @@ class StateMethods:
             the lists of missing and unexpected keys.
         Raises:
             TypeError: `state_dict` is no mapping.
-            StateDictError: names every missing or unexpected key, with the nearest name, and every shape that differs; what fits
-                has
-                been copied.
+            StateDictError: names every missing or unexpected key, with the nearest name, and every shape that
+                differs; what fits has been copied.
 
         >>> source, copy = dynograd.nn.Linear(2, 1), dynograd.nn.Linear(2, 1)
         >>> copy.load_state_dict(source.state_dict())

@@ -366,8 +366,8 @@ class Optimizer(HookMethods):
         Raises:
             TypeError: not a dict, not tensors, or a set, whose order changes from run to run.
             KeyError: no "params".
-            ValueError: a tensor that is no leaf, is in another group already, or has no name while others have; an option without
-                default.
+            ValueError: a tensor that is no leaf, is in another group already, or has no name while others have; an
+                option without default.
 
         >>> optimizer = dynograd.optim.SGD([dynograd.zeros(2)], lr=0.1)
         >>> optimizer.add_param_group({"params": [dynograd.zeros(3)], "lr": 0.01})

@@ -35,9 +35,8 @@ class MultiheadAttention(Module):
         kdim, vdim: sizes of keys and values, `embed_dim` when left out.
         batch_first: tensors are (B, T, E) instead of (T, B, E).
         device, dtype: of the parameters.
-    Shape: query (L, B, E), key (S, B, kdim), value (S, B, vdim), or batch first, or without B, or ragged (B, j, E); gives
-        (output, weights):
-        output of the query's shape, weights (B, L, S) or None.
+    Shape: query (L, B, E), key (S, B, kdim), value (S, B, vdim), or batch first, or without B, or ragged (B, j, E);
+        gives (output, weights): output of the query's shape, weights (B, L, S) or None.
     Raises:
         ValueError: embed_dim is not a multiple of num_heads; dropout outside [0, 1].
         TypeError, ShapeError: a size that is no integer above 0; in a call, sizes that do not fit.

@@ -351,10 +351,9 @@ def flex_attention(
 ) -> Any:
     """`softmax(score_mod(query @ key.mT * scale, b, h, q, k)) @ value` over the keys that `block_mask` lets through.
 
-    A query that sees no key gives zeros. Ragged rows (B, H, j, E) see the keys of their own row: q and k count from the row's
-    beginning, b
-    counts the rows, and `block_mask` is at least as large as the longest row. Rows of equal shape are computed together, nothing
-    is padded.
+    A query that sees no key gives zeros. Ragged rows (B, H, j, E) see the keys of their own row: q and k count from
+    the row's beginning, b counts the rows, and `block_mask` is at least as large as the longest row. Rows of equal
+    shape are computed together, nothing is padded.
 
     Args:
         query (B, H, Q, E), key (B, H, K, E), value (B, H, K, V): with `enable_gqa`, keys and values may have fewer heads.
@@ -364,8 +363,8 @@ def flex_attention(
         enable_gqa: several heads of queries share a head of keys and values.
         return_lse: also give the logarithm of the sums of exponentials, (B, H, Q).
         kernel_options: accepted.
-        return_aux: also give an `AuxOutput` of what is asked for: the same logarithms, and each query's largest score (without
-            history).
+        return_aux: also give an `AuxOutput` of what is asked for: the same logarithms, and each query's largest score
+            (without history).
     Returns:
         (B, H, Q, V); a pair with what else is asked for.
     Raises:

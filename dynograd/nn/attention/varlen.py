@@ -54,19 +54,17 @@ def varlen_attn(
 
     Args:
         query (Tq, H, E), key (Tk, H, E), value (Tk, H, V): tokens of all sequences behind one another.
-        cu_seq_q, cu_seq_k (B + 1,): where sequences begin, and where the last one ends; keys like queries where the second is
-            None.
+        cu_seq_q, cu_seq_k (B + 1,): where sequences begin, and where the last one ends; keys like queries where the
+            second is None.
         max_q, max_k, num_splits: accepted; lengths are read from the offsets.
         return_aux: `AuxRequest(lse=True)` also gives the logarithms of the sums of exponentials, as PyTorch does (H, Tq).
         scale: `1 / sqrt(E)` when left out.
-        window_size: (left, right), how many keys a query sees on either side of its place, -1 for all; (-1, 0) is causal. The
-            last query
-            of a sequence stands at its last key.
+        window_size: (left, right), how many keys a query sees on either side of its place, -1 for all; (-1, 0) is
+            causal. The last query of a sequence stands at its last key.
         enable_gqa: keys and values have fewer heads.
         seqused_k (B,): how many keys of each sequence are in use, the first ones: a cache with room for more.
-        block_table (B, pages): caches in pages: key and value are then (pages, tokens of a page, H, *), and the tokens of
-            sequence b lie
-            in the pages `block_table[b]`; needs `seqused_k`, and `cu_seq_k` is not read.
+        block_table (B, pages): caches in pages: key and value are then (pages, tokens of a page, H, *), and the
+            tokens of sequence b lie in the pages `block_table[b]`; needs `seqused_k`, and `cu_seq_k` is not read.
     Returns:
         (Tq, H, V); a pair with the logarithms where `return_aux` asks for them.
     Raises:

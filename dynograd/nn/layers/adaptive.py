@@ -30,9 +30,8 @@ class _ASMoutput(NamedTuple):
 class AdaptiveLogSoftmaxWithLoss(Module):
     """Log-probabilities of targets, and their mean loss, with classes sorted by frequency into a head and clusters.
 
-    The head scores the frequent classes and one entry for each cluster; the classes of cluster i are scored, only for rows whose
-    target
-    lies there, by a projection to `in_features / div_value ** (i + 1)` features.
+    The head scores the frequent classes and one entry for each cluster; the classes of cluster i are scored, only for
+    rows whose target lies there, by a projection to `in_features / div_value ** (i + 1)` features.
 
     Args:
         in_features: the last size of the input.

@@ -153,8 +153,8 @@ class _BatchNorm(_NormBase):
 class BatchNorm1d(_BatchNorm):
     """Normalizes each channel over the batch and positions to mean 0 and variance 1, then scales and shifts.
 
-    In training the batch's mean and (biased) variance are used, and `running_mean` and `running_var` follow them; evaluation uses
-    these.
+    In training the batch's mean and (biased) variance are used, and `running_mean` and `running_var` follow them;
+    evaluation uses these.
 
     Args:
         num_features: C, the channels (dim 1).
@@ -181,8 +181,8 @@ class BatchNorm1d(_BatchNorm):
 class BatchNorm2d(_BatchNorm):
     """Normalizes each channel over the batch and positions to mean 0 and variance 1, then scales and shifts.
 
-    In training the batch's mean and (biased) variance are used, and `running_mean` and `running_var` follow them; evaluation uses
-    these.
+    In training the batch's mean and (biased) variance are used, and `running_mean` and `running_var` follow them;
+    evaluation uses these.
 
     Args:
         num_features: C, the channels (dim 1).
@@ -208,8 +208,8 @@ class BatchNorm2d(_BatchNorm):
 class BatchNorm3d(_BatchNorm):
     """Normalizes each channel over the batch and positions to mean 0 and variance 1, then scales and shifts.
 
-    In training the batch's mean and (biased) variance are used, and `running_mean` and `running_var` follow them; evaluation uses
-    these.
+    In training the batch's mean and (biased) variance are used, and `running_mean` and `running_var` follow them;
+    evaluation uses these.
 
     Args:
         num_features: C, the channels (dim 1).

@@ -176,8 +176,9 @@ class _PlainConvNd(_ConvNd):
 class Conv1d(_PlainConvNd):
     """Cross-correlation with a learned kernel over the last dim.
 
-    `weight` is (out_channels, in_channels / groups, kernel_size), `bias` (out_channels,); both start uniform within 1 /
-    sqrt(fan_in).
+    `weight` is (out_channels, in_channels / groups, kernel_size), `bias` (out_channels,); both start
+    uniform within 1 / sqrt(fan_in).
+
     The output's size in a dim is floor((size + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1.
 
     Args:
@@ -208,8 +209,9 @@ class Conv1d(_PlainConvNd):
 class Conv2d(_PlainConvNd):
     """Cross-correlation with a learned kernel over the last two dims.
 
-    `weight` is (out_channels, in_channels / groups, kernel height, kernel width), `bias` (out_channels,); both start uniform
-    within 1 / sqrt(fan_in).
+    `weight` is (out_channels, in_channels / groups, kernel height, kernel width), `bias` (out_channels,); both start
+    uniform within 1 / sqrt(fan_in).
+
     The output's size in a dim is floor((size + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1.
 
     Args:
@@ -222,8 +224,8 @@ class Conv2d(_PlainConvNd):
         bias: whether to add a bias.
         padding_mode: "zeros", "reflect", "replicate" or "circular".
         device, dtype: of the parameters.
-    Shape: input (N, in_channels, H, W) or (in_channels, H, W); gives (N, out_channels, H_out, W_out) or (out_channels, H_out,
-        W_out).
+    Shape: input (N, in_channels, H, W) or (in_channels, H, W); gives (N, out_channels, H_out, W_out) or
+        (out_channels, H_out, W_out).
     Raises:
         TypeError: a size is not an integer.
         ShapeError: a negative size, another number of sizes, an input of other channels.
@@ -241,8 +243,9 @@ class Conv2d(_PlainConvNd):
 class Conv3d(_PlainConvNd):
     """Cross-correlation with a learned kernel over the last three dims.
 
-    `weight` is (out_channels, in_channels / groups, kernel depth, kernel height, kernel width), `bias` (out_channels,); both
-    start uniform within 1 / sqrt(fan_in).
+    `weight` is (out_channels, in_channels / groups, kernel depth, kernel height, kernel width), `bias`
+    (out_channels,); both start uniform within 1 / sqrt(fan_in).
+
     The output's size in a dim is floor((size + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1.
 
     Args:
@@ -328,8 +331,9 @@ class _ConvTransposeNd(_ConvNd):
 class ConvTranspose1d(_ConvTransposeNd):
     """The transpose (gradient) of `Conv1d` with respect to its input: what has a stride becomes larger.
 
-    `weight` is (in_channels, out_channels / groups, kernel_size), `bias` (out_channels,). The output's size in a dim is
-    (size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1.
+    `weight` is (in_channels, out_channels / groups, kernel_size), `bias` (out_channels,).
+
+    The output's size in a dim is (size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1.
 
     Args:
         in_channels, out_channels: the channels of input and output, each divisible by `groups`.
@@ -360,9 +364,9 @@ class ConvTranspose1d(_ConvTransposeNd):
 class ConvTranspose2d(_ConvTransposeNd):
     """The transpose (gradient) of `Conv2d` with respect to its input: what has a stride becomes larger.
 
-    `weight` is (in_channels, out_channels / groups, kernel height, kernel width), `bias` (out_channels,). The output's size in a
-    dim is
-    (size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1.
+    `weight` is (in_channels, out_channels / groups, kernel height, kernel width), `bias` (out_channels,).
+
+    The output's size in a dim is (size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1.
 
     Args:
         in_channels, out_channels: the channels of input and output, each divisible by `groups`.
@@ -375,9 +379,8 @@ class ConvTranspose2d(_ConvTransposeNd):
         dilation: from one element of a window to the next.
         padding_mode: "zeros" only.
         device, dtype: of the parameters.
-    Shape: input (N, in_channels, H, W) or (in_channels, H, W); gives (N, out_channels, H_out, W_out) or (out_channels, H_out,
-        W_out),
-        with the sizes `output_size` when forward gets them.
+    Shape: input (N, in_channels, H, W) or (in_channels, H, W); gives (N, out_channels, H_out, W_out) or
+        (out_channels, H_out, W_out), with the sizes `output_size` when forward gets them.
     Raises:
         TypeError: a size is not an integer.
         ShapeError: a negative size, another number of sizes, an input of other channels.
@@ -394,9 +397,10 @@ class ConvTranspose2d(_ConvTransposeNd):
 class ConvTranspose3d(_ConvTransposeNd):
     """The transpose (gradient) of `Conv3d` with respect to its input: what has a stride becomes larger.
 
-    `weight` is (in_channels, out_channels / groups, kernel depth, kernel height, kernel width), `bias` (out_channels,). The
-    output's size in a dim is
-    (size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1.
+    `weight` is (in_channels, out_channels / groups, kernel depth, kernel height, kernel width), `bias`
+    (out_channels,).
+
+    The output's size in a dim is (size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1.
 
     Args:
         in_channels, out_channels: the channels of input and output, each divisible by `groups`.
@@ -410,8 +414,7 @@ class ConvTranspose3d(_ConvTransposeNd):
         padding_mode: "zeros" only.
         device, dtype: of the parameters.
     Shape: input (N, in_channels, D, H, W) or (in_channels, D, H, W); gives (N, out_channels, D_out, H_out, W_out) or
-        (out_channels, D_out, H_out, W_out),
-        with the sizes `output_size` when forward gets them.
+        (out_channels, D_out, H_out, W_out), with the sizes `output_size` when forward gets them.
     Raises:
         TypeError: a size is not an integer.
         ShapeError: a negative size, another number of sizes, an input of other channels.

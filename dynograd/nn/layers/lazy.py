@@ -20,8 +20,8 @@ __all__ = ["LazyLinear"]
 class LazyModuleMixin:
     """Makes a module lazy: it holds uninitialised parameters, and `initialize_parameters(*inputs)` gives them shapes.
 
-    That runs once, before the first forward; then the module's class becomes `cls_to_become`. Loading a state_dict gives the
-    shapes too.
+    That runs once, before the first forward; then the module's class becomes `cls_to_become`. Loading a state_dict
+    gives the shapes too.
 
     Args: those of the other base class.
 

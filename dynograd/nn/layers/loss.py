@@ -241,9 +241,8 @@ class CTCLoss(_Loss):
         blank: the class that means no label.
         reduction: "mean" (each loss divided by its target's length first), "sum" or "none".
         zero_infinity: targets without any alignment lose 0, not inf.
-    Shape: log_probs (T, N, C) or (T, C), targets (N, S) or (sum of lengths,), input_lengths and target_lengths (N,); gives () for
-        "mean"
-        and "sum", (N,) for "none".
+    Shape: log_probs (T, N, C) or (T, C), targets (N, S) or (sum of lengths,), input_lengths and target_lengths (N,);
+        gives () for "mean" and "sum", (N,) for "none".
     Source: Graves et al., Connectionist temporal classification, 2006.
 
     >>> log_probs = dynograd.zeros(2, 1, 2).log_softmax(2)
@@ -421,8 +420,8 @@ class CosineEmbeddingLoss(HingeEmbeddingLoss):
         size_average, reduce: PyTorch's old switches, in place of `reduction`.
         reduction: "mean", "sum" or "none".
         margin: up to which cosine unlike pairs cost nothing, -1 to 1.
-    Shape: input1 and input2 (N, D) or (D,), target (N,) or () of 1 and -1; gives () for "mean" and "sum", the target's shape for
-        "none".
+    Shape: input1 and input2 (N, D) or (D,), target (N,) or () of 1 and -1; gives () for "mean" and "sum", the
+        target's shape for "none".
     Raises:
         ShapeError: in a call: inputs and target that do not fit.
 
@@ -476,8 +475,8 @@ class MultiLabelMarginLoss(_Loss):
     Args:
         size_average, reduce: PyTorch's old switches, in place of `reduction`.
         reduction: "mean", "sum" or "none".
-    Shape: input (N, C) or (C,), target of that shape: class numbers, each row ended by -1; gives () for "mean" and "sum", (N,) or
-        () for "none".
+    Shape: input (N, C) or (C,), target of that shape: class numbers, each row ended by -1; gives () for "mean" and
+        "sum", (N,) or () for "none".
     Raises:
         ShapeError: in a call: a target of another shape.
         IndexRangeError: in a call: a class number outside -1 to C - 1.

@@ -20,8 +20,8 @@ class _PadNd(Module):
     """Pads the last `rank` dims of (N, C, *) or (C, *) in the way `mode` says.
 
     Args:
-        padding: one number for every side, or (left, right, top, bottom, front, back), as many as there are sides; negative
-            numbers cut.
+        padding: one number for every side, or (left, right, top, bottom, front, back), as many as there are sides;
+            negative numbers cut.
     """
 
     rank = 1

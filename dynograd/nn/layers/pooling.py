@@ -85,8 +85,8 @@ class MaxPool1d(_MaxPoolNd):
         dilation: from one element of a window to the next.
         return_indices: also give where the maxima lie, for `MaxUnpool1d`.
         ceil_mode: round the output's size up, for a last window that begins inside and reaches beyond the end.
-    Shape: input (N, C, L) or (C, L); gives (N, C, L_out) or (C, L_out); with `return_indices` a pair of them, values and int64
-        indices.
+    Shape: input (N, C, L) or (C, L); gives (N, C, L_out) or (C, L_out); with `return_indices` a pair of them, values
+        and int64 indices.
     Raises:
         TypeError: a size is not an integer.
         ShapeError: a size below 1, a negative padding, or another number of sizes; in a call, windows that do not fit the input.
@@ -689,8 +689,8 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     Args:
         output_size: the number of windows.
         return_indices: also give where the maxima lie.
-    Shape: input (N, C, L) or (C, L); gives (N, C, L_out) or (C, L_out); with `return_indices` a pair of them, values and int64
-        indices.
+    Shape: input (N, C, L) or (C, L); gives (N, C, L_out) or (C, L_out); with `return_indices` a pair of them, values
+        and int64 indices.
     Raises:
         TypeError: output_size is not of integers.
         ShapeError: it is negative, or another number of sizes.

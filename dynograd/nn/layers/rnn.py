@@ -171,12 +171,12 @@ class RNNBase(Module):
         """Runs the sequences.
 
         Args:
-            input: (T, B, input_size), (B, T, input_size) with batch_first, (T, input_size), a PackedSequence, or ragged (B, j,
-                input_size).
+            input: (T, B, input_size), (B, T, input_size) with batch_first, (T, input_size), a PackedSequence, or
+                ragged (B, j, input_size).
             hx: initial state(s) (layers * directions, B, hidden_size), zeros when left out; for LSTM a pair (h, c).
         Returns:
-            (output, final state(s)): output (T, B, directions * hidden_size), laid out, packed or ragged as the input is; the
-                state(s)
+            (output, final state(s)): output (T, B, directions * hidden_size), laid out, packed or ragged as the input
+                is; the state(s)
             (layers * directions, B, hidden_size). With proj_size, output and h have that size instead.
         Raises:
             ShapeError: an input or state of another rank or size.
@@ -352,9 +352,9 @@ class RNN(RNNBase):
         dropout: the probability with which outputs of all layers but the last are dropped in training, from 0 to 1.
         bidirectional: a second set of weights runs from the end; outputs are concatenated.
         device, dtype: of the parameters.
-    Shape: input (T, B, input_size), or (B, T, input_size) with batch_first, or (T, input_size), packed or ragged (B, j,
-        input_size); gives
-        output (T, B, directions * hidden_size) in the same layout, and h (layers * directions, B, hidden_size).
+    Shape: input (T, B, input_size), or (B, T, input_size) with batch_first, or (T, input_size), packed or ragged (B,
+        j, input_size); gives output (T, B, directions * hidden_size) in the same layout, and h (layers * directions,
+        B, hidden_size).
     Raises:
         TypeError: a size that is no integer, a flag that is no bool.
         ShapeError: a size that is too small; in a call, an input or state that does not fit.
@@ -391,10 +391,9 @@ class RNN(RNNBase):
 class LSTM(RNNBase):
     """Long short-term memory, layers stacked and optionally bidirectional.
 
-    i, f, o = sigmoid and g = tanh of W_ih x + b_ih + W_hh h + b_hh, rows in the order i, f, g, o; c' = f * c + i * g, h' = o *
-    tanh(c').
-    Parameters are named weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, and so on for further layers, with the ending
-    `_reverse` for the other direction.
+    i, f, o = sigmoid and g = tanh of W_ih x + b_ih + W_hh h + b_hh, rows in the order i, f, g, o; c' = f * c + i * g,
+    h' = o * tanh(c'). Parameters are named weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, and so on for further
+    layers, with the ending `_reverse` for the other direction.
 
     Args:
         input_size: features of a step, at least 1.
@@ -406,9 +405,9 @@ class LSTM(RNNBase):
         bidirectional: a second set of weights runs from the end; outputs are concatenated.
         proj_size: h is projected to this size, less than hidden_size; 0 for no projection.
         device, dtype: of the parameters.
-    Shape: input (T, B, input_size), or (B, T, input_size) with batch_first, or (T, input_size), packed or ragged (B, j,
-        input_size); gives
-        output (T, B, directions * hidden_size) in the same layout, and (h, c), each (layers * directions, B, hidden_size).
+    Shape: input (T, B, input_size), or (B, T, input_size) with batch_first, or (T, input_size), packed or ragged (B,
+        j, input_size); gives output (T, B, directions * hidden_size) in the same layout, and (h, c), each (layers *
+        directions, B, hidden_size).
     Raises:
         TypeError: a size that is no integer, a flag that is no bool.
         ShapeError: a size that is too small; in a call, an input or state that does not fit.
@@ -465,9 +464,9 @@ class GRU(RNNBase):
         dropout: the probability with which outputs of all layers but the last are dropped in training, from 0 to 1.
         bidirectional: a second set of weights runs from the end; outputs are concatenated.
         device, dtype: of the parameters.
-    Shape: input (T, B, input_size), or (B, T, input_size) with batch_first, or (T, input_size), packed or ragged (B, j,
-        input_size); gives
-        output (T, B, directions * hidden_size) in the same layout, and h (layers * directions, B, hidden_size).
+    Shape: input (T, B, input_size), or (B, T, input_size) with batch_first, or (T, input_size), packed or ragged (B,
+        j, input_size); gives output (T, B, directions * hidden_size) in the same layout, and h (layers * directions,
+        B, hidden_size).
     Raises:
         TypeError: a size that is no integer, a flag that is no bool.
         ShapeError: a size that is too small; in a call, an input or state that does not fit.

@@ -132,8 +132,8 @@ class RNNCell(RNNCellBase):
         bias: whether each product adds a bias.
         nonlinearity: "tanh" or "relu".
         device, dtype: of the parameters.
-    Shape: input (B, input_size) or (input_size,); h (B, hidden_size) or (hidden_size,), zeros when left out; gives h' of the
-        state's shape.
+    Shape: input (B, input_size) or (input_size,); h (B, hidden_size) or (hidden_size,), zeros when left out; gives h'
+        of the state's shape.
     Raises:
         TypeError, ShapeError: a size that is no integer, or negative; in a call, an input or state that does not fit.
         RuntimeError: another nonlinearity.
@@ -169,8 +169,8 @@ class RNNCell(RNNCellBase):
 class LSTMCell(RNNCellBase):
     """One step of an LSTM: input and (h, c) to (h', c').
 
-    i, f, o = sigmoid and g = tanh of W_ih x + b_ih + W_hh h + b_hh, rows in the order i, f, g, o; c' = f * c + i * g, h' = o *
-    tanh(c').
+    i, f, o = sigmoid and g = tanh of W_ih x + b_ih + W_hh h + b_hh, rows in the order i, f, g, o; c' = f * c + i * g,
+    h' = o * tanh(c').
 
     Args:
         input_size, hidden_size: features of input and state.
@@ -210,8 +210,8 @@ class GRUCell(RNNCellBase):
         input_size, hidden_size: features of input and state.
         bias: whether each product adds a bias.
         device, dtype: of the parameters.
-    Shape: input (B, input_size) or (input_size,); h (B, hidden_size) or (hidden_size,), zeros when left out; gives h' of the
-        state's shape.
+    Shape: input (B, input_size) or (input_size,); h (B, hidden_size) or (hidden_size,), zeros when left out; gives h'
+        of the state's shape.
     Raises:
         TypeError, ShapeError: a size that is no integer, or negative; in a call, an input or state that does not fit.
     Source: Cho et al., Learning phrase representations using RNN encoder-decoder, 2014 (arXiv:1406.1078).

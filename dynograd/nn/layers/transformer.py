@@ -149,8 +149,8 @@ class TransformerDecoderLayer(_Layer):
         norm_first: LayerNorm before each part instead of after.
         bias: Linear layers and LayerNorm have one.
         device, dtype: of the parameters.
-    Shape: tgt (T, B, E) and memory (S, B, E), or (B, T, E) and (B, S, E) with batch_first, or ragged (B, j, E); gives the shape
-        of tgt.
+    Shape: tgt (T, B, E) and memory (S, B, E), or (B, T, E) and (B, S, E) with batch_first, or ragged (B, j, E); gives
+        the shape of tgt.
     Raises:
         ValueError: d_model is not a multiple of nhead; dropout outside [0, 1].
         RuntimeError: an activation of another name.
@@ -205,8 +205,8 @@ class TransformerDecoderLayer(_Layer):
         Args:
             tgt (T, B, E): the target sequences; (B, T, E) with batch_first, or ragged (B, j, E).
             memory (S, B, E): the encoder's output, in the same layout.
-            tgt_mask (T, T), memory_mask (T, S): True where a query may not look; numbers are added to the scores. Also (B *
-                nhead, T, *).
+            tgt_mask (T, T), memory_mask (T, S): True where a query may not look; numbers are added to the scores.
+                Also (B * nhead, T, *).
             tgt_key_padding_mask (B, T), memory_key_padding_mask (B, S): True where a key is padding.
             tgt_is_causal, memory_is_causal: say that the mask is causal, which may be quicker.
         Returns:
@@ -332,11 +332,11 @@ class TransformerDecoder(Module):
         Args:
             tgt (T, B, E): the target sequences; (B, T, E) if the layers are batch_first, or ragged (B, j, E).
             memory (S, B, E): the encoder's output, in the same layout.
-            tgt_mask (T, T), memory_mask (T, S): True where a query may not look; numbers are added to the scores. Also (B *
-                nhead, T, *).
+            tgt_mask (T, T), memory_mask (T, S): True where a query may not look; numbers are added to the scores.
+                Also (B * nhead, T, *).
             tgt_key_padding_mask (B, T), memory_key_padding_mask (B, S): True where a key is padding.
-            tgt_is_causal, memory_is_causal: say that the mask is causal, which may be quicker; `tgt_is_causal=None` looks at
-                `tgt_mask`.
+            tgt_is_causal, memory_is_causal: say that the mask is causal, which may be quicker; `tgt_is_causal=None`
+                looks at `tgt_mask`.
         Returns:
             of the shape of `tgt`.
 
@@ -376,8 +376,8 @@ class Transformer(Module):
         norm_first: LayerNorm before each part instead of after.
         bias: Linear layers and LayerNorm have one.
         device, dtype: of the parameters.
-    Shape: src (S, B, E) and tgt (T, B, E), or (B, S, E) and (B, T, E) with batch_first, or ragged (B, j, E); gives the shape of
-        tgt.
+    Shape: src (S, B, E) and tgt (T, B, E), or (B, S, E) and (B, T, E) with batch_first, or ragged (B, j, E); gives
+        the shape of tgt.
     Raises:
         ValueError: d_model is not a multiple of nhead; dropout outside [0, 1].
         RuntimeError: an activation of another name.

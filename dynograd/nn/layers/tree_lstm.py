@@ -79,9 +79,8 @@ class _TreeLSTMCell(Module):
 class BinaryTreeLSTMCell(_TreeLSTMCell):
     """One node of a binary tree: (h, c) from its input and the states of its two children.
 
-    Leaves have an input and no children, inner nodes children and, where the tree has one, an input. With the gates i, f_l, f_r,
-    o, u
-    as affine maps of the input and of both children's h (sigmoids, and tanh for u):
+    Leaves have an input and no children, inner nodes children and, where the tree has one, an input. With the gates
+    i, f_l, f_r, o, u as affine maps of the input and of both children's h (sigmoids, and tanh for u):
     c = i * u + f_l * c_l + f_r * c_r and h = o * tanh(c).
 
     Args:

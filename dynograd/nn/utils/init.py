@@ -16,8 +16,8 @@ M = TypeVar("M", bound=Module)
 def skip_init(module_cls: Callable[..., M], *args: object, **kwargs: object) -> M:
     """`module_cls(*args, **kwargs)` with parameters and buffers in memory that nobody has set: no random number is drawn.
 
-    The module is built on device "meta" and given memory afterwards, so its constructor must take `device` and hand it to all
-    that it makes.
+    The module is built on device "meta" and given memory afterwards, so its constructor must take `device` and hand
+    it to all that it makes.
 
     Args:
         module_cls: a class of Modules.

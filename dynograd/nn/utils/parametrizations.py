@@ -209,8 +209,8 @@ def orthogonal(
     Args:
         module: changed in place.
         name: of its parameter (*, M, N).
-        orthogonal_map: "matrix_exp", "cayley" or "householder"; None is the first for square and complex ones, the last for
-            others.
+        orthogonal_map: "matrix_exp", "cayley" or "householder"; None is the first for square and complex ones, the
+            last for others.
         use_trivialization: keep today's value as `base` and map from the identity: any value can be assigned, and it trains well.
     Returns:
         `module`.

@@ -171,9 +171,8 @@ def register_parametrization(
 ) -> Module:
     """Makes `module.<tensor_name>` the result of `parametrization`, a module that is called with the original tensor.
 
-    Further ones are put on top. With a method `right_inverse(value)` it starts from today's value and can be assigned to; that
-    may
-    give a tuple, the arguments of forward. Gradients go to the originals in `module.parametrizations`.
+    Further ones are put on top. With a method `right_inverse(value)` it starts from today's value and can be assigned
+    to; that may give a tuple, the arguments of forward. Gradients go to the originals in `module.parametrizations`.
 
     Args:
         module: changed in place; its class becomes a subclass of today's.

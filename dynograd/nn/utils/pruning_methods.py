@@ -30,9 +30,8 @@ __all__ = [
 class BasePruningMethod(ABC):
     """Base of pruning methods: write `compute_mask`, set `PRUNING_TYPE`, and `apply` does the rest.
 
-    `PRUNING_TYPE` says what a second pruning looks at: "unstructured" the elements that are left, "structured" the slices along
-    `dim` that
-    are left, "global" everything.
+    `PRUNING_TYPE` says what a second pruning looks at: "unstructured" the elements that are left, "structured" the
+    slices along `dim` that are left, "global" everything.
 
     >>> class EveryOther(dynograd.nn.utils.prune.BasePruningMethod):
     ...     PRUNING_TYPE = "unstructured"

@@ -22,8 +22,8 @@ class CosineAnnealingLR(LRScheduler):
         T_max: steps until the lowest rate, at least 1.
         eta_min: the lowest rate.
         last_epoch: the step to go on after; -1 begins.
-    Source: Loshchilov and Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts, 2016 (arXiv:1608.03983), eq. 5, without
-        the restarts.
+    Source: Loshchilov and Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts, 2016 (arXiv:1608.03983), eq.
+        5, without the restarts.
 
     >>> optimizer = dynograd.optim.SGD([dynograd.zeros(1)], lr=1.0)
     >>> scheduler = dynograd.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=2)
