@@ -61,6 +61,7 @@ with uncollected():
     from dynograd.tensor import questions as _tensor_questions
     from dynograd.tensor import random_fills as _random_fills
     from dynograd.tensor import randomness as _randomness
+    from dynograd.tensor import sparse_methods as _sparse_methods
     from dynograd.tensor import storages as _storages
     from dynograd.tensor import top_level as _top_level
     from dynograd.tensor import typed_storages as _typed_storages
@@ -176,8 +177,7 @@ _tensor_parts.constructors.update(
     nested=_imported_when_called("dynograd.nested", "nested_tensor"),
 )
 _embeddings.sparse_lookup[:] = [_imported_when_called("dynograd.sparse.lookups", "sparse_lookup")]
-for _name in ("to_sparse", "to_sparse_coo", "to_sparse_csr", "to_sparse_csc", "sparse_mask"):
-    setattr(Tensor, _name, _imported_when_called("dynograd.sparse.making", _name))
+_sparse_methods.install_sparse_methods()
 
 _LAZY = (
     "amp",

@@ -37,7 +37,7 @@ _ARGUMENTS = {
 }
 
 
-def explained(path: str, kind: Any, answer: Callable[..., Any], sentence: str) -> str:
+def explained(path: str, kind: Any, warns: bool, answer: Callable[..., Any], sentence: str) -> str:
     """The docstring of a row of `stubs.TABLE`."""
     code = answer.__code__
     count = code.co_argcount + code.co_kwonlyargcount
@@ -47,9 +47,9 @@ def explained(path: str, kind: Any, answer: Callable[..., Any], sentence: str) -
     call = f"dynograd.{path}({', '.join(_ARGUMENTS.get(name, 'len') for name in required)})"
     if not isinstance(kind, str):
         return refused(call, path, kind, sentence, [*parameters, *rest])
-    given = parameters[-1] if "the_value" in parameters else parameters[0] if parameters else None
-    given = None if given in ("stance", "mode", "should_optimize") else given
-    text = f"{kind}: {sentence}{_arguments([*parameters, *rest], given if kind != 'A constant' else None)}"
+    returned = parameters[-1] if "the_value" in parameters else parameters[0] if parameters else None
+    returned = None if returned in ("stance", "mode", "should_optimize") else returned
+    text = f"{kind}: {sentence}{_arguments([*parameters, *rest], returned if kind != 'A constant' else None)}"
     if kind == "A constant":
         if required and required[0] == "a":
             return text
@@ -57,34 +57,30 @@ def explained(path: str, kind: Any, answer: Callable[..., Any], sentence: str) -
         shown = repr(value) if not repr(value).startswith("<") else ""
         line = f"\nReturns:\n    {shown or 'A context manager that changes nothing'}."
         return text + line + (f"\n\n>>> {call}" + (f"\n{shown}" if value is not None else "") if shown else "")
-    return text + "\nReturns:\n    " + _given_back(path, call, answer, required, rest, given)
+    return text + "\nReturns:\n    " + _given_back(path, warns, call, required, rest, returned)
 
 
-def _given_back(path: str, call: str, answer: Callable[..., Any], required: Any, rest: Any, given: Any) -> str:
+def _given_back(path: str, warns: bool, call: str, required: Any, rest: Any, returned: Any) -> str:
     """Returns and example of what gives back its argument."""
     if "mode" in required or "should_optimize" in required or path.endswith("set_stance"):
         call = call if required else f'dynograd.{path}("force_eager")'
         return f"A context manager and decorator that changes nothing.\n\n>>> with {call}:\n...     1 + 1\n2"
     if required:
-        return f"`{given}`, as it is.\n\n{_quietly(path, call + ' == ' + _ARGUMENTS.get(given, 'len'))}"
-    if (rest and not given) or path.endswith("optimize"):
-        return f"A decorator that gives back its function.\n\n{_quietly(path, f'dynograd.{path}()(len) is len')}"
-    return (
-        f"The function as it is, or a decorator that gives it back.\n\n{_quietly(path, f'dynograd.{path}(len) is len')}"
-    )
+        return f"`{returned}`, as it is.\n\n{_quietly(warns, call + ' == ' + _ARGUMENTS.get(returned, 'len'))}"
+    if (rest and not returned) or path.endswith("optimize"):
+        return f"A decorator that gives back its function.\n\n{_quietly(warns, f'dynograd.{path}()(len) is len')}"
+    return f"The function as it is, or a decorator that gives it back.\n\n{_quietly(warns, f'dynograd.{path}(len) is len')}"
 
 
-def _quietly(path: str, comparison: str) -> str:
-    from dynograd.base.stubs import TABLE, WARNS
-
-    if TABLE[path][0] is not WARNS:
+def _quietly(warns: bool, comparison: str) -> str:
+    if not warns:
         return f">>> {comparison}\nTrue"
     return f'>>> import warnings\n>>> with warnings.catch_warnings(action="ignore"):\n...     {comparison}\nTrue'
 
 
-def _arguments(names: list[str], given: str | None) -> str:
-    others = ", ".join(name for name in names if name != given)
-    lines = [f"    {given}: what comes back."] if given else []
+def _arguments(names: list[str], returned: str | None) -> str:
+    others = ", ".join(name for name in names if name != returned)
+    lines = [f"    {returned}: what comes back."] if returned else []
     lines += [f"    {others}: as PyTorch has them; they change nothing."] if others else []
     return "\n\nArgs:\n" + "\n".join(lines) if lines else "\n"
 

@@ -261,7 +261,7 @@ def function(path: str) -> Any:
     )
     call.__name__ = call.__qualname__ = name
     call.__module__ = f"dynograd.{module}".rstrip(".")
-    call.__doc__ = stub_texts.explained(path, kind, answer, sentence)
+    call.__doc__ = stub_texts.explained(path, kind, kind is WARNS, answer, sentence)
     if any(parameter.startswith("_") for parameter in annotations_of(call)):
         without_private(call)
     return call

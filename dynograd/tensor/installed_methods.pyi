@@ -1180,8 +1180,8 @@ class InstalledMethods:
         'Raises NotImplementedError: PyTorch removed it too. Use dynograd.linalg.solve.'
     def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, axis: _Ints | None = None) -> _sort:
         'The elements in order along `dim`, as (values, indices).'
-    def sparse_mask(self, **kwargs: Any) -> Any:
-        'See `dynograd.sparse.making.sparse_mask`, which this calls.'
+    def sparse_mask(self, mask: Tensor) -> Tensor:
+        'The elements where the sparse `mask` has entries, whatever those are.'
     def sparse_resize_(self, *args: Any, **kwargs: Any) -> Tensor:
         'Raises NotImplementedError: the tensor is dense, and this asks for a sparse one. x.to_sparse() makes one of layout COO, x.to_sparse_csr() one of CSR.'
     def sparse_resize_and_clear_(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -1266,14 +1266,14 @@ class InstalledMethods:
         'The tensor in the memory of `device`; itself when it lies there.'
     def to_mkldnn(self, *args: Any, **kwargs: Any) -> Any:
         'Raises NotImplementedError: there is no oneDNN layout here. Ops choose their own; use memory_format=channels_last for images.'
-    def to_sparse(self, **kwargs: Any) -> Any:
-        'See `dynograd.sparse.making.to_sparse`, which this calls.'
-    def to_sparse_coo(self, **kwargs: Any) -> Any:
-        'See `dynograd.sparse.making.to_sparse_coo`, which this calls.'
-    def to_sparse_csc(self, **kwargs: Any) -> Any:
-        'See `dynograd.sparse.making.to_sparse_csc`, which this calls.'
-    def to_sparse_csr(self, **kwargs: Any) -> Any:
-        'See `dynograd.sparse.making.to_sparse_csr`, which this calls.'
+    def to_sparse(self, sparse_dim: Any = None, *, layout: _layouts.layout | None = None, blocksize: Any = None, dense_dim: Any = None) -> Tensor:
+        'The elements that are not zero as a sparse tensor, part of the graph.'
+    def to_sparse_coo(self, dense_dim: Any = None) -> Tensor:
+        'The elements that are not zero with their coordinates: `to_sparse` of layout sparse_coo.'
+    def to_sparse_csc(self, dense_dim: Any = None) -> Tensor:
+        'The elements of a matrix that are not zero, by compressed columns: `to_sparse` of layout sparse_csc.'
+    def to_sparse_csr(self, dense_dim: Any = None) -> Tensor:
+        'The elements of a matrix that are not zero, by compressed rows: `to_sparse` of layout sparse_csr.'
     def topk(self, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, axis: _Ints | None = None) -> _topk:
         'The `k` largest elements along `dim`, as (values, indices). Of equals those with the lowest index are taken.'
     def trace(self) -> Tensor:

@@ -96,7 +96,8 @@ def _with_arrays(method: Any) -> Any:
             **{name: _plain(argument) for name, argument in kwargs.items()},
         )
 
-    called.__signature__ = inspect.signature(method).replace(return_annotation=None)  # type: ignore[attr-defined]
+    shown: Any = called
+    shown.__signature__ = inspect.signature(method).replace(return_annotation=None)
     names = ", ".join(list(inspect.signature(method).parameters)[1:])
     first_line = (method.__doc__ or f"tensorboardX's `{method.__name__}`").strip().splitlines()[0].rstrip(".")
     called.__doc__ = (

@@ -31,7 +31,8 @@ class WeakIdRef(weakref.ref):
     __slots__ = ("_id",)
 
     def __init__(self, key: object, callback: Callable[[Any], Any] | None = None) -> None:
-        super().__init__(key, callback)  # type: ignore[call-arg]
+        initialize: Any = super().__init__
+        initialize(key, callback)
         self._id = id(key)
 
     def __hash__(self) -> int:
