@@ -66,8 +66,9 @@ with uncollected():
     from dynograd.tensor import top_level as _top_level
     from dynograd.tensor import typed_storages as _typed_storages
     from dynograd.tensor import window_functions as _window_functions
-    from dynograd.tensor.tensor import Tensor, is_tensor
-    from dynograd.version import __version__
+    from dynograd.tensor.tensor import Tensor as Tensor
+    from dynograd.tensor.tensor import is_tensor as is_tensor
+    from dynograd.version import __version__ as __version__
 
 if TYPE_CHECKING:  # a stub: what the tables below put into this namespace
     from dynograd.tensor.public_functions import *

@@ -27,6 +27,7 @@ from tools import stub_types  # noqa: E402
 METHODS = ROOT / "dynograd" / "tensor" / "installed_methods.pyi"
 FUNCTIONS = ROOT / "dynograd" / "tensor" / "public_functions.pyi"
 MODULES = {
+    ROOT / "dynograd" / "nn" / "__init__.pyi": "dynograd.nn",
     ROOT / "dynograd" / "nn" / "functional.pyi": "dynograd.nn.functional",
     ROOT / "dynograd" / "linalg.pyi": "dynograd.linalg",
     ROOT / "dynograd" / "fft.pyi": "dynograd.fft",
@@ -82,7 +83,8 @@ def _shown(module: Any) -> list[str]:
     return [
         name
         for name in dir(module)
-        if not name.startswith("_") and (inspect.isfunction(member := getattr(module, name)) or inspect.isclass(member))
+        if not name.startswith("_")
+        and (inspect.isfunction(member := getattr(module, name)) or inspect.isclass(member) or inspect.ismodule(member))
     ]
 
 

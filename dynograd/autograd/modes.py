@@ -6,7 +6,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self, TypeVar, cast, overload
 
 from dynograd.autograd.nodes import remember_line
 from dynograd.base import stubs
@@ -117,10 +117,13 @@ def unwatch(watcher: Callable[[Any], None]) -> None:
         MODES.grad = recording()
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
 class _Mode:
     """A context manager that is a decorator too, also of generator functions, which switch it at each step."""
 
-    def __call__(self, function: Callable[..., Any]) -> Any:
+    def __call__(self, function: F) -> F:
         if inspect.isclass(function):
             raise TypeError(f"{type(self).__name__}: decorate a function, not the class {function.__name__}.")
         if inspect.isgeneratorfunction(function):
@@ -145,14 +148,14 @@ class _Mode:
                             value = generator.throw(error)
                         sent = yield value
 
-            return generate
+            return cast(F, generate)
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             with self.clone():
                 return function(*args, **kwargs)
 
-        return call
+        return cast(F, call)
 
     def clone(self) -> Any:
         """A new context manager of the same mode.
@@ -183,6 +186,10 @@ class no_grad(_Mode):
     False
     """
 
+    @overload
+    def __new__(cls, orig_func: F) -> F: ...  # type: ignore[misc]
+    @overload
+    def __new__(cls, orig_func: None = None) -> Self: ...
     def __new__(cls, orig_func: Any = None) -> Any:
         mode = super().__new__(cls)
         return mode if orig_func is None else mode(orig_func)
@@ -207,6 +214,10 @@ class enable_grad(_Mode):
     True
     """
 
+    @overload
+    def __new__(cls, orig_func: F) -> F: ...  # type: ignore[misc]
+    @overload
+    def __new__(cls, orig_func: None = None) -> Self: ...
     def __new__(cls, orig_func: Any = None) -> Any:
         mode = super().__new__(cls)
         return mode if orig_func is None else mode(orig_func)
@@ -236,7 +247,7 @@ class set_grad_enabled(_Mode):
         self.mode = bool(mode)
         MODES.grad = recording() if mode else 0
 
-    def __call__(self, function: Callable[..., Any]) -> Any:
+    def __call__(self, function: F) -> F:
         MODES.grad = self.previous
         return super().__call__(function)
 
@@ -267,6 +278,10 @@ class inference_mode(_Mode):
     False
     """
 
+    @overload
+    def __new__(cls, mode: F) -> F: ...  # type: ignore[misc]
+    @overload
+    def __new__(cls, mode: bool = True) -> Self: ...
     def __new__(cls, mode: Any = True) -> Any:
         if callable(mode):
             return cls()(mode)

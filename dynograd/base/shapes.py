@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from math import prod
 from operator import index
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 from dynograd.base.shown_names import shown
 from dynograd.errors import DimError, ShapeError, user_level
@@ -14,7 +14,7 @@ from dynograd.errors import DimError, ShapeError, user_level
 __all__ = ["Size"]
 
 
-class Size(tuple):
+class Size(tuple[int, ...]):
     """The shape of a tensor: a tuple that prints and slices as `Size([...])`.
 
     Args:
@@ -40,6 +40,10 @@ class Size(tuple):
     def __repr__(self) -> str:
         return shown(f"Size([{', '.join(map(str, self))}])")
 
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> Size: ...
     def __getitem__(self, index: Any) -> Any:
         part = _entry(self, index)
         return part if type(part) is int else Size(part) if isinstance(index, slice) else part

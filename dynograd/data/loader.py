@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import math
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 from dynograd.base.random_streams import Generator
 from dynograd.data.collate import default_collate, default_convert
-from dynograd.data.dataset import IterableDataset
+from dynograd.data.dataset import Dataset, IterableDataset
 from dynograd.data.iteration import Hired, Iteration, ManyProcesses, OneProcess, sizes_of
 from dynograd.data.options import as_context, check_exclusive, check_iterable, check_not_empty, check_workers
 from dynograd.data.positions import VERSION, beginnings, check_state, owner_of_state, restore
@@ -20,10 +20,11 @@ from dynograd.data.statistics import Statistics
 
 __all__ = ["DataLoader", "Endless"]
 
+T_co = TypeVar("T_co", covariant=True)
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
-class DataLoader:
+class DataLoader(Generic[T_co]):
     """Iterating over it gives the batches of one epoch.
 
     **Random numbers.** Before a sample is read, Python's `random`, NumPy's global generator and dynograd's default generator are
@@ -74,7 +75,7 @@ class DataLoader:
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: Dataset[T_co] | Sequence[T_co],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Sampler | Iterable | None = None,
@@ -121,7 +122,8 @@ class DataLoader:
             else:
                 if batch_sampler is None:
                     check_not_empty(dataset)
-                sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+                sized: Any = dataset
+                sampler = RandomSampler(sized, generator=generator) if shuffle else SequentialSampler(sized)
         if batch_size is not None:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         self.batch_size = batch_size

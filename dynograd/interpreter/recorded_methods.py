@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from dynograd.autograd.modes import MODES
 from dynograd.interpreter.signatures import standing_before
@@ -38,6 +38,8 @@ _LINES = f"""\
     return own_recorder.call_method(own_method, [ARGS], {{}})
 """
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 
 class Ready:
     """What a module notes under `READY`: at `change` it had no hooks, and inside a scope `quick` records a call of `forward`.
@@ -61,7 +63,7 @@ class Cells(dict):
         return Cells, ()
 
 
-def recorded_whole(method: Any) -> Any:
+def recorded_whole(method: F) -> F:
     """Decorates a method, such as `forward`, that does the same ops for all inputs of the same shapes: see `dynograd.cell`."""
     result: Any = standing_before(
         method, _LINES, dict(own_modes=MODES, own_state=CALLS, own_method=method, own_not_quick=NOT_QUICK)
@@ -75,10 +77,10 @@ def recorded_whole(method: Any) -> Any:
         recorder = MODES.recorder
         return method(*args, **kwargs) if recorder is None else recorder.call_method(method, args, kwargs)
 
-    return call
+    return cast(F, call)
 
 
-def recorded_as(op: str, *parameters: str, through: Any, attributes: tuple[str, ...] = ()) -> Callable[..., Any]:
+def recorded_as(op: str, *parameters: str, through: Any, attributes: tuple[str, ...] = ()) -> Callable[[F], F]:
     """Decorates a `forward(self, input)` that is `through.op(input, *its parameters of these names)`, and nothing else.
 
     Args:
@@ -86,8 +88,8 @@ def recorded_as(op: str, *parameters: str, through: Any, attributes: tuple[str, 
     """
     NOTED.update(attributes)
 
-    def mark(forward: Any) -> Any:
-        forward.recorded_as = op, parameters, vars(through)
+    def mark(forward: F) -> F:
+        vars(forward)["recorded_as"] = op, parameters, vars(through)
         return forward
 
     return mark

@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
 
 from dynograd.autograd.modes import MODES
 from dynograd.base import stubs
@@ -37,6 +37,14 @@ __all__ = ["Module", "calling_through"]
 
 
 _EXTRA_STATE_KEY_SUFFIX = state._EXTRA
+
+
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result", covariant=True)
+
+
+class _HasForward(Protocol[_Given, _Result]):
+    def forward(self, *args: _Given.args, **kwargs: _Given.kwargs) -> _Result: ...
 
 
 class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.MoveMethods):
@@ -85,46 +93,58 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
-    def forward(self, *inputs: Any) -> Any:
-        """What a call computes. Each class writes its own; call the module itself, `module(x)`, which runs hooks too.
+    if TYPE_CHECKING:  # a subclass writes it with parameters of its own
+        forward: Callable[..., Any]
+    else:
 
-        Args:
-            inputs: whatever the class takes.
-        Returns:
-            whatever the class gives.
-        Raises:
-            NotImplementedError: the class has none.
+        def forward(self, *inputs: Any) -> Any:
+            """What a call computes. Each class writes its own; call the module itself, `module(x)`, which runs hooks too.
 
-        >>> dynograd.nn.ReLU().forward(tensor([-1.0, 2.0]))
-        tensor([0., 2.])
-        """
-        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function.')
+            Args:
+                inputs: whatever the class takes.
+            Returns:
+                whatever the class gives.
+            Raises:
+                NotImplementedError: the class has none.
 
-    @hands_on
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        attributes = self.__dict__
-        try:
-            ready = attributes["_dynograd_ready"]
-            if ready.change is not CALLS.change:
-                return self._call_anew()(*args, **kwargs)
-            if CALLS.scopes and ready.quick is not None and not kwargs:
-                try:
-                    owner = ready.owner
-                    if (owner is self or owner is attributes["_parameters"]) and ready.forward is type(self).forward:
-                        return ready.quick(*args)
-                except NOT_QUICK:
-                    pass
-            return self.forward(*args, **kwargs) if kwargs else self.forward(*args)
-        except Exception as error:
-            if "_forward_hooks" not in attributes:
-                raise AttributeError(not_begun(self)) from None
-            if READY in attributes or error.args != (READY,):
-                note_place(error, self)
-                raise
-        attributes[READY] = _NOT_READY  # it was the look-up above that failed: nothing has run
-        return self(*args, **kwargs)
+            >>> dynograd.nn.ReLU().forward(tensor([-1.0, 2.0]))
+            tensor([0., 2.])
+            """
+            raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function.')
 
-    _wrapped_call_impl = __call__
+    if TYPE_CHECKING:  # a call takes and gives what `forward` of the class does
+
+        def __call__(self: _HasForward[_Given, _Result], *args: _Given.args, **kwargs: _Given.kwargs) -> _Result: ...
+
+    else:
+
+        @hands_on
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            attributes = self.__dict__
+            try:
+                ready = attributes["_dynograd_ready"]
+                if ready.change is not CALLS.change:
+                    return self._call_anew()(*args, **kwargs)
+                if CALLS.scopes and ready.quick is not None and not kwargs:
+                    try:
+                        owner = ready.owner
+                        if (owner is self or owner is attributes["_parameters"]) and ready.forward is type(
+                            self
+                        ).forward:
+                            return ready.quick(*args)
+                    except NOT_QUICK:
+                        pass
+                return self.forward(*args, **kwargs) if kwargs else self.forward(*args)
+            except Exception as error:
+                if "_forward_hooks" not in attributes:
+                    raise AttributeError(not_begun(self)) from None
+                if READY in attributes or error.args != (READY,):
+                    note_place(error, self)
+                    raise
+            attributes[READY] = _NOT_READY  # it was the look-up above that failed: nothing has run
+            return self(*args, **kwargs)
+
+        _wrapped_call_impl = __call__
 
     def _call_anew(self) -> Callable[..., Any]:
         """What a call of a module goes on to that perhaps has hooks; those that have none note it."""

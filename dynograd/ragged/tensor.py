@@ -116,15 +116,13 @@ class RaggedTensor(Differentiable):
                 RaggedSize(part.sizes_of(dim), dim) if size is None else size for dim, size in enumerate(part.fixed, 1)
             ]
             return Size((part.count, *sizes))
-        sizes = list(self.packed.shape)
-        sizes[self.place - 1] = part
-        return Size(
-            [part.count]
-            + [
-                RaggedSize(getattr(size, "partition", size), dim) if not isinstance(size, int) else size
-                for dim, size in enumerate(sizes, 1)
-            ]
-        )
+        flat: list[Any] = list(self.packed.shape)
+        flat[self.place - 1] = part
+        named: list[Any] = [
+            size if isinstance(size, int) else RaggedSize(getattr(size, "partition", size), dim)
+            for dim, size in enumerate(flat, 1)
+        ]
+        return Size((part.count, *named))
 
     @property
     def ndim(self) -> int:

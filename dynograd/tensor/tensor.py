@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy
 
@@ -193,7 +193,13 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         lambda self: False, doc="False: this tensor is a dense one in host memory or on a CUDA GPU."
     )
 
-    def size(self, dim: int | None = None, *, axis: int | None = None) -> Any:
+    @overload
+    def size(self, dim: None = None) -> Size: ...
+    @overload
+    def size(self, dim: int, *, axis: None = None) -> int: ...
+    @overload
+    def size(self, *, axis: int) -> int: ...
+    def size(self, dim: int | None = None, *, axis: int | None = None) -> Size | int:
         """The shape, or the size of one dim.
 
         Args:
@@ -726,7 +732,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
 
     # --- values ---------------------------------------------------------------------------------------------------------
 
-    def item(self) -> Any:
+    def item(self) -> int | float:
         """The value of a one-element tensor as a Python number.
 
         >>> tensor([1.5]).item()

@@ -284,13 +284,13 @@ def _images() -> None:
         ):  # fmt: skip
             layer(x).sum().backward()
         line = dynograd.randn(size, 16, 200, requires_grad=True)
-        for layer in (
+        for part in (
             nn.Conv1d(16, 32, 3, padding=1),
             nn.Conv1d(16, 16, 5, dilation=2),
             nn.MaxPool1d(2),
             nn.BatchNorm1d(16),
         ):
-            layer(line).sum().backward()
+            part(line).sum().backward()
 
 
 # --- sequences ---------------------------------------------------------------------------------------------------------------

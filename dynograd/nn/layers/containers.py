@@ -60,7 +60,7 @@ class Sequential(Module):
             self.add_module(name, module)
 
     @recorded_whole
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Any) -> Tensor:
         for module in self._modules.values():
             input = module(input)
         return input

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 from dynograd import arrays
 from dynograd.base import dtypes
@@ -43,7 +43,10 @@ class BestPaths(NamedTuple):
     scores: Tensor
 
 
-def _takes_rows(method: Callable[..., Any]) -> Callable[..., Any]:
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _takes_rows(method: _Method) -> _Method:
     """Lets a method take ragged emissions (B, j, K) and tags (B, j): packed, with offsets; what has a row for each step is ragged."""
 
     @wraps(method)
@@ -72,7 +75,7 @@ def _takes_rows(method: Callable[..., Any]) -> Callable[..., Any]:
             return BestPaths(emissions.with_packed(result.tags), result.scores)
         return emissions.with_packed(result) if method.__name__ == "marginals" else result
 
-    return run
+    return cast(_Method, run)
 
 
 class CRF(Module):
@@ -240,7 +243,7 @@ class CRF(Module):
         >>> dynograd.allclose(crf.score(emissions, best.tags), best.scores)
         True
         """
-        sequences = dict(mask=mask, lengths=lengths, offsets=offsets)
+        sequences: dict[str, Any] = dict(mask=mask, lengths=lengths, offsets=offsets)
         return self.forward(emissions, tags, reduction="none", **sequences) + self.log_partition(emissions, **sequences)
 
     @_takes_rows

@@ -97,7 +97,7 @@ class MaxPool1d(_MaxPoolNd):
 
     rank = 1
 
-    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, ...]:
+    def forward(self, input: Tensor) -> Tensor:
         return F.max_pool1d(input, *self._options())
 
 
@@ -126,7 +126,7 @@ class MaxPool2d(_MaxPoolNd):
 
     rank = 2
 
-    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, ...]:
+    def forward(self, input: Tensor) -> Tensor:
         return F.max_pool2d(input, *self._options())
 
 
@@ -154,7 +154,7 @@ class MaxPool3d(_MaxPoolNd):
 
     rank = 3
 
-    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, ...]:
+    def forward(self, input: Tensor) -> Tensor:
         return F.max_pool3d(input, *self._options())
 
 
@@ -701,7 +701,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
 
     rank = 1
 
-    def forward(self, input: Tensor) -> Tensor | tuple[Tensor, ...]:
+    def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dynograd.base.hints import DeviceLike, DtypeLike
 from dynograd.errors import ShapeError, user_level
@@ -27,6 +27,9 @@ __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
 
 _ops = public_functions()
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+
+
+_Rows = TypeVar("_Rows", Tensor, PackedSequence)
 
 
 class RNNBase(Module):
@@ -165,9 +168,7 @@ class RNNBase(Module):
         """
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
-    def forward(
-        self, input: Tensor | PackedSequence, hx: Tensor | tuple[Tensor, Tensor] | None = None
-    ) -> tuple[Any, Any]:
+    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
         """Runs the sequences.
 
         Args:
@@ -366,6 +367,10 @@ class RNN(RNNBase):
     (dynograd.Size([2, 7, 5]), dynograd.Size([1, 2, 5]))
     """
 
+    if TYPE_CHECKING:
+
+        def __call__(self, input: _Rows, hx: Tensor | None = None) -> tuple[_Rows, Tensor]: ...
+
     def __init__(
         self,
         input_size: int,
@@ -419,6 +424,12 @@ class LSTM(RNNBase):
     >>> output.shape, h.shape
     (dynograd.Size([2, 7, 10]), dynograd.Size([2, 2, 5]))
     """
+
+    if TYPE_CHECKING:
+
+        def __call__(
+            self, input: _Rows, hx: tuple[Tensor, Tensor] | None = None
+        ) -> tuple[_Rows, tuple[Tensor, Tensor]]: ...
 
     def __init__(
         self,
@@ -478,6 +489,10 @@ class GRU(RNNBase):
     >>> output.shape, h.shape
     (dynograd.Size([2, 7, 5]), dynograd.Size([1, 2, 5]))
     """
+
+    if TYPE_CHECKING:
+
+        def __call__(self, input: _Rows, hx: Tensor | None = None) -> tuple[_Rows, Tensor]: ...
 
     def __init__(
         self,

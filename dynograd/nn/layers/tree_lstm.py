@@ -234,6 +234,7 @@ class TreeLSTM(Module):
 
     def _state(self, tree: Any) -> tuple[Tensor, ...]:
         """The state of a tree's root. Trees may be deep, so without recursion."""
+        cell: Any = self.cell  # of either kind
         done: list[Any] = []  # states of subtrees that wait for their parent
         agenda: list[tuple[Any, int]] = [(tree, -1)]  # (tree, its number of children once they are done)
         while agenda:
@@ -241,7 +242,7 @@ class TreeLSTM(Module):
             if count >= 0:
                 children = done[len(done) - count :]
                 del done[len(done) - count :]
-                done.append(self.cell(None, *children) if self.kind == "binary" else self.cell(node[0], children))
+                done.append(cell(None, *children) if self.kind == "binary" else cell(node[0], children))
             elif self.kind == "binary" and not isinstance(node, (tuple, list)):
                 done.append(self.cell(node))
             else:
