@@ -14,6 +14,7 @@ from dynograd.ragged.interception import intercept, intercept_sizes
 from dynograd.ragged.making import ragged_tensor
 from dynograd.ragged.tensor import RaggedTensor
 from dynograd.tensor import creation, randomness
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["FILLS", "LIKES", "install"]
 
@@ -89,17 +90,28 @@ def _multinomial(arguments: dict[str, Any]) -> Any:
 
 
 def _fill(name: str) -> Any:
-    def method(self: RaggedTensor, *args: Any, **kwargs: Any) -> RaggedTensor:
+    def method(self: RaggedTensor, *args: object, **kwargs: object) -> RaggedTensor:
         getattr(self.packed, name)(*args, **kwargs)
         return self
 
     method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"`{name}` of all real elements."
+    method.__doc__ = (
+        f"`{name}` of all real elements.\n\nArgs:\n    args, kwargs: as for `Tensor.{name}`.\nReturns:\n    The tensor."
+    )
     return method
 
 
-def _copy(self: RaggedTensor, src: Any, non_blocking: bool = False) -> RaggedTensor:
-    """Writes the elements of `src`, ragged with the same lengths, or dense and repeated for the elements of each row."""
+def _copy(self: RaggedTensor, src: Tensor | float, non_blocking: bool = False) -> RaggedTensor:
+    """Writes the elements of `src`, ragged with the same lengths, or dense and repeated for the elements of each row.
+
+    Args:
+        src: a tensor or a number.
+        non_blocking: a copy between devices need not be waited for.
+    Returns:
+        The tensor.
+    Raises:
+        ShapeError: other lengths.
+    """
     if isinstance(src, RaggedTensor):
         self.partition.check_same("copy_", src.partition, ("the", "the copied"))
         self.packed.copy_(src.packed, non_blocking)
