@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import FunctionType, MappingProxyType
@@ -23,6 +24,22 @@ F = TypeVar("F", bound=Callable[..., Any])
 _PARAMETER, _EMPTY = inspect.Parameter, inspect.Signature.empty
 
 
+_SHOWN = {  # kinds of arguments of ops (`ops/argument_kinds.py`), as a caller sees them: an array inside is a tensor outside
+    "Array": "Tensor",
+    "Arrays": "Sequence[Tensor]",
+    "IndexArrays": "Sequence[Tensor]",
+    "Axis": "int | tuple[int, ...] | None",
+    "ClassDim": "int | None",
+    "Dim": "int",
+    "Dims": "int | tuple[int, ...] | None",
+    "Dtype": "dtype | None",
+    "Inplace": "bool",
+    "Keepdims": "bool | None",
+    "Real": "float",
+    "SomeDims": "int | tuple[int, ...] | None",
+}
+
+
 class Annotation(str):
     """An annotation's text, which `help` and editors show without quotes.
 
@@ -34,8 +51,7 @@ class Annotation(str):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        # What is an array inside is a tensor outside.
-        return self.replace("Arrays", "Sequence[Tensor]").replace("Array", "Tensor")
+        return re.sub(r"\w+", lambda word: _SHOWN.get(word[0], word[0]), self)
 
 
 def plain_annotations(function: Any) -> Any:

@@ -64,6 +64,7 @@ def test_signatures_show_no_quotes_and_nothing_private():
     assert str(inspect.signature(spread)) == "(*sizes: Any, **named: Any) -> Any"
     assert str(inspect.signature(Held.keep)) == "(self, value: Any) -> None"
     assert str(inspect.signature(Held.of)) == "(value: Any) -> Held"
+    assert "dim: int | tuple[int, ...] | None = None" in str(inspect.signature(dynograd.sum))
     assert "_stacklevel" not in str(inspect.signature(dynograd.softmax))
     assert dynograd.softmax(dynograd.zeros(2), 0, 3, dynograd.float64).dtype is dynograd.float64  # and takes it
 
