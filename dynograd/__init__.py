@@ -178,7 +178,7 @@ _tensor_parts.constructors.update(
     nested=_imported_when_called("dynograd.nested", "nested_tensor"),
 )
 _embeddings.sparse_lookup[:] = [_imported_when_called("dynograd.sparse.lookups", "sparse_lookup")]
-_sparse_methods.install_sparse_methods()
+_sparse_methods.install_sparse_methods(lambda: importlib.import_module("dynograd.sparse.making"))
 
 _LAZY = (
     "amp",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -12,7 +12,10 @@ __all__ = ["install_sparse_methods"]
 
 
 def _making() -> ModuleType:
-    return importlib.import_module("dynograd.sparse.making")
+    return _importer[0]()
+
+
+_importer: list[Callable[[], ModuleType]] = []  # gives the module above, which the top level names
 
 
 def to_sparse(
@@ -103,7 +106,8 @@ def sparse_mask(input: Tensor, mask: Any) -> Tensor:
     return _making().sparse_mask(input, mask)
 
 
-def install_sparse_methods() -> None:
-    """Puts these methods on Tensor."""
+def install_sparse_methods(importer: Callable[[], ModuleType]) -> None:
+    """Puts these methods on Tensor; `importer` gives `dynograd.sparse.making` when the first of them is called."""
+    _importer[:] = [importer]
     for method in (to_sparse, to_sparse_coo, to_sparse_csr, to_sparse_csc, sparse_mask):
         setattr(Tensor, method.__name__, method)
