@@ -28,90 +28,125 @@ _Number: TypeAlias = builtins.int | builtins.float | builtins.bool | builtins.co
 _Device: TypeAlias = _devices.device | builtins.str | builtins.int | None
 _Dtype: TypeAlias = _dtypes.dtype | type | None
 
-class _slogdet(NamedTuple):
+class _linalg_cholesky_ex(NamedTuple):
+    L: Tensor
+    info: Tensor
+
+class _linalg_eig(NamedTuple):
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+class _linalg_eigh(NamedTuple):
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+class _linalg_inv_ex(NamedTuple):
+    inverse: Tensor
+    info: Tensor
+
+class _linalg_ldl_factor_ex(NamedTuple):
+    LD: Tensor
+    pivots: Tensor
+    info: Tensor
+
+class _linalg_lu_factor_ex(NamedTuple):
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
+
+class _linalg_qr(NamedTuple):
+    Q: Tensor
+    R: Tensor
+
+class _linalg_slogdet(NamedTuple):
     sign: Tensor
     logabsdet: Tensor
 
+class _linalg_svd(NamedTuple):
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
 from dynograd.errors import LinAlgError as LinAlgError
-def cholesky(A: Any, *, upper: builtins.bool = False, out: Tensor | None = None) -> Tensor:
+def cholesky(A: Tensor, *, upper: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     'The lower triangle L with `L @ L.mH = A` (or the upper one), of Hermitian positive definite matrices.'
-def cholesky_ex(A: Any, *, upper: builtins.bool = False, check_errors: builtins.bool = False, out: Any = None) -> Any:
+def cholesky_ex(A: Tensor, *, upper: builtins.bool = False, check_errors: builtins.bool = False, out: Any = None) -> _linalg_cholesky_ex:
     '(L, info): `cholesky` that does not raise; info is the order of the first minor that is not positive definite, or 0.'
-def cond(A: Any, p: Any = None, *, out: Any = None) -> Any:
+def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
     'The condition number of each matrix, `norm(A, p) * norm(inv(A), p)`; inf for singular ones.'
 def cross(input: Tensor, other: Tensor | _Number, *, dim: builtins.int = -1, out: Tensor | None = None, axis: _Ints | None = None) -> Tensor:
     'The cross product of vectors of size 3 along `dim`.'
-def det(A: Any, *, out: Tensor | None = None) -> Tensor:
+def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     'The determinant of each matrix; singular ones have their gradient, too.'
-def diagonal(A: Any, *, offset: builtins.int = 0, dim1: builtins.int = -2, dim2: builtins.int = -1) -> Tensor:
+def diagonal(A: Tensor, *, offset: builtins.int = 0, dim1: builtins.int = -2, dim2: builtins.int = -1) -> Tensor:
     'A view of the diagonal of each matrix.'
-def eig(A: Any, *, out: Any = None) -> Any:
+def eig(A: Tensor, *, out: Any = None) -> _linalg_eig:
     '(eigenvalues, eigenvectors) of each matrix, complex, in no order.'
-def eigh(A: Any, UPLO: builtins.str = 'L', *, out: Any = None) -> Any:
+def eigh(A: Tensor, UPLO: builtins.str = 'L', *, out: Any = None) -> _linalg_eigh:
     '(eigenvalues in ascending order, eigenvectors) of Hermitian matrices, of which one triangle is read.'
-def eigvals(A: Any, *, out: Any = None) -> Any:
+def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     'The eigenvalues of each matrix, complex, in no order.'
-def eigvalsh(A: Any, UPLO: builtins.str = 'L', *, out: Any = None) -> Any:
+def eigvalsh(A: Tensor, UPLO: builtins.str = 'L', *, out: Tensor | None = None) -> Tensor:
     'The eigenvalues of Hermitian matrices, in ascending order.'
-def householder_product(input: Tensor, tau: Any, *, out: Any = None) -> Any:
+def householder_product(input: Tensor, tau: Any, *, out: Tensor | None = None) -> Tensor:
     'The first columns of the product of reflections `I - tau_i v_i v_i^H`, as `geqrf` gives them: v_i is 1 at i and `input` below.'
-def inv(A: Any, *, out: Any = None) -> Any:
+def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     'The inverse of each matrix.'
-def inv_ex(A: Any, *, check_errors: builtins.bool = False, out: Any = None) -> Any:
+def inv_ex(A: Tensor, *, check_errors: builtins.bool = False, out: Any = None) -> _linalg_inv_ex:
     '(inverse, info): `inv` that does not raise for singular matrices; their info is not 0, and their inverse has no meaning.'
-def ldl_factor(A: Any, *, hermitian: builtins.bool = False, out: Any = None) -> Any:
+def ldl_factor(A: Tensor, *, hermitian: builtins.bool = False, out: Any = None) -> Any:
     '(L and D in one matrix, row exchanges) of `A = L @ D @ L.mT`, for `ldl_solve`; there is no gradient, as in PyTorch.'
-def ldl_factor_ex(A: Any, *, hermitian: builtins.bool = False, check_errors: builtins.bool = False, out: Any = None) -> Any:
+def ldl_factor_ex(A: Tensor, *, hermitian: builtins.bool = False, check_errors: builtins.bool = False, out: Any = None) -> _linalg_ldl_factor_ex:
     '(LD, pivots, info): `ldl_factor` with info, the place of a zero on the diagonal of D, or 0.'
-def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: builtins.bool = False, out: Any = None) -> Any:
+def ldl_solve(LD: Any, pivots: Tensor, B: Tensor, *, hermitian: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     'X with `A @ X = B`, for what `ldl_factor(A)` gave; there is no gradient, as in PyTorch.'
-def lstsq(A: Any, B: Any, rcond: builtins.float | None = None, *, driver: builtins.str | None = None, out: Any = None) -> Any:
+def lstsq(A: Tensor, B: Tensor, rcond: builtins.float | None = None, *, driver: builtins.str | None = None, out: Any = None) -> Any:
     'X with the least `|A @ X - B|` (the smallest of them), as (solution, residuals, rank, singular_values).'
-def lu(A: Any, *, pivot: builtins.bool = True, out: Any = None) -> tuple[Tensor, ...]:
+def lu(A: Tensor, *, pivot: builtins.bool = True, out: Any = None) -> Any:
     '(P, L, U) with `A = P @ L @ U`: a permutation, a lower triangle with ones on its diagonal, an upper triangle.'
-def lu_factor(A: Any, *, pivot: builtins.bool = True, out: Any = None) -> Any:
+def lu_factor(A: Tensor, *, pivot: builtins.bool = True, out: Any = None) -> Any:
     '(L and U in one matrix, row exchanges counted from 1), for `lu_solve`.'
-def lu_factor_ex(A: Any, *, pivot: builtins.bool = True, check_errors: builtins.bool = False, out: Any = None) -> Any:
+def lu_factor_ex(A: Tensor, *, pivot: builtins.bool = True, check_errors: builtins.bool = False, out: Any = None) -> _linalg_lu_factor_ex:
     '(LU, pivots, info): `lu_factor` with info, the place of a zero on the diagonal of U, or 0.'
-def lu_solve(LU: Any, pivots: Any, B: Any, *, left: builtins.bool = True, adjoint: builtins.bool = False, out: Tensor | None = None) -> Tensor:
+def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: builtins.bool = True, adjoint: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     "X with `A @ X = B` for what `lu_factor(A)` gave (`X @ A = B` unless `left`; with A's adjoint if `adjoint`)."
 def matmul(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     'Another name of `matmul`.'
 def matrix_exp(input: Tensor) -> Tensor:
     'The exponential of each square matrix, `I + A + A @ A / 2 + ...`.'
-def matrix_norm(A: Any, ord: Any = 'fro', dim: _Ints = (-2, -1), keepdim: builtins.bool = False, *, dtype: _Dtype | None = None, out: Any = None, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> Any:
+def matrix_norm(A: Tensor, ord: Any = 'fro', dim: _Ints = (-2, -1), keepdim: builtins.bool = False, *, dtype: _Dtype | None = None, out: Tensor | None = None, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> Tensor:
     'The norm of matrices that lie along two dims.'
-def matrix_power(A: Any, n: builtins.int, *, out: Tensor | None = None) -> Tensor:
+def matrix_power(A: Tensor, n: builtins.int, *, out: Tensor | None = None) -> Tensor:
     'The n-th power of each square matrix; see `matrix_power`.'
-def matrix_rank(A: Any, tol: Any = None, hermitian: builtins.bool = False, *, atol: Any = None, rtol: Any = None, out: Any = None) -> Any:
+def matrix_rank(A: Tensor, tol: Any = None, hermitian: builtins.bool = False, *, atol: Any = None, rtol: Any = None, out: Tensor | None = None) -> Tensor:
     'The number of singular values of each matrix above the tolerance (`tol` is an absolute one).'
-def multi_dot(tensors: Sequence[Tensor], *, out: Any = None) -> Any:
+def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     'The product of two or more matrices in the cheapest order; the first and the last may be vectors.'
-def norm(A: Any, ord: Any = None, dim: _Ints | None = None, keepdim: builtins.bool = False, *, dtype: _Dtype | None = None, out: Tensor | None = None, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> Tensor:
+def norm(A: Tensor, ord: Any = None, dim: _Ints | None = None, keepdim: builtins.bool = False, *, dtype: _Dtype | None = None, out: Tensor | None = None, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> Tensor:
     'The norm of vectors or matrices, as `dim` or the rank says; without `ord` the 2-norm of all elements.'
-def pinv(A: Any, rcond: Any = None, *, atol: Any = None, rtol: Any = None, hermitian: builtins.bool = False, out: Any = None) -> Any:
+def pinv(A: Tensor, rcond: Any = None, *, atol: Any = None, rtol: Any = None, hermitian: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     'The pseudoinverse of each matrix: the inverse on its range, 0 beside it.'
-def qr(A: Any, mode: builtins.str = 'reduced', *, out: Any = None) -> Any:
+def qr(A: Tensor, mode: builtins.str = 'reduced', *, out: Any = None) -> _linalg_qr:
     '(Q, R) with `A = Q @ R`: orthonormal columns and an upper triangle.'
-def slogdet(A: Any, *, out: Any = None) -> _slogdet:
+def slogdet(A: Tensor, *, out: Any = None) -> _linalg_slogdet:
     '(sign, log |det|) of each matrix; 0 and -inf for singular ones.'
-def solve(A: Any, B: Any, *, left: builtins.bool = True, out: Any = None) -> Any:
+def solve(A: Tensor, B: Tensor, *, left: builtins.bool = True, out: Tensor | None = None) -> Tensor:
     'X with `A @ X = B` (`X @ A = B` unless `left`); batches broadcast.'
-def solve_ex(A: Any, B: Any, *, left: builtins.bool = True, check_errors: builtins.bool = False, out: Any = None) -> Any:
+def solve_ex(A: Tensor, B: Tensor, *, left: builtins.bool = True, check_errors: builtins.bool = False, out: Any = None) -> Any:
     '(result, info): `solve` that does not raise for singular matrices; their info is not 0.'
-def solve_triangular(A: Any, B: Any, *, upper: builtins.bool, left: builtins.bool = True, unitriangular: builtins.bool = False, out: Any = None) -> Any:
+def solve_triangular(A: Tensor, B: Tensor, *, upper: builtins.bool, left: builtins.bool = True, unitriangular: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     'X with `A @ X = B` (`X @ A = B` unless `left`), where only one triangle of A counts; batches broadcast.'
-def svd(A: Any, full_matrices: builtins.bool = True, *, driver: Any = None, out: Any = None) -> Any:
+def svd(A: Tensor, full_matrices: builtins.bool = True, *, driver: Any = None, out: Any = None) -> _linalg_svd:
     '(U, S, Vh) with `A = U @ diag(S) @ Vh`: orthonormal columns, singular values in descending order, orthonormal rows.'
-def svdvals(A: Any, *, driver: Any = None, out: Any = None) -> Any:
+def svdvals(A: Tensor, *, driver: Any = None, out: Tensor | None = None) -> Tensor:
     'The singular values of each matrix, in descending order.'
-def tensorinv(A: Any, ind: builtins.int = 2, *, out: Any = None) -> Any:
+def tensorinv(A: Tensor, ind: builtins.int = 2, *, out: Tensor | None = None) -> Tensor:
     'The inverse with respect to `tensordot` over the first `ind` dims.'
-def tensorsolve(A: Any, B: Any, dims: _Ints | None = None, *, out: Any = None) -> Any:
+def tensorsolve(A: Tensor, B: Tensor, dims: _Ints | None = None, *, out: Tensor | None = None) -> Tensor:
     'X with `tensordot(A, X, X.ndim) = B`; the dims `dims` of A are moved to its end first.'
-def vander(x: Any, *, N: builtins.int | None = None) -> Tensor:
+def vander(x: Tensor, *, N: builtins.int | None = None) -> Tensor:
     'The powers 0 to N - 1 (by default as many as there are numbers) of each number of the last dim, in a new one.'
-def vecdot(x: Any, y: Any, *, dim: builtins.int = -1, out: Any = None, axis: _Ints | None = None) -> Any:
+def vecdot(x: Tensor, y: Tensor, *, dim: builtins.int = -1, out: Tensor | None = None, axis: _Ints | None = None) -> Tensor:
     'The sum of `conj(x) * y` along `dim`; the others broadcast.'
-def vector_norm(x: Any, ord: Any = 2, dim: _Ints | None = None, keepdim: builtins.bool = False, *, dtype: _Dtype | None = None, out: Tensor | None = None, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> Tensor:
+def vector_norm(x: Tensor, ord: Any = 2, dim: _Ints | None = None, keepdim: builtins.bool = False, *, dtype: _Dtype | None = None, out: Tensor | None = None, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> Tensor:
     'The norm of order `ord` (a number, inf or -inf) over `dim`, an int or several; of all elements by default.'

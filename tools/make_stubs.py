@@ -111,8 +111,9 @@ def _global(name: str, member: Any) -> Iterator[str]:
         yield f"from {member.__module__} import {name} as {name}\n"
     elif inspect.isfunction(member):
         forms = stub_types.written_overloads(name, is_method=False)
-        result = stub_types.result(name, member)
-        forms = forms or [(", ".join(stub_types.parameters(name, member, _is_several(result))), result)]
+        op = member.__name__ if member.__name__.endswith(f"_{name}") else name  # `linalg.svd` is the op `linalg_svd`
+        result = stub_types.result(op, member)
+        forms = forms or [(", ".join(stub_types.parameters(op, member, _is_several(result))), result)]
         for parameters, kind in forms:
             yield from _function("", name, parameters, kind, member, len(forms) > 1)
     elif inspect.ismodule(member):

@@ -74,7 +74,7 @@ _BY_NAME = {
     **dict.fromkeys(
         "input mat mat1 mat2 vec vec1 vec2 batch1 batch2 tensor1 tensor2 input1 input2 input3 x1 x2 mask source bias"
         "hx w_ih w_hh b_ih b_hh grid pos_weight log_probs boundaries sorted_sequence query key value_states real imag attn_mask anchor positive "
-        "negative cov LU_data LU_pivots in_proj_weight".split(),
+        "negative cov A B LU pivots x y LU_data LU_pivots in_proj_weight".split(),
         "Tensor",
     ),
     **dict.fromkeys("other exponent src value min max start end step alpha beta fill_value".split(), "Tensor | _Number"),

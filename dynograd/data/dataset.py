@@ -86,7 +86,7 @@ class IterableDataset(Dataset[T_co], Iterable[T_co]):
         return ChainDataset([self, other])
 
 
-class TensorDataset(Dataset[tuple]):
+class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """Row i of each tensor, as a tuple.
 
     Args:

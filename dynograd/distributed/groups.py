@@ -58,7 +58,7 @@ class ReduceOp(enum.Enum):
     BXOR = "bxor"
 
 
-ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
+ReduceOp.RedOpType = ReduceOp
 
 
 class Backend(str):

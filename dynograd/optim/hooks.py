@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from dynograd.tensor.tensor import RemovableHandle
 
@@ -177,7 +177,10 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
     return RemovableHandle(_global_post_hooks, hook)
 
 
-def with_step_hooks(function: Callable[..., Any]) -> Callable[..., Any]:
+_Step = TypeVar("_Step", bound=Callable[..., Any])
+
+
+def with_step_hooks(function: _Step) -> _Step:
     """A class's `step` with its hooks around it; a step that calls `super().step()` runs them once."""
 
     @functools.wraps(function)
@@ -206,8 +209,8 @@ def with_step_hooks(function: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             self._in_step = False
 
-    step.hooked = True  # type: ignore[attr-defined]
-    return step
+    vars(step)["hooked"] = True
+    return cast(_Step, step)
 
 
 def _register(hooks: dict[int, Any], hook: Any, prepend: bool) -> RemovableHandle:

@@ -83,7 +83,7 @@ class LBFGS(Optimizer):
             )
 
     @with_step_hooks
-    def step(self, closure: Callable[[], Any]) -> Any:
+    def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
         """Makes up to `max_iter` iterations.
 
         Args:

@@ -50,8 +50,8 @@ def parts_of(value: Any) -> Parts:
         raise TypeError(f"it stands for a name ({reduced})")
     maker, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
     keywords: dict[str, Any] = {}
-    is_new = maker is copyreg.__newobj__ or maker is copyreg.__newobj_ex__  # type: ignore[attr-defined]
-    if maker is copyreg.__newobj_ex__:  # type: ignore[attr-defined]
+    is_new = maker is copyreg.__newobj__ or maker is copyreg.__newobj_ex__
+    if maker is copyreg.__newobj_ex__:
         maker, arguments, keywords = arguments
     elif is_new:
         maker, *arguments = arguments

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from dynograd.interpreter.view_history import edge_of
 
@@ -17,10 +17,13 @@ _SENTENCES = {
 }
 
 
-def gradients_of(part: str) -> Callable[[type], type]:
+_Kind = TypeVar("_Kind", bound=type)
+
+
+def gradients_of(part: str) -> Callable[[_Kind], _Kind]:
     """Class decorator: whether such a tensor requires grad, and its place in the graph, are those of the tensor in its attribute `part`."""
 
-    def decorate(kind: type) -> type:
+    def decorate(kind: _Kind) -> _Kind:
         for name in ("_requires_grad", "requires_grad"):
             setattr(
                 kind,

@@ -1282,7 +1282,7 @@ class InstalledMethods:
         'A view with two dims exchanged.'
     def transpose_(self, *args: Any, **kwargs: Any) -> Tensor:
         'In-place form of `transpose`: the tensor itself changes its shape, and is returned.'
-    def triangular_solve(self, A: Any, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False) -> Any:
+    def triangular_solve(self, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False) -> Any:
         '(X with `A @ X = input`, A): the older form of `linalg.solve_triangular`; `transpose` solves with the transpose of A.'
     def tril(self, diagonal: builtins.int = 0) -> Tensor:
         'The lower triangle of the last two dims, zeros elsewhere.'

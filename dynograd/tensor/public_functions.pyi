@@ -438,7 +438,7 @@ def cumprod(input: Tensor, dim: _Int | None = None, *, dtype: _Dtype = None, axi
     'The product of the elements up to and with each place of `dim`. Booleans and integers multiply in int64.'
 def cumsum(input: Tensor, dim: _Int | None = None, *, dtype: _Dtype = None, axis: _Ints | None = None, out: Tensor | None = None) -> Tensor:
     'The sum of the elements up to and with each place of `dim`. Booleans and integers sum in int64.'
-def cumulative_trapezoid(y: Any, x: Tensor | None = None, *, dx: builtins.float | None = None, dim: builtins.int = -1, axis: _Ints | None = None) -> Tensor:
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: builtins.float | None = None, dim: builtins.int = -1, axis: _Ints | None = None) -> Tensor:
     'The area below `y` up to each place of `dim` but the first; arguments as in `trapezoid`.'
 from dynograd import data as data
 default_generator: Any
@@ -1352,11 +1352,11 @@ def transpose(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Tensor:
     'A view with two dims exchanged.'
 def transpose_copy(input: Tensor, dim0: builtins.int, dim1: builtins.int, *, out: Tensor | None = None) -> Tensor:
     'What `transpose` shows, in memory of its own.'
-def trapezoid(y: Any, x: Any = None, *, dx: builtins.float | None = None, dim: builtins.int = -1, axis: _Ints | None = None) -> Tensor:
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: builtins.float | None = None, dim: builtins.int = -1, axis: _Ints | None = None) -> Tensor:
     'The area below `y` along `dim` by the trapezoid rule.'
-def trapz(y: Any, x: Any = None, *, dx: builtins.float | None = None, dim: builtins.int = -1, axis: _Ints | None = None) -> Tensor:
+def trapz(y: Tensor, x: Tensor | None = None, *, dx: builtins.float | None = None, dim: builtins.int = -1, axis: _Ints | None = None) -> Tensor:
     'Another name of `trapezoid`.'
-def triangular_solve(input: Tensor, A: Any, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False, *, out: Any = None) -> Any:
+def triangular_solve(input: Tensor, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False, *, out: Any = None) -> Any:
     '(X with `A @ X = input`, A): the older form of `linalg.solve_triangular`; `transpose` solves with the transpose of A.'
 def tril(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
     'The lower triangle of the last two dims, zeros elsewhere.'
@@ -1416,7 +1416,7 @@ def unsqueeze_copy(input: Tensor, dim: _Ints | None = None, *, axis: _Ints | Non
 from dynograd.kernels.build.batch_invariance import use_batch_invariant as use_batch_invariant
 from dynograd.kernels.build.determinism import use_deterministic_algorithms as use_deterministic_algorithms
 from dynograd import utils as utils
-def vander(x: Any, N: builtins.int | None = None, increasing: builtins.bool = False) -> Tensor:
+def vander(x: Tensor, N: builtins.int | None = None, increasing: builtins.bool = False) -> Tensor:
     'The powers of each number of a vector as a row: N - 1 down to 0, or up when `increasing`.'
 def var(input: Tensor, dim: _Ints | None = None, unbiased: builtins.bool | None = None, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, axis: _Ints | None = None, keepdims: builtins.bool | None = None, out: Tensor | None = None) -> Tensor:
     'The variance over `dim`: squared distances from the mean, summed, over (number of elements - correction).'

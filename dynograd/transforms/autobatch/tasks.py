@@ -20,7 +20,6 @@ from dynograd.transforms.autobatch.record.pending import Lazy
 from dynograd.transforms.autobatch.record.recorder import outside
 from dynograd.transforms.autobatch.scope import autobatch
 
-_CONCURRENT = 512
 # By function and line: how many of the next calls there run their examples one after the other, how many did the latest time, up to
 # how many examples, and whose code these are.
 _few: dict[Any, tuple[int, int, int, Any]] = {}
@@ -28,7 +27,7 @@ _MOST_SKIPPED = 255
 
 
 def batched(
-    function: Callable[..., Any], *, errors: str = "raise", concurrent: int = _CONCURRENT, always: bool = False
+    function: Callable[..., Any], *, errors: str = "raise", concurrent: int = 512, always: bool = False
 ) -> Callable[[Iterable[Any]], list[Any]]:
     """The function that runs `function(example)` on every example and lists the results, as `[function(x) for x in examples]` does.
 
