@@ -62,7 +62,7 @@ def collate_pad(
     return Padding(padding_value, batch_first, None if fields is None else tuple(fields))
 
 
-def collate_ragged(samples: Sequence | None = None, *, fields: Sequence | None = None) -> Any:
+def collate_ragged(samples: Sequence[Any] | None = None, *, fields: Sequence[Any] | None = None) -> Any:
     """A `collate_fn` for samples that vary in length: their elements behind one another, as a RaggedTensor. Nothing is padded.
 
     What a sequence is, is as in `collate_pad`. A sequence's field becomes one RaggedTensor; a sample that is a tuple stays a tuple,
