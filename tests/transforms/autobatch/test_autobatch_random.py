@@ -28,6 +28,7 @@ def attention(x):
     return F.scaled_dot_product_attention(q, q, q, dropout_p=0.5)
 
 
+dynograd.manual_seed(0)  # weights do not depend on which tests are collected before
 LAYER, CELL = nn.Linear(WIDTH, WIDTH), Noisy()
 SEQUENTIAL = nn.Sequential(nn.Linear(WIDTH, 7), nn.ReLU(), nn.Dropout(0.3), nn.Linear(7, WIDTH), nn.Dropout(0.5))
 STEPS = {
@@ -70,7 +71,7 @@ def test_draws_are_those_of_the_loop(name):
     found, others, now, report = run(STEPS[name], "autobatch")
     assert after == now and len(gradients) == len(others)
     for one, other in zip([*expected, *gradients], [*found, *others]):
-        numpy.testing.assert_allclose(other, one, rtol=2e-5, atol=1e-6)
+        numpy.testing.assert_allclose(other, one, rtol=2e-5, atol=1e-6 * max(1, numpy.abs(one).max()))  # sums that cancel
     assert report.calls > 3 * report.launches and not any("one by one in" in why for _, why, _ in report.refused)
     if name in ("cell", "sequential"):
         assert report.launches <= 6  # two cells and the inputs between
