@@ -71,7 +71,9 @@ def test_draws_are_those_of_the_loop(name):
     found, others, now, report = run(STEPS[name], "autobatch")
     assert after == now and len(gradients) == len(others)
     for one, other in zip([*expected, *gradients], [*found, *others]):
-        numpy.testing.assert_allclose(other, one, rtol=2e-5, atol=1e-6 * max(1, numpy.abs(one).max()))  # sums that cancel
+        numpy.testing.assert_allclose(
+            other, one, rtol=2e-5, atol=1e-6 * max(1, numpy.abs(one).max())
+        )  # sums that cancel
     assert report.calls > 3 * report.launches and not any("one by one in" in why for _, why, _ in report.refused)
     if name in ("cell", "sequential"):
         assert report.launches <= 6  # two cells and the inputs between
