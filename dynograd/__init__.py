@@ -12,7 +12,7 @@ import functools
 import importlib
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 # NumPy warns where PyTorch silently gives inf or NaN; only warnings raised by dynograd's own calls are dropped.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"dynograd(\.|$)")
@@ -69,9 +69,6 @@ with uncollected():
     from dynograd.tensor.tensor import Tensor as Tensor
     from dynograd.tensor.tensor import is_tensor as is_tensor
     from dynograd.version import __version__ as __version__
-
-if TYPE_CHECKING:  # a stub: what the tables below put into this namespace
-    from dynograd.tensor.public_functions import *
 
 with uncollected():
     _methods.install_methods()

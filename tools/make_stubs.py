@@ -26,6 +26,7 @@ from tools import stub_types  # noqa: E402
 
 METHODS = ROOT / "dynograd" / "tensor" / "installed_methods.pyi"
 FUNCTIONS = ROOT / "dynograd" / "tensor" / "public_functions.pyi"
+PACKAGE = ROOT / "dynograd" / "__init__.pyi"
 MODULES = {
     ROOT / "dynograd" / "nn" / "__init__.pyi": "dynograd.nn",
     ROOT / "dynograd" / "nn" / "functional.pyi": "dynograd.nn.functional",
@@ -71,6 +72,23 @@ def stub_of_functions() -> str:
         dynograd,
         [name for name in dynograd.__all__ if name not in _IMPORTED_BY_INIT],
     )
+
+
+def stub_of_package() -> str:
+    """The text of the stub of `dynograd` itself, which editors complete from: what it is made with is not in it."""
+    return """\
+# fmt: off
+# ruff: noqa
+\"\"\"dynograd: define-by-run deep learning in plain Python for data that is not a rectangle, named like PyTorch.
+
+Written by `python -m tools.make_stubs`; do not edit it.
+\"\"\"
+
+from dynograd.tensor.public_functions import *
+from dynograd.tensor.tensor import Tensor as Tensor
+from dynograd.tensor.tensor import is_tensor as is_tensor
+from dynograd.version import __version__ as __version__
+"""
 
 
 def stub_of_module(path: str) -> str:
@@ -209,8 +227,10 @@ def _result_of_method(name: str, function: Callable[..., Any]) -> str:
 
 def texts() -> dict[Path, Callable[[], str]]:
     """The stubs, and what gives their texts."""
-    of_modules = {path: functools.partial(stub_of_module, module) for path, module in MODULES.items()}
-    return {METHODS: stub_of_methods, FUNCTIONS: stub_of_functions, **of_modules}
+    of_modules: dict[Path, Callable[[], str]] = {
+        path: functools.partial(stub_of_module, module) for path, module in MODULES.items()
+    }
+    return {METHODS: stub_of_methods, FUNCTIONS: stub_of_functions, PACKAGE: stub_of_package, **of_modules}
 
 
 def main() -> None:
