@@ -12,7 +12,7 @@ import functools
 import importlib
 import sys
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any  # PyTorch has both, too
 
 # NumPy warns where PyTorch silently gives inf or NaN; only warnings raised by dynograd's own calls are dropped.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"dynograd(\.|$)")
