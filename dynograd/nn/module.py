@@ -364,7 +364,7 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
     # --- iteration ------------------------------------------------------------------------------------------------------
 
     def named_modules(
-        self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
         """This module and all below it, with their paths; each once.
 
