@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import dynograd  # noqa: E402
+from dynograd.compat import import_paths  # noqa: E402
 from tools import stub_types  # noqa: E402
 
 METHODS = ROOT / "dynograd" / "tensor" / "installed_methods.pyi"
@@ -33,6 +34,7 @@ MODULES = {
     ROOT / "dynograd" / "linalg.pyi": "dynograd.linalg",
     ROOT / "dynograd" / "fft.pyi": "dynograd.fft",
     ROOT / "dynograd" / "special.pyi": "dynograd.special",
+    ROOT / "dynograd" / "autograd" / "__init__.pyi": "dynograd.autograd",
 }
 
 _HEAD = '''\
@@ -94,7 +96,34 @@ from dynograd.version import __version__ as __version__
 def stub_of_module(path: str) -> str:
     """The text of the stub of a module that holds functions of the table."""
     module = importlib.import_module(path)
-    return _stub(f"The functions of `{path}`.", module, sorted({*getattr(module, "__all__", ()), *_shown(module)}))
+    names = sorted({*getattr(module, "__all__", ()), *_shown(module)})
+    below = [other.rpartition(".")[2] for other in import_paths.PATHS if other.rpartition(".")[0] == path]
+    text = _stub(f"The functions of `{path}`.", module, [name for name in names if name not in below])
+    for name in below:
+        real = importlib.import_module(import_paths.PATHS[f"{path}.{name}"])
+        source = f"{real.__name__} import {name}" if hasattr(real, name) else f"{path} import {name}"
+        text += f"from {source} as {name}\n"
+    return text
+
+
+def stub_of_path(path: str) -> str:
+    """The text of the stub of a module that lies elsewhere."""
+    real = importlib.import_module({**import_paths.PATHS, **import_paths.ALIASES}[path])
+    names = [name for name in getattr(real, "__all__", ()) if not name.startswith("_") and hasattr(real, name)]
+    lines = [f"from {real.__name__} import {name} as {name}\n" for name in names if _is_in_the_source(real, name)]
+    return _HEAD.format(about=f"`{path}`, which is `{real.__name__}`.", imports="").rstrip() + "\n\n" + "".join(lines)
+
+
+def _is_in_the_source(module: Any, name: str) -> bool:
+    """Whether checkers, which run nothing, find the name in the module's file."""
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
+            return True
+        if isinstance(node, ast.alias) and (node.asname or node.name) == name:
+            return True
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name:
+            return True
+    return False
 
 
 def _shown(module: Any) -> list[str]:
@@ -131,6 +160,9 @@ def _global(name: str, member: Any) -> Iterator[str]:
         forms = stub_types.written_overloads(name, is_method=False)
         op = member.__name__ if member.__name__.endswith(f"_{name}") else name  # `linalg.svd` is the op `linalg_svd`
         result = stub_types.result(op, member)
+        if result == "Any" and _says_more(name, member):
+            yield f"from {member.__module__} import {name} as {name}\n"
+            return
         forms = forms or [(", ".join(stub_types.parameters(op, member, _is_several(result))), result)]
         for parameters, kind in forms:
             yield from _function("", name, parameters, kind, member, len(forms) > 1)
@@ -167,6 +199,15 @@ def _is_as_written(name: str, function: Callable[..., Any]) -> bool:
     if not path.startswith("dynograd.") or path.startswith(("dynograd.ops", "dynograd.tensor", "dynograd.interpreter")):
         return False
     return getattr(importlib.import_module(path), name, None) is function
+
+
+def _says_more(name: str, function: Callable[..., Any]) -> bool:
+    """Whether the file of a function that is no op has a type for its result which the stubs have no word for."""
+    path = function.__module__
+    if not path.startswith("dynograd.") or path.startswith("dynograd.ops"):
+        return False
+    written = getattr(importlib.import_module(path), name, None) is function
+    return written and function.__annotations__.get("return", "Any") not in ("Any", Any)
 
 
 def _is_several(result: str) -> bool:
@@ -230,7 +271,17 @@ def texts() -> dict[Path, Callable[[], str]]:
     of_modules: dict[Path, Callable[[], str]] = {
         path: functools.partial(stub_of_module, module) for path, module in MODULES.items()
     }
-    return {METHODS: stub_of_methods, FUNCTIONS: stub_of_functions, PACKAGE: stub_of_package, **of_modules}
+    of_paths = {file: functools.partial(stub_of_path, path) for file, path in _files_of_paths()}
+    return {METHODS: stub_of_methods, FUNCTIONS: stub_of_functions, PACKAGE: stub_of_package, **of_modules, **of_paths}
+
+
+def _files_of_paths() -> Iterator[tuple[Path, str]]:
+    """PyTorch's import paths of modules that lie elsewhere, and the files of their stubs."""
+    for path in (*import_paths.PATHS, *import_paths.ALIASES):
+        name = path.rpartition(".")[2]
+        real = {**import_paths.PATHS, **import_paths.ALIASES}[path]
+        if not name.startswith("_") and getattr(importlib.import_module(real), "__all__", ()):
+            yield ROOT.joinpath(*path.split(".")).with_suffix(".pyi"), path
 
 
 def main() -> None:

@@ -67,6 +67,7 @@ _KINDS = {
     "Self": "Tensor",
 }
 _BUILTIN = {"int", "float", "bool", "str", "complex", "bytes", "object", "tuple", "list", "dict"}
+_WHOLE = {"tuple": "tuple[Any, ...]", "list": "list[Any]", "dict": "dict[Any, Any]"}
 _PLAIN = {"None", "Any", "Literal", "Sequence", "Callable"}
 
 # What parameters without an annotation are, by PyTorch's names of them.
@@ -303,7 +304,8 @@ def typed(text: str) -> str:
             else word
         )
 
-    return re.sub(r"[A-Za-z_][A-Za-z_.0-9]*", word_of, text)
+    text = re.sub(r"[A-Za-z_][A-Za-z_.0-9]*", word_of, text)
+    return re.sub(r"\b(tuple|list|dict)\b(?!\[)", lambda match: _WHOLE[match[0]], text)
 
 
 def result(name: str, function: Callable[..., Any]) -> str:

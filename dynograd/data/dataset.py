@@ -110,7 +110,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
             )
         self.tensors = tensors
 
-    def __getitem__(self, index: Any) -> tuple:
+    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
         return tuple([tensor[index] for tensor in self.tensors])
 
     def __len__(self) -> int:
@@ -272,7 +272,7 @@ class Subset(Dataset[T_co]):
     'c'
     """
 
-    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+    def __init__(self, dataset: Dataset[T_co] | Sequence[T_co], indices: Sequence[int]) -> None:
         if type(self).__getitem__ is not Subset.__getitem__ and type(self).__getitems__ is Subset.__getitems__:
             raise NotImplementedError(
                 f"{type(self).__name__} overrides __getitem__ but not __getitems__, which a DataLoader asks first. Add "
@@ -282,9 +282,8 @@ class Subset(Dataset[T_co]):
         self.indices = indices
 
     def __getitem__(self, idx: Any) -> Any:
-        if isinstance(idx, list):
-            return self.dataset[[self.indices[i] for i in idx]]
-        return self.dataset[self.indices[idx]]
+        dataset: Any = self.dataset
+        return dataset[[self.indices[i] for i in idx] if isinstance(idx, list) else self.indices[idx]]
 
     def __getitems__(self, indices: list) -> list:
         return read_all(self.dataset, [self.indices[index] for index in indices])
@@ -293,7 +292,9 @@ class Subset(Dataset[T_co]):
         return len(self.indices)
 
 
-def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset]:
+def random_split(
+    dataset: Dataset[T_co] | Sequence[T_co], lengths: Sequence[float], generator: Generator | None = None
+) -> list[Subset[T_co]]:
     """Subsets that share the samples of `dataset` at random, none twice.
 
     Args:
@@ -308,8 +309,9 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
     >>> [len(part) for part in random_split(range(10), [0.75, 0.25])]
     [8, 2]
     """
-    size = len(dataset)
-    counts: Any = list(lengths)
+    sized: Any = dataset
+    counts: list[Any] = list(lengths)
+    size = len(sized)
     if math.isclose(sum(counts), 1) and sum(counts) <= 1:
         counts = _counts(size, counts)
     if sum(counts) != size:

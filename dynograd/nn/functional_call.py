@@ -22,7 +22,7 @@ def functional_call(
     *,
     tie_weights: bool = True,
     strict: bool = False,
-) -> Any:
+) -> Tensor | Any:
     """`module(*args, **kwargs)` with some of its parameters and buffers replaced for this one call.
 
     Args:

@@ -7,7 +7,7 @@ everything else on the tape.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynograd import arrays
 from dynograd.arrays import Array
@@ -54,6 +54,11 @@ class FunctionNode(Node):
     non_differentiable: set[int]  # the ids of outputs
     output_shapes: list[tuple[tuple[int, ...], Any]]  # with the dtype of the array
     to_save: Any  # tensors; after forward, pairs of an array and the edge its gradient goes along
+
+    if TYPE_CHECKING:  # forward keeps on it what it likes
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keeps tensors for backward; read them there as `ctx.saved_tensors`."""
@@ -214,41 +219,46 @@ class Function:
             f"{type(self).__name__}: call {type(self).__name__}.apply(...) instead of making an instance."
         )
 
-    @staticmethod
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        """Computes the result, without recording; a subclass writes it.
+    if TYPE_CHECKING:  # a subclass writes them with parameters of its own
+        forward: Callable[..., Any]
+        backward: Callable[..., Any]
+    else:
 
-        Args:
-            ctx: the context, which keeps what backward needs (`ctx.save_for_backward(...)`, `ctx.attribute = ...`). A subclass that
-                defines `setup_context(ctx, inputs, output)` leaves it out.
-            *args: those of `apply`.
-        Returns:
-            A tensor, or a tuple of them.
-        Raises:
-            NotImplementedError: the subclass does not define it.
-        """
-        raise NotImplementedError("Function: write a static forward(ctx, *args) in the subclass.")
+        @staticmethod
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            """Computes the result, without recording; a subclass writes it.
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        """Computes the gradients of the arguments; a subclass writes it.
+            Args:
+                ctx: the context, which keeps what backward needs (`ctx.save_for_backward(...)`, `ctx.attribute = ...`). A subclass that
+                    defines `setup_context(ctx, inputs, output)` leaves it out.
+                *args: those of `apply`.
+            Returns:
+                A tensor, or a tuple of them.
+            Raises:
+                NotImplementedError: the subclass does not define it.
+            """
+            raise NotImplementedError("Function: write a static forward(ctx, *args) in the subclass.")
 
-        Args:
-            ctx: the context.
-            *grads: the gradient of each output, in its shape.
-        Returns:
-            The gradient of each argument of forward, None for those that are no tensors or need none.
-        Raises:
-            NotImplementedError: the subclass does not define it.
-        """
-        raise NotImplementedError(
-            "Function: write a static backward(ctx, *grads) in the subclass to get gradients through it."
-        )
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            """Computes the gradients of the arguments; a subclass writes it.
 
-    vjp = backward
+            Args:
+                ctx: the context.
+                *grads: the gradient of each output, in its shape.
+            Returns:
+                The gradient of each argument of forward, None for those that are no tensors or need none.
+            Raises:
+                NotImplementedError: the subclass does not define it.
+            """
+            raise NotImplementedError(
+                "Function: write a static backward(ctx, *grads) in the subclass to get gradients through it."
+            )
+
+        vjp = backward
 
     @classmethod
-    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+    def apply(cls, *args: Any, **kwargs: Any) -> Tensor | Any:
         """Runs `forward` and records the node.
 
         Args:

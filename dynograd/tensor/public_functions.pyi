@@ -377,7 +377,7 @@ def concat(tensors: Sequence[Tensor], dim: _Ints = 0, *, axis: _Ints | None = No
     'Another name of `cat`.'
 def concatenate(tensors: Sequence[Tensor], dim: _Ints = 0, *, axis: _Ints | None = None, out: Tensor | None = None) -> Tensor:
     'Another name of `cat`.'
-def cond(pred: Any, true_fn: Any, false_fn: Any, operands: tuple | list = ()) -> Any:
+def cond(pred: Any, true_fn: Any, false_fn: Any, operands: tuple[Any, ...] | list[Any] = ()) -> Any:
     '`true_fn(*operands)` if `pred` holds, else `false_fn(*operands)`.'
 def conj(input: Tensor) -> Tensor:
     'The complex conjugate, in new memory; real tensors come back as they are.'
@@ -1035,7 +1035,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 from dynograd import overrides as overrides
 def pairwise_distance(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, eps: builtins.float = 1e-06, keepdim: builtins.bool = False, *, keepdims: builtins.bool | None = None) -> Tensor:
     'The p-norm of x1 - x2 + eps over the last dim.'
-def pca_lowrank(A: Tensor, q: builtins.int | None = None, center: builtins.bool = True, niter: builtins.int = 2) -> tuple:
+def pca_lowrank(A: Tensor, q: builtins.int | None = None, center: builtins.bool = True, niter: builtins.int = 2) -> tuple[Any, ...]:
     '(U, S, V) of `svd_lowrank` for data of samples (rows) and features (columns): V holds the principal directions.'
 def pdist(input: Tensor, p: builtins.float = 2.0) -> Tensor:
     'The p-norm distance between every two rows of `input`: rows 0 and 1, 0 and 2, ..., the last two.'
@@ -1064,8 +1064,7 @@ def pow(input: Tensor, exponent: Tensor | _Number, *, out: Tensor | None = None)
 def prelu(input: Tensor, weight: Tensor | _Number) -> Tensor:
     '`input` above 0, `weight * input` elsewhere, with a weight that is learned.'
 preserve_format: _memory_formats.memory_format
-def printoptions(**options: Any) -> Any:
-    '`set_printoptions` for the length of a with block.'
+from dynograd.tensor.printing import printoptions as printoptions
 def prod(input: Tensor, dim: _Int | None = None, keepdim: builtins.bool = False, *, dtype: _Dtype = None, axis: _Ints | None = None, keepdims: builtins.bool | None = None, out: Tensor | None = None) -> Tensor:
     'The product of all elements, or over one `dim`; 1 where there are none. Booleans and integers multiply in int64.'
 from dynograd import profiler as profiler
@@ -1290,7 +1289,7 @@ def sum(input: Tensor, dim: _Ints | None = None, keepdim: builtins.bool = False,
 from dynograd.profiler.summaries import summary as summary
 def svd(input: Tensor, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Any = None) -> Any:
     '(U, S, V) with `input = U @ diag(S) @ V.mH`: the older form of `linalg.svd`; without `compute_uv`, U and V are zeros.'
-def svd_lowrank(A: Tensor, q: builtins.int | None = 6, niter: builtins.int | None = 2, M: Tensor | None = None) -> tuple:
+def svd_lowrank(A: Tensor, q: builtins.int | None = 6, niter: builtins.int | None = 2, M: Tensor | None = None) -> tuple[Any, ...]:
     '(U, S, V) with `U @ diag(S) @ V.mH` near the matrices `A - M`, by the largest `q` singular values (a little below the true ones).'
 def swapaxes(input: Tensor, axis0: builtins.int, axis1: builtins.int) -> Tensor:
     'Another name of `transpose`.'
@@ -1448,7 +1447,7 @@ def where(condition: Tensor) -> tuple[Tensor, ...]:
 @overload
 def where(condition: Tensor, input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     '`input` where `condition` is true, `other` elsewhere; all three broadcast. Without them, the indices of the true elements.'
-def while_loop(cond_fn: Any, body_fn: Any, carried_inputs: tuple | list) -> tuple:
+def while_loop(cond_fn: Any, body_fn: Any, carried_inputs: tuple[Any, ...] | list[Any]) -> tuple[Any, ...]:
     'Runs `body_fn` on what it gave before, for as long as `cond_fn` holds of it.'
 def xlogy(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     '`input * log(other)`, and 0 where `input` is 0 (NaN where `other` is).'

@@ -732,7 +732,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
 
     # --- values ---------------------------------------------------------------------------------------------------------
 
-    def item(self) -> int | float:
+    def item(self) -> bool | Any:  # to checkers a bool is an int and a float, too
         """The value of a one-element tensor as a Python number.
 
         >>> tensor([1.5]).item()

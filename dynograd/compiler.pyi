@@ -1,0 +1,9 @@
+# fmt: off
+# ruff: noqa
+"""`dynograd.compiler`, which is `dynograd.compat.compiler`.
+
+Written by `python -m tools.make_stubs` from the functions themselves; do not edit it. A test keeps it up to date.
+"""
+
+from dynograd.compat.compiler import OptimizedModule as OptimizedModule
+from dynograd.compat.compiler import compile as compile
