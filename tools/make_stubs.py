@@ -154,7 +154,10 @@ def _with_named(head: str, lines: list[str]) -> str:
 
 
 def _global(name: str, member: Any) -> Iterator[str]:
-    if inspect.isfunction(member) and _is_as_written(name, member):
+    called = re.match(r"See `([\w.]+)\.(\w+)`, which this calls", inspect.getdoc(member) or "")
+    if called is not None:
+        yield f"from {import_paths.ALIASES.get(called[1], called[1])} import {called[2]} as {name}\n"
+    elif inspect.isfunction(member) and _is_as_written(name, member):
         yield f"from {member.__module__} import {name} as {name}\n"
     elif inspect.isfunction(member):
         forms = stub_types.written_overloads(name, is_method=False)
@@ -196,7 +199,10 @@ def _module(name: str, module: Any) -> Iterator[str]:
 def _is_as_written(name: str, function: Callable[..., Any]) -> bool:
     """Whether it is what its file says, and neither an op nor a form of one: checkers and editors then read that file."""
     path = function.__module__
-    if not path.startswith("dynograd.") or path.startswith(("dynograd.ops", "dynograd.tensor", "dynograd.interpreter")):
+    forms = ("dynograd.ops", "dynograd.tensor", "dynograd.interpreter.")
+    if path != "dynograd.interpreter.differentiation" and not (
+        path.startswith("dynograd.") and not path.startswith(forms)
+    ):
         return False
     return getattr(importlib.import_module(path), name, None) is function
 

@@ -1,7 +1,5 @@
 """The tape: modes, nodes, the backward pass and the record of in-place writes. It knows nodes and arrays, and no op."""
 
-from typing import TYPE_CHECKING
-
 from dynograd.autograd.modes import (
     detect_anomaly,
     enable_grad,
@@ -14,13 +12,6 @@ from dynograd.autograd.modes import (
     set_grad_enabled,
 )
 from dynograd.base.listing import lists
-
-if TYPE_CHECKING:  # `dynograd/__init__.py` puts these here: they are made higher up
-    from dynograd.interpreter.differentiation import backward as backward
-    from dynograd.interpreter.differentiation import grad as grad
-    from dynograd.tensor.custom_function import Function as Function
-    from dynograd.transforms.gradcheck import gradcheck as gradcheck
-    from dynograd.transforms.gradcheck import gradgradcheck as gradgradcheck
 
 __all__ = [
     "detect_anomaly",

@@ -31,14 +31,11 @@ _Dtype: TypeAlias = _dtypes.dtype | type | None
 from dynograd.tensor.custom_function import Function as Function
 def Variable(data: builtins.object, requires_grad: builtins.bool = False, volatile: builtins.bool = False) -> Tensor:
     'The tensor itself (since 0.4 a tensor carries its own gradient); `requires_grad` is set when asked.'
-def backward(tensors: Sequence[Tensor], grad_tensors: Any = None, retain_graph: builtins.bool | None = None, create_graph: builtins.bool = False, grad_variables: Any = None, inputs: Any = None) -> None:
-    'Accumulates gradients of `tensors` into `.grad` of the leaves (or of `inputs` only).'
+from dynograd.interpreter.differentiation import backward as backward
 from dynograd.autograd.modes import detect_anomaly as detect_anomaly
 from dynograd.autograd.modes import enable_grad as enable_grad
-def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: builtins.bool | None = None, create_graph: builtins.bool = False, only_inputs: builtins.bool = True, allow_unused: builtins.bool | None = None, is_grads_batched: builtins.bool = False, materialize_grads: builtins.bool = False) -> tuple[Tensor, ...]:
-    "Gradients of the sum of `outputs` with respect to `inputs`; leaves' `.grad` stay as they are."
-def gradgradcheck(*args: Any, **kwargs: Any) -> Any:
-    'See `dynograd.gradcheck.gradgradcheck`, which this calls.'
+from dynograd.interpreter.differentiation import grad as grad
+from dynograd.transforms.gradcheck import gradgradcheck as gradgradcheck
 from dynograd.tensor.honest import honest_where as honest_where
 from dynograd.autograd.modes import inference_mode as inference_mode
 from dynograd.autograd.modes import is_anomaly_enabled as is_anomaly_enabled

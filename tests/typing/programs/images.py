@@ -52,7 +52,7 @@ class ConvNet(nn.Module):
         return logits
 
 
-def run(model: ConvNet, batches: DataLoader[tuple[Tensor, Tensor]], optimizer: torch.optim.Optimizer) -> float:
+def run(model: ConvNet, batches: DataLoader[tuple[Tensor, int]], optimizer: torch.optim.Optimizer) -> float:
     model.train()
     total, count = 0.0, 0
     for pictures, labels in batches:
@@ -65,7 +65,7 @@ def run(model: ConvNet, batches: DataLoader[tuple[Tensor, Tensor]], optimizer: t
     return total / count
 
 
-def evaluate(model: ConvNet, batches: DataLoader[tuple[Tensor, Tensor]]) -> Iterator[bool]:
+def evaluate(model: ConvNet, batches: DataLoader[tuple[Tensor, int]]) -> Iterator[bool]:
     model.eval()
     with torch.inference_mode():
         for pictures, labels in batches:
@@ -80,7 +80,7 @@ def main() -> float:
     torch.manual_seed(0)
     dataset = Pictures(12, transform=normalize)
     train, test = random_split(dataset, [8, 4], generator=torch.Generator().manual_seed(0))
-    loader: DataLoader[tuple[Tensor, Tensor]] = DataLoader(
+    loader: DataLoader[tuple[Tensor, int]] = DataLoader(
         train, batch_size=4, shuffle=True, collate_fn=collate, num_workers=0, drop_last=True
     )
     model = ConvNet()
