@@ -36,6 +36,11 @@ from dynograd.tensor.tensor import Tensor
 _Int: TypeAlias = builtins.int
 _Ints: TypeAlias = builtins.int | Sequence[builtins.int]
 _Number: TypeAlias = builtins.int | builtins.float | builtins.bool | builtins.complex | _numpy.number[Any] | _numpy.bool_
+_Item: TypeAlias = (
+    builtins.int | slice | EllipsisType | Tensor | Sequence[builtins.int] | Sequence[Tensor] | _numpy.ndarray[Any, Any] | _numpy.integer[Any]
+    | list[Any] | None
+)
+_Index: TypeAlias = _Item | tuple[_Item, ...]
 _Device: TypeAlias = _devices.device | builtins.str | builtins.int | None
 _Dtype: TypeAlias = _dtypes.dtype | type | None
 """
@@ -107,8 +112,8 @@ _OTHERWISE = {
     ("moveaxis", "source"): "_Ints",
     ("movedim", "destination"): "_Ints",
     ("moveaxis", "destination"): "_Ints",
-    ("__getitem__", "index"): "Any",
-    ("__setitem__", "index"): "Any",
+    ("__getitem__", "index"): "_Index",
+    ("__setitem__", "index"): "_Index",
     ("where", "input"): "Tensor | _Number",
     ("where", "condition"): "Tensor",
     ("select", "index"): "builtins.int",
@@ -237,6 +242,8 @@ def parameters(name: str, function: Callable[..., Any], several: bool = False) -
 
 
 def _operands_that_may_be_numbers(name: str) -> set[str]:
+    if name in ("__matmul__", "__rmatmul__", "__imatmul__"):
+        return set()
     if name.startswith("__"):
         return {"other", "exponent", "value"}
     base = name.removesuffix("_")

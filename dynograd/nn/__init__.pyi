@@ -25,6 +25,11 @@ from dynograd.tensor.tensor import Tensor
 _Int: TypeAlias = builtins.int
 _Ints: TypeAlias = builtins.int | Sequence[builtins.int]
 _Number: TypeAlias = builtins.int | builtins.float | builtins.bool | builtins.complex | _numpy.number[Any] | _numpy.bool_
+_Item: TypeAlias = (
+    builtins.int | slice | EllipsisType | Tensor | Sequence[builtins.int] | Sequence[Tensor] | _numpy.ndarray[Any, Any] | _numpy.integer[Any]
+    | list[Any] | None
+)
+_Index: TypeAlias = _Item | tuple[_Item, ...]
 _Device: TypeAlias = _devices.device | builtins.str | builtins.int | None
 _Dtype: TypeAlias = _dtypes.dtype | type | None
 

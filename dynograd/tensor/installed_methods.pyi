@@ -25,6 +25,11 @@ from dynograd.tensor.tensor import Tensor
 _Int: TypeAlias = builtins.int
 _Ints: TypeAlias = builtins.int | Sequence[builtins.int]
 _Number: TypeAlias = builtins.int | builtins.float | builtins.bool | builtins.complex | _numpy.number[Any] | _numpy.bool_
+_Item: TypeAlias = (
+    builtins.int | slice | EllipsisType | Tensor | Sequence[builtins.int] | Sequence[Tensor] | _numpy.ndarray[Any, Any] | _numpy.integer[Any]
+    | list[Any] | None
+)
+_Index: TypeAlias = _Item | tuple[_Item, ...]
 _Device: TypeAlias = _devices.device | builtins.str | builtins.int | None
 _Dtype: TypeAlias = _dtypes.dtype | type | None
 
@@ -99,7 +104,7 @@ class InstalledMethods:
         '`input / other` rounded down, in the promoted dtype. Gradient 0.'
     def __ge__(self, other: Tensor | _Number) -> Tensor:
         'Where `input` is at least `other`.'
-    def __getitem__(self, index: Any) -> Tensor:
+    def __getitem__(self, index: _Index) -> Tensor:
         '`input[index]`.'
     def __gt__(self, other: Tensor | _Number) -> Tensor:
         'Where `input` is greater than `other`.'
@@ -137,7 +142,7 @@ class InstalledMethods:
         '`input * 2 ** other`, as bits; 0 when everything is shifted out.'
     def __lt__(self, other: Tensor | _Number) -> Tensor:
         'Where `input` is less than `other`.'
-    def __matmul__(self, other: Tensor | _Number) -> Tensor:
+    def __matmul__(self, other: Tensor) -> Tensor:
         'The matrix product; leading dims broadcast, 1-d operands are a row on the left and a column on the right.'
     def __mod__(self, other: Tensor | _Number) -> Tensor:
         "The remainder with the sign of `other`, as Python's `%`."
@@ -185,7 +190,7 @@ class InstalledMethods:
         ...
     def __rxor__(self, other: Tensor | _Number) -> Tensor:
         ...
-    def __setitem__(self, index: Any, value: Tensor | _Number) -> None:
+    def __setitem__(self, index: _Index, value: Tensor | _Number) -> None:
         '`self[index] = value`.'
     def __sub__(self, other: Tensor | _Number) -> Tensor:
         '`input - other`, broadcast and promoted.'

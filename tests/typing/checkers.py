@@ -22,10 +22,12 @@ def name_of_pyright() -> str | None:
     return next((name for name in ("basedpyright", "pyright") if importlib.util.find_spec(name)), None)
 
 
-def by_mypy(files: list[Path]) -> Errors:
+def by_mypy(files: list[Path], python: str | None = None) -> Errors:
+    """What mypy --strict reports; with a `python`, what it has installed is read and not dynograd."""
     command = [
         *(sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--config-file=", "--no-pretty"),
         *("--no-error-summary", "--hide-error-context", f"--cache-dir={ROOT / '.mypy_cache' / 'typing'}"),
+        *([] if python is None else ["--python-executable", python]),
     ]
     environment = {**os.environ, "MYPYPATH": str(ROOT)}
     done = subprocess.run([*command, *map(str, files)], capture_output=True, text=True, env=environment, cwd=ROOT)
@@ -38,17 +40,21 @@ def by_mypy(files: list[Path]) -> Errors:
     return errors
 
 
-def by_pyright(files: list[Path], folder: Path) -> Errors:
+def by_pyright(files: list[Path], folder: Path, mode: str = "strict", python: str | None = None) -> Errors:
+    """What pyright reports in that mode; its settings are written into the folder."""
     name = name_of_pyright()
     assert name is not None
     options = {
         "include": [str(file.resolve()) for file in files],
         "extraPaths": [str(ROOT)],
-        "typeCheckingMode": "strict",
+        "typeCheckingMode": mode,
     }
     (folder / "pyrightconfig.json").write_text(json.dumps(options), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", name, "--outputjson", "-p", str(folder)], capture_output=True, text=True, cwd=folder
+        [sys.executable, "-m", name, "--outputjson", "--pythonpath", python or sys.executable, "-p", str(folder)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
     )
     assert done.returncode in (0, 1), done.stdout + done.stderr
     report = json.loads(done.stdout)
