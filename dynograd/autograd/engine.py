@@ -61,19 +61,26 @@ def run_backward(
     asked.edges = None
     MODES.grad = recording() if create_graph else 0
     recorder, MODES.recorder = MODES.recorder, None
+    plan, MODES.plan = MODES.plan, None
+    notes = None if plan is None else plan.notes_of_backward(create_graph, targets)
     task = MODES.task = Task(seen, targets is not None, grads)
     try:
         if targets is None:
-            _visit(order, grads, retain_graph, create_graph)
+            _visit(order, grads, retain_graph, create_graph, notes=notes)
             task.edges = frozenset(leaves)
-            del seen, order, roots
+            del seen, order
             if grads:
                 task.settle()  # leaves have hooks, too
             for leaf in leaves:
                 g = grads.pop(leaf, None)
                 if g is not None:
-                    leaf.accumulate_grad(g.dense() if type(g) is DeferredSum else g)
+                    if notes is not None:
+                        notes.accumulate(leaf, g)
+                    else:
+                        leaf.accumulate_grad(g.dense() if type(g) is DeferredSum else g)
                     g = None
+            if notes is not None:
+                notes.end(roots[0][0], retain_graph)
             return None
         results: dict[Any, Any] = {}
         needed = _leading_to(order, targets)
@@ -85,7 +92,7 @@ def run_backward(
                 results[leaf] = leaf.run_hooks(g.dense() if type(g) is DeferredSum else g)
         return [results.get(target) for target in targets]
     finally:
-        MODES.grad, MODES.task, MODES.recorder = mode, outer, recorder
+        MODES.grad, MODES.task, MODES.recorder, MODES.plan = mode, outer, recorder, plan
         asked.edges = outer_asked
 
 
@@ -114,10 +121,14 @@ def _visit(
     kept: Any = (),
     needed: set[Any] | None = None,
     results: dict[Any, Any] | None = None,
+    notes: Any = None,
 ) -> None:
     """Runs the nodes in order and drops what each has saved as soon as its rule has run."""
     pop, get = grads.pop, grads.get
     observer = _Observed() if MODES.anomaly or observers else None
+    add = _sum
+    if notes is not None:
+        observer, add = notes.rule, notes.add
     for node in order:
         g = pop(node, None)
         if g is None:
@@ -164,12 +175,12 @@ def _visit(
                 continue
             before = get(edge)
             if before is None:
-                if edge.seq or needed is not None or create_graph or not edge.adds_directly(part):
+                if edge.seq or needed is not None or create_graph or notes is not None or not edge.adds_directly(part):
                     grads[edge] = part
             elif create_graph:
                 grads[edge] = before + part
             else:
-                grads[edge] = _sum(before, part)
+                grads[edge] = add(before, part)
         gradients = part = before = None  # what went into `.grad` need not live through the next rule
         if not retain_graph:
             if node.drops:

@@ -34,6 +34,8 @@ class Modes(threading.local):
     inference = False
     recorder: Any = None
     """What takes calls of ops down instead of running them: an `autobatch` scope of this thread."""
+    plan: Any = None
+    """What notes a step for `compile`, or compares it with its record."""
     running: Any = None
     """The recorder whose groups run on this thread now."""
     task: Any = None

@@ -36,6 +36,9 @@ def before_rebinding(*tensors: Any) -> None:
     if recorder is not None:
         for tensor in tensors:
             recorder.before_rebinding(tensor)
+    if MODES.plan is not None:
+        for tensor in tensors:
+            MODES.plan.before_write(tensor)
 
 
 class Stamp:

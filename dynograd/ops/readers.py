@@ -26,7 +26,8 @@ from dynograd.errors import hands_on
 __all__ = ["CALLS", "ORDER", "Entry", "Reader", "entry_of", "is_read", "join", "set_quick_ways_aside"]
 
 # Outermost first. The recorder stands above autocast: a recorded call notes what autocast was at, and is cast when it is run.
-ORDER = ("modes", "overrides", "profiler", "recorder", "autocast", "ragged")
+# `compile` stands below all: it sees what is computed at last.
+ORDER = ("modes", "overrides", "profiler", "recorder", "autocast", "ragged", "plan")
 
 
 class Calls:
@@ -243,6 +244,11 @@ def is_read(function: Any) -> bool:
 
 
 _aside: Counter[str] = Counter()  # op, or "" for all
+
+
+def turned_on() -> tuple[Reader, ...]:
+    """The readers that are on, innermost first."""
+    return _on[0]
 
 
 def set_quick_ways_aside(change: int, names: Iterable[str] = ("",)) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any, TypeVar, cast
 
+from dynograd.autograd.modes import MODES
 from dynograd.tensor.tensor import RemovableHandle
 
 __all__ = ["HookMethods", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "with_step_hooks"]
@@ -186,6 +187,9 @@ def with_step_hooks(function: _Step) -> _Step:
     @functools.wraps(function)
     def step(self: Any, *args: Any, **kwargs: Any) -> Any:
         self._step_called = True
+        plan = MODES.plan
+        if plan is not None and not self._in_step:
+            return plan.step(self, lambda: step(self, *args, **kwargs))
         if self._in_step or not (
             self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _global_pre_hooks or _global_post_hooks
         ):

@@ -554,7 +554,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         >>> tensor([1.0], requires_grad=True).detach()
         tensor([1.])
         """
-        return wrap(self.array)
+        return wrap(self.array) if MODES.plan is None else MODES.plan.detach(self)
 
     def detach_(self) -> Tensor:
         """Cuts this tensor from its history, in place.
@@ -775,6 +775,8 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             )
         if MODES.recorder is not None:
             MODES.recorder.before_lending(self)
+        if MODES.plan is not None:
+            MODES.plan.before_lending(self)
         return arrays.to_numpy(self.array)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> ndarray:
@@ -877,6 +879,8 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         if MODES.recorder is not None:
             MODES.recorder.before_lending(self)
+        if MODES.plan is not None:
+            MODES.plan.before_lending(self)
         array = self.array
         if dl_device is not None and (int(dl_device[0]), int(dl_device[1])) != dlpack.device_of_capsules(array):
             if int(dl_device[0]) != dlpack.CPU or copy is False:

@@ -1,0 +1,148 @@
+"""What `dynograd.compile` makes of a function: it is recorded, and from then on walked along its record."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from typing import Any
+
+from dynograd.autograd import engine
+from dynograd.autograd.modes import MODES
+from dynograd.ops import readers
+from dynograd.plans.programs import Program
+from dynograd.plans.recording import RECORDER, Recording
+from dynograd.plans.walks import Walk
+from dynograd.tensor import inplace
+
+__all__ = ["Compiled"]
+
+_MOST_WAYS = 16  # through one function; then it runs as it is written
+
+
+class Compiled:
+    """A function that is recorded when it is first called, and then compared with the record, op by op."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        functools.update_wrapper(self, function, updated=())
+        self.lock = threading.Lock()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets all records."""
+        self.walk = Walk(self)
+        self.known: dict[int, Any] = {}
+        self.calls = self.walked = self.ways = 0
+        self.reasons: dict[str, int] = {}
+        self.recording: Recording | None = None
+        self.stopped = ""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._is_aside() or not self.lock.acquire(blocking=False):
+            return self.function(*args, **kwargs)
+        try:
+            self.calls += 1
+            return self._record(args, kwargs) if self.walk.root.next is None else self._walk(args, kwargs)
+        finally:
+            self.lock.release()
+
+    def _is_aside(self) -> bool:
+        """Whether the call is left as it is written: in another compiled function, or under what looks at each op."""
+        return bool(
+            self.stopped
+            or MODES.plan is not None
+            or MODES.recorder is not None
+            or MODES.grad > 1
+            or MODES.anomaly
+            or engine.observers
+            or any([reader.name in ("modes", "overrides", "profiler") for reader in readers.turned_on()])
+        )
+
+    # --- recording --------------------------------------------------------------------------------------------------------------
+
+    def begin_recording(self) -> Recording:
+        if _before_write not in inplace.guards:
+            inplace.guards.append(_before_write)
+        self.recording = recording = Recording(self.known)
+        RECORDER.turn_on()
+        MODES.plan = recording
+        return recording
+
+    def _record(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        recording = self.begin_recording()
+        try:
+            result = self.function(*args, **kwargs)
+        except BaseException:
+            recording.refuse("an exception")
+            raise
+        finally:
+            self._end_recording()
+        return result
+
+    def _end_recording(self) -> None:
+        recording, self.recording = self.recording, None
+        MODES.plan = None
+        RECORDER.turn_off()
+        assert recording is not None
+        met_before = bool(self.known)
+        for outside in recording.outside:
+            self.known[id(outside.tensor)] = weakref.ref(outside.tensor)
+        if recording.reason:
+            self.note_left(f"{recording.reason} ({recording.line})")
+        elif met_before and recording.events:
+            program = Program(recording)
+            if program.check(recording):
+                self.walk.add(recording, program)
+                self.ways += 1
+            else:
+                self.note_left(f"the plan gives something else: {', '.join(program.differing[:3])}")
+        if len(self.reasons) and sum(self.reasons.values()) > _MOST_WAYS and self.walked < self.calls // 2:
+            self.stopped = "it goes another way again and again"
+
+    def note_left(self, reason: str) -> None:
+        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+
+    # --- walking ----------------------------------------------------------------------------------------------------------------
+
+    def _walk(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        walk = self.walk
+        walk.begin()
+        walk.running = True
+        MODES.plan = walk
+        walk.reader.turn_on()
+        try:
+            result = self.function(*args, **kwargs)
+            if walk.running:
+                walk.finish()
+                if walk.running:
+                    self.walked += 1
+            return result
+        except BaseException:
+            if walk.running:
+                walk.catch_up()
+            if self.recording is not None:
+                self.recording.refuse("an exception")
+            raise
+        finally:
+            if walk.running:
+                walk.running = False
+                walk.reader.turn_off()
+            MODES.plan = None
+            if self.recording is not None:
+                self._end_recording()
+
+    def report(self) -> str:
+        """What became of the calls so far."""
+        lines = [f"{self.calls} calls, {self.walked} along the record, {self.ways} ways"]
+        lines += [f"  {count} x {reason}" for reason, count in self.reasons.items()]
+        if self.stopped:
+            lines.append(f"  runs as it is written: {self.stopped}")
+        return "\n".join(lines)
+
+
+def _before_write(tensor: Any) -> None:
+    if MODES.plan is not None:
+        MODES.plan.before_write(tensor)
+    if MODES.recorder is not None:
+        MODES.recorder.before_write(tensor)

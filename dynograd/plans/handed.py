@@ -1,0 +1,147 @@
+"""Handed: a tensor of the record that a step's ops hand to the user's program, while its value is still to be computed.
+
+It has Tensor's slots and no others, so that it can *become* a plain tensor. It knows its shape, dtype and strides; what asks for numbers
+gets them from the walk, which runs the plan up to there; what asks for its place in the graph of gradients ends the walk: the ops so far are
+run anew as they are written, and the tensor is then what they give.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.base import dtypes
+from dynograd.base.shapes import Size
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["Handed", "Value", "become", "new_handed"]
+
+_ARRAY, _NODE = Tensor.__dict__["array"], Tensor.__dict__["node"]
+
+
+class Value:
+    """What is known of one recorded result: its number in the record, its shape, dtype and strides, whether it requires grad."""
+
+    __slots__ = ("contiguous", "dtype", "grad", "number", "shape", "shown", "size", "strides", "walk")
+
+    def __init__(self, walk: Any, number: int, array: Any, grad: bool) -> None:
+        self.walk, self.number, self.grad = walk, number, grad
+        self.shape, self.dtype, self.strides, self.size = array.shape, array.dtype, array.strides, array.size
+        self.shown, self.contiguous = Size(array.shape), array.flags.c_contiguous
+
+
+class Handed(Tensor):
+    """A tensor of the record whose numbers nobody has asked for in this step."""
+
+    __slots__ = ()
+
+    value = _NODE  # Tensor's slot, under the name of what it holds meanwhile
+
+    @property
+    def array(self) -> Any:
+        return self.value.walk.read(self)
+
+    @array.setter
+    def array(self, array: Any) -> None:
+        self.value.walk.leave("a tensor was given other memory")
+        self.array = array
+
+    @property
+    def node(self) -> Any:
+        if not self.value.grad:
+            return None
+        return self.value.walk.leave("the graph of gradients was asked for", self).node
+
+    @node.setter
+    def node(self, node: Any) -> None:
+        self.value.walk.leave("a tensor was given another history", self).node = node
+
+    shape = property(lambda self: self.value.shown)
+    ndim = property(lambda self: len(self.value.shape))
+    dtype = property(lambda self: dtypes.BY_NUM[self.value.dtype.num])
+    itemsize = property(lambda self: self.value.dtype.itemsize)
+    nbytes = property(lambda self: self.value.size * self.value.dtype.itemsize)
+    is_leaf = property(lambda self: not self.value.grad)
+    requires_grad = property(
+        lambda self: self.value.grad,
+        lambda self, wanted: setattr(self.value.walk.leave("requires_grad was set", self), "requires_grad", wanted),
+    )
+    is_cpu = property(lambda self: True)
+    is_cuda = is_meta = property(lambda self: False)
+
+    def dim(self) -> int:
+        return len(self.value.shape)
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        return self.value.size
+
+    nelement = numel
+
+    def size(self, dim: int | None = None, *, axis: int | None = None) -> Any:
+        dim = axis if dim is None else dim
+        shape = self.value.shape
+        if dim is None:
+            return self.value.shown
+        if type(dim) is int and -len(shape) <= dim < len(shape):
+            return shape[dim]
+        return Tensor.size(self, dim)
+
+    def __len__(self) -> int:
+        return self.value.shape[0] if self.value.shape else Tensor.__len__(self)
+
+    def backward(self, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None) -> None:
+        self.value.walk.backward(self, gradient, retain_graph, create_graph, inputs)
+
+    @staticmethod
+    def __dynograd_op__(op: Any, arguments: dict[str, Any]) -> Any:
+        """An op that the record does not have here."""
+        walk = _walk_of(arguments.values())
+        walk.met_unknown(op, arguments)
+        return op.function(**arguments)
+
+    @staticmethod
+    def __dynograd_function__(function: Any, args: tuple, kwargs: dict) -> Any:
+        _walk_of((*args, *kwargs.values())).leave(f"{function.__name__}, a function with a backward of its own")
+        return function.apply(*args, **kwargs)
+
+    @staticmethod
+    def __dynograd_write__(target: Any, value: Any, who: str, write: Any) -> Any:
+        walk = _walk_of((target, value))
+        if isinstance(target, Handed) or (isinstance(value, Handed) and value.value.grad):
+            walk.leave(f"{who} writes into a recorded tensor")
+        else:
+            walk.read(value)
+        return write(target, value, who)
+
+
+def _walk_of(values: Any) -> Any:
+    for value in values:
+        if isinstance(value, Handed):
+            return value.value.walk
+        if isinstance(value, (list, tuple)):
+            for element in value:
+                if isinstance(element, Handed):
+                    return element.value.walk
+    raise AssertionError("no recorded tensor among the operands")
+
+
+class Read(Handed):
+    """A recorded tensor with history whose numbers have been read in this step: a copy of its own."""
+
+    __slots__ = ()
+    array = _ARRAY  # type: ignore[assignment]
+
+
+def new_handed(value: Value) -> Handed:
+    result = object.__new__(Handed)
+    Handed.value.__set__(result, value)  # type: ignore[attr-defined]
+    result._requires_grad, result._grad, result._meta = value.grad, None, None
+    return result
+
+
+def become(handed: Any, array: Any, node: Any, requires_grad: bool, meta: Any = None) -> Any:
+    """The recorded tensor is a plain one from now on."""
+    handed.__class__ = Tensor
+    handed.array, handed.node, handed._requires_grad, handed._meta = array, node, requires_grad, meta
+    return handed

@@ -1,0 +1,94 @@
+"""Where a plan computes: memory of its own for what the recorded step had made, in the same layout."""
+
+from __future__ import annotations
+
+import bisect
+from typing import Any
+
+import numpy
+
+from dynograd import arrays
+from dynograd.arrays import ndarray
+
+__all__ = ["Memory", "bounds"]
+
+_ALIGNED = 64
+
+
+def bounds(array: Any) -> tuple[int, int]:
+    """The addresses that an array's elements lie between."""
+    if not array.size:
+        start = array.__array_interface__["data"][0]
+        return start, start
+    return numpy.lib.array_utils.byte_bounds(array)
+
+
+class Memory:
+    """Maps arrays of a recorded step to arrays of the plan; those of tensors that stay are themselves.
+
+    Args:
+        made: arrays that the step's calls have written.
+        given: arrays of tensors from outside that are others in each step.
+        staying: arrays of tensors from outside that are the same ones in each step.
+    """
+
+    def __init__(self, made: list[Any], given: list[Any], staying: list[Any]) -> None:
+        intervals = [bounds(_owner(array)) for array in made]
+        intervals += [bounds(array) for array in given]
+        kept = _merged([bounds(_owner(array)) for array in staying])
+        self.regions = [pair for pair in _merged(intervals) if not _meets(kept, pair)]
+        self.starts = [start for start, _ in self.regions]
+        self.bytes = sum(stop - start for start, stop in self.regions)
+        self.buffers = [_aligned(stop - start) for start, stop in self.regions]
+
+    def at(self, array: Any) -> Any:
+        """The same part of the plan's memory."""
+        if type(array) is not ndarray:
+            return array
+        start, stop = bounds(array)
+        place = bisect.bisect_right(self.starts, start) - 1
+        if place < 0 or start >= self.regions[place][1] or start == stop:
+            return array
+        address = array.__array_interface__["data"][0]
+        offset = address - self.regions[place][0]
+        result = numpy.ndarray(array.shape, array.dtype, self.buffers[place], offset, array.strides)
+        if not array.flags.writeable:
+            result.flags.writeable = False
+        return result
+
+    def has(self, array: Any) -> bool:
+        """Whether it lies in memory of the recorded step that the plan has its own for."""
+        start, _ = bounds(array)
+        place = bisect.bisect_right(self.starts, start) - 1
+        return place >= 0 and start < self.regions[place][1]
+
+
+def _owner(array: Any) -> Any:
+    owner = arrays.base_of(array)
+    return owner if type(owner) is ndarray else array
+
+
+def _merged(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, stop in sorted(intervals):
+        if stop <= start:
+            continue
+        if merged and start < merged[-1][1]:
+            merged[-1] = merged[-1][0], max(stop, merged[-1][1])
+        else:
+            merged.append((start, stop))
+    return merged
+
+
+def _meets(intervals: list[tuple[int, int]], pair: tuple[int, int]) -> bool:
+    place = bisect.bisect_left(intervals, (pair[0], 0))
+    for start, stop in intervals[max(place - 1, 0) : place + 2]:
+        if start < pair[1] and pair[0] < stop:
+            return True
+    return False
+
+
+def _aligned(count: int) -> Any:
+    whole = numpy.empty(count + _ALIGNED, numpy.uint8)
+    offset = -whole.__array_interface__["data"][0] % _ALIGNED
+    return whole[offset : offset + count]
