@@ -45,8 +45,9 @@ _lock = threading.RLock()
 _number = itertools.count().__next__
 _entries: dict[types.FunctionType, Entry] = {}
 _listed: list[Entry] = []  # in the order in which they came
-_with_ways: list[Entry] = []
+_with_ways: dict[str, list[Entry]] = {}  # by the name of an op whose quick way an entry takes; "": all of them
 _on: list[tuple[Reader, ...]] = [()]  # innermost first
+_versions = [0]  # grows when a function gets other code than readers gave it
 
 
 def _renew_lock() -> None:
@@ -68,6 +69,8 @@ class Reader:
 
     name: str
     sets_aside: Collection[str] = ()
+    changes_calls = True
+    """Whether calls of modules are to ask anew what they go by, once it has come or gone."""
 
     def __init_subclass__(cls) -> None:
         if "call" in cls.__dict__:
@@ -75,6 +78,9 @@ class Reader:
 
     def __init__(self) -> None:
         self.times, self._looked = 0, 0
+        # What turning it on alone does to the code of functions: (function, code without it, code with it), as of a version.
+        self._exchanged: list[tuple[Any, types.CodeType, types.CodeType]] = []
+        self._version = -1
         self.entries: dict[Entry, None] = {}  # in order
 
     def sees(self, entry: Entry) -> bool:
@@ -93,17 +99,51 @@ class Reader:
     def turn_on(self) -> None:
         with _lock:
             self.times += 1
-            if self.times == 1:
-                self._change(tuple(sorted([*_on[0], self], key=lambda reader: -ORDER.index(reader.name))), 1)
+            if self.times > 1:
+                return
+            others = _on[0]
+            if not others and self._version == _versions[0]:
+                _on[0] = (self,)
+                for function, _, code in self._exchanged:
+                    function.__code__ = code
+                for name in self.sets_aside:
+                    _aside[name] += 1
+                return
+            on = tuple(sorted([*others, self], key=lambda reader: -ORDER.index(reader.name)))
+            if others or self.changes_calls:
+                self._change(on, 1)
+                return
+            functions = self._functions()
+            before = [function.__code__ for function in functions]
+            self._change(on, 1)
+            functions_now = self._functions()
+            if functions_now == functions:
+                pairs = zip(functions, before, [function.__code__ for function in functions])
+                self._exchanged = [(function, old, new) for function, old, new in pairs if old is not new]
+                self._version = _versions[0]
 
     def turn_off(self) -> None:
         with _lock:
             self.times -= 1
-            if not self.times:
-                self._change(tuple([reader for reader in _on[0] if reader is not self]), -1)
+            if self.times:
+                return
+            if _on[0] == (self,) and self._version == _versions[0]:
+                _on[0] = ()
+                for function, code, _ in self._exchanged:
+                    function.__code__ = code
+                for name in self.sets_aside:
+                    _aside[name] -= 1
+                return
+            self._change(tuple([reader for reader in _on[0] if reader is not self]), -1)
+
+    def _functions(self) -> list[Any]:
+        """All whose code changes when the reader comes or goes."""
+        entries = dict.fromkeys([*self.entries, *[entry for name in self.sets_aside for entry in _with_ways.get(name, ())]])
+        return list(dict.fromkeys([function for entry in entries for function in (entry.function, entry.plain)]))
 
     def look(self) -> None:
         """Functions that came since then: those that it sees are its own."""
+        _versions[0] += 1
         self.entries |= dict.fromkeys([entry for entry in _listed[self._looked :] if self.sees(entry)])
         self._looked = len(_listed)
 
@@ -111,18 +151,21 @@ class Reader:
         """From now on the reader sees this function, which it did not when it looked."""
         with _lock:
             self.look()
+            _versions[0] += 1
             self.entries[entry] = None
             entry.codes = {on: code for on, code in entry.codes.items() if self not in on}
             entry.show()
 
     def _change(self, on: tuple[Reader, ...], change: int) -> None:
-        self.look()
+        if self._looked != len(_listed):
+            self.look()
         _on[0] = on
         for entry in self.entries:
             entry.show()
         if self.sets_aside:
             set_quick_ways_aside(change, self.sets_aside)
-        CALLS.note_change()
+        if self.changes_calls:
+            CALLS.note_change()
 
 
 class Entry:
@@ -137,20 +180,23 @@ class Entry:
     def __init__(self, function: types.FunctionType, key: str, op: Any, written: bool) -> None:
         self.function, self.key, self.op, self.written = function, key, op, written
         self.plain = function
-        self.codes: dict[tuple[Reader, ...], types.CodeType] = {}
+        # By the readers that are on; None where none of them sees it.
+        self.codes: dict[tuple[Reader, ...], types.CodeType | None] = {}
         self.ways: tuple[types.CodeType, types.CodeType, Collection[str]] | None = None
 
     def show(self, also_unwritten: bool = False) -> None:
         """Gives the function the code for the readers that are on."""
         if self.written or also_unwritten:
-            code = self.codes.get(_on[0])
-            if code is None:
+            try:
+                code = self.codes[_on[0]]
+            except KeyError:
                 code = self.codes[_on[0]] = self._code_for(_on[0])
-            self.function.__code__ = code
+            self.function.__code__ = self.plain.__code__ if code is None else code
 
     def apart(self) -> types.FunctionType:
         """The function as it is without readers, as one that no reader sees."""
         if self.plain is self.function:
+            _versions[0] += 1
             if not hasattr(self.function, "__signature__") and not hasattr(self.function, "__wrapped__"):
                 self.function.__signature__ = inspect.signature(self.function)  # type: ignore[attr-defined]
             self.plain = self._with_code(self.function.__code__)
@@ -163,6 +209,7 @@ class Entry:
                 self._give(written)
 
     def _give(self, written: Any) -> None:
+        _versions[0] += 1
         for function in (self.function, self.plain):
             function.__defaults__, function.__kwdefaults__ = written.__defaults__, written.__kwdefaults__
         self._set_plain(written.__code__)
@@ -173,7 +220,8 @@ class Entry:
         with _lock:
             if not self.written:
                 self.ways = written.__code__, self.plain.__code__, names
-                _with_ways.append(self)
+                for name in {"", *names}:
+                    _with_ways.setdefault(name, []).append(self)
                 self._give(written)
                 self.choose_way()
 
@@ -185,14 +233,14 @@ class Entry:
                 self._set_plain(code)
 
     def _set_plain(self, code: types.CodeType) -> None:
-        before = self.plain.__code__
         self.plain.__code__ = code
-        self.codes = {on: code if asking is before else asking for on, asking in self.codes.items()}
         self.show(also_unwritten=True)
 
-    def _code_for(self, on: tuple[Reader, ...]) -> types.CodeType:
+    def _code_for(self, on: tuple[Reader, ...]) -> types.CodeType | None:
         readers = [reader for reader in on if reader.sees(self)]
-        below = self.apart() if readers else self.plain
+        if not readers:
+            return None
+        below = self.apart()
         for reader in readers:
             below = self._with_code(self._asking(reader, below))
         return below.__code__
@@ -225,6 +273,7 @@ def join(function: types.FunctionType, key: str = "", op: Any = None, written: b
     entry = _entries.get(function)
     if entry is None:
         with _lock:
+            _versions[0] += 1
             entry = _entries[function] = Entry(function, key or function.__name__, op, written)
             _listed.append(entry)
             if _on[0]:
@@ -257,8 +306,8 @@ def set_quick_ways_aside(change: int, names: Iterable[str] = ("",)) -> None:
     with _lock:
         for name in names:
             _aside[name] += change
-        for entry in _with_ways:
-            if entry.ways is not None and not names.isdisjoint(("", *entry.ways[2])):
+        for name in names:
+            for entry in _with_ways.get(name, ()):
                 entry.choose_way()
 
 

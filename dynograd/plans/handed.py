@@ -93,6 +93,24 @@ class Handed(Tensor):
     def backward(self, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None) -> None:
         self.value.walk.backward(self, gradient, retain_graph, create_graph, inputs)
 
+    def item(self) -> Any:
+        if self.value.size != 1:
+            return Tensor.item(self)
+        return self.value.walk.number_of(self).item()
+
+    def __bool__(self) -> bool:
+        return bool(self.item()) if self.value.size == 1 else Tensor.__bool__(self)
+
+    def __float__(self) -> float:
+        return float(self.item()) if self.value.size == 1 else Tensor.__float__(self)
+
+    def __int__(self) -> int:
+        return int(self.item()) if self.value.size == 1 else Tensor.__int__(self)
+
+    def detach(self) -> Any:
+        walk = self.value.walk
+        return walk.detach(self) if walk.running else Tensor.detach(self)
+
     @staticmethod
     def __dynograd_op__(op: Any, arguments: dict[str, Any]) -> Any:
         """An op that the record does not have here."""
@@ -131,6 +149,7 @@ class Read(Handed):
 
     __slots__ = ()
     array = _ARRAY  # type: ignore[assignment]
+    item, __bool__, __float__, __int__ = Tensor.item, Tensor.__bool__, Tensor.__float__, Tensor.__int__
 
 
 def new_handed(value: Value) -> Handed:

@@ -24,6 +24,7 @@ from dynograd.autograd.nodes import FREED, OutputNode, Partial, caller, line_tex
 from dynograd.autograd.packing import map_saved
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.shared import signature_of
+from dynograd.interpreter.view_history import follow_base
 from dynograd.kernels.build.launches import noting
 from dynograd.ops.op import Op
 from dynograd.ops.readers import Entry, Reader
@@ -53,11 +54,26 @@ class Event:
 class Outside:
     """A tensor that the record did not make: a parameter, an input, a constant."""
 
-    __slots__ = ("array", "first", "fresh", "grad", "meta", "number", "tensor")
+    __slots__ = ("array", "first", "fresh", "grad", "kind", "meta", "number", "tensor")
 
     def __init__(self, number: int, tensor: Any, fresh: bool, first: int) -> None:
         self.number, self.tensor, self.array, self.fresh, self.first = number, tensor, tensor.array, fresh, first
         self.grad, self.meta = tensor._requires_grad, tensor._meta
+        self.kind = kind_of(tensor)
+
+    def takes(self, value: Any) -> bool:
+        """Whether another tensor can stand in its place."""
+        if type(value) not in TENSORS:
+            return False
+        if value._meta is not None:
+            follow_base(value)
+        return value.node is None and kind_of(value) == self.kind
+
+
+def kind_of(tensor: Any) -> Any:
+    array = tensor.array
+    return type(array), array.dtype, array.shape, array.strides, tensor._requires_grad
+
 
 
 def depends_on_values(op: Op, args: tuple) -> bool:
@@ -121,7 +137,12 @@ class Recording:
         if MODES.grad > 1:
             self.refuse("nodes are watched (anomaly mode, hooks of saved tensors)")
             return call_with(below, entry.op, args)
-        described = tuple([self._described(value) for value in args])
+        described = tuple(
+            [
+                self._described(value) if name != entry.op.row["by_row"] else ("key", None)
+                for name, value in zip(entry.op.parameter_names, args)
+            ]
+        )
         self.inside = 1
         try:
             with noting() as launches:
@@ -544,6 +565,7 @@ class _Recorder(Reader):
     """Sees all ops while a step is recorded; other threads pass through."""
 
     name = "plan"
+    changes_calls = False
     sets_aside = ("",)
 
     def sees(self, entry: Entry) -> bool:

@@ -18,7 +18,6 @@ from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, Node
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.shared import signature_of
-from dynograd.interpreter.view_history import follow_base
 from dynograd.ops.readers import Entry, Reader
 from dynograd.plans.handed import Handed, Read, Value, become, new_handed
 from dynograd.plans.programs import Program
@@ -55,7 +54,9 @@ class Path:
     def __init__(self, recording: Recording, program: Program) -> None:
         self.events, self.program = recording.events, program
         self.outside = recording.outside
+        self.staying = [outside for outside in recording.outside if not outside.fresh]
         self.steps: list[Step] = []
+        self.keyed: list[Step] = []  # those that draw random numbers
 
 
 class Freed(Node):
@@ -76,6 +77,7 @@ class _WalkReader(Reader):
     """Sees the ops of one function's record while it is walked."""
 
     name = "plan"
+    changes_calls = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -141,9 +143,8 @@ class Walk:
         self.counts: list[int] = []  # references to them when nobody else has them
         self.uses: list[list[tuple[Step, int]]] = []  # operands of steps, by number of value
         self.makers: list[list[Step]] = []  # steps that give it, by number of value
-        self.leaves: dict[int, Any] = {}  # of gradients: the leaf, by number of value
-        self.spare: dict[int, Any] = {}  # another recorded tensor for the same gradient
-        self.old: dict[int, Any] = {}  # gradients of the step before, whose memory is not overwritten yet
+        self.results: list[int] = []  # the values that ops give
+        self.first: list[int] = []  # the number of the step that gives a value
         self.at: Any = None
         self.path: Any = None
         self.begun = 0
@@ -160,14 +161,24 @@ class Walk:
                 step = self._step_like(before, event, path)
                 if step is not None:
                     path.steps.append(step)
+                    if event.kind == "op" and event.entry.op.row["by_row"]:
+                        path.keyed.append(step)
                     before = step
                     continue
                 shared = False
             step = Step(event, number, path)
             self._fill(step, recording, program)
             path.steps.append(step)
+            if event.kind == "op" and event.entry.op.row["by_row"]:
+                path.keyed.append(step)
             self._follow(before, step)
             before = step
+        path.gradients = [
+            (recording.outside[place].tensor, number, Tensor.wrap(program.arrays[number]))
+            for event in recording.events
+            if event.kind == "backward"
+            for place, number in event.subject
+        ]
         end = Step(None, len(recording.events), path)
         if not any([other.event is None for other in self._choices(before)]):
             self._follow(before, end)
@@ -218,7 +229,7 @@ class Walk:
                 one, two = left_path.outside[first], right_path.outside[second]
                 if one.fresh != two.fresh or (not one.fresh and one.tensor is not two.tensor):
                     return False
-                if one.fresh and _kind_of(one.tensor) != _kind_of(two.tensor):
+                if one.fresh and one.kind != two.kind:
                     return False
             if kind == "same" and not same(first, second):
                 return False
@@ -238,6 +249,9 @@ class Walk:
                 self.counts.append(0)
                 self.uses.append([])
                 self.makers.append([])
+                self.first.append(step.number)
+                if event.kind != "backward":
+                    self.results.append(number)
             self.makers[number].append(step)
         self._set_result(step)
         if event.kind == "op":
@@ -250,11 +264,6 @@ class Walk:
         results = [self.handed[number] for number in event.results]
         if event.kind in ("op", "detach"):
             step.result = results[0] if event.shape is None else event.shape(results)
-        elif event.kind == "backward":
-            for place, number in event.subject:
-                outside = step.path.outside[place]
-                if not outside.fresh:
-                    self.leaves[number] = outside
 
     def _operand(self, described: Any, path: Path, step: Step, place: int) -> Any:
         kind, content = described
@@ -281,37 +290,15 @@ class Walk:
         self.read_numbers: dict[int, Any] = {}  # values that were read in this step, with the copy
         self.written: list[tuple[int, Any, Any]] = []
         self.boundary = -1
-        self.lending = False
-        self.trail: list[Step] = []
+        self.holds = False  # tensors from outside are the recorded ones
 
     def _let_go(self) -> None:
         """Recorded tensors of the step before that someone holds become their own; the record gets others in their place."""
-        self._part_with_old()
         counts, handed = self.counts, self.handed
-        for number in range(len(handed)):
+        for number in self.results:
             tensor = handed[number]
-            held = getrefcount(tensor) - counts[number] - 1
-            if type(tensor) is not Handed or held:
-                if held == 1 and type(tensor) is Handed and number in self.leaves and self._is_gradient(number, tensor):
-                    self.old[number] = tensor  # `.grad` alone has it, which most programs drop before their next backward
-                    self._put_in_place(number, self.spare.pop(number, None) or new_handed(self.values[number]))
-                else:
-                    self._let_one_go(number, tensor)
-            tensor = None
-
-    def _is_gradient(self, number: int, tensor: Any) -> bool:
-        outside = self.leaves[number]
-        return outside.tensor._grad is tensor
-
-    def _part_with_old(self) -> None:
-        """Gradients of the step before, which are about to be overwritten: who still has one gets a copy."""
-        for number, tensor in self.old.items():
-            if getrefcount(tensor) > 3:
-                if type(tensor) is Handed:
-                    become(tensor, self.path.program.arrays[number].copy(order="K"), None, False)
-            elif type(tensor) is Handed:
-                self.spare[number] = tensor
-        self.old.clear()
+            if type(tensor) is not Handed or getrefcount(tensor) != counts[number] + 1:
+                self._let_one_go(number, tensor)
 
     def _let_one_go(self, number: int, tensor: Any) -> None:
         if type(tensor) is Handed:
@@ -331,18 +318,22 @@ class Walk:
 
     def other(self, entry: Entry, below: Any, args: tuple) -> Any:
         """An op whose code has not found what the record has here."""
-        if not any([isinstance(value, Tensor) for value in _flat(args)]):
+        step = self.at
+        if step.of is entry and step.grad == MODES.grad and self._matches(step, args):
+            self.at = step.next
+            return step.result if type(step.result) is not list else list(step.result)
+        flat = _flat(args)
+        if not any([isinstance(value, Tensor) for value in flat]):
             return call_with(below, entry.op, args)
-        for value in _flat(args):
+        for value in flat:
             if isinstance(value, Tensor) and type(value) not in TENSORS and not isinstance(value, Handed):
                 return call_with(below, entry.op, args)
         if depends_on_values(entry.op, args):
             self.met_unknown(entry.op, args)
             return call_with(below, entry.op, args)
-        step = self.at
-        for choice in (step, *step.others):
-            if choice.event is not None and choice.of is entry and choice.grad == MODES.grad and self._matches(choice, args):
-                if choice.path is not self.path and choice is not step and not self._go_over(choice):
+        for choice in step.others:
+            if choice.of is entry and choice.grad == MODES.grad and self._matches(choice, args):
+                if not self._go_over(choice):
                     break
                 self.at = choice.next
                 return choice.result if type(choice.result) is not list else list(choice.result)
@@ -361,53 +352,59 @@ class Walk:
 
     def _matches(self, step: Step, args: tuple) -> bool:
         event = step.event
-        assert event is not None
-        if len(event.args) != len(args):
-            return False
-        names = event.entry.op.parameter_names
-        new: list[tuple[int, Any]] = []
-        for name, described, value in zip(names, event.args, args):
-            if name == event.entry.op.row["by_row"]:
+        handed, read, bound = self.handed, self.read_numbers, self.bound
+        new: Any = None
+        for (kind, content), value in zip(event.args, args):
+            if kind == "same":
+                if content is not value and not same(content, value):
+                    return False
+            elif kind == "value":
+                if value is not handed[content] or (read and not self._is_as_read(content)):
+                    return False
+            elif kind == "outside":
+                outside = step.path.outside[content]
+                if not outside.fresh:
+                    if value is not outside.tensor:
+                        return False
+                elif bound.get(content) is not value:
+                    if content in bound or not outside.takes(value):
+                        return False
+                    new = [*(new or ()), (content, value)]
+            elif kind == "key":
                 step.key = value
-                continue
-            if not self._fits(step, described, value, new):
+            elif not self._fits_list(step, content, value):
                 return False
-        for number, tensor in new:
-            self._bind(step.path, number, tensor)
+        if new is not None:
+            arrays = step.path.program.outside
+            for content, value in new:
+                bound[content] = value
+                arrays[content][...] = value.array
         return True
 
-    def _fits(self, step: Step, described: Any, value: Any, new: list[tuple[int, Any]]) -> bool:
-        kind, content = described
-        if kind == "value":
-            return value is self.handed[content] and self._is_as_read(content)
-        if kind == "outside":
-            if not isinstance(value, Tensor) or isinstance(value, Handed):
+    def _fits_list(self, step: Step, content: Any, value: Any) -> bool:
+        kind, described = content
+        if type(value) is not kind or len(value) != len(described):
+            return False
+        for (inner, number), element in zip(described, value):
+            if inner == "outside" and step.path.outside[number].fresh:
+                outside = step.path.outside[number]
+                if self.bound.get(number) is not element:
+                    if number in self.bound or not outside.takes(element):
+                        return False
+                    self.bound[number] = element
+                    step.path.program.outside[number][...] = element.array
+            elif inner == "value":
+                if element is not self.handed[number] or not self._is_as_read(number):
+                    return False
+            elif inner == "outside":
+                if element is not step.path.outside[number].tensor:
+                    return False
+            elif inner == "list":
+                if not self._fits_list(step, number, element):
+                    return False
+            elif not same(number, element):
                 return False
-            outside = step.path.outside[content]
-            if not outside.fresh:
-                return value is outside.tensor
-            bound = self.bound.get(content)
-            if bound is not None:
-                return bound is value
-            if type(value) not in TENSORS:
-                return False
-            if value._meta is not None:
-                follow_base(value)
-            if value.node is not None or _kind_of(value) != _kind_of(outside.tensor):
-                return False
-            new.append((content, value))
-            return True
-        if kind == "list":
-            return (
-                type(value) is content[0]
-                and len(value) == len(content[1])
-                and all([self._fits(step, part, element, new) for part, element in zip(content[1], value)])
-            )
-        return same(content, value)
-
-    def _bind(self, path: Path, number: int, tensor: Any) -> None:
-        self.bound[number] = tensor
-        path.program.outside[number][...] = tensor.array
+        return True
 
     def _is_as_read(self, number: int) -> bool:
         """Whether a value that was read in this step is still what it was: whoever has read it may have written it."""
@@ -421,30 +418,27 @@ class Walk:
 
     def catch_up(self) -> None:
         """Computes what has been compared so far."""
-        if self.at.event is None and self.at.number < 0:
+        number = self.at.number
+        if not number:
             return
-        stop = 0 if self.at.number == 0 else self.path.events[self.at.number - 1].calls
+        stop = self.path.events[number - 1].calls
         if stop > self.done:
+            if not self.holds:
+                if not self._still_holds():
+                    self.leave("a tensor from outside has become another one")
+                    return
+                self.holds = True
             start, self.done = self.done, stop
-            self._set_keys()
-            if not self._still_holds():
-                self.done = start
-                self.leave("a tensor from outside has become another one")
-                return
-            if self.old:
-                self._part_with_old()
-            self.path.program.run(start, stop)
-
-    def _set_keys(self) -> None:
-        """Places in the random stream are other ones in each step."""
-        for step in self.path.steps[: self.at.number]:
-            if step.key is not None:
-                self.path.program.set_key(step.event, step.key)
+            program = self.path.program
+            for step in self.path.keyed:
+                if step.number < number:
+                    program.set_key(step.event, step.key)
+            program.run(start, stop)
 
     def _still_holds(self) -> bool:
-        for outside in self.path.outside:
+        for outside in self.path.staying:
             tensor = outside.tensor
-            if not outside.fresh and (
+            if (
                 tensor.array is not outside.array
                 or tensor._requires_grad is not outside.grad
                 or tensor._meta is not outside.meta
@@ -452,30 +446,35 @@ class Walk:
                 return False
         return True
 
+    def number_of(self, tensor: Any) -> Any:
+        """The plan's own array of a recorded tensor, which nobody may keep."""
+        value = tensor.value
+        number = value.number
+        if self.running and self.handed[number] is tensor and self.first[number] < self.at.number:
+            self.catch_up()
+            if type(tensor) is not Handed:
+                return tensor.array
+        return self.path.program.arrays[number]
+
     def read(self, tensor: Any) -> Any:
         """The array of a recorded tensor, for whoever asks: a copy that is its own from now on."""
         if type(tensor) is not Handed:
             return tensor.array
         value = tensor.value
-        own = self.handed[value.number] is tensor
-        if MODES.plan is self or self.running:
-            if own:
-                self.catch_up()
-            if type(tensor) is not Handed:
-                return tensor.array
-        array = self.path.program.arrays[value.number]
-        if self.lending:
-            return array
+        number = value.number
+        array = self.number_of(tensor)
+        if type(tensor) is not Handed:
+            return tensor.array
         copied = array.copy(order="K")
-        if own and self.running:
-            self.read_numbers[value.number] = copied
-            for step, place in self.uses[value.number]:
+        if self.running and self.handed[number] is tensor and self.first[number] < self.at.number:
+            self.read_numbers[number] = copied
+            for step, place in self.uses[number]:
                 setattr(step, f"a{place}", _UNSEEN)
-        if value.grad and self.running:
-            tensor.__class__ = Read
-            tensor.array = copied
-        else:
-            become(tensor, copied, freed() if value.grad else None, value.grad)
+            if value.grad:
+                tensor.__class__ = Read
+                tensor.array = copied
+                return copied
+        become(tensor, copied, freed() if value.grad else None, value.grad)
         return copied
 
     running = False
@@ -486,6 +485,7 @@ class Walk:
             self.leave("a recorded tensor is written in place")
             return
         self.catch_up()
+        self.holds = False
         if self.running:
             self.written.append((self.at.number, tensor, tensor.array.copy(order="K")))
 
@@ -550,11 +550,15 @@ class Walk:
         return self.bound.get(place, outside.tensor) if outside.fresh else outside.tensor
 
     def _leaves_are_free(self, step: Step) -> bool:
-        assert step.event is not None
-        for place, _ in step.event.subject:
+        """Whether the leaves of a backward pass have no gradient; recorded gradients of earlier steps that someone holds become their own."""
+        handed, counts = self.handed, self.counts
+        for place, number in step.event.subject:
             leaf = self._outside_now(step.path, place)
             if leaf._grad is not None or leaf._meta is not None or not leaf._requires_grad:
                 return False
+            tensor = handed[number]
+            if type(tensor) is not Handed or getrefcount(tensor) != counts[number] + 1:
+                self._let_one_go(number, tensor)
         return True
 
     def step(self, optimizer: Any, run: Any) -> Any:
@@ -570,14 +574,27 @@ class Walk:
                     break
                 self.at = choice.next
                 self.boundary = choice.number
-                plan, MODES.plan, self.lending = MODES.plan, None, True
-                try:
-                    return run()
-                finally:
-                    MODES.plan, self.lending = plan, False
+                self.holds = False
+                return self._with_gradients(run)
         if MODES.plan is self:
             self.leave("the step of an optimizer that the record does not have here")
         return run()
+
+    def _with_gradients(self, run: Any) -> Any:
+        """Leaves have the plan's own gradients while an optimizer reads them."""
+        lent = []
+        for leaf, number, tensor in self.path.gradients:
+            if leaf._grad is self.handed[number]:
+                leaf._grad = tensor
+                lent.append((leaf, number, tensor))
+        MODES.plan = None
+        try:
+            return run()
+        finally:
+            MODES.plan = self
+            for leaf, number, tensor in lent:
+                if leaf._grad is tensor:
+                    leaf._grad = self.handed[number]
 
     # --- the end ----------------------------------------------------------------------------------------------------------------
 
@@ -725,11 +742,6 @@ class Walk:
 def _write(array: Any, values: Any) -> None:
     if array.flags.writeable:
         array[...] = values
-
-
-def _kind_of(tensor: Any) -> Any:
-    array = tensor.array
-    return type(array), array.dtype, array.shape, array.strides, tensor._requires_grad
 
 
 def _told(step: Step) -> str:
