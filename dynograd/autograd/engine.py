@@ -69,7 +69,7 @@ def run_backward(
             _visit(order, grads, retain_graph, create_graph, notes=notes)
             task.edges = frozenset(leaves)
             del seen, order
-            if grads:
+            if grads and notes is None:
                 task.settle()  # leaves have hooks, too
             for leaf in leaves:
                 g = grads.pop(leaf, None)

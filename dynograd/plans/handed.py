@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynograd.base import dtypes
+from dynograd.base import devices, dtypes
 from dynograd.base.shapes import Size
+from dynograd.interpreter.tensor_parts import Meta
 from dynograd.tensor.tensor import Tensor
+from dynograd.transforms.autobatch.record.pending_arrays import PendingArray
 
 __all__ = ["Handed", "Value", "become", "new_handed"]
 
@@ -21,10 +23,13 @@ _ARRAY, _NODE = Tensor.__dict__["array"], Tensor.__dict__["node"]
 class Value:
     """What is known of one recorded result: its number in the record, its shape, dtype and strides, whether it requires grad."""
 
-    __slots__ = ("contiguous", "dtype", "grad", "number", "shape", "shown", "size", "strides", "walk")
+    __slots__ = ("contiguous", "dtype", "grad", "is_view", "number", "shape", "shown", "size", "strides", "walk")
+    device = devices.cpu
+    whole = None
+    kind = property(lambda self: self)  # what `PendingArray` asks for
 
-    def __init__(self, walk: Any, number: int, array: Any, grad: bool) -> None:
-        self.walk, self.number, self.grad = walk, number, grad
+    def __init__(self, walk: Any, number: int, array: Any, grad: bool, is_view: bool) -> None:
+        self.walk, self.number, self.grad, self.is_view = walk, number, grad, is_view
         self.shape, self.dtype, self.strides, self.size = array.shape, array.dtype, array.strides, array.size
         self.shown, self.contiguous = Size(array.shape), array.flags.c_contiguous
 
@@ -36,9 +41,12 @@ class Handed(Tensor):
 
     value = _NODE  # Tensor's slot, under the name of what it holds meanwhile
 
+    pending = property(lambda self: self.value)
+    origin = property(lambda self: self if self.value.is_view else None)
+
     @property
     def array(self) -> Any:
-        return self.value.walk.read(self)
+        return PendingArray(self)
 
     @array.setter
     def array(self, array: Any) -> None:
@@ -65,6 +73,7 @@ class Handed(Tensor):
         lambda self: self.value.grad,
         lambda self, wanted: setattr(self.value.walk.leave("requires_grad was set", self), "requires_grad", wanted),
     )
+    device = property(lambda self: devices.cpu)
     is_cpu = property(lambda self: True)
     is_cuda = is_meta = property(lambda self: False)
 
@@ -92,6 +101,21 @@ class Handed(Tensor):
 
     def backward(self, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None) -> None:
         self.value.walk.backward(self, gradient, retain_graph, create_graph, inputs)
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        if memory_format is None:
+            return self.value.contiguous
+        return Tensor.is_contiguous(self, memory_format)
+
+    def stride(self, dim: int | None = None, *, axis: int | None = None) -> Any:
+        if dim is None and axis is None:
+            return tuple([stride // self.value.dtype.itemsize for stride in self.value.strides])
+        return Tensor.stride(self, dim, axis=axis)
+
+    @staticmethod
+    def __dynograd_settle__(tensor: Any) -> Any:
+        tensor.value.walk.read(tensor)
+        return tensor
 
     def item(self) -> Any:
         if self.value.size != 1:
@@ -152,10 +176,13 @@ class Read(Handed):
     item, __bool__, __float__, __int__ = Tensor.item, Tensor.__bool__, Tensor.__float__, Tensor.__int__
 
 
+_VIEW = Meta()  # what a view has for the rest: it is one
+
+
 def new_handed(value: Value) -> Handed:
     result = object.__new__(Handed)
     Handed.value.__set__(result, value)  # type: ignore[attr-defined]
-    result._requires_grad, result._grad, result._meta = value.grad, None, None
+    result._requires_grad, result._grad, result._meta = value.grad, None, _VIEW if value.is_view else None
     return result
 
 

@@ -77,7 +77,7 @@ class Program:
                     MODES.grad = 0
                     for output, result in zip(outputs, call.compute()):
                         if output is not None and result is not output:
-                            output[...] = result
+                            write(output, result)
         finally:
             MODES.plan, MODES.recorder, MODES.grad = plan, recorder, grad
 
@@ -91,11 +91,11 @@ class Program:
             for start, number, values in recording.snapshots:
                 self.run(done, start)
                 done = start
-                _put(self.outside[number], values)
+                write(self.outside[number], values)
             self.run(done, len(self.calls))
         finally:
             for number, values in latest.items():
-                _put(self.outside[number], values)
+                write(self.outside[number], values)
         for call, expected in zip(self.calls, self.copies):
             for output, array in zip(call.outputs, expected):
                 if output is not None and not _same(output, array):
@@ -104,11 +104,15 @@ class Program:
         return not self.differing
 
 
-def _put(place: Any, values: Any) -> None:
-    writeable = place.flags.writeable
-    place.flags.writeable = True
+def write(place: Any, values: Any) -> None:
+    """Writes into the plan's memory, once where elements share it."""
+    if not place.flags.writeable:
+        place = place.view()
+        place.flags.writeable = True
+    if 0 in place.strides:
+        index = tuple([slice(0, 1) if stride == 0 else slice(None) for stride in place.strides])
+        place, values = place[index], values[index]
     place[...] = values
-    place.flags.writeable = writeable
 
 
 def _arrays_of(node: Any) -> list[Any]:

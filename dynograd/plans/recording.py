@@ -11,6 +11,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
+from sys import getrefcount
 from typing import Any
 
 import numpy
@@ -20,7 +21,7 @@ from dynograd.arrays import ndarray
 from dynograd.autograd import engine
 from dynograd.autograd.engine import observers
 from dynograd.autograd.modes import MODES
-from dynograd.autograd.nodes import FREED, OutputNode, Partial, caller, line_text
+from dynograd.autograd.nodes import OutputNode, Partial, caller, line_text
 from dynograd.autograd.packing import map_saved
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.shared import signature_of
@@ -111,6 +112,7 @@ class Recording:
         self.places: dict[int, int] = {}  # of tensors from outside, by id
         self.shadows: dict[int, Any] = {}  # of nodes, by id: what they had saved
         self.nodes: list[Any] = []  # keeps them, so that ids stay theirs
+        self.used: set[int] = set()  # ids of nodes that a backward pass has gone through
         self.lines: dict[int, str] = {}  # of nodes, by id
         self.reason = self.line = ""
         self.inside = 0  # calls of ops that are running
@@ -248,6 +250,17 @@ class Recording:
             return None
         return _Pass(self)
 
+    def has_open_graph(self) -> bool:
+        """Whether someone has a tensor whose gradient no backward pass has asked for."""
+        for tensor in self.values:
+            node = tensor.node
+            if node is not None and getrefcount(tensor) > 3:
+                if type(node) is OutputNode:
+                    node = node.edges[0]
+                if id(node) not in self.used:
+                    return True
+        return False
+
     def replace(self, tensor: Any, other: Any) -> None:
         """`other` stands for `tensor`, which the step has made, from now on."""
         number = self.numbers.pop(id(tensor), None)
@@ -288,7 +301,7 @@ class Recording:
     # --- optimizers -------------------------------------------------------------------------------------------------------------
 
     def step(self, optimizer: Any, run: Callable[[], Any]) -> Any:
-        if any([tensor.node is not None and not _is_freed(tensor.node) for tensor in self.values]):
+        if not self.reason and self.has_open_graph():
             self.refuse("a graph of gradients that is open across the step of an optimizer")
         plan, MODES.plan = MODES.plan, None
         try:
@@ -314,6 +327,7 @@ class _Pass:
         with noting() as launches:
             gradients = tuple(node.apply(g))
         recording = self.recording
+        recording.used.add(id(node))
         if recording.reason or type(node) is OutputNode:
             return gradients
         shadow = recording.shadows.get(id(node))
@@ -406,12 +420,6 @@ class _Pass:
         event = Event("backward", None, (("value", number), ("same", bool(retain))), 0, caller(2))
         event.subject, event.results = self.leaves, [number for _, number in self.leaves]
         recording._over(event)
-
-
-def _is_freed(node: Any) -> bool:
-    if type(node) is OutputNode:
-        node = node.edges[0]
-    return node.attrs is FREED
 
 
 def _is_its_own(tensor: Any) -> bool:

@@ -243,7 +243,7 @@ class Walk:
         for number in event.results:
             if number == len(self.handed):
                 tensor = recording.values[number]
-                value = Value(self, number, program.arrays[number], bool(tensor.requires_grad))
+                value = Value(self, number, program.arrays[number], bool(tensor._requires_grad), tensor._meta is not None)
                 self.values.append(value)
                 self.handed.append(new_handed(value))
                 self.counts.append(0)

@@ -35,6 +35,9 @@ class PendingArray:
     def when_known(self, check: Any) -> None:
         """Has `check(array)` called when the value is there; what it raises becomes the value's error."""
         port = self.owner.pending
+        if port.whole is None:  # a plan computes it
+            check(self.value())
+            return
         bucket = port.whole.bucket
         if bucket.done:
             check(self.value())
