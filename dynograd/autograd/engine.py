@@ -85,11 +85,13 @@ def run_backward(
         results: dict[Any, Any] = {}
         needed = _leading_to(order, targets)
         task.edges = asked.edges = needed.union(targets)
-        _visit(order, grads, retain_graph, create_graph, set(targets), needed, results)
+        _visit(order, grads, retain_graph, create_graph, set(targets), needed, results, notes)
         for leaf in dict.fromkeys(targets):
             if not leaf.seq and leaf in grads:
                 g = grads.pop(leaf)
-                results[leaf] = leaf.run_hooks(g.dense() if type(g) is DeferredSum else g)
+                if type(g) is DeferredSum:
+                    g = g.dense() if notes is None else notes.dense(g)
+                results[leaf] = leaf.run_hooks(g)
         return [results.get(target) for target in targets]
     finally:
         MODES.grad, MODES.task, MODES.recorder, MODES.plan = mode, outer, recorder, plan

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 from dynograd.autograd import engine
@@ -14,6 +16,7 @@ from dynograd.plans.programs import Program
 from dynograd.plans.recording import RECORDER, Recording
 from dynograd.plans.walks import Walk
 from dynograd.tensor import inplace
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Compiled"]
 
@@ -36,6 +39,7 @@ class Compiled:
         self.calls = self.walked = self.ways = 0
         self.reasons: dict[str, int] = {}
         self.recording: Recording | None = None
+        self.given: tuple = ()
         self.stopped = ""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -43,8 +47,15 @@ class Compiled:
             return self.function(*args, **kwargs)
         try:
             self.calls += 1
-            return self._record(args, kwargs) if self.walk.root.next is None else self._walk(args, kwargs)
+            self.given = args, kwargs
+            if self.walk.root.next is None:
+                return self._record(args, kwargs)
+            if self.walk.is_leased():
+                self.note_left("what it gave before is still to be differentiated")
+                return self.function(*args, **kwargs)
+            return self._walk(args, kwargs)
         finally:
+            self.given = ()
             self.lock.release()
 
     def _is_aside(self) -> bool:
@@ -64,7 +75,7 @@ class Compiled:
     def begin_recording(self) -> Recording:
         if _before_write not in inplace.guards:
             inplace.guards.append(_before_write)
-        self.recording = recording = Recording(self.known)
+        self.recording = recording = Recording(self.known, {id(tensor) for tensor in _tensors_in(self.given)})
         RECORDER.turn_on()
         MODES.plan = recording
         return recording
@@ -99,6 +110,15 @@ class Compiled:
                 self.note_left(f"the plan gives something else: {', '.join(program.differing[:3])}")
         if len(self.reasons) and sum(self.reasons.values()) > _MOST_WAYS and self.walked < self.calls // 2:
             self.stopped = "it goes another way again and again"
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """Inside, nothing is recorded or compared."""
+        plan, MODES.plan = MODES.plan, None
+        try:
+            yield
+        finally:
+            MODES.plan = plan
 
     def note_left(self, reason: str) -> None:
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
@@ -139,6 +159,16 @@ class Compiled:
         if self.stopped:
             lines.append(f"  runs as it is written: {self.stopped}")
         return "\n".join(lines)
+
+
+def _tensors_in(value: Any) -> list[Any]:
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple, set)):
+        return []
+    return [tensor for element in value for tensor in _tensors_in(element)]
 
 
 def _before_write(tensor: Any) -> None:

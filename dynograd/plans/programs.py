@@ -23,8 +23,10 @@ class Program:
     in its own memory if it is the same one in each step.
     """
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, seeds: list[Any] | None = None, gradients: list[Any] | None = None) -> None:
+        """`seeds` come from outside into a backward pass that is not the step's own, and `gradients` go there."""
         fresh = [outside.array for outside in recording.outside if outside.fresh]
+        fresh += seeds or []
         staying = [outside.array for outside in recording.outside if not outside.fresh]
         made = [array for call in recording.calls for array in call.outputs if array is not None]
         nodes = list(recording.shadows.values())
@@ -46,6 +48,8 @@ class Program:
             self.calls.append(call)
         self.arrays = [memory.at(tensor.array) for tensor in recording.values]
         self.outside = [memory.at(outside.array) for outside in recording.outside]
+        self.seeds = [(memory.at(seed), seed.copy(order="K")) for seed in seeds or ()]
+        self.gradients = [None if array is None else memory.at(array) for array in gradients or ()]
         self.differing: list[str] = []
 
     def _relocate(self, call: Call) -> None:
@@ -85,6 +89,8 @@ class Program:
         """Runs all of it on the recorded step's inputs in memory full of NaN, and compares each output with what the step had made."""
         for buffer in self.memory.buffers:
             buffer[...] = 0xFF
+        for place, values in self.seeds:
+            write(place, values)
         latest = {number: self.outside[number].copy(order="K") for _, number, _ in recording.snapshots}
         done = 0
         try:

@@ -102,7 +102,8 @@ def _flat(values: Any) -> list[Any]:
 class Recording:
     """One step while it runs. `reason` says why no plan can be made of it, if so."""
 
-    def __init__(self, known: dict[int, Any]) -> None:
+    def __init__(self, known: dict[int, Any], arguments: set[int]) -> None:
+        self.arguments = arguments  # ids of the tensors that the function was called with
         self.known = known  # tensors from outside that an earlier step has met, weakly, by id
         self.events: list[Event] = []
         self.calls: list[Call] = []
@@ -115,6 +116,7 @@ class Recording:
         self.used: set[int] = set()  # ids of nodes that a backward pass has gone through
         self.lines: dict[int, str] = {}  # of nodes, by id
         self.reason = self.line = ""
+        self.from_outside = False  # the backward pass is not the step's own
         self.inside = 0  # calls of ops that are running
         # (calls noted before, number of a tensor from outside, its values from there on): what the check at capture puts back
         self.snapshots: list[tuple[int, int, Any]] = []
@@ -192,7 +194,7 @@ class Recording:
         if place is None:
             place = self.places[id(tensor)] = len(self.outside)
             known = self.known.get(id(tensor))
-            fresh = known is None or known() is not tensor or not _is_its_own(tensor)
+            fresh = known is None or known() is not tensor or id(tensor) in self.arguments or not _is_its_own(tensor)
             if tensor.node is not None:
                 self.refuse("a tensor from outside has a history")
             self.outside.append(Outside(place, tensor, fresh, len(self.events)))
@@ -242,7 +244,7 @@ class Recording:
         """What the engine tells of the pass that it begins; None if it need not."""
         if self.inside or self.reason:
             return None
-        if create_graph or targets is not None:
+        if create_graph or (targets is not None and not self.from_outside):
             self.refuse("a backward pass that gives gradients back, or is differentiated")
             return None
         if MODES.anomaly or observers:
@@ -253,13 +255,16 @@ class Recording:
     def has_open_graph(self) -> bool:
         """Whether someone has a tensor whose gradient no backward pass has asked for."""
         for tensor in self.values:
-            node = tensor.node
-            if node is not None and getrefcount(tensor) > 3:
-                if type(node) is OutputNode:
-                    node = node.edges[0]
-                if id(node) not in self.used:
-                    return True
+            if tensor.node is not None and getrefcount(tensor) > 3 and not self._is_used(tensor.node):
+                return True
         return False
+
+    def _is_used(self, node: Any) -> bool:
+        return id(node.edges[0] if type(node) is OutputNode else node) in self.used
+
+    def consumed(self) -> set[int]:
+        """The values whose graph a backward pass has used up."""
+        return {number for number, tensor in enumerate(self.values) if tensor.node is not None and self._is_used(tensor.node)}
 
     def replace(self, tensor: Any, other: Any) -> None:
         """`other` stands for `tensor`, which the step has made, from now on."""

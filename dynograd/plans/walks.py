@@ -8,6 +8,7 @@ Where the program leaves the record, the ops so far are run anew as they are wri
 from __future__ import annotations
 
 import re
+import weakref
 from sys import getrefcount
 from typing import Any
 
@@ -15,13 +16,14 @@ import numpy
 
 from dynograd.arrays import ndarray
 from dynograd.autograd.modes import MODES
-from dynograd.autograd.nodes import FREED, Node
+from dynograd.autograd.engine import run_backward
+from dynograd.autograd.nodes import FREED, Node, OutputNode, Partial, next_seq
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.shared import signature_of
 from dynograd.ops.readers import Entry, Reader
 from dynograd.plans.handed import Handed, Read, Value, become, new_handed
-from dynograd.plans.programs import Program
-from dynograd.plans.recording import Event, Recording, call_with, depends_on_values
+from dynograd.plans.programs import Program, write
+from dynograd.plans.recording import RECORDER, Event, Recording, call_with, depends_on_values
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Step", "Walk"]
@@ -57,6 +59,119 @@ class Path:
         self.staying = [outside for outside in recording.outside if not outside.fresh]
         self.steps: list[Step] = []
         self.keyed: list[Step] = []  # those that draw random numbers
+        self.consumed = recording.consumed()
+        self.lease: Any = lambda: None  # gives what a backward pass from outside still needs the memory for
+        self.forward = len(recording.calls)
+        self.parts: tuple[int, ...] | None = None  # the values that the recorded backward pass from outside began at
+
+
+class PlanNode(Node):
+    """The history of what a compiled function gave: its backward is the plan's, or is recorded when it first comes."""
+
+    __slots__ = ("bound", "path", "saved", "walk")
+    op = None
+    saved_names = ("saved",)
+
+    def __init__(self, walk: Any) -> None:
+        self.walk, self.path, self.bound = walk, walk.path, dict(walk.bound)
+        self.seq, self.hooks, self.attrs = next_seq(), None, ()
+        tensors = [walk._outside_now(self.path, outside.number) for outside in self.path.outside]
+        self.edges = tuple([tensor if tensor._requires_grad else None for tensor in tensors])
+        self.saved = [tensor.array for tensor in tensors]
+
+    def name(self) -> str:
+        return "CompiledFunctionBackward"
+
+    def op_name(self) -> str:
+        return "a compiled function"
+
+    def apply(self, g: Partial) -> tuple[Any, ...]:
+        path, parts = self.path, g.parts
+        if path.parts is None or path.parts != tuple(sorted(parts)):
+            return self._learn(parts)
+        for (place, _), number in zip(path.program.seeds, path.parts):
+            write(place, parts[number])
+        path.program.run(path.forward, len(path.program.calls))
+        return tuple([None if array is None else array for array in path.program.gradients])
+
+    def apply_graph(self, g: Partial) -> tuple[Any, ...]:
+        with self.walk.owner.aside():
+            tensors = self._again(None)
+            roots = [(tensors[number].node, part) for number, part in g.parts.items()]
+            return self._run(roots, True)
+
+    def _run(self, roots: list[Any], create_graph: bool) -> tuple[Any, ...]:
+        wanted = [edge for edge in self.edges if edge is not None]
+        result = run_backward(roots, retain_graph=create_graph, create_graph=create_graph, targets=wanted)
+        assert result is not None
+        gradients = iter(result)
+        return tuple([None if edge is None else next(gradients) for edge in self.edges])
+
+    def _again(self, recording: Any) -> dict[int, Any]:
+        """The function's ops on the same tensors, as they are written; results by number."""
+        tensors: dict[int, Any] = {}
+        for step in self.path.steps:
+            event = step.event
+            before, MODES.grad = MODES.grad, event.grad
+            try:
+                if event.kind == "detach":
+                    results = [tensors[event.args[0][1]].detach()]
+                elif event.kind == "op":
+                    result = call_with(event.entry.function, event.entry.op, self._arguments(step, tensors))
+                    results = [result] if event.shape is None else list(result)
+                else:
+                    results = []
+            finally:
+                MODES.grad = before
+            tensors.update(zip(event.results, results))
+        return tensors
+
+    def _arguments(self, step: Any, tensors: dict[int, Any]) -> list[Any]:
+        def actual(kind: str, content: Any) -> Any:
+            if kind == "value":
+                return tensors[content]
+            if kind == "outside":
+                outside = self.path.outside[content]
+                return self.bound[content] if outside.fresh else outside.tensor
+            if kind == "list":
+                return content[0]([actual(*part) for part in content[1]])
+            return step.key if kind == "key" else content
+
+        return [actual(*described) for described in step.event.args]
+
+    def _learn(self, parts: dict[int, Any]) -> tuple[Any, ...]:
+        """Records the ops anew, and their backward with them."""
+        path, owner = self.path, self.walk.owner
+        mode = MODES.grad, MODES.task
+        recording = owner.begin_recording()
+        try:
+            MODES.grad = 1
+            tensors = self._again(recording)
+            recording.from_outside = True
+            numbers = tuple(sorted(parts))
+            seeds = [parts[number].copy() for number in numbers]
+            roots = [(tensors[number].node, seed) for number, seed in zip(numbers, seeds)]
+            gradients = self._run(roots, False)
+        finally:
+            MODES.grad, MODES.task = mode
+            owner.recording = None
+            MODES.plan = None
+            RECORDER.turn_off()
+        if path.parts is None and not recording.reason and len(recording.events) == len(path.events):
+            forward = recording.events[-1].calls
+            kept = [None if array is None else array.copy() for array in gradients]
+            program = Program(recording, seeds, list(gradients))
+            if forward == path.forward and program.check(recording):
+                path.program, path.parts = program, numbers
+                for outside, array in zip(path.outside, program.outside):
+                    del outside, array
+            return tuple(kept)
+        if recording.reason:
+            owner.note_left(f"backward: {recording.reason} ({recording.line})")
+        return gradients
+
+    def release(self) -> None:
+        self.attrs, self.bound, self.saved = FREED, {}, []
 
 
 class Freed(Node):
@@ -115,6 +230,15 @@ class _WalkReader(Reader):
         return re.sub(r"=default_\w+", "=None", parameters), lines
 
 
+class _Listed:
+    """Tensors of a list, described as operands are."""
+
+    __slots__ = ("args", "event", "path")
+
+    def __init__(self, path: Any, args: Any) -> None:
+        self.path, self.args, self.event = path, args, self
+
+
 def same(left: Any, right: Any) -> bool:
     """Whether two arguments that are no tensors are equal, and of one type."""
     if left is right:
@@ -138,6 +262,7 @@ class Walk:
         self.owner = owner
         self.reader = _WalkReader()
         self.root = Step(None, -1, None)
+        self.paths: list[Path] = []
         self.handed: list[Any] = []  # by number of value
         self.values: list[Value] = []
         self.counts: list[int] = []  # references to them when nobody else has them
@@ -154,6 +279,7 @@ class Walk:
     def add(self, recording: Recording, program: Program) -> None:
         """A new way through the program."""
         path = Path(recording, program)
+        self.paths.append(path)
         before, step = self.root, None
         shared = True
         for number, event in enumerate(recording.events):
@@ -190,6 +316,13 @@ class Walk:
         self.reader.entries = {}
         for number in range(len(self.handed)):
             self.counts[number] = getrefcount(self.handed[number])
+        path.with_gradient = [
+            number
+            for event in recording.events
+            if event.kind != "backward"
+            for number in event.results
+            if self.values[number].grad
+        ]
 
     def _follow(self, before: Step, step: Step) -> None:
         if before.next is None:
@@ -319,8 +452,8 @@ class Walk:
     def other(self, entry: Entry, below: Any, args: tuple) -> Any:
         """An op whose code has not found what the record has here."""
         step = self.at
-        if step.of is entry and step.grad == MODES.grad and self._matches(step, args):
-            self.at = step.next
+        if step.of is entry and step.grad == MODES.grad and (new := self._matches(step, args)) is not None:
+            self._go_to(step, new)
             return step.result if type(step.result) is not list else list(step.result)
         flat = _flat(args)
         if not any([isinstance(value, Tensor) for value in flat]):
@@ -332,10 +465,10 @@ class Walk:
             self.met_unknown(entry.op, args)
             return call_with(below, entry.op, args)
         for choice in step.others:
-            if choice.of is entry and choice.grad == MODES.grad and self._matches(choice, args):
+            if choice.of is entry and choice.grad == MODES.grad and (new := self._matches(choice, args)) is not None:
                 if not self._go_over(choice):
                     break
-                self.at = choice.next
+                self._go_to(choice, new)
                 return choice.result if type(choice.result) is not list else list(choice.result)
         self.leave(f"{entry.key} came where the record has {_told(step)}")
         return call_with(entry.function, entry.op, args)
@@ -350,61 +483,45 @@ class Walk:
         self.path, self.done = path, 0
         return True
 
-    def _matches(self, step: Step, args: tuple) -> bool:
+    def _matches(self, step: Step, args: tuple) -> list[tuple[int, Any]] | None:
+        """Tensors from outside that are met for the first time in this step; None: the operands are others than the recorded ones."""
         event = step.event
         handed, read, bound = self.handed, self.read_numbers, self.bound
-        new: Any = None
+        new: list[tuple[int, Any]] = []
         for (kind, content), value in zip(event.args, args):
             if kind == "same":
                 if content is not value and not same(content, value):
-                    return False
+                    return None
             elif kind == "value":
                 if value is not handed[content] or (read and not self._is_as_read(content)):
-                    return False
+                    return None
             elif kind == "outside":
                 outside = step.path.outside[content]
                 if not outside.fresh:
                     if value is not outside.tensor:
-                        return False
+                        return None
                 elif bound.get(content) is not value:
                     if content in bound or not outside.takes(value):
-                        return False
-                    new = [*(new or ()), (content, value)]
+                        return None
+                    new.append((content, value))
             elif kind == "key":
                 step.key = value
-            elif not self._fits_list(step, content, value):
-                return False
-        if new is not None:
-            arrays = step.path.program.outside
-            for content, value in new:
-                bound[content] = value
-                arrays[content][...] = value.array
-        return True
+            elif type(value) is not content[0] or len(value) != len(content[1]):
+                return None
+            else:
+                inner = self._matches(_Listed(step.path, content[1]), value)
+                if inner is None:
+                    return None
+                new += inner
+        return new
 
-    def _fits_list(self, step: Step, content: Any, value: Any) -> bool:
-        kind, described = content
-        if type(value) is not kind or len(value) != len(described):
-            return False
-        for (inner, number), element in zip(described, value):
-            if inner == "outside" and step.path.outside[number].fresh:
-                outside = step.path.outside[number]
-                if self.bound.get(number) is not element:
-                    if number in self.bound or not outside.takes(element):
-                        return False
-                    self.bound[number] = element
-                    step.path.program.outside[number][...] = element.array
-            elif inner == "value":
-                if element is not self.handed[number] or not self._is_as_read(number):
-                    return False
-            elif inner == "outside":
-                if element is not step.path.outside[number].tensor:
-                    return False
-            elif inner == "list":
-                if not self._fits_list(step, number, element):
-                    return False
-            elif not same(number, element):
-                return False
-        return True
+    def _go_to(self, choice: Step, new: list[tuple[int, Any]]) -> None:
+        if new:
+            arrays = choice.path.program.outside
+            for content, value in new:
+                self.bound[content] = value
+                arrays[content][...] = value.array
+        self.at = choice.next
 
     def _is_as_read(self, number: int) -> bool:
         """Whether a value that was read in this step is still what it was: whoever has read it may have written it."""
@@ -607,8 +724,34 @@ class Walk:
                     break
                 self.at = choice
                 self.catch_up()
+                if self.running:
+                    self._open()
                 return
         self.leave("the program ended earlier than the record")
+
+    def _open(self) -> None:
+        """What the program keeps with a gradient to come gets a place in the graph."""
+        handed, counts, consumed = self.handed, self.counts, self.path.consumed
+        parent: Any = None
+        for number in self.path.with_gradient:
+            tensor = handed[number]
+            if number in consumed or getrefcount(tensor) == counts[number] + 1:
+                continue
+            if parent is None:
+                parent = PlanNode(self)
+                self.path.lease = weakref.ref(parent)
+            array = tensor.array if type(tensor) is Read else self.path.program.arrays[number].copy(order="K")
+            become(tensor, array, OutputNode(parent, number), True)
+            tensor = None
+            self._put_in_place(number, new_handed(self.values[number]))
+
+    def is_leased(self) -> bool:
+        """Whether the memory of a path is still needed for a backward pass."""
+        for path in self.paths:
+            node = path.lease()
+            if node is not None and node.attrs is not FREED:
+                return True
+        return False
 
     def leave(self, reason: str, tensor: Any = None) -> Any:
         """The program goes its own way: all ops of this call are run anew, as they are written, and recorded."""
