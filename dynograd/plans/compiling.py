@@ -20,7 +20,9 @@ from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Compiled"]
 
-_MOST_WAYS = 16  # through one function; then it runs as it is written
+_MOST_WAYS = 64  # through one function; then its record begins anew
+_PATIENCE = 16  # calls that went ways of their own, before recording pauses
+_LONGEST_PAUSE = 63  # calls
 
 
 class Compiled:
@@ -40,7 +42,7 @@ class Compiled:
         self.reasons: dict[str, int] = {}
         self.recording: Recording | None = None
         self.given: tuple = ()
-        self.stopped = ""
+        self.missed = self.pause = self.paused = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._is_aside() or not self.lock.acquire(blocking=False):
@@ -48,12 +50,17 @@ class Compiled:
         try:
             self.calls += 1
             self.given = args, kwargs
-            if self.walk.root.next is None:
-                return self._record(args, kwargs)
+            if self.paused:
+                self.paused -= 1
+                return self.function(*args, **kwargs)
             if self.walk.is_leased():
                 self.note_left("what it gave before is still to be differentiated")
                 return self.function(*args, **kwargs)
-            return self._walk(args, kwargs)
+            walked = self.walked
+            try:
+                return self._record(args, kwargs) if self.walk.root.next is None else self._walk(args, kwargs)
+            finally:
+                self._learn(self.walked > walked)
         finally:
             self.given = ()
             self.lock.release()
@@ -61,8 +68,7 @@ class Compiled:
     def _is_aside(self) -> bool:
         """Whether the call is left as it is written: in another compiled function, or under what looks at each op."""
         return bool(
-            self.stopped
-            or MODES.plan is not None
+            MODES.plan is not None
             or MODES.recorder is not None
             or MODES.grad > 1
             or MODES.anomaly
@@ -102,14 +108,15 @@ class Compiled:
         if recording.reason:
             self.note_left(f"{recording.reason} ({recording.line})")
         elif met_before and recording.events:
-            program = Program(recording)
+            program = Program(recording, self.walk.arena)
             if program.check(recording):
-                self.walk.add(recording, program)
-                self.ways += 1
+                if self.ways < _MOST_WAYS:
+                    self.walk.add(recording, program)
+                    self.ways += 1
+                else:
+                    self.walk, self.ways = Walk(self), 0
             else:
                 self.note_left(f"the plan gives something else: {', '.join(program.differing[:3])}")
-        if len(self.reasons) and sum(self.reasons.values()) > _MOST_WAYS and self.walked < self.calls // 2:
-            self.stopped = "it goes another way again and again"
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
@@ -152,12 +159,21 @@ class Compiled:
             if self.recording is not None:
                 self._end_recording()
 
+    def _learn(self, walked: bool) -> None:
+        """Where call after call goes a way of its own, the next ones run as they are written: so many as it takes to cost nothing."""
+        if walked:
+            self.missed, self.pause = max(self.missed - 1, 0), 0
+            return
+        self.missed += 1
+        if self.missed > _PATIENCE:
+            self.paused = self.pause = min(2 * self.pause + 1, _LONGEST_PAUSE)
+
     def report(self) -> str:
         """What became of the calls so far."""
         lines = [f"{self.calls} calls, {self.walked} along the record, {self.ways} ways"]
         lines += [f"  {count} x {reason}" for reason, count in self.reasons.items()]
-        if self.stopped:
-            lines.append(f"  runs as it is written: {self.stopped}")
+        if self.pause:
+            lines.append("  runs mostly as it is written: each call goes another way")
         return "\n".join(lines)
 
 

@@ -10,7 +10,7 @@ import numpy
 from dynograd import arrays
 from dynograd.arrays import ndarray
 
-__all__ = ["Memory", "bounds"]
+__all__ = ["Arena", "Memory", "bounds"]
 
 _ALIGNED = 64
 
@@ -23,6 +23,19 @@ def bounds(array: Any) -> tuple[int, int]:
     return numpy.lib.array_utils.byte_bounds(array)
 
 
+class Arena:
+    """Memory that the ways through one function share, of which one at a time is computed."""
+
+    def __init__(self) -> None:
+        self.whole = numpy.empty(0, numpy.uint8)
+
+    def take(self, count: int) -> Any:
+        """So many bytes, the same ones each time, or new ones where they were fewer."""
+        if count > self.whole.size:
+            self.whole = _aligned(count + count // 4)
+        return self.whole
+
+
 class Memory:
     """Maps arrays of a recorded step to arrays of the plan; those of tensors that stay are themselves.
 
@@ -30,16 +43,20 @@ class Memory:
         made: arrays that the step's calls have written.
         given: arrays of tensors from outside that are others in each step.
         staying: arrays of tensors from outside that are the same ones in each step.
+        arena: where the plan's own memory lies.
     """
 
-    def __init__(self, made: list[Any], given: list[Any], staying: list[Any]) -> None:
+    def __init__(self, made: list[Any], given: list[Any], staying: list[Any], arena: Arena) -> None:
         intervals = [bounds(_owner(array)) for array in made]
         intervals += [bounds(array) for array in given]
         kept = _merged([bounds(_owner(array)) for array in staying])
         self.regions = [pair for pair in _merged(intervals) if not _meets(kept, pair)]
         self.starts = [start for start, _ in self.regions]
-        self.bytes = sum(stop - start for start, stop in self.regions)
-        self.buffers = [_aligned(stop - start) for start, stop in self.regions]
+        sizes = [stop - start for start, stop in self.regions]
+        places = numpy.concatenate([[0], numpy.cumsum([-(-size // _ALIGNED) * _ALIGNED for size in sizes])]).astype(int).tolist()
+        self.bytes = places[-1]
+        whole = arena.take(self.bytes)
+        self.buffers = [whole[place : place + size] for place, size in zip(places, sizes)]
 
     def at(self, array: Any) -> Any:
         """The same part of the plan's memory."""

@@ -10,7 +10,7 @@ from dynograd.arrays import ndarray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.packing import map_saved
 from dynograd.plans.calls import Call
-from dynograd.plans.memory import Memory
+from dynograd.plans.memory import Arena, Memory
 from dynograd.plans.recording import Recording
 
 __all__ = ["Program"]
@@ -23,7 +23,9 @@ class Program:
     in its own memory if it is the same one in each step.
     """
 
-    def __init__(self, recording: Recording, seeds: list[Any] | None = None, gradients: list[Any] | None = None) -> None:
+    def __init__(
+        self, recording: Recording, arena: Arena, seeds: list[Any] | None = None, gradients: list[Any] | None = None
+    ) -> None:
         """`seeds` come from outside into a backward pass that is not the step's own, and `gradients` go there."""
         fresh = [outside.array for outside in recording.outside if outside.fresh]
         fresh += seeds or []
@@ -36,7 +38,7 @@ class Program:
                 constant = not array.ndim and not array.flags.writeable  # a number beside the tensors
                 if not constant and not any([numpy.may_share_memory(array, other) for other in foreign]):
                     made.append(array)
-        self.memory = memory = Memory(made, fresh, staying)
+        self.memory = memory = Memory(made, fresh, staying, arena)
         before = [[None if array is None else array.copy() for array in call.outputs] for call in recording.calls]
         self.copies = before
         for node in nodes:

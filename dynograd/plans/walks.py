@@ -22,6 +22,7 @@ from dynograd.interpreter import TENSORS
 from dynograd.interpreter.shared import signature_of
 from dynograd.ops.readers import Entry, Reader
 from dynograd.plans.handed import Handed, Read, Value, become, new_handed
+from dynograd.plans.memory import Arena
 from dynograd.plans.programs import Program, write
 from dynograd.plans.recording import RECORDER, Event, Recording, call_with, depends_on_values
 from dynograd.tensor.tensor import Tensor
@@ -160,7 +161,7 @@ class PlanNode(Node):
         if path.parts is None and not recording.reason and len(recording.events) == len(path.events):
             forward = recording.events[-1].calls
             kept = [None if array is None else array.copy() for array in gradients]
-            program = Program(recording, seeds, list(gradients))
+            program = Program(recording, self.walk.arena, seeds, list(gradients))
             if forward == path.forward and program.check(recording):
                 path.program, path.parts = program, numbers
                 for outside, array in zip(path.outside, program.outside):
@@ -263,6 +264,8 @@ class Walk:
         self.reader = _WalkReader()
         self.root = Step(None, -1, None)
         self.paths: list[Path] = []
+        self.arena = Arena()
+        self.latest: Any = None  # the path that was computed last
         self.handed: list[Any] = []  # by number of value
         self.values: list[Value] = []
         self.counts: list[int] = []  # references to them when nobody else has them
@@ -546,11 +549,22 @@ class Walk:
                     return
                 self.holds = True
             start, self.done = self.done, stop
+            if self.latest is not self.path:
+                self._make_room()
             program = self.path.program
             for step in self.path.keyed:
                 if step.number < number:
                     program.set_key(step.event, step.key)
             program.run(start, stop)
+
+    def _make_room(self) -> None:
+        """Another path's memory is about to be overwritten: its gradients, which leaves may still have, become their own."""
+        if self.latest is not None:
+            for leaf, number, tensor in self.latest.gradients:
+                if leaf._grad is self.handed[number] and type(leaf._grad) is Handed:
+                    self.handed[number] = new_handed(self.values[number])
+                    become(leaf._grad, tensor.array.copy(order="K"), None, False)
+        self.latest = self.path
 
     def _still_holds(self) -> bool:
         for outside in self.path.staying:
