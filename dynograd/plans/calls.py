@@ -1,0 +1,46 @@
+"""What a plan is made of: the calls that a recorded step has computed, in order, on memory that stays where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dynograd.arrays import Array
+from dynograd.kernels.build.launches import Launch
+
+__all__ = ["Call"]
+
+
+@dataclass(slots=True)
+class Call:
+    """One computation of a recorded step.
+
+    Every array lies in memory that keeps its address as long as the plan lives, and an array of another call's memory is that memory:
+    `outputs` are the arrays that the recorded step has made, `inputs` those that it read.
+
+    Args:
+        kind: "op" (an op's forward), "rule" (the backward rule of an op), "sum" (of two gradients), "copy", "accumulate" (into a
+            gradient that is there), "write" (into the memory of a tensor from outside), "optimizer".
+        name: of the op, or of what else it is.
+        op: the row of the table, of an op or a rule.
+        inputs: what it reads: of an op its operands in the order of `op.array_names` (None for one that is left out, a list's arrays one
+            after the other); of a rule the incoming gradient, then what the node saved, in the order of `node.saved_names`; of a sum the two.
+        outputs: what it makes; of a rule one for each edge, None where no gradient is wanted.
+        statics: the op's other arguments, in the order of its signature.
+        compute: makes the outputs anew, as new arrays in the order of `outputs`, from what the inputs' memory holds now.
+        launches: the compiled kernels that ran in it while it was recorded, with their arguments.
+        node: of a rule, the node with what it saved.
+        line: of the user's program.
+    """
+
+    kind: str
+    name: str
+    op: Any
+    inputs: tuple[Array | None, ...]
+    outputs: tuple[Array | None, ...]
+    statics: tuple[Any, ...]
+    compute: Callable[[], Sequence[Array | None]]
+    launches: list[Launch] = field(default_factory=list)
+    node: Any = None
+    line: str = ""
