@@ -8,10 +8,11 @@ Written by `python -m tools.make_stubs` from the functions themselves; do not ed
 import builtins
 from collections.abc import Callable, Sequence
 from types import EllipsisType
-from typing import Any, Literal, NamedTuple, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as _numpy
 
+from dynograd import return_types as _return_types
 from dynograd.base import devices as _devices
 from dynograd.base import dtypes as _dtypes
 from dynograd.base import layouts as _layouts
@@ -33,49 +34,10 @@ _Index: TypeAlias = _Item | tuple[_Item, ...]
 _Device: TypeAlias = _devices.device | builtins.str | builtins.int | None
 _Dtype: TypeAlias = _dtypes.dtype | type | None
 
-class _linalg_cholesky_ex(NamedTuple):
-    L: Tensor
-    info: Tensor
-
-class _linalg_eig(NamedTuple):
-    eigenvalues: Tensor
-    eigenvectors: Tensor
-
-class _linalg_eigh(NamedTuple):
-    eigenvalues: Tensor
-    eigenvectors: Tensor
-
-class _linalg_inv_ex(NamedTuple):
-    inverse: Tensor
-    info: Tensor
-
-class _linalg_ldl_factor_ex(NamedTuple):
-    LD: Tensor
-    pivots: Tensor
-    info: Tensor
-
-class _linalg_lu_factor_ex(NamedTuple):
-    LU: Tensor
-    pivots: Tensor
-    info: Tensor
-
-class _linalg_qr(NamedTuple):
-    Q: Tensor
-    R: Tensor
-
-class _linalg_slogdet(NamedTuple):
-    sign: Tensor
-    logabsdet: Tensor
-
-class _linalg_svd(NamedTuple):
-    U: Tensor
-    S: Tensor
-    Vh: Tensor
-
 from dynograd.errors import LinAlgError as LinAlgError
 def cholesky(A: Tensor, *, upper: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     'The lower triangle L with `L @ L.mH = A` (or the upper one), of Hermitian positive definite matrices.'
-def cholesky_ex(A: Tensor, *, upper: builtins.bool = False, check_errors: builtins.bool = False, out: Any = None) -> _linalg_cholesky_ex:
+def cholesky_ex(A: Tensor, *, upper: builtins.bool = False, check_errors: builtins.bool = False, out: Any = None) -> _return_types.linalg_cholesky_ex:
     '(L, info): `cholesky` that does not raise; info is the order of the first minor that is not positive definite, or 0.'
 def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
     'The condition number of each matrix, `norm(A, p) * norm(inv(A), p)`; inf for singular ones.'
@@ -85,9 +47,9 @@ def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     'The determinant of each matrix; singular ones have their gradient, too.'
 def diagonal(A: Tensor, *, offset: builtins.int = 0, dim1: builtins.int = -2, dim2: builtins.int = -1) -> Tensor:
     'A view of the diagonal of each matrix.'
-def eig(A: Tensor, *, out: Any = None) -> _linalg_eig:
+def eig(A: Tensor, *, out: Any = None) -> _return_types.linalg_eig:
     '(eigenvalues, eigenvectors) of each matrix, complex, in no order.'
-def eigh(A: Tensor, UPLO: builtins.str = 'L', *, out: Any = None) -> _linalg_eigh:
+def eigh(A: Tensor, UPLO: builtins.str = 'L', *, out: Any = None) -> _return_types.linalg_eigh:
     '(eigenvalues in ascending order, eigenvectors) of Hermitian matrices, of which one triangle is read.'
 def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     'The eigenvalues of each matrix, complex, in no order.'
@@ -97,21 +59,21 @@ def householder_product(input: Tensor, tau: Any, *, out: Tensor | None = None) -
     'The first columns of the product of reflections `I - tau_i v_i v_i^H`, as `geqrf` gives them: v_i is 1 at i and `input` below.'
 def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     'The inverse of each matrix.'
-def inv_ex(A: Tensor, *, check_errors: builtins.bool = False, out: Any = None) -> _linalg_inv_ex:
+def inv_ex(A: Tensor, *, check_errors: builtins.bool = False, out: Any = None) -> _return_types.linalg_inv_ex:
     '(inverse, info): `inv` that does not raise for singular matrices; their info is not 0, and their inverse has no meaning.'
-def ldl_factor(A: Tensor, *, hermitian: builtins.bool = False, out: Any = None) -> Any:
+def ldl_factor(A: Tensor, *, hermitian: builtins.bool = False, out: Any = None) -> _return_types.linalg_ldl_factor:
     '(L and D in one matrix, row exchanges) of `A = L @ D @ L.mT`, for `ldl_solve`; there is no gradient, as in PyTorch.'
-def ldl_factor_ex(A: Tensor, *, hermitian: builtins.bool = False, check_errors: builtins.bool = False, out: Any = None) -> _linalg_ldl_factor_ex:
+def ldl_factor_ex(A: Tensor, *, hermitian: builtins.bool = False, check_errors: builtins.bool = False, out: Any = None) -> _return_types.linalg_ldl_factor_ex:
     '(LD, pivots, info): `ldl_factor` with info, the place of a zero on the diagonal of D, or 0.'
 def ldl_solve(LD: Any, pivots: Tensor, B: Tensor, *, hermitian: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     'X with `A @ X = B`, for what `ldl_factor(A)` gave; there is no gradient, as in PyTorch.'
-def lstsq(A: Tensor, B: Tensor, rcond: builtins.float | None = None, *, driver: builtins.str | None = None, out: Any = None) -> Any:
+def lstsq(A: Tensor, B: Tensor, rcond: builtins.float | None = None, *, driver: builtins.str | None = None, out: Any = None) -> _return_types.linalg_lstsq:
     'X with the least `|A @ X - B|` (the smallest of them), as (solution, residuals, rank, singular_values).'
-def lu(A: Tensor, *, pivot: builtins.bool = True, out: Any = None) -> Any:
+def lu(A: Tensor, *, pivot: builtins.bool = True, out: Any = None) -> _return_types.linalg_lu:
     '(P, L, U) with `A = P @ L @ U`: a permutation, a lower triangle with ones on its diagonal, an upper triangle.'
-def lu_factor(A: Tensor, *, pivot: builtins.bool = True, out: Any = None) -> Any:
+def lu_factor(A: Tensor, *, pivot: builtins.bool = True, out: Any = None) -> _return_types.linalg_lu_factor:
     '(L and U in one matrix, row exchanges counted from 1), for `lu_solve`.'
-def lu_factor_ex(A: Tensor, *, pivot: builtins.bool = True, check_errors: builtins.bool = False, out: Any = None) -> _linalg_lu_factor_ex:
+def lu_factor_ex(A: Tensor, *, pivot: builtins.bool = True, check_errors: builtins.bool = False, out: Any = None) -> _return_types.linalg_lu_factor_ex:
     '(LU, pivots, info): `lu_factor` with info, the place of a zero on the diagonal of U, or 0.'
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: builtins.bool = True, adjoint: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     "X with `A @ X = B` for what `lu_factor(A)` gave (`X @ A = B` unless `left`; with A's adjoint if `adjoint`)."
@@ -131,17 +93,17 @@ def norm(A: Tensor, ord: Any = None, dim: _Ints | None = None, keepdim: builtins
     'The norm of vectors or matrices, as `dim` or the rank says; without `ord` the 2-norm of all elements.'
 def pinv(A: Tensor, rcond: Any = None, *, atol: Any = None, rtol: Any = None, hermitian: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     'The pseudoinverse of each matrix: the inverse on its range, 0 beside it.'
-def qr(A: Tensor, mode: builtins.str = 'reduced', *, out: Any = None) -> _linalg_qr:
+def qr(A: Tensor, mode: builtins.str = 'reduced', *, out: Any = None) -> _return_types.linalg_qr:
     '(Q, R) with `A = Q @ R`: orthonormal columns and an upper triangle.'
-def slogdet(A: Tensor, *, out: Any = None) -> _linalg_slogdet:
+def slogdet(A: Tensor, *, out: Any = None) -> _return_types.linalg_slogdet:
     '(sign, log |det|) of each matrix; 0 and -inf for singular ones.'
 def solve(A: Tensor, B: Tensor, *, left: builtins.bool = True, out: Tensor | None = None) -> Tensor:
     'X with `A @ X = B` (`X @ A = B` unless `left`); batches broadcast.'
-def solve_ex(A: Tensor, B: Tensor, *, left: builtins.bool = True, check_errors: builtins.bool = False, out: Any = None) -> Any:
+def solve_ex(A: Tensor, B: Tensor, *, left: builtins.bool = True, check_errors: builtins.bool = False, out: Any = None) -> _return_types.linalg_solve_ex:
     '(result, info): `solve` that does not raise for singular matrices; their info is not 0.'
 def solve_triangular(A: Tensor, B: Tensor, *, upper: builtins.bool, left: builtins.bool = True, unitriangular: builtins.bool = False, out: Tensor | None = None) -> Tensor:
     'X with `A @ X = B` (`X @ A = B` unless `left`), where only one triangle of A counts; batches broadcast.'
-def svd(A: Tensor, full_matrices: builtins.bool = True, *, driver: Any = None, out: Any = None) -> _linalg_svd:
+def svd(A: Tensor, full_matrices: builtins.bool = True, *, driver: Any = None, out: Any = None) -> _return_types.linalg_svd:
     '(U, S, Vh) with `A = U @ diag(S) @ Vh`: orthonormal columns, singular values in descending order, orthonormal rows.'
 def svdvals(A: Tensor, *, driver: Any = None, out: Tensor | None = None) -> Tensor:
     'The singular values of each matrix, in descending order.'

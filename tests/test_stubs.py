@@ -36,7 +36,7 @@ METHODS = {
     "matmul": "(self, other: Tensor) -> Tensor",
     "unbind": "(self, dim: builtins.int = 0) -> tuple[Tensor, ...]",
     "topk": "(self, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, "
-    "*, axis: _Ints | None = None) -> _topk",
+    "*, axis: _Ints | None = None) -> _return_types.topk",
 }
 FUNCTIONS = {
     "softmax": "(input: Tensor, dim: _Int | None = None, *, dtype: _Dtype = None, out: Tensor | None = None, axis: _Ints | None = None) -> Tensor",
@@ -59,4 +59,9 @@ def test_what_type_checkers_see(text, rows):
 
 def test_forms_of_one_function():
     lines = [line for line in make_stubs.stub_of_functions().splitlines() if line.startswith("def max(")]
-    assert [line.rpartition("-> ")[2] for line in lines] == ["Tensor:", "_max:", "Tensor:", "_max:"]
+    assert [line.rpartition("-> ")[2] for line in lines] == [
+        "Tensor:",
+        "_return_types.max:",
+        "Tensor:",
+        "_return_types.max:",
+    ]

@@ -14,6 +14,7 @@ import inspect
 import operator
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from tools import stub_types  # noqa: E402
 METHODS = ROOT / "dynograd" / "tensor" / "installed_methods.pyi"
 FUNCTIONS = ROOT / "dynograd" / "tensor" / "public_functions.pyi"
 PACKAGE = ROOT / "dynograd" / "__init__.pyi"
+RETURN_TYPES = ROOT / "dynograd" / "return_types.pyi"
 MODULES = {
     ROOT / "dynograd" / "nn" / "__init__.pyi": "dynograd.nn",
     ROOT / "dynograd" / "nn" / "functional.pyi": "dynograd.nn.functional",
@@ -49,6 +51,14 @@ Written by `python -m tools.make_stubs` from the functions themselves; do not ed
 '''
 # `object` has these, too, and says that they return a bool.
 _OTHERWISE_IN_OBJECT = {"__eq__", "__ne__"}
+# Plain attributes of Tensor that `dir` does not show.
+_ATTRIBUTES = {"edges": "Any", "node": "_Node | None", "seq": "builtins.int", "takes_deferred_sums": "builtins.bool"}
+_NODE = "from dynograd.autograd.nodes import Node as _Node\n"
+_MANY = {("histogramdd", "bin_edges"): "tuple[Tensor, ...]"}
+_FOR_MYPY = """\
+    # What `dir` does not show: mypy, which checks dynograd's own files, knows it all the same; pyright, the engine of editors, does not.
+    if False:
+"""
 _IMPORTED_BY_INIT = ("Tensor", "is_tensor")
 
 
@@ -91,6 +101,19 @@ from dynograd.tensor.tensor import Tensor as Tensor
 from dynograd.tensor.tensor import is_tensor as is_tensor
 from dynograd.version import __version__ as __version__
 """
+
+
+def stub_of_return_types() -> str:
+    """The text of the stub of the named tuples that functions give."""
+    kinds = [
+        f"class {name}(NamedTuple):\n"
+        + "".join([f"    {field}: {_MANY.get((name, field), 'Tensor')}\n" for field in fields])
+        for name, fields in stub_types.named_results().items()
+    ]
+    imports = "from typing import NamedTuple\n\nfrom dynograd.tensor.tensor import Tensor\n"
+    return _HEAD.format(
+        about="The named tuples that functions give, under the functions' names.", imports=imports
+    ) + "\n".join(kinds)
 
 
 def stub_of_module(path: str) -> str:
@@ -136,21 +159,8 @@ def _shown(module: Any) -> list[str]:
 
 
 def _stub(about: str, module: Any, names: list[str]) -> str:
-    stub_types.NAMED.clear()
     lines = [line for name in names for line in _global(name, getattr(module, name))]
-    return _with_named(_HEAD.format(about=about, imports=stub_types.IMPORTS), lines)
-
-
-def _with_named(head: str, lines: list[str]) -> str:
-    """The stub, with the named tuples that its results are behind its head."""
-    for name in ("max", "min", "median"):
-        if any([f"-> _{name}:" in line for line in lines]):
-            stub_types.NAMED[name] = ("values", "indices")
-    named = [
-        f"class _{name}(NamedTuple):\n" + "".join([f"    {field}: Tensor\n" for field in fields]) + "\n"
-        for name, fields in sorted(stub_types.NAMED.items())
-    ]
-    return head + "".join(named) + "".join(lines)
+    return _HEAD.format(about=about, imports=stub_types.IMPORTS) + "".join(lines)
 
 
 def _global(name: str, member: Any) -> Iterator[str]:
@@ -187,7 +197,7 @@ def _global(name: str, member: Any) -> Iterator[str]:
 
 def _module(name: str, module: Any) -> Iterator[str]:
     """A module by the place of its file; those without one have names that PyTorch's programs ask for, and no types."""
-    file = getattr(module, "__file__", None)
+    file = RETURN_TYPES if module is dynograd.return_types else getattr(module, "__file__", None)
     if file is None:
         yield f"{name}: Any\n"
         return
@@ -241,14 +251,22 @@ def stub_of_methods() -> str:
     """The text of the stub of Tensor's methods."""
     own = own_names()
     members = {name: member for name, member in vars(dynograd.Tensor).items() if name not in own}
-    stub_types.NAMED.clear()
-    lines = [line for name in sorted(members) for line in _member(name, members[name])]
+    shown = {name for name in members if name in dir(dynograd.Tensor)}
+    lines = [line for name in sorted(shown) for line in _member(name, members[name])]
+    unlisted = "".join([line for name in sorted({*members} - shown) for line in _member(name, members[name])])
     about = "The methods and properties that Tensor gets from the table of ops and from the files beside this one."
-    return _with_named(_HEAD.format(about=about, imports=stub_types.IMPORTS), ["class InstalledMethods:\n", *lines])
+    head = _HEAD.format(about=about, imports=stub_types.IMPORTS + _NODE)
+    return "".join([head, "class InstalledMethods:\n", *lines, _FOR_MYPY, textwrap.indent(unlisted, "    ")])
 
 
 def _member(name: str, member: Any) -> Iterator[str]:
-    if isinstance(member, property):
+    if name in _ATTRIBUTES:
+        yield f"    {name}: {_ATTRIBUTES[name]}\n"
+    elif isinstance(member, staticmethod) and not name.startswith("_"):
+        yield "    @staticmethod\n"
+        parameters = ", ".join(stub_types.parameters(name, member.__func__))
+        yield from _function("    ", name, parameters, stub_types.result(name, member.__func__), member, False)
+    elif isinstance(member, property):
         kind = stub_types.result(name, member.fget)
         yield f"    @property\n    def {name}(self) -> {kind}: ...\n"
         if member.fset is not None:
@@ -278,7 +296,14 @@ def texts() -> dict[Path, Callable[[], str]]:
         path: functools.partial(stub_of_module, module) for path, module in MODULES.items()
     }
     of_paths = {file: functools.partial(stub_of_path, path) for file, path in _files_of_paths()}
-    return {METHODS: stub_of_methods, FUNCTIONS: stub_of_functions, PACKAGE: stub_of_package, **of_modules, **of_paths}
+    return {
+        METHODS: stub_of_methods,
+        FUNCTIONS: stub_of_functions,
+        PACKAGE: stub_of_package,
+        RETURN_TYPES: stub_of_return_types,
+        **of_modules,
+        **of_paths,
+    }
 
 
 def _files_of_paths() -> Iterator[tuple[Path, str]]:

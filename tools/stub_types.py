@@ -13,16 +13,17 @@ from typing import Any
 import dynograd
 from dynograd.ops.op import registry
 
-__all__ = ["IMPORTS", "NAMED", "OVERLOADED", "parameters", "result", "written_overloads"]
+__all__ = ["IMPORTS", "OVERLOADED", "named_results", "parameters", "result", "written_overloads"]
 
 IMPORTS = """\
 import builtins
 from collections.abc import Callable, Sequence
 from types import EllipsisType
-from typing import Any, Literal, NamedTuple, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as _numpy
 
+from dynograd import return_types as _return_types
 from dynograd.base import devices as _devices
 from dynograd.base import dtypes as _dtypes
 from dynograd.base import layouts as _layouts
@@ -175,14 +176,18 @@ OVERLOADED = {
     **{
         name: [
             ("*, out: Tensor | None = None", "Tensor"),
-            (_DIM, f"_{name}"),
+            (_DIM, f"_return_types.{name}"),
             ("other: Tensor, *, out: Tensor | None = None", "Tensor"),
-            ("*, axis: builtins.int, keepdims: builtins.bool = ..., out: Any = None", f"_{name}"),
+            ("*, axis: builtins.int, keepdims: builtins.bool = ..., out: Any = None", f"_return_types.{name}"),
         ]
         for name in ("max", "min")
     },
     **{
-        name: [("*, out: Tensor | None = None", "Tensor"), (_DIM, "_median"), ("*, axis: builtins.int, keepdims: builtins.bool = ...", "_median")]
+        name: [
+            ("*, out: Tensor | None = None", "Tensor"),
+            (_DIM, f"_return_types.{name}"),
+            ("*, axis: builtins.int, keepdims: builtins.bool = ...", f"_return_types.{name}"),
+        ]
         for name in ("median", "nanmedian")
     },
     "nonzero": [
@@ -216,8 +221,16 @@ def written_overloads(name: str, is_method: bool) -> list[tuple[str, str]]:
     return [(f"{first}, {parameters}", kind) for parameters, kind in OVERLOADED.get(name, ())]
 
 
-NAMED: dict[str, tuple[str, ...]] = {}
-"""Named tuples that results are: their fields, by the name of the function. Filled by `result`."""
+def named_results() -> dict[str, tuple[str, ...]]:
+    """The fields of the named tuples that functions give, by the names of the functions."""
+    functions = {
+        name: getattr(module, name) for module in (dynograd.nn.functional, dynograd) for name in module.__all__
+    }
+    functions |= {f"linalg_{name}": getattr(dynograd.linalg, name) for name in dynograd.linalg.__all__}
+    named = {name: fields for name in functions if (fields := _named(name)) is not None}
+    return {
+        name: named[name] for name in sorted(named) if name in OVERLOADED or result(name, functions[name]) != "Tensor"
+    }
 
 
 def parameters(name: str, function: Callable[..., Any], several: bool = False) -> list[str]:
@@ -324,9 +337,8 @@ def result(name: str, function: Callable[..., Any]) -> str:
     if annotation is inspect.Signature.empty or annotation in ("Any", Any):
         annotation = op.forward.__annotations__.get("return", "Any") if op is not None else "Any"
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "Any")
-    if named is not None and "tuple" in text:
-        NAMED[base] = named
-        return f"_{base}"
+    if named is not None and ("tuple" in text or base in dynograd.return_types.__all__):
+        return f"_return_types.{base}"
     if (op is not None and op.outputs == "list") or text.startswith(("list[Array", "list[Tensor")):
         return "tuple[Tensor, ...]"
     kind = typed(text)

@@ -8,10 +8,11 @@ Written by `python -m tools.make_stubs` from the functions themselves; do not ed
 import builtins
 from collections.abc import Callable, Sequence
 from types import EllipsisType
-from typing import Any, Literal, NamedTuple, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as _numpy
 
+from dynograd import return_types as _return_types
 from dynograd.base import devices as _devices
 from dynograd.base import dtypes as _dtypes
 from dynograd.base import layouts as _layouts

@@ -7,7 +7,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dynograd import cuda
 from dynograd.data.dataset import IterableDataset
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Iteration", "ManyProcesses", "OneProcess", "sizes_of"]
 
+Batch = TypeVar("Batch", covariant=True)
 
-class Iteration:
+
+class Iteration(Generic[Batch]):
     """What both kinds of iteration share: the tasks, the epoch's seed, and where it stands.
 
     With `resumed`, the state of an iteration that was interrupted, it goes on behind the last batch that was given then.
@@ -99,13 +101,13 @@ class Iteration:
             state |= self._tasks.state_after(self._given - 1)
         return state
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Batch]:
         return self
 
     def __len__(self) -> int:
         return len(self._index_sampler) if self._length is None else self._length
 
-    def __next__(self) -> Any:
+    def __next__(self) -> Batch:
         asked = time.perf_counter()
         try:
             number, batch, counts = self._next()
@@ -143,7 +145,7 @@ class Iteration:
         raise NotImplementedError
 
 
-class OneProcess(Iteration):
+class OneProcess(Iteration[Any]):
     """Batches made when they are asked for."""
 
     def __init__(self, loader: DataLoader, resumed: dict | None = None) -> None:
@@ -172,7 +174,7 @@ class OneProcess(Iteration):
                 return task[0], batch, self._fetch.counts
 
 
-class ManyProcesses(Iteration):
+class ManyProcesses(Iteration[Any]):
     """Batches made by workers, who end when this object does, unless they persist."""
 
     def __init__(self, loader: DataLoader, resumed: dict | None = None) -> None:

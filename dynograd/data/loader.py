@@ -6,17 +6,26 @@ import copy
 import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from dynograd.base.random_streams import Generator
 from dynograd.data.collate import default_collate, default_convert
-from dynograd.data.dataset import Dataset, IterableDataset
+from dynograd.data.dataset import Dataset, IterableDataset, TensorDataset
 from dynograd.data.iteration import Hired, Iteration, ManyProcesses, OneProcess, sizes_of
 from dynograd.data.options import as_context, check_exclusive, check_iterable, check_not_empty, check_workers
 from dynograd.data.positions import VERSION, beginnings, check_state, owner_of_state, restore
 from dynograd.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from dynograd.data.seeding import Seeder
 from dynograd.data.statistics import Statistics
+from dynograd.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    Batch = TypeVarWithDefault("Batch", covariant=True, default=Any)
+else:
+    Batch = TypeVar("Batch", covariant=True)
 
 __all__ = ["DataLoader", "Endless"]
 
@@ -24,7 +33,7 @@ T_co = TypeVar("T_co", covariant=True)
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
-class DataLoader(Generic[T_co]):
+class DataLoader(Generic[T_co, Batch]):
     """Iterating over it gives the batches of one epoch.
 
     **Random numbers.** Before a sample is read, Python's `random`, NumPy's global generator and dynograd's default generator are
@@ -73,19 +82,63 @@ class DataLoader(Generic[T_co]):
     _resumed: dict | None = None
     _seeder: Seeder | None = None
 
+    @overload
+    def __init__(
+        self: DataLoader[tuple[Tensor, ...], list[Tensor]],
+        dataset: TensorDataset,
+        batch_size: int = 1,
+        shuffle: bool | None = None,
+        sampler: Sampler[Any] | Iterable[Any] | None = None,
+        batch_sampler: Sampler[Any] | Iterable[Any] | None = None,
+        num_workers: int = 0,
+        collate_fn: None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+    ) -> None: ...
+    @overload
     def __init__(
         self,
         dataset: Dataset[T_co] | Sequence[T_co],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
-        sampler: Sampler | Iterable | None = None,
-        batch_sampler: Sampler | Iterable | None = None,
+        sampler: Sampler[Any] | Iterable[Any] | None = None,
+        batch_sampler: Sampler[Any] | Iterable[Any] | None = None,
         num_workers: int = 0,
-        collate_fn: Callable | None = None,
+        collate_fn: Callable[[Any], Batch] | None = None,
         pin_memory: bool = False,
         drop_last: bool = False,
         timeout: float = 0,
-        worker_init_fn: Callable | None = None,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+    ) -> None: ...
+    def __init__(
+        self,
+        dataset: Dataset[Any] | Sequence[Any],
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Sampler[Any] | Iterable[Any] | None = None,
+        batch_sampler: Sampler[Any] | Iterable[Any] | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[Any], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], Any] | None = None,
         multiprocessing_context: Any = None,
         generator: Generator | None = None,
         *,
@@ -135,6 +188,10 @@ class DataLoader(Generic[T_co]):
         self.collate_fn = collate_fn
         self._initialized = True
 
+    if not TYPE_CHECKING:
+        # `DataLoader[Sample]` as in PyTorch, or `DataLoader[Sample, Batch]`.
+        __class_getitem__ = classmethod(GenericAlias)
+
     def __setattr__(self, name: str, value: Any) -> None:
         if self._initialized and name in _FIXED:
             raise ValueError(
@@ -159,13 +216,13 @@ class DataLoader(Generic[T_co]):
     def _index_sampler(self) -> Any:
         return self.sampler if self.batch_sampler is None else self.batch_sampler
 
-    def __iter__(self) -> Iteration:
+    def __iter__(self) -> Iteration[Batch]:
         resumed, self._resumed = self._resumed, None
         iteration = (OneProcess if self.num_workers == 0 else ManyProcesses)(self, resumed)
         self._latest = weakref.ref(iteration)
         return iteration
 
-    def _under_way(self) -> Iteration | None:
+    def _under_way(self) -> Iteration[Any] | None:
         latest = self._latest() if self._latest is not None else None
         return None if latest is None or latest.is_finished else latest
 

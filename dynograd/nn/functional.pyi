@@ -8,10 +8,11 @@ Written by `python -m tools.make_stubs` from the functions themselves; do not ed
 import builtins
 from collections.abc import Callable, Sequence
 from types import EllipsisType
-from typing import Any, Literal, NamedTuple, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as _numpy
 
+from dynograd import return_types as _return_types
 from dynograd.base import devices as _devices
 from dynograd.base import dtypes as _dtypes
 from dynograd.base import layouts as _layouts
@@ -33,10 +34,6 @@ _Index: TypeAlias = _Item | tuple[_Item, ...]
 _Device: TypeAlias = _devices.device | builtins.str | builtins.int | None
 _Dtype: TypeAlias = _dtypes.dtype | type | None
 
-class _add_layer_norm(NamedTuple):
-    output: Tensor
-    total: Tensor
-
 from dynograd.tensor.tensor import Tensor as Tensor
 def adaptive_avg_pool1d(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None] | None) -> Tensor:
     'The mean of each of `output_size` windows of a sequence.'
@@ -56,7 +53,7 @@ def adaptive_max_pool3d(input: Tensor, output_size: builtins.int | Sequence[buil
     'The largest value of each of `output_size` windows of a volume; see `adaptive_max_pool2d`.'
 def adaptive_max_pool3d_with_indices(input: Tensor, output_size: builtins.int | Sequence[builtins.int | None] | None, return_indices: builtins.bool = False) -> Tensor:
     '`adaptive_max_pool3d` with `return_indices=True`: where the maxima lie, too.'
-def add_layer_norm(input: Tensor, residual: Any, normalized_shape: _Ints, weight: Tensor | None = None, bias: Any = None, eps: builtins.float = 1e-05) -> _add_layer_norm:
+def add_layer_norm(input: Tensor, residual: Any, normalized_shape: _Ints, weight: Tensor | None = None, bias: Any = None, eps: builtins.float = 1e-05) -> _return_types.add_layer_norm:
     '(`layer_norm(input + residual)`, `input + residual`) in one pass: what stands between the parts of a transformer layer.'
 def affine_grid(theta: Any, size: _Ints, align_corners: builtins.bool | None = None) -> Tensor:
     'The grid for `grid_sample` that an affine map makes.'

@@ -88,7 +88,9 @@ class StateMethods:
         """
         raise RuntimeError("set_extra_state: override it to read extra state from state_dict().")
 
-    def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
+    def state_dict(
+        self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
         """Parameters and persistent buffers by path, sharing their memory.
 
         Args:

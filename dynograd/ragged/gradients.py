@@ -19,7 +19,8 @@ class Differentiable(Tensor):
     __slots__ = ()
 
     packed: Any
-    partition: Any
+    if False:  # known to mypy and not to editors
+        partition: Any
     with_packed: Callable[..., Any]
 
     @property

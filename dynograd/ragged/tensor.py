@@ -61,8 +61,9 @@ class RaggedTensor(Differentiable):
     __slots__ = ()
 
     packed: Any
-    partition: Partition
-    place: int
+    if False:  # known to mypy and not to editors, as in `tensor/installed_methods.pyi`
+        partition: Partition
+        place: int
 
     def __new__(
         cls,
@@ -94,7 +95,7 @@ class RaggedTensor(Differentiable):
         raise refusal("assigning .array")
 
     @property
-    def example_array(self) -> Any:
+    def _example_array(self) -> Any:
         """What one row shows as its array: to a `vmap` over the rows."""
         inner = self.packed
         while isinstance(inner, RaggedTensor):
@@ -337,7 +338,7 @@ class RaggedTensor(Differentiable):
         return rows_html(self)
 
     def __dir__(self) -> list[str]:
-        return [name for name in super().__dir__() if name not in ("example_array", "partition", "place")]
+        return [name for name in super().__dir__() if name not in ("partition", "place")]
 
     def __repr__(self, **options: Any) -> str:
         lines, shortened = text_of(self)
@@ -381,7 +382,7 @@ class RaggedTensor(Differentiable):
         return make, (self.packed, self.partition, self.place)
 
     def __call__(self) -> RaggedTensor:
-        """Itself: the values of a tensor of several levels are ragged, and `x.values()` gives them too."""
+        # The values of a tensor of several levels are ragged, and `x.values()` gives them too. Editors would show a docstring of each variable.
         return self
 
     # `dispatch.py` puts its functions here

@@ -8,10 +8,11 @@ Written by `python -m tools.make_stubs` from the functions themselves; do not ed
 import builtins
 from collections.abc import Callable, Sequence
 from types import EllipsisType
-from typing import Any, Literal, NamedTuple, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as _numpy
 
+from dynograd import return_types as _return_types
 from dynograd.base import devices as _devices
 from dynograd.base import dtypes as _dtypes
 from dynograd.base import layouts as _layouts
@@ -32,54 +33,7 @@ _Item: TypeAlias = (
 _Index: TypeAlias = _Item | tuple[_Item, ...]
 _Device: TypeAlias = _devices.device | builtins.str | builtins.int | None
 _Dtype: TypeAlias = _dtypes.dtype | type | None
-
-class _cummax(NamedTuple):
-    values: Tensor
-    indices: Tensor
-
-class _cummin(NamedTuple):
-    values: Tensor
-    indices: Tensor
-
-class _geqrf(NamedTuple):
-    a: Tensor
-    tau: Tensor
-
-class _kthvalue(NamedTuple):
-    values: Tensor
-    indices: Tensor
-
-class _max(NamedTuple):
-    values: Tensor
-    indices: Tensor
-
-class _median(NamedTuple):
-    values: Tensor
-    indices: Tensor
-
-class _min(NamedTuple):
-    values: Tensor
-    indices: Tensor
-
-class _mode(NamedTuple):
-    values: Tensor
-    indices: Tensor
-
-class _nanmedian(NamedTuple):
-    values: Tensor
-    indices: Tensor
-
-class _slogdet(NamedTuple):
-    sign: Tensor
-    logabsdet: Tensor
-
-class _sort(NamedTuple):
-    values: Tensor
-    indices: Tensor
-
-class _topk(NamedTuple):
-    values: Tensor
-    indices: Tensor
+from dynograd.autograd.nodes import Node as _Node
 
 class InstalledMethods:
     @property
@@ -246,10 +200,6 @@ class InstalledMethods:
         'In-place form of `addr`: the result is written into the tensor, which is returned.'
     def adjoint(self) -> Tensor:
         'The tensor with its last two dims exchanged, conjugated: `.mH`.'
-    def align_as(self, *args: Any, **kwargs: Any) -> Any:
-        'Raises NotImplementedError: named tensors are not supported (in PyTorch they stayed a prototype). Number the dims: x.sum(dim=1), x.permute(0, 2, 1).'
-    def align_to(self, *args: Any, **kwargs: Any) -> Any:
-        'Raises NotImplementedError: named tensors are not supported (in PyTorch they stayed a prototype). Number the dims: x.sum(dim=1), x.permute(0, 2, 1).'
     def all(self, dim: _Ints | None = None, keepdim: builtins.bool = False, *, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> Tensor:
         'Whether all elements, or all over `dim`, are not zero (NaN is not); True where there are none. uint8 stays uint8.'
     def allclose(self, other: Tensor | _Number, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> builtins.bool:
@@ -258,7 +208,7 @@ class InstalledMethods:
         'The largest element over `dim` (an int or several; () for all). Elements that tie share the gradient evenly.'
     def amin(self, dim: _Ints | None = (), keepdim: builtins.bool = False, *, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> Tensor:
         'The smallest element over `dim` (an int or several; () for all). Elements that tie share the gradient evenly.'
-    def aminmax(self, *, dim: builtins.int | None = None, keepdim: builtins.bool = False, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> Any:
+    def aminmax(self, *, dim: builtins.int | None = None, keepdim: builtins.bool = False, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> _return_types.aminmax:
         'The smallest and the largest element, of all or over one `dim`, as (min, max).'
     def angle(self) -> Tensor:
         'The angle of complex numbers; for real ones 0, or pi below 0 (gradient 0).'
@@ -384,8 +334,6 @@ class InstalledMethods:
         'Rounded up; gradient 0.'
     def ceil_(self) -> Tensor:
         'In-place form of `ceil`: the result is written into the tensor, which is returned.'
-    def celu_(self, alpha: builtins.float = 1.0, inplace: builtins.bool = False) -> Tensor:
-        'In-place form of `celu`: the result is written into the tensor, which is returned.'
     def cfloat(self, memory_format: _memory_formats.memory_format | None = None) -> Tensor:
         'The tensor as dynograd.complex64; itself if it is.'
     def chalf(self, *args: Any, **kwargs: Any) -> Any:
@@ -454,9 +402,9 @@ class InstalledMethods:
         'The cross product of vectors of size 3 along `dim` (the first dim of size 3 unless given); other dims broadcast.'
     def crow_indices(self, *args: Any, **kwargs: Any) -> Any:
         'Raises NotImplementedError: the tensor is dense, and this asks for a sparse one. x.to_sparse() makes one of layout COO, x.to_sparse_csr() one of CSR.'
-    def cummax(self, dim: _Int, *, axis: _Ints | None = None) -> _cummax:
+    def cummax(self, dim: _Int, *, axis: _Ints | None = None) -> _return_types.cummax:
         'The largest element up to and with each place of `dim`, as (values, indices). Of equals the last counts; NaN stays.'
-    def cummin(self, dim: _Int, *, axis: _Ints | None = None) -> _cummin:
+    def cummin(self, dim: _Int, *, axis: _Ints | None = None) -> _return_types.cummin:
         'The smallest element up to and with each place of `dim`, as (values, indices). Of equals the last counts; NaN stays.'
     def cumprod(self, dim: _Int | None = None, *, dtype: _Dtype = None, axis: _Ints | None = None) -> Tensor:
         'The product of the elements up to and with each place of `dim`. Booleans and integers multiply in int64.'
@@ -510,8 +458,6 @@ class InstalledMethods:
         'Splits along the third dim into equal parts, or at the given indices.'
     def eig(self, *args: Any, **kwargs: Any) -> Any:
         'Raises NotImplementedError: PyTorch removed it too. Use dynograd.linalg.eig.'
-    def elu_(self, alpha: builtins.float = 1.0, inplace: builtins.bool = False) -> Tensor:
-        'In-place form of `elu`: the result is written into the tensor, which is returned.'
     def eq(self, other: Tensor | _Number) -> Tensor:
         'Where `input` equals `other`; NaN equals nothing.'
     def eq_(self, other: Tensor | _Number) -> Tensor:
@@ -590,7 +536,7 @@ class InstalledMethods:
         'The part after the point, with the sign of `input`.'
     def frac_(self) -> Tensor:
         'In-place form of `frac`: the result is written into the tensor, which is returned.'
-    def frexp(self) -> Any:
+    def frexp(self) -> _return_types.frexp:
         '(mantissa, exponent) with `input = mantissa * 2 ** exponent` and 0.5 <= |mantissa| < 1; the exponent is int32.'
     def gather(self, dim: builtins.int, index: Tensor, *, sparse_grad: builtins.bool = False, axis: _Ints | None = None) -> Tensor:
         '`output[i][j][k] = input[i][index[i][j][k]][k]` for `dim=1`: picks along `dim`, in the shape of `index`.'
@@ -604,7 +550,7 @@ class InstalledMethods:
         'In-place form of `ge`: the result is written into the tensor, which is returned.'
     def geometric_(self, p: builtins.float, *, generator: _random_streams.Generator | None = None) -> Tensor:
         'Fills with how many trials it takes until the first success of probability `p`: 1, 2, ...'
-    def geqrf(self) -> _geqrf:
+    def geqrf(self) -> _return_types.geqrf:
         '(a, tau): R on and above the diagonal of `a` and reflections below, of which `orgqr(a, tau)` makes Q. Not differentiable.'
     def ger(self, vec2: Tensor) -> Tensor:
         'Another name of `outer`.'
@@ -624,14 +570,6 @@ class InstalledMethods:
         'The tensor as dynograd.float16; itself if it is.'
     def hardshrink(self, lambd: builtins.float = 0.5) -> Tensor:
         '`input`, and 0 where it is within `lambd` of 0.'
-    def hardsigmoid_(self, inplace: builtins.bool = False) -> Tensor:
-        'In-place form of `hardsigmoid`: the result is written into the tensor, which is returned.'
-    def hardswish_(self, inplace: builtins.bool = False) -> Tensor:
-        'In-place form of `hardswish`: the result is written into the tensor, which is returned.'
-    def hardtanh_(self, min_val: builtins.float = -1.0, max_val: builtins.float = 1.0, inplace: builtins.bool = False) -> Tensor:
-        'In-place form of `hardtanh`: the result is written into the tensor, which is returned.'
-    def has_names(self) -> Any:
-        ...
     def hash_tensor(self, dim: _Ints | None = None, *, keepdim: builtins.bool = False, mode: builtins.int = 0, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> Tensor:
         'The exclusive or of the bits of all elements over `dim`, each as float64 or int64: equal for equal elements in any order.'
     def heaviside(self, values: Tensor) -> Tensor:
@@ -640,7 +578,7 @@ class InstalledMethods:
         'In-place form of `heaviside`: the result is written into the tensor, which is returned.'
     def histc(self, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0, *, out: Tensor | None = None) -> Tensor:
         'How many elements lie in each of `bins` equal parts of [min, max], in the dtype of `input`.'
-    def histogram(self, bins: Any, *, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> Any:
+    def histogram(self, bins: Any, *, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> _return_types.histogram:
         '(hist, bin_edges): how many elements lie between edges.'
     def hsplit(self, *indices_or_sections: Any, indices: Sequence[builtins.int] | None = None, sections: Any = None) -> tuple[Tensor, ...]:
         'Splits along the second dim (the first of a vector) into equal parts, or at the given indices.'
@@ -730,8 +668,6 @@ class InstalledMethods:
         'Where `abs(input - other) <= atol + rtol * abs(other)`; infinities are close when they are equal.'
     def isfinite(self) -> Tensor:
         'Where `input` is neither infinite nor NaN.'
-    def isin(self, test_elements: Any, *, assume_unique: builtins.bool = False, invert: builtins.bool = False, element: Any = None, test_element: Any = None) -> Tensor:
-        'bool: whether each element occurs among `test_elements`; either may be a number, not both.'
     def isinf(self) -> Tensor:
         'Where `input` is infinite.'
     def isnan(self) -> Tensor:
@@ -746,7 +682,7 @@ class InstalledMethods:
         'The signal of which `stft` with the same arguments gives `input`; where windows overlap, the least-squares one.'
     def kron(self, other: Tensor | _Number) -> Tensor:
         'The Kronecker product: every element of `input` times the whole of `other`, laid out as a block tensor.'
-    def kthvalue(self, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> _kthvalue:
+    def kthvalue(self, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> _return_types.kthvalue:
         'The `k`-th smallest element along `dim` (1 is the smallest), as (values, indices); of equals the first.'
     def lcm(self, other: Tensor) -> Tensor:
         'The least common multiple of each pair of integers.'
@@ -760,8 +696,6 @@ class InstalledMethods:
         'Where `input` is at most `other`.'
     def le_(self, other: Tensor | _Number) -> Tensor:
         'In-place form of `le`: the result is written into the tensor, which is returned.'
-    def leaky_relu_(self, negative_slope: builtins.float = 0.01, inplace: builtins.bool = False) -> Tensor:
-        'In-place form of `leaky_relu`: the result is written into the tensor, which is returned.'
     def lerp(self, end: Tensor, weight: Tensor | _Number) -> Tensor:
         '`input + weight * (end - input)`: `input` at weight 0, `end` at 1.'
     def lerp_(self, end: Tensor, weight: Tensor | _Number) -> Tensor:
@@ -868,13 +802,13 @@ class InstalledMethods:
     def max(self, *, out: Tensor | None = None) -> Tensor:
         'The largest element; with `dim`, (values, indices) along it; with a tensor `other`, the larger of each pair.'
     @overload
-    def max(self, dim: builtins.int, keepdim: builtins.bool = False, *, axis: builtins.int = ..., keepdims: builtins.bool = ..., out: Any = None) -> _max:
+    def max(self, dim: builtins.int, keepdim: builtins.bool = False, *, axis: builtins.int = ..., keepdims: builtins.bool = ..., out: Any = None) -> _return_types.max:
         'The largest element; with `dim`, (values, indices) along it; with a tensor `other`, the larger of each pair.'
     @overload
     def max(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         'The largest element; with `dim`, (values, indices) along it; with a tensor `other`, the larger of each pair.'
     @overload
-    def max(self, *, axis: builtins.int, keepdims: builtins.bool = ..., out: Any = None) -> _max:
+    def max(self, *, axis: builtins.int, keepdims: builtins.bool = ..., out: Any = None) -> _return_types.max:
         'The largest element; with `dim`, (values, indices) along it; with a tensor `other`, the larger of each pair.'
     def maximum(self, other: Tensor) -> Tensor:
         'The larger of each pair; NaN wins. At ties each side gets half of the gradient.'
@@ -884,30 +818,28 @@ class InstalledMethods:
     def median(self, *, out: Tensor | None = None) -> Tensor:
         'The median of all elements, or along `dim` as (values, indices). Of two in the middle, the lower; NaN wins.'
     @overload
-    def median(self, dim: builtins.int, keepdim: builtins.bool = False, *, axis: builtins.int = ..., keepdims: builtins.bool = ..., out: Any = None) -> _median:
+    def median(self, dim: builtins.int, keepdim: builtins.bool = False, *, axis: builtins.int = ..., keepdims: builtins.bool = ..., out: Any = None) -> _return_types.median:
         'The median of all elements, or along `dim` as (values, indices). Of two in the middle, the lower; NaN wins.'
     @overload
-    def median(self, *, axis: builtins.int, keepdims: builtins.bool = ...) -> _median:
+    def median(self, *, axis: builtins.int, keepdims: builtins.bool = ...) -> _return_types.median:
         'The median of all elements, or along `dim` as (values, indices). Of two in the middle, the lower; NaN wins.'
     @overload
     def min(self, *, out: Tensor | None = None) -> Tensor:
         'The smallest element; with `dim`, (values, indices) along it; with a tensor `other`, the smaller of each pair.'
     @overload
-    def min(self, dim: builtins.int, keepdim: builtins.bool = False, *, axis: builtins.int = ..., keepdims: builtins.bool = ..., out: Any = None) -> _min:
+    def min(self, dim: builtins.int, keepdim: builtins.bool = False, *, axis: builtins.int = ..., keepdims: builtins.bool = ..., out: Any = None) -> _return_types.min:
         'The smallest element; with `dim`, (values, indices) along it; with a tensor `other`, the smaller of each pair.'
     @overload
     def min(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         'The smallest element; with `dim`, (values, indices) along it; with a tensor `other`, the smaller of each pair.'
     @overload
-    def min(self, *, axis: builtins.int, keepdims: builtins.bool = ..., out: Any = None) -> _min:
+    def min(self, *, axis: builtins.int, keepdims: builtins.bool = ..., out: Any = None) -> _return_types.min:
         'The smallest element; with `dim`, (values, indices) along it; with a tensor `other`, the smaller of each pair.'
     def minimum(self, other: Tensor) -> Tensor:
         'The smaller of each pair; NaN wins. At ties each side gets half of the gradient.'
-    def mish_(self, inplace: builtins.bool = False) -> Tensor:
-        'In-place form of `mish`: the result is written into the tensor, which is returned.'
     def mm(self, mat2: Tensor, out_dtype: _Dtype | None = None) -> Tensor:
         'The product of two matrices; `out_dtype` float32 keeps what half types are summed in.'
-    def mode(self, dim: _Int = -1, keepdim: builtins.bool = False, *, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> _mode:
+    def mode(self, dim: _Int = -1, keepdim: builtins.bool = False, *, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> _return_types.mode:
         'The most frequent element along `dim`, as (values, indices): of several the smallest, and the last place of it.'
     def moveaxis(self, source: _Ints, destination: _Ints) -> Tensor:
         'Another name of `movedim`.'
@@ -931,8 +863,6 @@ class InstalledMethods:
         'The logarithm of the multivariate gamma function of dimension `p`; needs `input > (p - 1) / 2`.'
     def mvlgamma_(self, p: builtins.int) -> Tensor:
         'In-place form of `mvlgamma`: the result is written into the tensor, which is returned.'
-    @property
-    def names(self) -> tuple[None, ...]: ...
     def nan_to_num(self, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None) -> Tensor:
         'NaN becomes `nan` (0), infinity `posinf` (the largest number of the dtype), minus infinity `neginf` (the smallest).'
     def nan_to_num_(self, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None) -> Tensor:
@@ -943,10 +873,10 @@ class InstalledMethods:
     def nanmedian(self, *, out: Tensor | None = None) -> Tensor:
         'The median of the elements that are not NaN; NaN where there are none. Otherwise as `median`.'
     @overload
-    def nanmedian(self, dim: builtins.int, keepdim: builtins.bool = False, *, axis: builtins.int = ..., keepdims: builtins.bool = ..., out: Any = None) -> _median:
+    def nanmedian(self, dim: builtins.int, keepdim: builtins.bool = False, *, axis: builtins.int = ..., keepdims: builtins.bool = ..., out: Any = None) -> _return_types.nanmedian:
         'The median of the elements that are not NaN; NaN where there are none. Otherwise as `median`.'
     @overload
-    def nanmedian(self, *, axis: builtins.int, keepdims: builtins.bool = ...) -> _median:
+    def nanmedian(self, *, axis: builtins.int, keepdims: builtins.bool = ...) -> _return_types.nanmedian:
         'The median of the elements that are not NaN; NaN where there are none. Otherwise as `median`.'
     def nanquantile(self, q: builtins.float | Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: builtins.str = 'linear', axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> Tensor:
         'The `q`-quantiles of the elements that are not NaN; NaN where there are none. Otherwise as `quantile`.'
@@ -1043,7 +973,7 @@ class InstalledMethods:
         'Raises NotImplementedError: quantized tensors are not supported. Store numbers as int8 with a scale of your own (x = scale * (q - zero_point)), or use bfloat16, float16 or float8_e4m3fn.'
     def q_zero_point(self, *args: Any, **kwargs: Any) -> Any:
         'Raises NotImplementedError: quantized tensors are not supported. Store numbers as int8 with a scale of your own (x = scale * (q - zero_point)), or use bfloat16, float16 or float8_e4m3fn.'
-    def qr(self, some: builtins.bool = True) -> Any:
+    def qr(self, some: builtins.bool = True) -> _return_types.qr:
         '(Q, R): the older form of `linalg.qr`; complete unless `some`.'
     def qscheme(self, *args: Any, **kwargs: Any) -> Any:
         'Raises NotImplementedError: quantized tensors are not supported. Store numbers as int8 with a scale of your own (x = scale * (q - zero_point)), or use bfloat16, float16 or float8_e4m3fn.'
@@ -1065,22 +995,14 @@ class InstalledMethods:
         '`1 / input`.'
     def reciprocal_(self) -> Tensor:
         'In-place form of `reciprocal`: the result is written into the tensor, which is returned.'
-    def refine_names(self, *args: Any, **kwargs: Any) -> Any:
-        'Raises NotImplementedError: named tensors are not supported (in PyTorch they stayed a prototype). Number the dims: x.sum(dim=1), x.permute(0, 2, 1).'
     def relu(self, inplace: builtins.bool = False) -> Tensor:
         '`input` where it is above 0, 0 elsewhere; NaN stays. The gradient at 0 is 0.'
-    def relu6_(self, inplace: builtins.bool = False) -> Tensor:
-        'In-place form of `relu6`: the result is written into the tensor, which is returned.'
     def relu_(self, inplace: builtins.bool = False) -> Tensor:
         'In-place form of `relu`: the result is written into the tensor, which is returned.'
     def remainder(self, other: Tensor | _Number) -> Tensor:
         "The remainder with the sign of `other`, as Python's `%`."
     def remainder_(self, other: Tensor | _Number) -> Tensor:
         'In-place form of `remainder`: the result is written into the tensor, which is returned.'
-    def rename(self, *args: Any, **kwargs: Any) -> Any:
-        'Raises NotImplementedError: named tensors are not supported (in PyTorch they stayed a prototype). Number the dims: x.sum(dim=1), x.permute(0, 2, 1).'
-    def rename_(self, *args: Any, **kwargs: Any) -> Tensor:
-        'Raises NotImplementedError: named tensors are not supported (in PyTorch they stayed a prototype). Number the dims: x.sum(dim=1), x.permute(0, 2, 1).'
     def renorm(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float, *, axis: _Ints | None = None) -> Tensor:
         '`input` with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it.'
     def renorm_(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:
@@ -1119,8 +1041,6 @@ class InstalledMethods:
         '`1 / sqrt(input)`; inf at 0, NaN below.'
     def rsqrt_(self) -> Tensor:
         'In-place form of `rsqrt`: the result is written into the tensor, which is returned.'
-    def rsub(self, other: Tensor | _Number, *, alpha: Tensor | _Number = 1) -> Tensor:
-        '`other - alpha * input`.'
     def scatter(self, dim: builtins.int, index: Tensor, src: Tensor | _Number | None = None, *, value: Tensor | _Number | None = None, reduce: builtins.str | None = None, axis: _Ints | None = None) -> Tensor:
         'A copy of `input` with `output[i][index[i][j]] = src[i][j]` (for `dim=1`): the inverse of `gather`.'
     def scatter_(self, dim: builtins.int, index: Tensor, src: Tensor | _Number | None = None, *, value: Tensor | _Number | None = None, reduce: builtins.str | None = None) -> Tensor:
@@ -1137,8 +1057,6 @@ class InstalledMethods:
         'The view at `index` along `dim`, with that dim removed.'
     def select_scatter(self, src: Tensor | _Number, dim: builtins.int, index: builtins.int, *, axis: _Ints | None = None) -> Tensor:
         'A copy of `input` with `src` in place of `input.select(dim, index)`.'
-    def selu_(self, inplace: builtins.bool = False) -> Tensor:
-        'In-place form of `selu`: the result is written into the tensor, which is returned.'
     def set_(self, source: Any = None, storage_offset: builtins.int = 0, size: Any = None, stride: _Ints | None = None) -> Tensor:
         'Makes this tensor stand on the memory of `source`: a tensor or storage, with `size` and `stride` in elements.'
     def sgn(self) -> Tensor:
@@ -1159,8 +1077,6 @@ class InstalledMethods:
         'In-place form of `sign`: the result is written into the tensor, which is returned.'
     def signbit(self) -> Tensor:
         'Where `input` carries a minus sign, -0.0 included.'
-    def silu_(self, inplace: builtins.bool = False) -> Tensor:
-        'In-place form of `silu`: the result is written into the tensor, which is returned.'
     def sin(self) -> Tensor:
         'The sine of an angle in radians.'
     def sin_(self) -> Tensor:
@@ -1175,7 +1091,7 @@ class InstalledMethods:
         'In-place form of `sinh`: the result is written into the tensor, which is returned.'
     def slice_scatter(self, src: Tensor | _Number, dim: builtins.int = 0, start: Tensor | _Number | None = None, end: Tensor | _Number | None = None, step: builtins.int = 1, *, axis: _Ints | None = None) -> Tensor:
         'A copy of `input` with `src` in place of the slice `start:end:step` along `dim`.'
-    def slogdet(self) -> _slogdet:
+    def slogdet(self) -> _return_types.slogdet:
         'Another name of `linalg.slogdet`.'
     def smm(self, *args: Any, **kwargs: Any) -> Any:
         'Raises NotImplementedError: the tensor is dense, and this asks for a sparse one. x.to_sparse() makes one of layout COO, x.to_sparse_csr() one of CSR.'
@@ -1183,7 +1099,7 @@ class InstalledMethods:
         '`exp(input)`, scaled to sum to 1 along `dim`.'
     def solve(self, *args: Any, **kwargs: Any) -> Any:
         'Raises NotImplementedError: PyTorch removed it too. Use dynograd.linalg.solve.'
-    def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, axis: _Ints | None = None) -> _sort:
+    def sort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, axis: _Ints | None = None) -> _return_types.sort:
         'The elements in order along `dim`, as (values, indices).'
     def sparse_mask(self, mask: Tensor) -> Tensor:
         'The elements where the sparse `mask` has entries, whatever those are.'
@@ -1195,8 +1111,6 @@ class InstalledMethods:
         'Views of `tensor` along `dim`: parts of one size (the last may be smaller), or of the listed sizes.'
     def split_with_sizes(self, split_sizes: tuple[builtins.int, ...], dim: builtins.int = 0, *, axis: _Ints | None = None) -> tuple[Tensor, ...]:
         'Consecutive parts of the given sizes along `dim`, as a tuple of views.'
-    def split_with_sizes_copy(self, split_sizes: tuple[builtins.int, ...], dim: builtins.int = 0, *, axis: _Ints | None = None) -> tuple[Tensor, ...]:
-        'What `split_with_sizes` shows, in memory of its own.'
     def sqrt(self) -> Tensor:
         'The square root; NaN below 0.'
     def sqrt_(self) -> Tensor:
@@ -1231,7 +1145,7 @@ class InstalledMethods:
         'The sum of all elements, or over `dim` (an int or several). Booleans and integers sum in int64.'
     def sum_to_size(self, *sizes: _Ints, size: _Ints | None = None) -> Tensor:
         '`input` summed over the dims that broadcasting from `size` would have stretched.'
-    def svd(self, some: builtins.bool = True, compute_uv: builtins.bool = True) -> Any:
+    def svd(self, some: builtins.bool = True, compute_uv: builtins.bool = True) -> _return_types.svd:
         '(U, S, V) with `input = U @ diag(S) @ V.mH`: the older form of `linalg.svd`; without `compute_uv`, U and V are zeros.'
     def swapaxes(self, axis0: builtins.int, axis1: builtins.int) -> Tensor:
         'Another name of `transpose`.'
@@ -1261,14 +1175,10 @@ class InstalledMethods:
         'In-place form of `tanh`: the result is written into the tensor, which is returned.'
     def tensor_split(self, indices_or_sections: _Ints | Tensor | None = None, dim: builtins.int = 0, *, indices: Sequence[builtins.int] | Tensor | None = None, sections: Any = None, tensor_indices_or_sections: Any = None) -> tuple[Tensor, ...]:
         'Views along `dim`: that many parts of nearly equal size, or cut at the given indices.'
-    def threshold_(self, threshold: builtins.float, value: builtins.float, inplace: builtins.bool = False) -> Tensor:
-        'In-place form of `threshold`: the result is written into the tensor, which is returned.'
     def tile(self, *sizes: _Ints, dims: _Ints | None = None) -> Tensor:
         'A copy with the whole tensor repeated along its last dims; missing repeats in front are 1.'
     def to(self, *args: Any, **kwargs: Any) -> Tensor:
         'The tensor with another dtype or device: `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`.'
-    def to_device(self, __device: _Device, *, stream: Any = None) -> Tensor:
-        'The tensor in the memory of `device`; itself when it lies there.'
     def to_mkldnn(self, *args: Any, **kwargs: Any) -> Any:
         'Raises NotImplementedError: there is no oneDNN layout here. Ops choose their own; use memory_format=channels_last for images.'
     def to_sparse(self, sparse_dim: Any = None, *, layout: _layouts.layout | None = None, blocksize: Any = None, dense_dim: Any = None) -> Tensor:
@@ -1279,7 +1189,7 @@ class InstalledMethods:
         'The elements of a matrix that are not zero, by compressed columns: `to_sparse` of layout sparse_csc.'
     def to_sparse_csr(self, dense_dim: Any = None) -> Tensor:
         'The elements of a matrix that are not zero, by compressed rows: `to_sparse` of layout sparse_csr.'
-    def topk(self, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, axis: _Ints | None = None) -> _topk:
+    def topk(self, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, axis: _Ints | None = None) -> _return_types.topk:
         'The `k` largest elements along `dim`, as (values, indices). Of equals those with the lowest index are taken.'
     def trace(self) -> Tensor:
         'The sum of the diagonal of a matrix.'
@@ -1287,7 +1197,7 @@ class InstalledMethods:
         'A view with two dims exchanged.'
     def transpose_(self, *args: Any, **kwargs: Any) -> Tensor:
         'In-place form of `transpose`: the tensor itself changes its shape, and is returned.'
-    def triangular_solve(self, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False) -> Any:
+    def triangular_solve(self, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False) -> _return_types.triangular_solve:
         '(X with `A @ X = input`, A): the older form of `linalg.solve_triangular`; `transpose` solves with the transpose of A.'
     def tril(self, diagonal: builtins.int = 0) -> Tensor:
         'The lower triangle of the last two dims, zeros elsewhere.'
@@ -1365,3 +1275,69 @@ class InstalledMethods:
         'In-place form of `xlogy`: the result is written into the tensor, which is returned.'
     def zero_(self) -> Tensor:
         'Sets every element to 0.'
+    # What `dir` does not show: mypy, which checks dynograd's own files, knows it all the same; pyright, the engine of editors, does not.
+    if False:
+        def accumulate_grad(self, g: Any) -> None:
+            'Adds the gradient `g` (array, or tensor under create_graph) to `.grad`; the engine calls it once per backward.'
+        def adds_directly(self, part: Any) -> builtins.bool:
+            'Adds a part of the gradient to `.grad` at once, if there is one and no hook waits for the sum; whether it did.'
+        def align_as(self, *args: Any, **kwargs: Any) -> Any:
+            'Raises NotImplementedError: named tensors are not supported (in PyTorch they stayed a prototype). Number the dims: x.sum(dim=1), x.permute(0, 2, 1).'
+        def align_to(self, *args: Any, **kwargs: Any) -> Any:
+            'Raises NotImplementedError: named tensors are not supported (in PyTorch they stayed a prototype). Number the dims: x.sum(dim=1), x.permute(0, 2, 1).'
+        def celu_(self, alpha: builtins.float = 1.0, inplace: builtins.bool = False) -> Tensor:
+            'In-place form of `celu`: the result is written into the tensor, which is returned.'
+        edges: Any
+        def elu_(self, alpha: builtins.float = 1.0, inplace: builtins.bool = False) -> Tensor:
+            'In-place form of `elu`: the result is written into the tensor, which is returned.'
+        @staticmethod
+        def gradients(outputs: list[Any], inputs: list[Any], seeds: list[Any], create_graph: builtins.bool) -> list[Any]:
+            'Gradients of `outputs` with respect to `inputs`, None where no path leads.'
+        def hardsigmoid_(self, inplace: builtins.bool = False) -> Tensor:
+            'In-place form of `hardsigmoid`: the result is written into the tensor, which is returned.'
+        def hardswish_(self, inplace: builtins.bool = False) -> Tensor:
+            'In-place form of `hardswish`: the result is written into the tensor, which is returned.'
+        def hardtanh_(self, min_val: builtins.float = -1.0, max_val: builtins.float = 1.0, inplace: builtins.bool = False) -> Tensor:
+            'In-place form of `hardtanh`: the result is written into the tensor, which is returned.'
+        def has_names(self) -> Any:
+            ...
+        def isin(self, test_elements: Any, *, assume_unique: builtins.bool = False, invert: builtins.bool = False, element: Any = None, test_element: Any = None) -> Tensor:
+            'bool: whether each element occurs among `test_elements`; either may be a number, not both.'
+        def leaky_relu_(self, negative_slope: builtins.float = 0.01, inplace: builtins.bool = False) -> Tensor:
+            'In-place form of `leaky_relu`: the result is written into the tensor, which is returned.'
+        def meta(self) -> Any:
+            ...
+        def mish_(self, inplace: builtins.bool = False) -> Tensor:
+            'In-place form of `mish`: the result is written into the tensor, which is returned.'
+        @property
+        def names(self) -> tuple[None, ...]: ...
+        node: _Node | None
+        def refine_names(self, *args: Any, **kwargs: Any) -> Any:
+            'Raises NotImplementedError: named tensors are not supported (in PyTorch they stayed a prototype). Number the dims: x.sum(dim=1), x.permute(0, 2, 1).'
+        def relu6_(self, inplace: builtins.bool = False) -> Tensor:
+            'In-place form of `relu6`: the result is written into the tensor, which is returned.'
+        def rename(self, *args: Any, **kwargs: Any) -> Any:
+            'Raises NotImplementedError: named tensors are not supported (in PyTorch they stayed a prototype). Number the dims: x.sum(dim=1), x.permute(0, 2, 1).'
+        def rename_(self, *args: Any, **kwargs: Any) -> Tensor:
+            'Raises NotImplementedError: named tensors are not supported (in PyTorch they stayed a prototype). Number the dims: x.sum(dim=1), x.permute(0, 2, 1).'
+        def rsub(self, other: Tensor | _Number, *, alpha: Tensor | _Number = 1) -> Tensor:
+            '`other - alpha * input`.'
+        def run_hooks(self, g: Any) -> Any:
+            "A leaf's hooks on its incoming gradient (array or tensor)."
+        def selu_(self, inplace: builtins.bool = False) -> Tensor:
+            'In-place form of `selu`: the result is written into the tensor, which is returned.'
+        seq: builtins.int
+        def silu_(self, inplace: builtins.bool = False) -> Tensor:
+            'In-place form of `silu`: the result is written into the tensor, which is returned.'
+        def split_with_sizes_copy(self, split_sizes: tuple[builtins.int, ...], dim: builtins.int = 0, *, axis: _Ints | None = None) -> tuple[Tensor, ...]:
+            'What `split_with_sizes` shows, in memory of its own.'
+        def take_memory(self, source: Tensor) -> None:
+            'Stands from now on for the memory of `source`, whatever its device and dtype.'
+        takes_deferred_sums: builtins.bool
+        def threshold_(self, threshold: builtins.float, value: builtins.float, inplace: builtins.bool = False) -> Tensor:
+            'In-place form of `threshold`: the result is written into the tensor, which is returned.'
+        def to_device(self, __device: _Device, *, stream: Any = None) -> Tensor:
+            'The tensor in the memory of `device`; itself when it lies there.'
+        @staticmethod
+        def wrap(array: Any) -> Tensor:
+            'A tensor around `array`, sharing its memory.'

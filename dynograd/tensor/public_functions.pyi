@@ -8,10 +8,11 @@ Written by `python -m tools.make_stubs` from the functions themselves; do not ed
 import builtins
 from collections.abc import Callable, Sequence
 from types import EllipsisType
-from typing import Any, Literal, NamedTuple, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as _numpy
 
+from dynograd import return_types as _return_types
 from dynograd.base import devices as _devices
 from dynograd.base import dtypes as _dtypes
 from dynograd.base import layouts as _layouts
@@ -32,54 +33,6 @@ _Item: TypeAlias = (
 _Index: TypeAlias = _Item | tuple[_Item, ...]
 _Device: TypeAlias = _devices.device | builtins.str | builtins.int | None
 _Dtype: TypeAlias = _dtypes.dtype | type | None
-
-class _cummax(NamedTuple):
-    values: Tensor
-    indices: Tensor
-
-class _cummin(NamedTuple):
-    values: Tensor
-    indices: Tensor
-
-class _geqrf(NamedTuple):
-    a: Tensor
-    tau: Tensor
-
-class _kthvalue(NamedTuple):
-    values: Tensor
-    indices: Tensor
-
-class _max(NamedTuple):
-    values: Tensor
-    indices: Tensor
-
-class _median(NamedTuple):
-    values: Tensor
-    indices: Tensor
-
-class _min(NamedTuple):
-    values: Tensor
-    indices: Tensor
-
-class _mode(NamedTuple):
-    values: Tensor
-    indices: Tensor
-
-class _nanmedian(NamedTuple):
-    values: Tensor
-    indices: Tensor
-
-class _slogdet(NamedTuple):
-    sign: Tensor
-    logabsdet: Tensor
-
-class _sort(NamedTuple):
-    values: Tensor
-    indices: Tensor
-
-class _topk(NamedTuple):
-    values: Tensor
-    indices: Tensor
 
 BFloat16Storage: Any
 BFloat16Tensor: Any
@@ -181,7 +134,7 @@ def amax(input: Tensor, dim: _Ints | None = (), keepdim: builtins.bool = False, 
     'The largest element over `dim` (an int or several; () for all). Elements that tie share the gradient evenly.'
 def amin(input: Tensor, dim: _Ints | None = (), keepdim: builtins.bool = False, *, axis: _Ints | None = None, keepdims: builtins.bool | None = None, out: Tensor | None = None) -> Tensor:
     'The smallest element over `dim` (an int or several; () for all). Elements that tie share the gradient evenly.'
-def aminmax(input: Tensor, *, dim: builtins.int | None = None, keepdim: builtins.bool = False, out: Any = None, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> Any:
+def aminmax(input: Tensor, *, dim: builtins.int | None = None, keepdim: builtins.bool = False, out: Any = None, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> _return_types.aminmax:
     'The smallest and the largest element, of all or over one `dim`, as (min, max).'
 from dynograd import amp as amp
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -435,9 +388,9 @@ def cross(input: Tensor, other: Tensor | _Number, dim: builtins.int | None = Non
 def ctc_loss(log_probs: Tensor, targets: Any, input_lengths: Any = None, target_lengths: Any = None, blank: builtins.int = 0, reduction: Any = 'mean', zero_infinity: builtins.bool = False) -> Tensor:
     '-log of the probability of `targets`, summed over all alignments with the sequence: connectionist temporal classification.'
 from dynograd import cuda as cuda
-def cummax(input: Tensor, dim: _Int, *, out: Any = None, axis: _Ints | None = None) -> _cummax:
+def cummax(input: Tensor, dim: _Int, *, out: Any = None, axis: _Ints | None = None) -> _return_types.cummax:
     'The largest element up to and with each place of `dim`, as (values, indices). Of equals the last counts; NaN stays.'
-def cummin(input: Tensor, dim: _Int, *, out: Any = None, axis: _Ints | None = None) -> _cummin:
+def cummin(input: Tensor, dim: _Int, *, out: Any = None, axis: _Ints | None = None) -> _return_types.cummin:
     'The smallest element up to and with each place of `dim`, as (values, indices). Of equals the last counts; NaN stays.'
 def cumprod(input: Tensor, dim: _Int | None = None, *, dtype: _Dtype = None, axis: _Ints | None = None, out: Tensor | None = None) -> Tensor:
     'The product of the elements up to and with each place of `dim`. Booleans and integers multiply in int64.'
@@ -594,7 +547,7 @@ def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     'The part after the point, with the sign of `input`.'
 def frac_(input: Tensor) -> Tensor:
     'In-place form of `frac`: the result is written into the tensor, which is returned.'
-def frexp(input: Tensor, *, out: Any = None) -> Any:
+def frexp(input: Tensor, *, out: Any = None) -> _return_types.frexp:
     '(mantissa, exponent) with `input = mantissa * 2 ** exponent` and 0.5 <= |mantissa| < 1; the exponent is int32.'
 def frobenius_norm(input: Tensor, dim: _Ints = (), keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:
     'The root of the sum of squares over `dim` (all unless given); `linalg.norm` is the newer name.'
@@ -620,7 +573,7 @@ def gcd_(input: Tensor, other: Tensor) -> Tensor:
     'In-place form of `gcd`: the result is written into the tensor, which is returned.'
 def ge(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     'Where `input` is at least `other`.'
-def geqrf(input: Tensor, *, out: Any = None) -> _geqrf:
+def geqrf(input: Tensor, *, out: Any = None) -> _return_types.geqrf:
     '(a, tau): R on and above the diagonal of `a` and reflections below, of which `orgqr(a, tau)` makes Q. Not differentiable.'
 def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     'Another name of `outer`.'
@@ -674,9 +627,9 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: builtins.float =
     '`nn.functional.hinge_embedding_loss`.'
 def histc(input: Tensor, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0, *, out: Tensor | None = None) -> Tensor:
     'How many elements lie in each of `bins` equal parts of [min, max], in the dtype of `input`.'
-def histogram(input: Tensor, bins: Any, *, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> Any:
+def histogram(input: Tensor, bins: Any, *, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> _return_types.histogram:
     '(hist, bin_edges): how many elements lie between edges.'
-def histogramdd(input: Tensor, bins: Any, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False) -> Any:
+def histogramdd(input: Tensor, bins: Any, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False) -> _return_types.histogramdd:
     '(hist, bin_edges): how many points lie in each box of a grid of D dims.'
 def hsplit(input: Tensor, *indices_or_sections: Any, indices: Sequence[builtins.int] | None = None, sections: Any = None) -> tuple[Tensor, ...]:
     'Splits along the second dim (the first of a vector) into equal parts, or at the given indices.'
@@ -784,7 +737,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: builtins.int = 1, *, log_ta
     '`nn.functional.kl_div`, without its warning about the mean.'
 def kron(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     'The Kronecker product: every element of `input` times the whole of `other`, laid out as a block tensor.'
-def kthvalue(input: Tensor, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> _kthvalue:
+def kthvalue(input: Tensor, k: builtins.int, dim: builtins.int = -1, keepdim: builtins.bool = False, *, out: Any = None, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> _return_types.kthvalue:
     'The `k`-th smallest element along `dim` (1 is the smallest), as (values, indices); of equals the first.'
 def layer_norm(input: Tensor, normalized_shape: _Ints, weight: Tensor | None = None, bias: Any = None, eps: builtins.float = 1e-05, cudnn_enable: builtins.bool = True) -> Tensor:
     '`input` with mean 0 and variance 1 over its last dims, times `weight` plus `bias`.'
@@ -865,7 +818,7 @@ def lu(input: Tensor, pivot: builtins.bool = True, get_infos: builtins.bool = Fa
     '(LU, pivots), and infos if wanted: the older form of `linalg.lu_factor`.'
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
     'The older form of `linalg.lu_solve`, with its arguments in another order.'
-def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: builtins.bool = True, unpack_pivots: builtins.bool = True, *, out: Any = None) -> Any:
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: builtins.bool = True, unpack_pivots: builtins.bool = True, *, out: Any = None) -> _return_types.lu_unpack:
     '(P, L, U) of what `linalg.lu_factor` gave; empty tensors for what is not wanted.'
 from dynograd.base.random_streams import manual_seed as manual_seed
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0.0, reduction: builtins.int = 1) -> Tensor:
@@ -887,13 +840,13 @@ def matrix_power(input: Tensor, n: builtins.int, *, out: Tensor | None = None) -
 def max(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     'The largest element; with `dim`, (values, indices) along it; with a tensor `other`, the larger of each pair.'
 @overload
-def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, axis: builtins.int = ..., keepdims: builtins.bool = ..., out: Any = None) -> _max:
+def max(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, axis: builtins.int = ..., keepdims: builtins.bool = ..., out: Any = None) -> _return_types.max:
     'The largest element; with `dim`, (values, indices) along it; with a tensor `other`, the larger of each pair.'
 @overload
 def max(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     'The largest element; with `dim`, (values, indices) along it; with a tensor `other`, the larger of each pair.'
 @overload
-def max(input: Tensor, *, axis: builtins.int, keepdims: builtins.bool = ..., out: Any = None) -> _max:
+def max(input: Tensor, *, axis: builtins.int, keepdims: builtins.bool = ..., out: Any = None) -> _return_types.max:
     'The largest element; with `dim`, (values, indices) along it; with a tensor `other`, the larger of each pair.'
 def max_pool1d(input: Tensor, kernel_size: _Ints, stride: _Ints | None = None, padding: _Ints | builtins.str = 0, dilation: _Ints = 1, ceil_mode: builtins.bool = False, return_indices: builtins.bool = False) -> Tensor:
     'The largest value of each window of a sequence; see `max_pool2d`.'
@@ -909,10 +862,10 @@ def mean(input: Tensor, dim: _Ints | None = None, keepdim: builtins.bool = False
 def median(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     'The median of all elements, or along `dim` as (values, indices). Of two in the middle, the lower; NaN wins.'
 @overload
-def median(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, axis: builtins.int = ..., keepdims: builtins.bool = ..., out: Any = None) -> _median:
+def median(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, axis: builtins.int = ..., keepdims: builtins.bool = ..., out: Any = None) -> _return_types.median:
     'The median of all elements, or along `dim` as (values, indices). Of two in the middle, the lower; NaN wins.'
 @overload
-def median(input: Tensor, *, axis: builtins.int, keepdims: builtins.bool = ...) -> _median:
+def median(input: Tensor, *, axis: builtins.int, keepdims: builtins.bool = ...) -> _return_types.median:
     'The median of all elements, or along `dim` as (values, indices). Of two in the middle, the lower; NaN wins.'
 from dynograd import memory as memory
 from dynograd.base.memory_formats import memory_format as memory_format
@@ -922,19 +875,19 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: builtins.str = 'ij')
 def min(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     'The smallest element; with `dim`, (values, indices) along it; with a tensor `other`, the smaller of each pair.'
 @overload
-def min(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, axis: builtins.int = ..., keepdims: builtins.bool = ..., out: Any = None) -> _min:
+def min(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, axis: builtins.int = ..., keepdims: builtins.bool = ..., out: Any = None) -> _return_types.min:
     'The smallest element; with `dim`, (values, indices) along it; with a tensor `other`, the smaller of each pair.'
 @overload
 def min(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     'The smallest element; with `dim`, (values, indices) along it; with a tensor `other`, the smaller of each pair.'
 @overload
-def min(input: Tensor, *, axis: builtins.int, keepdims: builtins.bool = ..., out: Any = None) -> _min:
+def min(input: Tensor, *, axis: builtins.int, keepdims: builtins.bool = ..., out: Any = None) -> _return_types.min:
     'The smallest element; with `dim`, (values, indices) along it; with a tensor `other`, the smaller of each pair.'
 def minimum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     'The smaller of each pair; NaN wins. At ties each side gets half of the gradient.'
 def mm(input: Tensor, mat2: Tensor, out_dtype: _Dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     'The product of two matrices; `out_dtype` float32 keeps what half types are summed in.'
-def mode(input: Tensor, dim: _Int = -1, keepdim: builtins.bool = False, *, out: Any = None, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> _mode:
+def mode(input: Tensor, dim: _Int = -1, keepdim: builtins.bool = False, *, out: Any = None, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> _return_types.mode:
     'The most frequent element along `dim`, as (values, indices): of several the smallest, and the last place of it.'
 def moveaxis(input: Tensor, source: _Ints, destination: _Ints) -> Tensor:
     'Another name of `movedim`.'
@@ -966,10 +919,10 @@ def nanmean(input: Tensor, dim: _Ints | None = None, keepdim: builtins.bool = Fa
 def nanmedian(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     'The median of the elements that are not NaN; NaN where there are none. Otherwise as `median`.'
 @overload
-def nanmedian(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, axis: builtins.int = ..., keepdims: builtins.bool = ..., out: Any = None) -> _median:
+def nanmedian(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, axis: builtins.int = ..., keepdims: builtins.bool = ..., out: Any = None) -> _return_types.nanmedian:
     'The median of the elements that are not NaN; NaN where there are none. Otherwise as `median`.'
 @overload
-def nanmedian(input: Tensor, *, axis: builtins.int, keepdims: builtins.bool = ...) -> _median:
+def nanmedian(input: Tensor, *, axis: builtins.int, keepdims: builtins.bool = ...) -> _return_types.nanmedian:
     'The median of the elements that are not NaN; NaN where there are none. Otherwise as `median`.'
 def nanquantile(input: Tensor, q: builtins.float | Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: builtins.str = 'linear', out: Tensor | None = None, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> Tensor:
     'The `q`-quantiles of the elements that are not NaN; NaN where there are none. Otherwise as `quantile`.'
@@ -1076,7 +1029,7 @@ from dynograd import profiler as profiler
 from dynograd.base.dtypes import promote_types as promote_types
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
     'A copy of `input` with the elements of `source` written (or added) at the flat positions `index`.'
-def qr(input: Tensor, some: builtins.bool = True, *, out: Any = None) -> Any:
+def qr(input: Tensor, some: builtins.bool = True, *, out: Any = None) -> _return_types.qr:
     '(Q, R): the older form of `linalg.qr`; complete unless `some`.'
 def quantile(input: Tensor, q: builtins.float | Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, interpolation: builtins.str = 'linear', out: Tensor | None = None, axis: _Ints | None = None, keepdims: builtins.bool | None = None) -> Tensor:
     'The `q`-quantiles along `dim`, or of all elements; NaN where there is one.'
@@ -1134,7 +1087,7 @@ def resolve_neg(input: Tensor) -> Tensor:
     '`input` itself: no tensor here is a negative that waits to be computed.'
 def result_type(*operands: Any, **named: Any) -> _dtypes.dtype:
     "The dtype of what an arithmetic op makes of two tensors or numbers; by name they are PyTorch's `tensor`, `other`, `scalar`, ..."
-return_types: Any
+from dynograd import return_types as return_types
 def rms_norm(input: Tensor, normalized_shape: _Ints, weight: Tensor | None = None, eps: builtins.float | None = None) -> Tensor:
     '`input` divided by the root of its mean square over its last dims, times `weight`.'
 def rnn_relu_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
@@ -1239,12 +1192,12 @@ def slice_copy(input: Tensor, dim: builtins.int = 0, start: builtins.int | None 
     'What `slice` shows, in memory of its own.'
 def slice_scatter(input: Tensor, src: Tensor | _Number, dim: builtins.int = 0, start: Tensor | _Number | None = None, end: Tensor | _Number | None = None, step: builtins.int = 1, *, out: Tensor | None = None, axis: _Ints | None = None) -> Tensor:
     'A copy of `input` with `src` in place of the slice `start:end:step` along `dim`.'
-def slogdet(input: Tensor, *, out: Any = None) -> _slogdet:
+def slogdet(input: Tensor, *, out: Any = None) -> _return_types.slogdet:
     'Another name of `linalg.slogdet`.'
 from dynograd.sparse.functions import smm as smm
 def softmax(input: Tensor, dim: _Int | None = None, *, dtype: _Dtype = None, out: Tensor | None = None, axis: _Ints | None = None) -> Tensor:
     '`exp(input)`, scaled to sum to 1 along `dim`.'
-def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, out: Any = None, axis: _Ints | None = None) -> _sort:
+def sort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, out: Any = None, axis: _Ints | None = None) -> _return_types.sort:
     'The elements in order along `dim`, as (values, indices).'
 from dynograd import sparse as sparse
 from dynograd.sparse.making import sparse_compressed_tensor as sparse_compressed_tensor
@@ -1292,7 +1245,7 @@ def subtract(input: Tensor, other: Tensor | _Number, tensor: Any = None, *, alph
 def sum(input: Tensor, dim: _Ints | None = None, keepdim: builtins.bool = False, *, dtype: _Dtype = None, axis: _Ints | None = None, keepdims: builtins.bool | None = None, out: Tensor | None = None) -> Tensor:
     'The sum of all elements, or over `dim` (an int or several). Booleans and integers sum in int64.'
 from dynograd.profiler.summaries import summary as summary
-def svd(input: Tensor, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Any = None) -> Any:
+def svd(input: Tensor, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: Any = None) -> _return_types.svd:
     '(U, S, V) with `input = U @ diag(S) @ V.mH`: the older form of `linalg.svd`; without `compute_uv`, U and V are zeros.'
 def svd_lowrank(A: Tensor, q: builtins.int | None = 6, niter: builtins.int | None = 2, M: Tensor | None = None) -> tuple[Any, ...]:
     '(U, S, V) with `U @ diag(S) @ V.mH` near the matrices `A - M`, by the largest `q` singular values (a little below the true ones).'
@@ -1347,7 +1300,7 @@ def tile(input: Tensor, *sizes: _Ints, dims: _Ints | None = None) -> Tensor:
     'A copy with the whole tensor repeated along its last dims; missing repeats in front are 1.'
 def to_dlpack(tensor: Tensor) -> Any:
     "A DLPack capsule of the tensor's memory; `from_dlpack` of any library takes it, once."
-def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: Any = None, axis: _Ints | None = None) -> _topk:
+def topk(input: Tensor, k: builtins.int, dim: builtins.int = -1, largest: builtins.bool = True, sorted: builtins.bool = True, *, out: Any = None, axis: _Ints | None = None) -> _return_types.topk:
     'The `k` largest elements along `dim`, as (values, indices). Of equals those with the lowest index are taken.'
 def trace(input: Tensor) -> Tensor:
     'The sum of the diagonal of a matrix.'
@@ -1360,7 +1313,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: builtins.float | None =
     'The area below `y` along `dim` by the trapezoid rule.'
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: builtins.float | None = None, dim: builtins.int = -1, axis: _Ints | None = None) -> Tensor:
     'Another name of `trapezoid`.'
-def triangular_solve(input: Tensor, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False, *, out: Any = None) -> Any:
+def triangular_solve(input: Tensor, A: Tensor, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False, *, out: Any = None) -> _return_types.triangular_solve:
     '(X with `A @ X = input`, A): the older form of `linalg.solve_triangular`; `transpose` solves with the transpose of A.'
 def tril(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:
     'The lower triangle of the last two dims, zeros elsewhere.'

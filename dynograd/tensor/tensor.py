@@ -99,14 +99,11 @@ class Tensor(InstalledMethods, metaclass=TensorType):
     tensor([2., 4.])
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_grad", "_meta", "_requires_grad", "array", "node")
+    # Not written out as a tuple: editors would list them.
+    __slots__ = tuple("__dict__ __weakref__ _grad _meta _requires_grad array node".split())
     __array_priority__ = 1000
-    seq = 0
-    edges = ()
-    takes_deferred_sums = True
 
     array: Any
-    node: Node | None
     _requires_grad: bool
     _grad: Tensor | None
     _meta: Meta | None
@@ -510,13 +507,6 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             )
         self.take_memory(value)
 
-    def take_memory(self, source: Tensor) -> None:
-        """Stands from now on for the memory of `source`, whatever its device and dtype."""
-        before_rebinding(self, source)
-        self.array = source.array
-        if self._meta is not None:
-            full_meta(self)  # no longer the view that the record alone says
-
     @property
     def _version(self) -> int:
         return version(self.array)
@@ -566,9 +556,7 @@ class Tensor(InstalledMethods, metaclass=TensorType):
             raise GradientError(
                 f"detach_: Can't detach views in-place (a view of shape {tuple(self.array.shape)}). Use detach() instead."
             )
-        self.node = None
-        self._requires_grad = False
-        return self
+        return _without_history(self)
 
     def retain_grad(self) -> None:
         """Makes backward fill `.grad` of this non-leaf tensor too.
@@ -648,87 +636,6 @@ class Tensor(InstalledMethods, metaclass=TensorType):
         if meta.after_accumulate is None:
             meta.after_accumulate = {}
         return RemovableHandle(meta.after_accumulate, hook)
-
-    def meta(self) -> Meta:
-        return full_meta(self)
-
-    def run_hooks(self, g: Any) -> Any:
-        """A leaf's hooks on its incoming gradient (array or tensor)."""
-        meta = self._meta
-        if type(meta) is Meta and meta.hooks is not None:
-            for hook in list(meta.hooks.before.values()):
-                g = hook(g, isinstance(g, Tensor))
-        return g
-
-    def adds_directly(self, part: Any) -> bool:
-        """Adds a part of the gradient to `.grad` at once, if there is one and no hook waits for the sum; whether it did."""
-        grad = self._grad
-        meta = self._meta
-        if (
-            grad is None
-            or grad._requires_grad
-            or not self._requires_grad
-            or (type(meta) is Meta and (meta.hooks or meta.after_accumulate))
-        ):
-            return False
-        if type(part) not in arrays.array_types or (type(grad) is not Tensor and grad.is_sparse):
-            return False
-        if grad.array.shape != part.shape:
-            return False
-        with _adding:
-            _ADD_INTO[type(grad.array)](grad.array, part)
-        return True
-
-    def accumulate_grad(self, g: Any) -> None:
-        """Adds the gradient `g` (array, or tensor under create_graph) to `.grad`; the engine calls it once per backward."""
-        meta = self._meta
-        if type(meta) is Meta and meta.hooks is not None:
-            g = self.run_hooks(g)
-        grad = self._grad
-        if g is None or not self._requires_grad:  # a hook took it away, or the leaf was frozen after the forward
-            pass
-        elif grad is not None and grad.shape != g.shape:
-            raise GradientError(
-                f"backward: this leaf has a .grad of shape {tuple(grad.shape)}, to which a gradient of shape {tuple(g.shape)} "
-                f"cannot be added: its .data was given another shape since. Set .grad to None first."
-            )
-        elif isinstance(g, Tensor):
-            self._grad = g if grad is None else grad + g
-        elif grad is None:
-            if not is_private(g):
-                large = type(g) is arrays.ndarray and g.nbytes >= _LARGE  # may be a transpose
-                g = kernel("copies", "copied", g)(g) if large else arrays.copy(g)
-            self._grad = wrap(g)
-        elif grad._requires_grad or grad.is_sparse:
-            self._grad = grad + wrap(arrays.as_result(g))
-        else:
-            with _adding:
-                kernel("gradients", "add_into", grad.array)(grad.array, g)
-        if type(meta) is Meta and meta.after_accumulate:
-            for after in list(meta.after_accumulate.values()):
-                returned = after(self)
-                if returned is not None and not isinstance(returned, Tensor):
-                    raise TypeError(
-                        f"register_post_accumulate_grad_hook: expected the hook '{getattr(after, '__name__', after)}' to return None, "
-                        f"got {type(returned).__name__}. It may change x.grad instead."
-                    )
-
-    @staticmethod
-    def gradients(outputs: list, inputs: list, seeds: list, create_graph: bool) -> list:
-        """Gradients of `outputs` with respect to `inputs`, None where no path leads."""
-        roots = [
-            (edge_of(out), seed if create_graph else seed.array)
-            for out, seed in zip(outputs, seeds, strict=True)
-            if out.requires_grad
-        ]
-        result = run_backward(
-            roots,
-            retain_graph=create_graph,
-            create_graph=create_graph,
-            targets=[x if (edge := edge_of(x)) is None else edge for x in inputs],
-        )
-        assert result is not None
-        return [g if g is None or isinstance(g, Tensor) else wrap(arrays.as_result(g)) for g in result]
 
     # --- values ---------------------------------------------------------------------------------------------------------
 
@@ -1004,6 +911,12 @@ def _init(result: Any, array: Any) -> Tensor:
     return result
 
 
+def _without_history(tensor: Tensor) -> Tensor:
+    tensor.node = None
+    tensor._requires_grad = False
+    return tensor
+
+
 def wrap(array: Any) -> Tensor:
     """A tensor around `array`, sharing its memory."""
     result = object.__new__(Tensor)
@@ -1087,7 +1000,115 @@ def _tensor_hook(hook: Any) -> Callable[..., Any]:
     return run
 
 
+# --- what the engine asks of a tensor as the end of a graph: not in the class statement, whose names editors list -----------
+
+
+def meta(self: Tensor) -> Meta:
+    return full_meta(self)
+
+
+def run_hooks(self: Tensor, g: Any) -> Any:
+    """A leaf's hooks on its incoming gradient (array or tensor)."""
+    meta = self._meta
+    if type(meta) is Meta and meta.hooks is not None:
+        for hook in list(meta.hooks.before.values()):
+            g = hook(g, isinstance(g, Tensor))
+    return g
+
+
+def adds_directly(self: Tensor, part: Any) -> bool:
+    """Adds a part of the gradient to `.grad` at once, if there is one and no hook waits for the sum; whether it did."""
+    grad = self._grad
+    meta = self._meta
+    if (
+        grad is None
+        or grad._requires_grad
+        or not self._requires_grad
+        or (type(meta) is Meta and (meta.hooks or meta.after_accumulate))
+    ):
+        return False
+    if type(part) not in arrays.array_types or (type(grad) is not Tensor and grad.is_sparse):
+        return False
+    if grad.array.shape != part.shape:
+        return False
+    with _adding:
+        _ADD_INTO[type(grad.array)](grad.array, part)
+    return True
+
+
+def accumulate_grad(self: Tensor, g: Any) -> None:
+    """Adds the gradient `g` (array, or tensor under create_graph) to `.grad`; the engine calls it once per backward."""
+    meta = self._meta
+    if type(meta) is Meta and meta.hooks is not None:
+        g = self.run_hooks(g)
+    grad = self._grad
+    if g is None or not self._requires_grad:  # a hook took it away, or the leaf was frozen after the forward
+        pass
+    elif grad is not None and grad.shape != g.shape:
+        raise GradientError(
+            f"backward: this leaf has a .grad of shape {tuple(grad.shape)}, to which a gradient of shape {tuple(g.shape)} "
+            f"cannot be added: its .data was given another shape since. Set .grad to None first."
+        )
+    elif isinstance(g, Tensor):
+        self._grad = g if grad is None else grad + g
+    elif grad is None:
+        if not is_private(g):
+            large = type(g) is arrays.ndarray and g.nbytes >= _LARGE  # may be a transpose
+            g = kernel("copies", "copied", g)(g) if large else arrays.copy(g)
+        self._grad = wrap(g)
+    elif grad._requires_grad or grad.is_sparse:
+        self._grad = grad + wrap(arrays.as_result(g))
+    else:
+        with _adding:
+            kernel("gradients", "add_into", grad.array)(grad.array, g)
+    if type(meta) is Meta and meta.after_accumulate:
+        for after in list(meta.after_accumulate.values()):
+            returned = after(self)
+            if returned is not None and not isinstance(returned, Tensor):
+                raise TypeError(
+                    f"register_post_accumulate_grad_hook: expected the hook '{getattr(after, '__name__', after)}' to return None, "
+                    f"got {type(returned).__name__}. It may change x.grad instead."
+                )
+
+
+def gradients(outputs: list, inputs: list, seeds: list, create_graph: bool) -> list:
+    """Gradients of `outputs` with respect to `inputs`, None where no path leads."""
+    roots = [
+        (edge_of(out), seed if create_graph else seed.array)
+        for out, seed in zip(outputs, seeds, strict=True)
+        if out.requires_grad
+    ]
+    result = run_backward(
+        roots,
+        retain_graph=create_graph,
+        create_graph=create_graph,
+        targets=[x if (edge := edge_of(x)) is None else edge for x in inputs],
+    )
+    assert result is not None
+    return [g if g is None or isinstance(g, Tensor) else wrap(arrays.as_result(g)) for g in result]
+
+
+def take_memory(self: Tensor, source: Tensor) -> None:
+    """Stands from now on for the memory of `source`, whatever its device and dtype."""
+    before_rebinding(self, source)
+    self.array = source.array
+    if self._meta is not None:
+        full_meta(self)  # no longer the view that the record alone says
+
+
+Tensor.seq = 0
+Tensor.edges = ()
+Tensor.takes_deferred_sums = True
+for _member in (
+    accumulate_grad,
+    adds_directly,
+    meta,
+    run_hooks,
+    take_memory,
+    staticmethod(gradients),
+    staticmethod(wrap),
+):
+    setattr(Tensor, _member.__name__, _member)
 interpreter.tensor_class[0] = Tensor
 interpreter.TENSORS.add(Tensor)
-Tensor.wrap = staticmethod(wrap)  # type: ignore[attr-defined]
 install(interpreter.write_function, interpreter.write_shortcut)

@@ -70,7 +70,7 @@ def test_the_pool_runs_every_part_once(monkeypatch):
 def test_numba_has_what_parts_need():
     """Without it every kernel runs in one part: right, but slow."""
     assert drivers_numba.pool_threads() == min(2, numba.config.NUMBA_NUM_THREADS)
-    assert doubled._splits
+    assert doubled.splits
     assert drivers_numba.in_parts(3, 2) < 0
 
 
@@ -78,7 +78,7 @@ def test_numba_has_what_parts_need():
 def test_runs_in_one_part_without_the_internals(missing, monkeypatch):
     kernel = Chunked(doubled.serial.py_func, noalias=False, exact=False, blas=False, key="test")
     if missing == "pipeline":
-        monkeypatch.setattr(kernel, "_splits", False)
+        monkeypatch.setattr(kernel, "splits", False)
     else:
         monkeypatch.setattr(drivers_numba, "_most", -1)
     tables = np.arange(10)

@@ -22,7 +22,7 @@ from typing import Any
 import llvmlite
 import numba
 from numba import _dynfunc, njit
-from numba.core import compiler, dispatcher, event, serialize, sigutils
+from numba.core import compiler, dispatcher, event, registry, serialize, sigutils
 
 from dynograd.base.generated_sources import run_source
 from dynograd.errors import user_level
@@ -61,6 +61,9 @@ else:
 _logger = logging.getLogger("numba")
 if _logger.level == logging.NOTSET:
     _logger.setLevel(logging.WARNING)
+
+# Calls a compiled function whatever `launches.noting` has put into its class.
+call_unnoted: Any = registry.CPUDispatcher.__call__
 
 _TWO_GRAINS = 2 * threads.GRAIN
 _ANNOTATION = 6  # its place in a reduced `CompileResult`
@@ -149,7 +152,7 @@ class Chunked:
     compiled function itself, for calls from other compiled code or with parts of one's own: `serial(x, y, 0, rows)`.
     """
 
-    __slots__ = ("_needs_blas", "_splits", "name", "serial")
+    __slots__ = ("name", "needs_blas", "serial", "splits")
 
     def __init__(
         self,
@@ -162,8 +165,9 @@ class Chunked:
     ) -> None:
         self.name = function.__name__
         self.serial = compiled(function, noalias=noalias, exact=exact, chunk=True, key=key)
-        self._splits = _splits(self.serial)
-        self._needs_blas = blas
+        self.serial.dynograd_chunked = self
+        self.splits = _splits(self.serial)
+        self.needs_blas = blas
 
     def __call__(self, *arguments: Any, count: int, work: int, parts: int = 0) -> None:
         """Handles the items 0 to `count`; `parts` cuts them so instead of by `work` (the caller knows better)."""
@@ -171,7 +175,7 @@ class Chunked:
             parts = 1 if work < _TWO_GRAINS else threads.parts(work)
         if parts > count:
             parts = count
-        if self._needs_blas:
+        if self.needs_blas:
             with blas.one_thread:
                 self._run(arguments, count, parts)
         elif parts <= 1:
@@ -180,7 +184,7 @@ class Chunked:
             self._run(arguments, count, parts)
 
     def _run(self, arguments: tuple[Any, ...], count: int, parts: int) -> None:
-        num_threads = drivers_numba.pool_threads() if parts > 1 and self._splits else 0
+        num_threads = drivers_numba.pool_threads() if parts > 1 and self.splits else 0
         if num_threads <= 1:
             self.serial(*arguments, 0, count)
             return

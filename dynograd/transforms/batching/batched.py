@@ -134,7 +134,7 @@ class Batched(Tensor):
     @property
     def array(self) -> Any:
         if hasattr(type(self.inner), "__dynograd_rows__"):
-            return self.inner.example_array
+            return self.inner._example_array
         inner = self.inner.array
         if type(inner) is CudaArray:
             return inner[0]

@@ -37,7 +37,7 @@ class CausalSelfAttention(nn.Module):
         if fused:
             y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         else:
-            scores = (q @ k.transpose(-2, -1)) / math.sqrt(k.size(-1))
+            scores = torch.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(k.size(-1))
             scores = scores.masked_fill(~self.mask[:time, :time], float("-inf"))
             y = F.softmax(scores, dim=-1) @ v
         return self.project(y.transpose(1, 2).contiguous().view(batch, time, width))

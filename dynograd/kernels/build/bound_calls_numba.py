@@ -1,0 +1,419 @@
+"""Kernels bound to their arguments, run one after the other by one compiled loop: `Table`.
+
+A kernel that Python calls unpacks its arguments, and where it runs in parts it puts them into a block of memory that the threads of the
+pool read (`drivers_numba`). Here the block outlives the call: the kernel is called once with `_keep` in the place of the pool, which copies
+the block and notes the worker that reads it. From then on a call is one of the worker with the block. Importing this loads Numba.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import llvmlite.binding
+import numpy
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from dynograd.kernels.build import blas, drivers_numba
+from dynograd.kernels.build.addresses_numba import handle
+from dynograd.kernels.build.compiling_numba import call_unnoted, compiled
+from dynograd.kernels.build.launches import Launch
+
+__all__ = ["Table"]
+
+_PIECE = 64  # rows that are run before Python sees to signals; those of a large step take 1 ms each
+_LINE = 64  # bytes: a block begins where a line of the cache does
+_WORD_BYTES = 8
+_HEAD = (
+    3  # words of a block before the arguments: parts, and where the call that was bound wanted its result and its error
+)
+
+
+class Table:
+    """Launches that `run` runs in order, without the GIL.
+
+    The arrays among the arguments are kept as long as the table is, and are read and written where they lay when the table was made. A
+    kernel in parts is shared out to `num_threads` threads at most. What a kernel cannot tell from its block is called from Python
+    (`called` has the numbers of these rows): `compiled` functions without items, and arguments that are neither arrays nor numbers.
+
+    As in parts of an eager call, nobody hears of an error that a kernel raises; those of this library raise none.
+
+    Args:
+        launches: in order; as `launches.noting` gives them.
+        num_threads: of kernels in parts.
+    Raises:
+        ValueError: a launch gave something back to Python, which a table cannot.
+    """
+
+    def __init__(self, launches: Iterable[Launch], num_threads: int) -> None:
+        self._num_threads = num_threads
+        self._rows = numpy.zeros((0, _COLUMNS), numpy.int64)
+        self._blocks: list[_Blocks] = []
+        self._calls: dict[int, _Call] = {}
+        self._kernels: list[Any] = []  # whose machine code runs
+        self._forks = self._needs_blas = False
+        self.extend(launches)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def called(self) -> list[int]:
+        """The rows that are called from Python."""
+        return list(self._calls)
+
+    def extend(self, launches: Iterable[Launch]) -> None:
+        """Adds rows at the end.
+
+        Args:
+            launches: as in `Table`.
+        Raises:
+            ValueError: as in `Table`.
+        """
+        launches = list(launches)
+        for launch in launches:
+            if launch.returns:
+                raise ValueError(
+                    f"Table: expected kernels that return nothing, got {launch.name}, whose result Python has used. Run it with the Python code around it."
+                )
+        first = len(self._rows)
+        layouts = [_layout_of(launch) for launch in launches]
+        blocks = _Blocks([0 if layout is None else layout[0] for layout in layouts])
+        rows = numpy.zeros((len(launches), _COLUMNS), numpy.int64)
+        for number, (launch, layout) in enumerate(zip(launches, layouts)):
+            bound = layout and blocks.bind(number, launch, *layout)
+            if bound:
+                rows[number] = bound
+                self._forks |= launch.parts > 1
+                self._needs_blas |= launch.kernel.needs_blas
+                self._kernels.append(launch.kernel)
+            else:
+                self._calls[first + number] = _Call(launch)
+        blocks.finish()
+        self._blocks.append(blocks)
+        self._rows = numpy.concatenate([self._rows, rows])
+
+    def run(self, start: int = 0, stop: int | None = None) -> None:
+        """Runs the rows `start` to before `stop` (None: the last one).
+
+        Args:
+            start: 0 or more.
+            stop: at most the number of rows.
+        """
+        stop = len(self._rows) if stop is None else stop
+        num_threads = pool = 0
+        if self._forks:
+            num_threads = min(self._num_threads, drivers_numba.pool_threads())
+            pool = _pool() if num_threads > 1 else 0
+        if not self._calls and stop - start <= _PIECE and not pool and not self._needs_blas:
+            call_unnoted(_drive, self._rows, start, stop, 0, 0)
+            return
+        turn = drivers_numba.turns if pool else None
+        with blas.one_thread if self._needs_blas else contextlib.nullcontext():
+            for first, last in self._pieces(start, stop):
+                if first in self._calls:
+                    self._calls[first].run()
+                elif turn is None:
+                    call_unnoted(_drive, self._rows, first, last, pool, num_threads)
+                else:
+                    with turn:
+                        call_unnoted(_drive, self._rows, first, last, pool, num_threads)
+
+    def rebind(self, old: numpy.ndarray, new: numpy.ndarray) -> None:
+        """Puts the memory of `new` in the place of `old`'s: each argument that lies in it lies as far from its beginning from now on.
+
+        The table then lets go of `old` and its views. Addresses within arrays (the tables of optimizers) are not looked at.
+
+        Args:
+            old: an array that owns the memory to be left, or all of what is used of it.
+            new: of the same dtype, shape and strides.
+        Raises:
+            ValueError: they differ in those.
+        """
+        if (old.dtype, old.shape, old.strides) != (new.dtype, new.shape, new.strides):
+            raise ValueError(
+                f"rebind: expected an array like the old one (dtype {old.dtype}, shape {old.shape}, strides {old.strides}), got dtype {new.dtype}, "
+                f"shape {new.shape}, strides {new.strides}. Copy it into the old one, or record again."
+            )
+        low, high = _bounds(old)
+        moved = _Move(low, high, _bounds(new)[0] - low, new)
+        for blocks in self._blocks:
+            blocks.rebind(moved)
+        for call in self._calls.values():
+            call.rebind(moved)
+
+    def _pieces(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """(first, last) of what is run by one call: a row of `_calls`, or rows up to the next one."""
+        ends = [row for row in self._calls if start <= row < stop] + [stop]
+        for end in ends:
+            for first in range(start, end, _PIECE):
+                yield first, min(first + _PIECE, end)
+            if end < stop:
+                yield end, end + 1
+            start = end + 1
+
+    def __repr__(self) -> str:
+        return f"<table of {len(self)} kernels>"
+
+
+# --- blocks ------------------------------------------------------------------------------------------------------------------
+
+
+class _Blocks:
+    """The blocks of some launches, behind one another, and which words in them are addresses of arrays."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        lines = [-(-size // _LINE) for size in sizes]
+        memory = numpy.zeros((sum(lines) + 1) * _LINE, numpy.uint8)
+        ahead = -_address(memory) % _LINE
+        self._words = memory[ahead:].view(numpy.int64)
+        self._start = _address(self._words)
+        self._firsts = [0, *numpy.cumsum(lines).tolist()]  # in lines
+        self._places: list[int] = []  # of words with the address of an array's elements
+        self._owners: list[Any] = []  # the arrays
+        self._handle_places: list[int] = []
+        self._handle_owners: list[Any] = []
+        self._cleared: list[int] = []
+
+    def bind(
+        self, number: int, launch: Launch, size: int, arrays: list[tuple[int, Any]]
+    ) -> tuple[int, int, int] | None:
+        """(worker, block, parts), or None where the block is not what `_layout_of` has said."""
+        block = self._start + self._firsts[number] * _LINE
+        receipt = numpy.array([block, size, 0], numpy.int64)
+        order = numpy.array([_keeper(), launch.parts, _address(receipt)], numpy.int64)
+        start = -_address(order)
+        call_unnoted(launch.kernel.serial, *launch.arguments, start, launch.count)
+        first = self._firsts[number] * (_LINE // _WORD_BYTES)
+        words = self._words[first : first + size // _WORD_BYTES].tolist()
+        if words[0] != launch.parts or words[-2:] != [start, launch.count]:
+            return None
+        kept = iter(launch.kept)
+        for place, array in arrays:
+            if isinstance(array, int):
+                if words[place] != array:
+                    return None
+            elif words[place + 1] != id(array) or words[place + 2] != array.size:
+                return None
+        for place, array in arrays:
+            at = first + place
+            if isinstance(array, int):
+                self._handle_places.append(at)
+                self._handle_owners.append(next(kept))
+            else:
+                self._cleared += [at, at + 1]
+                self._places.append(at + 4)
+                self._owners.append(array)
+        self._cleared += [first + 1, first + 2]
+        return int(receipt[2]), block, launch.parts
+
+    def finish(self) -> None:
+        """Clears the words that held what only the bound call had: references that are Numba's, places on its stack."""
+        self._words[self._cleared] = 0
+        self._cleared = []
+        self._at = numpy.array(self._places, numpy.int64)
+
+    def rebind(self, moved: _Move) -> None:
+        addresses = self._words[self._at]
+        inside = numpy.flatnonzero((addresses >= moved.low) & (addresses < moved.high))
+        self._words[self._at[inside]] += moved.by
+        for position in inside.tolist():
+            self._owners[position] = moved.new
+        for position, place in enumerate(self._handle_places):
+            array = moved.moved(self._handle_owners[position])
+            if array is not None:
+                self._handle_owners[position] = array
+                self._words[place] = handle(array)
+
+
+def _layout_of(launch: Launch) -> tuple[int, list[tuple[int, Any]]] | None:
+    """(bytes of the block, [(word, array or handle)]), or None for what is called from Python.
+
+    Numba hands an array on as its fields (meminfo, parent, items, itemsize, data, shape, strides), a tuple as its elements.
+    """
+    if launch.count < 0 or not launch.kernel.splits:
+        return None
+    at = _HEAD * _WORD_BYTES
+    arrays: list[tuple[int, Any]] = []
+    handles = {handle(array) for array in launch.kept}
+    waiting = [*reversed(launch.arguments)]
+    while waiting:
+        argument = waiting.pop()
+        kind = type(argument)
+        if kind is numpy.ndarray:
+            at = -(-at // _WORD_BYTES) * _WORD_BYTES
+            arrays.append((at // _WORD_BYTES, argument))
+            at += (5 + 2 * argument.ndim) * _WORD_BYTES
+        elif isinstance(argument, tuple):
+            waiting += reversed(argument)
+        else:
+            size, count = _SIZES.get(kind) or (getattr(argument, "itemsize", 0), 1)
+            if not size or not (kind in _SIZES or isinstance(argument, numpy.generic)):
+                return None
+            if isinstance(argument, numpy.complexfloating):
+                size, count = size // 2, 2
+            at = -(-at // size) * size
+            if kind is int and argument in handles:
+                arrays.append((at // _WORD_BYTES, argument))
+            at += size * count
+    at = -(-at // _WORD_BYTES) * _WORD_BYTES
+    return at + 2 * _WORD_BYTES, arrays
+
+
+_SIZES = {bool: (1, 1), int: (8, 1), float: (8, 1), complex: (8, 2)}  # bytes, how many
+
+
+class _Call:
+    """A launch that Python calls."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._arguments, self._kept = launch.arguments, launch.kept
+
+    def run(self) -> None:
+        launch = self._launch
+        if launch.count < 0:
+            launch.kernel(*self._arguments)
+        else:
+            launch.kernel(*self._arguments, count=launch.count, work=0, parts=launch.parts)
+
+    def rebind(self, moved: _Move) -> None:
+        kept = {handle(array): moved.moved(array) for array in self._kept}
+        self._kept = tuple([array if kept[handle(array)] is None else kept[handle(array)] for array in self._kept])
+        self._arguments = tuple([self._after(argument, kept, moved) for argument in self._arguments])
+
+    def _after(self, argument: Any, kept: dict[int, Any], moved: _Move) -> Any:
+        if isinstance(argument, numpy.ndarray):
+            array = moved.moved(argument)
+            return argument if array is None else array
+        if isinstance(argument, tuple):
+            return type(argument)([self._after(inner, kept, moved) for inner in argument])
+        array = kept.get(argument) if type(argument) is int else None
+        return argument if array is None else handle(array)
+
+
+class _Move:
+    """From the addresses `low` to `high` to as many bytes further in the memory of `new`."""
+
+    def __init__(self, low: int, high: int, by: int, new: numpy.ndarray) -> None:
+        self.low, self.high, self.by, self.new = low, high, by, new
+
+    def moved(self, array: numpy.ndarray) -> numpy.ndarray | None:
+        """The array there, or None for one that lies elsewhere."""
+        at = _address(array)
+        if not self.low <= at < self.high:
+            return None
+        return numpy.asarray(_At(self.new, at + self.by, array))
+
+
+class _At:
+    """What NumPy makes an array of: one in the memory of `owner`."""
+
+    def __init__(self, owner: numpy.ndarray, address: int, like: numpy.ndarray) -> None:
+        self._owner = owner
+        self.__array_interface__ = {**like.__array_interface__, "data": (address, not like.flags.writeable)}
+        self.__array_interface__["strides"] = like.strides
+
+
+def _address(array: numpy.ndarray) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _bounds(array: numpy.ndarray) -> tuple[int, int]:
+    """Where the array's memory begins and ends."""
+    low = high = _address(array)
+    if not array.size:
+        return low, low
+    for extent, stride in zip(array.shape, array.strides):
+        if stride < 0:
+            low += (extent - 1) * stride
+        else:
+            high += (extent - 1) * stride
+    return low, high + array.itemsize
+
+
+# --- compiled ----------------------------------------------------------------------------------------------------------------
+
+_BYTES, _WORD = drivers_numba._BYTES, drivers_numba._WORD
+_POOL = ir.FunctionType(ir.VoidType(), [_BYTES] * 5 + [_WORD] * 3)  # numba_parallel_for
+_WORKER = ir.FunctionType(ir.VoidType(), [_BYTES.as_pointer(), _WORD.as_pointer(), _WORD.as_pointer(), _BYTES])
+_COLUMNS = 3  # of a table: worker, block, parts
+
+
+@intrinsic
+def _keep(context):
+    """The address of a function that takes the place of the pool: what it takes for a number of threads is the address of a receipt."""
+
+    def generate(context, builder, signature, values):
+        keep = ir.Function(builder.module, _POOL, name=builder.module.get_unique_name("keep"))
+        keep.linkage = "internal"
+        inner = ir.IRBuilder(keep.append_basic_block("entry"))
+        worker, block, receipt = keep.args[0], keep.args[4], inner.inttoptr(keep.args[7], _WORD.as_pointer())
+        target, size = (inner.load(inner.gep(receipt, [_WORD(index)])) for index in range(2))
+        cgutils.raw_memcpy(inner, inner.inttoptr(target, _BYTES), block, size, 1)
+        inner.store(inner.ptrtoint(worker, _WORD), inner.gep(receipt, [_WORD(2)]))
+        inner.ret_void()
+        return builder.ptrtoint(keep, _WORD)
+
+    return types.int64(), generate
+
+
+@intrinsic
+def _run_row(context, worker, block, parts, pool, num_threads):
+    """Has the worker do all parts, in this thread where `pool` is 0."""
+
+    def generate(context, builder, signature, values):
+        worker, block, parts, pool, num_threads = values
+        args = cgutils.alloca_once_value(builder, ir.Constant(_BYTES, None))
+        dims, steps = cgutils.alloca_once(builder, _WORD), cgutils.alloca_once_value(builder, _WORD(1))
+        builder.store(parts, dims)
+        data = builder.inttoptr(block, _BYTES)
+        with builder.if_else(builder.icmp_signed("==", pool, _WORD(0))) as (alone, together):
+            with alone:
+                builder.call(builder.inttoptr(worker, _WORKER.as_pointer()), [args, dims, steps, data])
+            with together:
+                pointers = [
+                    builder.inttoptr(worker, _BYTES),
+                    *(builder.bitcast(p, _BYTES) for p in (args, dims, steps)),
+                    data,
+                ]
+                builder.call(builder.inttoptr(pool, _POOL.as_pointer()), [*pointers, _WORD(1), _WORD(1), num_threads])
+        return context.get_dummy_value()
+
+    kind = types.int64
+    return types.void(kind, kind, kind, kind, kind), generate
+
+
+@compiled
+def _keeper_address():
+    return _keep()
+
+
+@compiled
+def _drive(rows, first, last, pool, num_threads):
+    for row in range(first, last):
+        parts = rows[row, 2]
+        if parts > 1:
+            _run_row(rows[row, 0], rows[row, 1], parts, pool, min(parts, num_threads))
+        else:
+            _run_row(rows[row, 0], rows[row, 1], 1, 0, 1)
+
+
+_addresses: dict[str, int] = {}
+
+
+def _keeper() -> int:
+    if "keep" not in _addresses:
+        _addresses["keep"] = call_unnoted(_keeper_address)
+    return _addresses["keep"]
+
+
+def _pool() -> int:
+    if "pool" not in _addresses:
+        _addresses["pool"] = llvmlite.binding.address_of_symbol("numba_parallel_for")
+    return _addresses["pool"]

@@ -1,0 +1,166 @@
+"""Which compiled kernels run, with their arguments, so that they can be run again without Python: `noting`.
+
+Every compiled kernel that Python calls is noted, whether by `Chunked`, by its `serial` or as a plain `compiled` function; what compiled code
+calls is a part of what called it. While nobody notes, calls are what they are without this module: the hook is put into the class of
+Numba's dispatchers by the first `noting` and taken out by the last one.
+
+Not noted: the kernels of `small/objects_numba.entry` and what NumPy computes. With `NUMBA_DISABLE_JIT=1` there is no compiled kernel.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import threading
+from ctypes import c_int64
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Launch", "noting"]
+
+
+@dataclass(slots=True)
+class Launch:
+    """A call of a compiled kernel: run again, it writes the same from what its arrays hold then.
+
+    That is what the kernel itself did, and not what Python did around it: flags which a kernel writes for Python to raise an error are
+    not looked at, what Python has read from an array (a size, a number of groups) stays as it was, and so does every plain number.
+
+    Args:
+        kernel: a `Chunked`; or a `compiled` function, where it has no items or was not called from item 0 on.
+        arguments: of a `Chunked` without start and stop.
+        count: the items 0 to `count` were handled; -1 of a `compiled` function.
+        parts: in how many parts it ran; 1: on the calling thread.
+        kept: arrays that stand among the arguments by `addresses_numba.handle`, in their order.
+        returns: whether it gave something back to Python. What Python has done with that is not part of the launch.
+    """
+
+    kernel: Any
+    arguments: tuple[Any, ...]
+    count: int
+    parts: int = 1
+    kept: tuple[Any, ...] = ()
+    returns: bool = False
+
+    @property
+    def name(self) -> str:
+        """Module and function, as in "matmuls_numba.products"; of what was compiled from a generated text the function, as in "softmax"."""
+        function = getattr(self.kernel, "serial", self.kernel).py_func
+        module = "" if hasattr(function, "dynograd_source") else function.__module__.rpartition(".")[2] + "."
+        return module + str(function.__name__)
+
+
+class noting:
+    """Notes the launches of this thread in a list, in order; loads Numba.
+
+    Within one another, each list has what ran while it was open. Entering the outermost one takes some 100 us, an inner one 1.
+    """
+
+    __slots__ = ("_launches",)
+
+    def __init__(self) -> None:
+        self._launches: list[Launch] = []
+
+    def __enter__(self) -> list[Launch]:
+        _hook.put_in()
+        _thread.lists.append(self._launches)
+        return self._launches
+
+    def __exit__(self, *failure: Any) -> None:
+        lists = _thread.lists
+        for position in reversed(range(len(lists))):
+            if lists[position] is self._launches:
+                del lists[position]
+                break
+        if not lists:
+            _thread.handles.clear()
+        _hook.take_out()
+
+
+class _Thread(threading.local):
+    """The open lists of a thread, and the arrays whose handles it has taken meanwhile."""
+
+    def __init__(self) -> None:
+        self.lists: list[list[Launch]] = []
+        self.handles: dict[int, Any] = {}
+
+
+_thread = _Thread()
+
+
+class _Hook:
+    """The noting call of dispatchers and the noting `handle` of kernel modules, there while anybody notes."""
+
+    def __init__(self) -> None:
+        self._lock, self._count = threading.Lock(), 0
+        self._modules: list[Any] = []  # that have `handle`, of the first `_known` in sys.modules
+        self._known = 0
+
+    def put_in(self) -> None:
+        with self._lock:
+            self._count += 1
+            if self._count == 1:
+                _prepare()
+                self._set_handles(_plain["handle"], _handle)
+                _plain["class"].__call__ = _call
+
+    def take_out(self) -> None:
+        with self._lock:
+            self._count -= 1
+            if not self._count:
+                del _plain["class"].__call__
+                self._set_handles(_handle, _plain["handle"])
+
+    def _set_handles(self, old: Any, new: Any) -> None:
+        if len(sys.modules) != self._known:  # modules that were imported meanwhile have taken what they found
+            modules = list(sys.modules.items())
+            self._known = len(modules)
+            self._modules = [
+                module for name, module in modules if name.startswith("dynograd.kernels.") and "handle" in vars(module)
+            ]
+        for module in self._modules:
+            if module.handle is old:
+                module.handle = new
+
+
+_hook = _Hook()
+_plain: dict[str, Any] = {}  # what stands there while nobody notes
+
+
+def _prepare() -> None:
+    if not _plain:
+        from dynograd.kernels.build import addresses_numba, compiling_numba, targets_numba
+
+        _plain["handle"] = addresses_numba.handle
+        _plain["class"] = targets_numba._Dispatcher
+        _plain["call"] = compiling_numba.call_unnoted
+
+
+def _call(kernel: Any, *arguments: Any, **keywords: Any) -> Any:
+    result = _plain["call"](kernel, *arguments, **keywords)
+    if _thread.lists:
+        launch = _launch_of(kernel, arguments, keywords, result is not None)
+        for launches in _thread.lists:
+            launches.append(launch)
+    return result
+
+
+def _launch_of(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], returns: bool) -> Launch:
+    if keywords:
+        arguments = inspect.signature(kernel.py_func).bind(*arguments, **keywords).args
+    handles = _thread.handles
+    kept = tuple([handles[argument] for argument in arguments if type(argument) is int and argument in handles])
+    chunked = getattr(kernel, "dynograd_chunked", None)
+    if chunked is None or arguments[-2] > 0:
+        return Launch(kernel, arguments, -1, 1, kept, returns)
+    *own, start, count = arguments
+    parts = c_int64.from_address(8 - start).value if start < 0 else 1  # as `drivers_numba.in_parts` has written them
+    return Launch(chunked, tuple(own), count, parts, kept, returns)
+
+
+def _handle(array: Any) -> int:
+    """`addresses_numba.handle` while somebody notes."""
+    handle: int = _plain["handle"](array)
+    if _thread.lists:
+        _thread.handles[handle] = array
+    return handle
