@@ -83,6 +83,7 @@ class Compiled:
             inplace.guards.append(_before_write)
         self.recording = recording = Recording(self.known, {id(tensor) for tensor in _tensors_in(self.given)})
         RECORDER.turn_on()
+        recording.noting.__enter__()
         MODES.plan = recording
         return recording
 
@@ -99,9 +100,8 @@ class Compiled:
 
     def _end_recording(self) -> None:
         recording, self.recording = self.recording, None
-        MODES.plan = None
-        RECORDER.turn_off()
         assert recording is not None
+        recording.end()
         met_before = bool(self.known)
         for outside in recording.outside:
             self.known[id(outside.tensor)] = weakref.ref(outside.tensor)

@@ -31,6 +31,7 @@ from dynograd.ops.op import Op
 from dynograd.ops.readers import Entry, Reader
 from dynograd.ops.reduce.deferred_sums import DeferredSum
 from dynograd.plans.calls import Call
+from dynograd.plans.lowering import described
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["RECORDER", "Event", "Recording", "call_with", "depends_on_values"]
@@ -105,6 +106,7 @@ class Recording:
     def __init__(self, known: dict[int, Any], arguments: set[int]) -> None:
         self.arguments = arguments  # ids of the tensors that the function was called with
         self.known = known  # tensors from outside that an earlier step has met, weakly, by id
+        self.noting = noting()  # open throughout, so that those of single calls cost little
         self.events: list[Event] = []
         self.calls: list[Call] = []
         self.values: list[Any] = []  # tensors, by number
@@ -116,11 +118,18 @@ class Recording:
         self.used: set[int] = set()  # ids of nodes that a backward pass has gone through
         self.lines: dict[int, str] = {}  # of nodes, by id
         self.reason = self.line = ""
+        self.own_gradients: dict[int, tuple[int, Any]] = {}  # (number of the value, array), by the array's id
         self.from_outside = False  # the backward pass is not the step's own
         self.inside = 0  # calls of ops that are running
         # (calls noted before, number of a tensor from outside, its values from there on): what the check at capture puts back
         self.snapshots: list[tuple[int, int, Any]] = []
         self.current: set[int] = set()  # those whose latest values are there
+
+    def end(self) -> None:
+        """The step is over."""
+        MODES.plan = None
+        RECORDER.turn_off()
+        self.noting.__exit__()
 
     def refuse(self, reason: str) -> None:
         if not self.reason:
@@ -220,23 +229,21 @@ class Recording:
             self.nodes.append(node)
             self.lines[id(node)] = line_text(event.line)
         made = [tensor.array for tensor in results]
+        inputs, statics = described(op, dict(zip(op.parameter_names, [_as_arrays(value) for value in args])))
         self.calls.append(
             Call(
                 "op",
                 op.name,
                 op,
-                tuple(self._arrays(args)),
+                inputs,
                 tuple(made),
-                (),
+                statics,
                 _Forward(entry, args, MODES.grad, self.shadows.get(id(node))),
                 list(launches),
                 self.shadows.get(id(node)),
                 line_text(event.line),
             )
         )
-
-    def _arrays(self, values: tuple) -> list[Any]:
-        return [value.array for value in _flat(values) if isinstance(value, Tensor)]
 
     # --- backward ---------------------------------------------------------------------------------------------------------------
 
@@ -397,9 +404,13 @@ class _Pass:
         grad = leaf._grad
         if recording.reason or grad is None:
             return
+        number = recording._new_value(grad)
         if grad.array is not g:
-            recording.calls.append(Call("copy", "copy", None, (g,), (grad.array,), (), _Copy(g)))
-        self.leaves.append((recording._place_of(leaf), recording._new_value(grad)))
+            if arrays.owns_memory(g) and id(g) not in recording.own_gradients and g.strides == grad.array.strides:
+                recording.own_gradients[id(g)] = number, g  # the plan's leaf has it without a copy
+            else:
+                recording.calls.append(Call("copy", "copy", None, (g,), (grad.array,), (), _Copy(g)))
+        self.leaves.append((recording._place_of(leaf), number))
 
     def dense(self, deferred: DeferredSum) -> Any:
         recording = self.recording
@@ -448,6 +459,12 @@ def _saved_of(node: Any) -> list[Any]:
     for name in node.saved_names:
         map_saved(getattr(node, name), note)
     return saved
+
+
+def _as_arrays(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.array
+    return [_as_arrays(element) for element in value] if type(value) in (list, tuple) else value
 
 
 def _results_of(result: Any) -> tuple[list[Any] | None, Any]:

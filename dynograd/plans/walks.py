@@ -24,7 +24,7 @@ from dynograd.ops.readers import Entry, Reader
 from dynograd.plans.handed import Handed, Read, Value, become, new_handed
 from dynograd.plans.memory import Arena
 from dynograd.plans.programs import Program, write
-from dynograd.plans.recording import RECORDER, Event, Recording, call_with, depends_on_values
+from dynograd.plans.recording import Event, Recording, call_with, depends_on_values
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Step", "Walk"]
@@ -156,8 +156,7 @@ class PlanNode(Node):
         finally:
             MODES.grad, MODES.task = mode
             owner.recording = None
-            MODES.plan = None
-            RECORDER.turn_off()
+            recording.end()
         if path.parts is None and not recording.reason and len(recording.events) == len(path.events):
             forward = recording.events[-1].calls
             kept = [None if array is None else array.copy() for array in gradients]
