@@ -99,7 +99,9 @@ class Handed(Tensor):
     def __len__(self) -> int:
         return self.value.shape[0] if self.value.shape else Tensor.__len__(self)
 
-    def backward(self, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None) -> None:
+    def backward(
+        self, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None
+    ) -> None:
         self.value.walk.backward(self, gradient, retain_graph, create_graph, inputs)
 
     def is_contiguous(self, memory_format: Any = None) -> bool:

@@ -53,7 +53,11 @@ class Memory:
         self.regions = [pair for pair in _merged(intervals) if not _meets(kept, pair)]
         self.starts = [start for start, _ in self.regions]
         sizes = [stop - start for start, stop in self.regions]
-        places = numpy.concatenate([[0], numpy.cumsum([-(-size // _ALIGNED) * _ALIGNED for size in sizes])]).astype(int).tolist()
+        places = (
+            numpy.concatenate([[0], numpy.cumsum([-(-size // _ALIGNED) * _ALIGNED for size in sizes])])
+            .astype(int)
+            .tolist()
+        )
         self.bytes = places[-1]
         whole = arena.take(self.bytes)
         self.buffers = [whole[place : place + size] for place, size in zip(places, sizes)]
@@ -99,10 +103,7 @@ def _merged(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def _meets(intervals: list[tuple[int, int]], pair: tuple[int, int]) -> bool:
     place = bisect.bisect_left(intervals, (pair[0], 0))
-    for start, stop in intervals[max(place - 1, 0) : place + 2]:
-        if start < pair[1] and pair[0] < stop:
-            return True
-    return False
+    return any([start < pair[1] and pair[0] < stop for start, stop in intervals[max(place - 1, 0) : place + 2]])
 
 
 def _aligned(count: int) -> Any:

@@ -7,8 +7,6 @@ calls. Values are numbered in the order in which they came, tensors from outside
 from __future__ import annotations
 
 import copy
-import functools
-import inspect
 import re
 from collections.abc import Callable
 from sys import getrefcount
@@ -16,41 +14,23 @@ from typing import Any
 
 import numpy
 
-from dynograd import arrays
 from dynograd.arrays import ndarray
-from dynograd.autograd import engine
 from dynograd.autograd.engine import observers
 from dynograd.autograd.modes import MODES
-from dynograd.autograd.nodes import OutputNode, Partial, caller, line_text
-from dynograd.autograd.packing import map_saved
+from dynograd.autograd.nodes import OutputNode, caller, line_text
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.shared import signature_of
 from dynograd.interpreter.view_history import follow_base
 from dynograd.kernels.build.launches import noting
 from dynograd.ops.op import Op
 from dynograd.ops.readers import Entry, Reader
-from dynograd.ops.reduce.deferred_sums import DeferredSum
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import described
+from dynograd.plans.passes import Event, Pass
+from dynograd.plans.python_forms import Forward, call_with, flat, results_of
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["RECORDER", "Event", "Recording", "call_with", "depends_on_values"]
-
-
-class Event:
-    """What the program did next: an op with its operands, a backward pass, or the step of an optimizer.
-
-    Operands are described: ("value", number), ("outside", number), ("same", object) or ("list", descriptions).
-    """
-
-    __slots__ = ("args", "calls", "entry", "grad", "kind", "line", "results", "shape", "subject")
-
-    def __init__(self, kind: str, entry: Any, args: tuple, grad: int, line: Any) -> None:
-        self.kind, self.entry, self.args, self.grad, self.line = kind, entry, args, grad, line
-        self.results: list[int] = []  # numbers of the values
-        self.shape: Any = None  # how the results lie in what the op gives: None for one tensor, else a function of a list of them
-        self.calls = 0  # so many calls were noted when it was over
-        self.subject: Any = None  # of a backward pass (leaf, number of its gradient, whether it had one); of a step the optimizer
+__all__ = ["RECORDER", "Event", "Recording", "call_with", "depends_on_values", "flat"]
 
 
 class Outside:
@@ -77,27 +57,16 @@ def kind_of(tensor: Any) -> Any:
     return type(array), array.dtype, array.shape, array.strides, tensor._requires_grad
 
 
-
 def depends_on_values(op: Op, args: tuple) -> bool:
     """Whether the shape of the result depends on values of the operands."""
     reason = op.row["at_once"] or op.row["partly_at_once"] or ""
     if "depends on values" not in reason:
         return False
-    return bool(op.row["at_once"]) or any([_is_mask(value) for value in _flat(args)])
+    return bool(op.row["at_once"]) or any([_is_mask(value) for value in flat(args)])
 
 
 def _is_mask(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dtype.name == "bool"
-
-
-def _flat(values: Any) -> list[Any]:
-    result: list[Any] = []
-    for value in values:
-        if isinstance(value, (list, tuple)):
-            result += _flat(value)
-        else:
-            result.append(value)
-    return result
 
 
 class Recording:
@@ -139,7 +108,7 @@ class Recording:
 
     def op(self, entry: Entry, below: Callable[..., Any], args: tuple) -> Any:
         """A call of an op, with all its parameters in order."""
-        operands = _flat(args)
+        operands = flat(args)
         tensors = [value for value in operands if isinstance(value, Tensor)]
         if self.inside or self.reason or not tensors or not all([type(tensor) in TENSORS for tensor in tensors]):
             return call_with(below, entry.op, args)
@@ -162,7 +131,7 @@ class Recording:
                 result = call_with(below, entry.op, args)
         finally:
             self.inside = 0
-        results, shape = _results_of(result)
+        results, shape = results_of(result)
         if results is None:
             self.refuse(f"{entry.key} gives {type(result).__name__}")
             return result
@@ -194,7 +163,7 @@ class Recording:
             if number is not None:
                 return "value", number
             return "outside", self._place_of(value)
-        if type(value) in (list, tuple) and any([isinstance(element, Tensor) for element in _flat(value)]):
+        if type(value) in (list, tuple) and any([isinstance(element, Tensor) for element in flat(value)]):
             return "list", (type(value), tuple([self._described(element) for element in value]))
         return "same", value
 
@@ -212,9 +181,7 @@ class Recording:
             self.snapshots.append((len(self.calls), place, tensor.array.copy(order="K")))
         return place
 
-    def _note_op(
-        self, event: Event, entry: Entry, below: Any, args: tuple, results: list[Any], launches: Any
-    ) -> None:
+    def _note_op(self, event: Event, entry: Entry, below: Any, args: tuple, results: list[Any], launches: Any) -> None:
         op = entry.op
         node = results[0].node if results else None
         if type(node) is OutputNode:
@@ -238,7 +205,7 @@ class Recording:
                 inputs,
                 tuple(made),
                 statics,
-                _Forward(entry, args, MODES.grad, self.shadows.get(id(node))),
+                Forward(entry, args, MODES.grad, self.shadows.get(id(node))),
                 list(launches),
                 self.shadows.get(id(node)),
                 line_text(event.line),
@@ -257,21 +224,23 @@ class Recording:
         if MODES.anomaly or observers:
             self.refuse("anomaly mode, or a profiler that looks on at backward")
             return None
-        return _Pass(self)
+        return Pass(self)
 
     def has_open_graph(self) -> bool:
         """Whether someone has a tensor whose gradient no backward pass has asked for."""
-        for tensor in self.values:
-            if tensor.node is not None and getrefcount(tensor) > 3 and not self._is_used(tensor.node):
-                return True
-        return False
+        held = [tensor for tensor in self.values if tensor.node is not None and getrefcount(tensor) > 3]
+        return any([not self._is_used(tensor.node) for tensor in held])
 
     def _is_used(self, node: Any) -> bool:
         return id(node.edges[0] if type(node) is OutputNode else node) in self.used
 
     def consumed(self) -> set[int]:
         """The values whose graph a backward pass has used up."""
-        return {number for number, tensor in enumerate(self.values) if tensor.node is not None and self._is_used(tensor.node)}
+        return {
+            number
+            for number, tensor in enumerate(self.values)
+            if tensor.node is not None and self._is_used(tensor.node)
+        }
 
     def replace(self, tensor: Any, other: Any) -> None:
         """`other` stands for `tensor`, which the step has made, from now on."""
@@ -293,7 +262,9 @@ class Recording:
         """A tensor is about to be written in place."""
         if self.inside or self.reason:
             return
-        if id(tensor) in self.numbers or any([numpy.may_share_memory(value.array, tensor.array) for value in self.values]):
+        if id(tensor) in self.numbers or any(
+            [numpy.may_share_memory(value.array, tensor.array) for value in self.values]
+        ):
             self.refuse("a write in place into a tensor that the step has made")
             return
         for place in list(self.current):
@@ -327,117 +298,6 @@ class Recording:
         return result
 
 
-class _Pass:
-    """One backward pass: what the engine tells of it."""
-
-    def __init__(self, recording: Recording) -> None:
-        self.recording = recording
-        self.leaves: list[Any] = []
-
-    def rule(self, node: Any, g: Any, create_graph: bool) -> Any:
-        """Gradients of a node's inputs."""
-        with noting() as launches:
-            gradients = tuple(node.apply(g))
-        recording = self.recording
-        recording.used.add(id(node))
-        if recording.reason or type(node) is OutputNode:
-            return gradients
-        shadow = recording.shadows.get(id(node))
-        if shadow is None:
-            recording.refuse(f"{node.op_name()} was not recorded")
-            return gradients
-        if node.hooks is not None:
-            recording.refuse("a hook on a gradient")
-        for part in gradients:
-            if part is not None and type(part) not in (ndarray, DeferredSum):
-                recording.refuse(f"the gradient of {node.op_name()} is a {type(part).__name__}")
-        incoming = tuple(g.parts.values()) if type(g) is Partial else (g,)
-        for part in incoming:
-            if type(part) is not ndarray:
-                recording.refuse(f"the gradient that comes to {node.op_name()} is a {type(part).__name__}")
-        if recording.reason:
-            return gradients
-        recording.calls.append(
-            Call(
-                "rule",
-                node.op_name(),
-                node.op,
-                (*incoming, *_saved_of(shadow)),
-                tuple([part if type(part) is ndarray else None for part in gradients]),
-                shadow.attrs if type(shadow.attrs) is tuple else (),
-                _Rule(shadow, g),
-                list(launches),
-                shadow,
-                recording.lines.get(id(node), ""),
-            )
-        )
-        return gradients
-
-    def add(self, total: Any, part: Any) -> Any:
-        """The sum of two gradients of one node or leaf."""
-        with noting() as launches:
-            result = engine._sum(total, part)
-        recording = self.recording
-        if recording.reason or type(result) is Partial:
-            return result
-        if type(result) is DeferredSum:
-            if type(part) is not DeferredSum or type(total) is not DeferredSum or result.total is not None:
-                recording.refuse("a deferred sum that was settled on the way")
-            return result
-        if type(total) is not ndarray or type(part) is not ndarray:
-            recording.refuse(f"a sum of gradients, {type(total).__name__} and {type(part).__name__}")
-            return result
-        recording.calls.append(Call("sum", "sum", None, (total, part), (result,), (), _Sum(total, part), list(launches)))
-        return result
-
-    def accumulate(self, leaf: Any, g: Any) -> None:
-        """A leaf gets its gradient."""
-        recording = self.recording
-        if not recording.reason:
-            if not isinstance(leaf, Tensor) or leaf._meta is not None:
-                recording.refuse("a hook on a leaf, or a leaf that is a view")
-            elif leaf._grad is not None:
-                recording.refuse("gradients are added to those that are there")
-        if type(g) is DeferredSum:
-            g = self.dense(g)
-        leaf.accumulate_grad(g)
-        grad = leaf._grad
-        if recording.reason or grad is None:
-            return
-        number = recording._new_value(grad)
-        if grad.array is not g:
-            if arrays.owns_memory(g) and id(g) not in recording.own_gradients and g.strides == grad.array.strides:
-                recording.own_gradients[id(g)] = number, g  # the plan's leaf has it without a copy
-            else:
-                recording.calls.append(Call("copy", "copy", None, (g,), (grad.array,), (), _Copy(g)))
-        self.leaves.append((recording._place_of(leaf), number))
-
-    def dense(self, deferred: DeferredSum) -> Any:
-        recording = self.recording
-        if deferred.total is not None:
-            recording.refuse("a deferred sum that was settled on the way")
-        parts = list(deferred.parts)
-        with noting() as launches:
-            result = deferred.dense()
-        if not recording.reason:
-            operands = tuple([array for pair in parts for array in pair])
-            compute = _Deferred(deferred.key, deferred.make, parts)
-            recording.calls.append(Call("deferred", "deferred", None, operands, (result,), (), compute, list(launches)))
-        return result
-
-    def end(self, root: Any, retain: bool) -> None:
-        recording = self.recording
-        if recording.reason:
-            return
-        number = recording.node_of(root)
-        if number is None:
-            recording.refuse("a backward pass from a tensor that the step did not make")
-            return
-        event = Event("backward", None, (("value", number), ("same", bool(retain))), 0, caller(2))
-        event.subject, event.results = self.leaves, [number for _, number in self.leaves]
-        recording._over(event)
-
-
 def _is_its_own(tensor: Any) -> bool:
     """Whether the memory is the tensor's alone, so that NumPy cannot write into it behind its back."""
     return tensor.array.base is None or tensor._requires_grad
@@ -448,147 +308,10 @@ def copy_of(node: Any) -> Any:
     return copy.copy(node)
 
 
-def _saved_of(node: Any) -> list[Any]:
-    saved: list[Any] = []
-
-    def note(value: Any) -> Any:
-        if type(value) is ndarray:
-            saved.append(value)
-        return value
-
-    for name in node.saved_names:
-        map_saved(getattr(node, name), note)
-    return saved
-
-
 def _as_arrays(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.array
     return [_as_arrays(element) for element in value] if type(value) in (list, tuple) else value
-
-
-def _results_of(result: Any) -> tuple[list[Any] | None, Any]:
-    if type(result) is Tensor:
-        return [result], None
-    if isinstance(result, (tuple, list)) and result and all([type(element) is Tensor for element in result]):
-        make = result._make if hasattr(result, "_make") else type(result)  # type: ignore[attr-defined]
-        return list(result), make
-    return None, None
-
-
-# --- the Python forms ---------------------------------------------------------------------------------------------------------------
-
-
-class _Forward:
-    """An op's function on tensors of the plan's memory; what its node saves anew goes to the node of the record."""
-
-    def __init__(self, entry: Entry, args: tuple, grad: int, shadow: Any) -> None:
-        self.entry, self.grad, self.shadow = entry, grad, shadow
-        self.args = [_stand_in(value) for value in args]
-
-    def relocated(self, at: Callable[[Any], Any]) -> None:
-        for tensor in _flat(self.args):
-            if isinstance(tensor, Tensor):
-                tensor.array = at(tensor.array)
-
-    def set_key(self, key: Any) -> None:
-        """The place in the random stream for this step."""
-        op = self.entry.op
-        self.args[op.parameter_names.index(op.row["by_row"])] = key
-        shadow = self.shadow
-        if shadow is not None:
-            place = op.static_names.index(op.row["by_row"])
-            shadow.attrs = (*shadow.attrs[:place], key, *shadow.attrs[place + 1 :])
-
-    def __call__(self) -> list[Any]:
-        MODES.grad = self.grad
-        result = call_with(self.entry.apart(), self.entry.op, self.args)
-        results, _ = _results_of(result)
-        assert results is not None
-        if self.shadow is not None:
-            node = next(tensor.node for tensor in results if tensor.node is not None)
-            if type(node) is OutputNode:
-                node = node.edges[0]
-            self.take_saved(node)
-        return [tensor.array for tensor in results]
-
-    def take_saved(self, node: Any) -> None:
-        """What the op has saved goes to the memory that the record's node has it in."""
-        shadow = self.shadow
-        for name in node.saved_names:
-            new, kept = getattr(node, name), getattr(shadow, name)
-            if type(new) is ndarray and type(kept) is ndarray:
-                if new is not kept and new.shape == kept.shape and not numpy.shares_memory(new, kept):
-                    kept[...] = new
-            elif new is not kept and not isinstance(new, (ndarray, list, tuple)):
-                setattr(shadow, name, new)
-            elif isinstance(new, (list, tuple)):
-                for one, place in zip(new, kept):
-                    if type(one) is ndarray and not numpy.shares_memory(one, place):
-                        place[...] = one
-
-
-def _stand_in(value: Any) -> Any:
-    """A tensor of the same memory that takes no part in the program's graph."""
-    if isinstance(value, Tensor):
-        result = Tensor.wrap(value.array)
-        result._requires_grad = bool(value._requires_grad)
-        return result
-    if type(value) in (list, tuple):
-        return type(value)([_stand_in(element) for element in value])
-    return value
-
-
-class _Rule:
-    """A backward rule, on the node of the record."""
-
-    def __init__(self, shadow: Any, g: Any) -> None:
-        self.shadow, self.g = shadow, g
-
-    def relocated(self, at: Callable[[Any], Any]) -> None:
-        g = self.g
-        self.g = Partial({number: at(part) for number, part in g.parts.items()}) if type(g) is Partial else at(g)
-
-    def __call__(self) -> Any:
-        g = self.g
-        parts = self.shadow.apply(Partial(dict(g.parts)) if type(g) is Partial else g)
-        return [part if type(part) is ndarray else None for part in parts]
-
-
-class _Sum:
-    def __init__(self, total: Any, part: Any) -> None:
-        self.total, self.part = total, part
-
-    def relocated(self, at: Callable[[Any], Any]) -> None:
-        self.total, self.part = at(self.total), at(self.part)
-
-    def __call__(self) -> list[Any]:
-        return [numpy.asarray(self.total + self.part)]
-
-
-class _Copy:
-    def __init__(self, source: Any) -> None:
-        self.source = source
-
-    def relocated(self, at: Callable[[Any], Any]) -> None:
-        self.source = at(self.source)
-
-    def __call__(self) -> list[Any]:
-        return [self.source]
-
-
-class _Deferred:
-    def __init__(self, key: Any, make: Any, parts: list[Any]) -> None:
-        self.key, self.make, self.parts = key, make, parts
-
-    def relocated(self, at: Callable[[Any], Any]) -> None:
-        self.parts = [(at(rows), at(others)) for rows, others in self.parts]
-
-    def __call__(self) -> list[Any]:
-        first, *others = self.parts
-        total = DeferredSum(self.key, self.make, *first)
-        total.parts += others
-        return [arrays.as_result(total.dense())]
 
 
 class _Recorder(Reader):
@@ -614,17 +337,3 @@ class _Recorder(Reader):
 
 
 RECORDER = _Recorder()
-
-
-def call_with(function: Any, op: Op, args: Any) -> Any:
-    """A call with all parameters of the op in order."""
-    count = _by_position(op)
-    if count == len(args):
-        return function(*args)
-    return function(*args[:count], **dict(zip(op.parameter_names[count:], args[count:])))
-
-
-@functools.cache
-def _by_position(op: Op) -> int:
-    kinds = [parameter.kind for parameter in op.public_signature.parameters.values()]
-    return sum([kind is not inspect.Parameter.KEYWORD_ONLY for kind in kinds])

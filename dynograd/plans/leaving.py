@@ -1,0 +1,168 @@
+"""Leaving the record: the ops of a call so far are run anew, as they are written, on the tensors that the program has, and recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from dynograd.autograd.modes import MODES
+from dynograd.plans.handed import Handed, Read, become
+from dynograd.plans.recording import Recording, call_with
+from dynograd.plans.steps import Path, Step, freed
+
+__all__ = ["Leaving"]
+
+
+class Leaving:
+    """The part of a walk that ends it."""
+
+    at: Any
+    bound: dict[int, Any]
+    boundary: int
+    done: int
+    handed: list[Any]
+    owner: Any
+    path: Any
+    read_numbers: dict[int, Any]
+    reader: Any
+    running: bool
+    values: list[Any]
+    written: list[tuple[int, Any, Any]]
+
+    def leave(self, reason: str, tensor: Any = None) -> Any:
+        """The program goes its own way: all ops of this call are run anew, as they are written, and recorded."""
+        if not self.running:  # long after
+            return self._outlive(tensor)
+        owner = self.owner
+        owner.note_left(reason)
+        done, number = self.done, self.at.number
+        boundary = self.boundary
+        self.running = False
+        MODES.plan = None
+        self.reader.turn_off()
+        recording = owner.begin_recording()
+        if boundary >= 0 or self.written:
+            recording.refuse("the way there goes over the step of an optimizer, or a write")
+        steps = self._steps_to(number)
+        grads = self._take_gradients(steps, boundary)
+        for step in steps:
+            if step.number <= boundary:
+                self._settle(step)
+                continue
+            self._run_anew(step, recording, done)
+        for leaf, current in grads:
+            leaf._grad = current
+        for n in range(len(self.handed)):  # the record has others from now on
+            if type(self.handed[n]) is not Handed:
+                self._let_one_go(n, self.handed[n])
+        return tensor
+
+    def _steps_to(self, number: int) -> list[Step]:
+        return self.path.steps[:number]
+
+    def _take_gradients(self, steps: list[Step], boundary: int) -> list[tuple[Any, Any]]:
+        taken = []
+        for step in steps:
+            if step.event is not None and step.event.kind == "backward" and step.number > boundary:
+                for place, _ in step.event.subject:
+                    leaf = self._outside_now(step.path, place)
+                    taken.append((leaf, leaf._grad))
+                    leaf._grad = None
+        return taken
+
+    def _settle(self, step: Step) -> None:
+        """What came before the step of an optimizer keeps its values; its graph was used up."""
+        assert step.event is not None
+        for number in step.event.results:
+            tensor, value = self.handed[number], self.values[number]
+            if type(tensor) is Handed:
+                array = self.path.program.arrays[number].copy(order="K")
+                become(tensor, array, freed() if value.grad else None, value.grad)
+            elif type(tensor) is Read:
+                become(tensor, tensor.array, freed(), True)
+
+    def _run_anew(self, step: Step, recording: Recording, done: int) -> None:
+        event = step.event
+        assert event is not None
+        before = MODES.grad
+        if event.kind == "backward":
+            self.handed[event.args[0][1]].backward(retain_graph=event.args[1][1])
+            for place, number in event.subject:
+                leaf = self._outside_now(step.path, place)
+                self._take_over(number, leaf._grad, recording, event.calls <= done)
+                leaf._grad = self.handed[number]
+            return
+        if event.kind == "step":
+            return
+        if event.kind == "detach":
+            results = [self.handed[event.args[0][1]].detach()]
+        else:
+            MODES.grad = event.grad
+            restored = self._as_it_was(step)
+            try:
+                result = call_with(event.entry.function, event.entry.op, self._arguments(step))
+            finally:
+                MODES.grad = before
+                for tensor, array in restored:
+                    tensor.array = array
+            results = [result] if event.shape is None else list(result)
+        for number, tensor in zip(event.results, results):
+            self._take_over(number, tensor, recording, event.calls <= done and event.kind == "op")
+
+    def _take_over(self, number: int, tensor: Any, recording: Recording, computed: bool) -> None:
+        """The recorded tensor that the user has becomes what its op has given now."""
+        handed = self.handed[number]
+        read = self.read_numbers.get(number)
+        if read is not None and not numpy.may_share_memory(read, tensor.array):
+            _write(tensor.array, read)
+        elif computed and self.path is not None:
+            _write(tensor.array, self.path.program.arrays[number])
+        become(handed, tensor.array, tensor.node, tensor._requires_grad, tensor._meta)
+        recording.replace(tensor, handed)
+
+    def _arguments(self, step: Step) -> list[Any]:
+        event = step.event
+        assert event is not None
+        names = event.entry.op.parameter_names
+        by_row = event.entry.op.row["by_row"]
+        return [
+            step.key if name == by_row else self._actual(described, step.path)
+            for name, described in zip(names, event.args)
+        ]
+
+    def _actual(self, described: Any, path: Path) -> Any:
+        kind, content = described
+        if kind == "value":
+            return self.handed[content]
+        if kind == "outside":
+            return self._outside_now(path, content)
+        if kind == "list":
+            return content[0]([self._actual(part, path) for part in content[1]])
+        return content
+
+    def _as_it_was(self, step: Step) -> list[tuple[Any, Any]]:
+        """Tensors from outside that were written later than this step lend it what they held then; gives what to put back."""
+        restored = []
+        for number, tensor, array in reversed(self.written):
+            if step.number < number:
+                restored.append((tensor, tensor.array))
+                tensor.array = array
+        return (
+            restored[::-1]
+            if len(restored) < 2
+            else list({id(tensor): (tensor, array) for tensor, array in restored[::-1]}.values())
+        )
+
+    def _outlive(self, tensor: Any) -> Any:
+        """A recorded tensor whose step is over becomes a plain one."""
+        if type(tensor) is Handed:
+            self.read(tensor)
+        elif type(tensor) is Read:
+            become(tensor, tensor.array, freed(), True)
+        return tensor
+
+
+def _write(array: Any, values: Any) -> None:
+    if array.flags.writeable:
+        array[...] = values

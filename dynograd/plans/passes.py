@@ -1,0 +1,164 @@
+"""One backward pass of a step that is recorded: what the engine tells of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd import arrays
+from dynograd.arrays import ndarray
+from dynograd.autograd import engine
+from dynograd.autograd.nodes import OutputNode, Partial, caller
+from dynograd.autograd.packing import map_saved
+from dynograd.kernels.build.launches import noting
+from dynograd.ops.reduce.deferred_sums import DeferredSum
+from dynograd.plans.calls import Call
+from dynograd.plans.python_forms import CopyForm, DeferredForm, RuleForm, SumForm
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["Event", "Pass"]
+
+
+class Event:
+    """What the program did next: an op with its operands, a backward pass, or the step of an optimizer.
+
+    Operands are described: ("value", number), ("outside", number), ("same", object) or ("list", descriptions).
+    """
+
+    __slots__ = ("args", "calls", "entry", "grad", "kind", "line", "results", "shape", "subject")
+
+    def __init__(self, kind: str, entry: Any, args: tuple, grad: int, line: Any) -> None:
+        self.kind, self.entry, self.args, self.grad, self.line = kind, entry, args, grad, line
+        self.results: list[int] = []  # numbers of the values
+        self.shape: Any = (
+            None  # how the results lie in what the op gives: None for one tensor, else a function of a list of them
+        )
+        self.calls = 0  # so many calls were noted when it was over
+        self.subject: Any = (
+            None  # of a backward pass (leaf, number of its gradient, whether it had one); of a step the optimizer
+        )
+
+
+class Pass:
+    """One backward pass: what the engine tells of it."""
+
+    def __init__(self, recording: Any) -> None:
+        self.recording = recording
+        self.leaves: list[Any] = []
+
+    def rule(self, node: Any, g: Any, create_graph: bool) -> Any:
+        """Gradients of a node's inputs."""
+        with noting() as launches:
+            gradients = tuple(node.apply(g))
+        recording = self.recording
+        recording.used.add(id(node))
+        if recording.reason or type(node) is OutputNode:
+            return gradients
+        shadow = recording.shadows.get(id(node))
+        if shadow is None:
+            recording.refuse(f"{node.op_name()} was not recorded")
+            return gradients
+        if node.hooks is not None:
+            recording.refuse("a hook on a gradient")
+        for part in gradients:
+            if part is not None and type(part) not in (ndarray, DeferredSum):
+                recording.refuse(f"the gradient of {node.op_name()} is a {type(part).__name__}")
+        incoming = tuple(g.parts.values()) if type(g) is Partial else (g,)
+        for part in incoming:
+            if type(part) is not ndarray:
+                recording.refuse(f"the gradient that comes to {node.op_name()} is a {type(part).__name__}")
+        if recording.reason:
+            return gradients
+        recording.calls.append(
+            Call(
+                "rule",
+                node.op_name(),
+                node.op,
+                (*incoming, *saved_of(shadow)),
+                tuple([part if type(part) is ndarray else None for part in gradients]),
+                shadow.attrs if type(shadow.attrs) is tuple else (),
+                RuleForm(shadow, g),
+                list(launches),
+                shadow,
+                recording.lines.get(id(node), ""),
+            )
+        )
+        return gradients
+
+    def add(self, total: Any, part: Any) -> Any:
+        """The sum of two gradients of one node or leaf."""
+        with noting() as launches:
+            result = engine._sum(total, part)
+        recording = self.recording
+        if recording.reason or type(result) is Partial:
+            return result
+        if type(result) is DeferredSum:
+            if type(part) is not DeferredSum or type(total) is not DeferredSum or result.total is not None:
+                recording.refuse("a deferred sum that was settled on the way")
+            return result
+        if type(total) is not ndarray or type(part) is not ndarray:
+            recording.refuse(f"a sum of gradients, {type(total).__name__} and {type(part).__name__}")
+            return result
+        recording.calls.append(
+            Call("sum", "sum", None, (total, part), (result,), (), SumForm(total, part), list(launches))
+        )
+        return result
+
+    def accumulate(self, leaf: Any, g: Any) -> None:
+        """A leaf gets its gradient."""
+        recording = self.recording
+        if not recording.reason:
+            if not isinstance(leaf, Tensor) or leaf._meta is not None:
+                recording.refuse("a hook on a leaf, or a leaf that is a view")
+            elif leaf._grad is not None:
+                recording.refuse("gradients are added to those that are there")
+        if type(g) is DeferredSum:
+            g = self.dense(g)
+        leaf.accumulate_grad(g)
+        grad = leaf._grad
+        if recording.reason or grad is None:
+            return
+        number = recording._new_value(grad)
+        if grad.array is not g:
+            if arrays.owns_memory(g) and id(g) not in recording.own_gradients and g.strides == grad.array.strides:
+                recording.own_gradients[id(g)] = number, g  # the plan's leaf has it without a copy
+            else:
+                recording.calls.append(Call("copy", "copy", None, (g,), (grad.array,), (), CopyForm(g)))
+        self.leaves.append((recording._place_of(leaf), number))
+
+    def dense(self, deferred: DeferredSum) -> Any:
+        recording = self.recording
+        if deferred.total is not None:
+            recording.refuse("a deferred sum that was settled on the way")
+        parts = list(deferred.parts)
+        with noting() as launches:
+            result = deferred.dense()
+        if not recording.reason:
+            operands = tuple([array for pair in parts for array in pair])
+            compute = DeferredForm(deferred.key, deferred.make, parts)
+            recording.calls.append(Call("deferred", "deferred", None, operands, (result,), (), compute, list(launches)))
+        return result
+
+    def end(self, root: Any, retain: bool) -> None:
+        recording = self.recording
+        if recording.reason:
+            return
+        number = recording.node_of(root)
+        if number is None:
+            recording.refuse("a backward pass from a tensor that the step did not make")
+            return
+        event = Event("backward", None, (("value", number), ("same", bool(retain))), 0, caller(2))
+        event.subject, event.results = self.leaves, [number for _, number in self.leaves]
+        recording._over(event)
+
+
+def saved_of(node: Any) -> list[Any]:
+    saved: list[Any] = []
+
+    def note(value: Any) -> Any:
+        if type(value) is ndarray:
+            saved.append(value)
+        return value
+
+    for name in node.saved_names:
+        map_saved(getattr(node, name), note)
+    return saved

@@ -1,0 +1,121 @@
+"""The history of what a compiled function gave, where its program differentiates that itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.autograd.engine import run_backward
+from dynograd.autograd.modes import MODES
+from dynograd.autograd.nodes import FREED, Node, Partial, next_seq
+from dynograd.plans.programs import Program, write
+from dynograd.plans.recording import call_with
+
+__all__ = ["PlanNode"]
+
+
+class PlanNode(Node):
+    """The history of what a compiled function gave: its backward is the plan's, or is recorded when it first comes."""
+
+    __slots__ = ("bound", "path", "saved", "walk")
+    op = None
+    saved_names = ("saved",)
+
+    def __init__(self, walk: Any) -> None:
+        self.walk, self.path, self.bound = walk, walk.path, dict(walk.bound)
+        self.seq, self.hooks, self.attrs = next_seq(), None, ()
+        tensors = [walk._outside_now(self.path, outside.number) for outside in self.path.outside]
+        self.edges = tuple([tensor if tensor._requires_grad else None for tensor in tensors])
+        self.saved = [tensor.array for tensor in tensors]
+
+    def name(self) -> str:
+        return "CompiledFunctionBackward"
+
+    def op_name(self) -> str:
+        return "a compiled function"
+
+    def apply(self, g: Partial) -> tuple[Any, ...]:
+        path, parts = self.path, g.parts
+        if path.parts is None or path.parts != tuple(sorted(parts)):
+            return self._learn(parts)
+        for (place, _), number in zip(path.program.seeds, path.parts):
+            write(place, parts[number])
+        path.program.run(path.forward, len(path.program.calls))
+        return tuple([None if array is None else array for array in path.program.gradients])
+
+    def apply_graph(self, g: Partial) -> tuple[Any, ...]:
+        with self.walk.owner.aside():
+            tensors = self._again(None)
+            roots = [(tensors[number].node, part) for number, part in g.parts.items()]
+            return self._run(roots, True)
+
+    def _run(self, roots: list[Any], create_graph: bool) -> tuple[Any, ...]:
+        wanted = [edge for edge in self.edges if edge is not None]
+        result = run_backward(roots, retain_graph=create_graph, create_graph=create_graph, targets=wanted)
+        assert result is not None
+        gradients = iter(result)
+        return tuple([None if edge is None else next(gradients) for edge in self.edges])
+
+    def _again(self, recording: Any) -> dict[int, Any]:
+        """The function's ops on the same tensors, as they are written; results by number."""
+        tensors: dict[int, Any] = {}
+        for step in self.path.steps:
+            event = step.event
+            before, MODES.grad = MODES.grad, event.grad
+            try:
+                if event.kind == "detach":
+                    results = [tensors[event.args[0][1]].detach()]
+                elif event.kind == "op":
+                    result = call_with(event.entry.function, event.entry.op, self._arguments(step, tensors))
+                    results = [result] if event.shape is None else list(result)
+                else:
+                    results = []
+            finally:
+                MODES.grad = before
+            tensors.update(zip(event.results, results))
+        return tensors
+
+    def _arguments(self, step: Any, tensors: dict[int, Any]) -> list[Any]:
+        def actual(kind: str, content: Any) -> Any:
+            if kind == "value":
+                return tensors[content]
+            if kind == "outside":
+                outside = self.path.outside[content]
+                return self.bound[content] if outside.fresh else outside.tensor
+            if kind == "list":
+                return content[0]([actual(*part) for part in content[1]])
+            return step.key if kind == "key" else content
+
+        return [actual(*described) for described in step.event.args]
+
+    def _learn(self, parts: dict[int, Any]) -> tuple[Any, ...]:
+        """Records the ops anew, and their backward with them."""
+        path, owner = self.path, self.walk.owner
+        mode = MODES.grad, MODES.task
+        recording = owner.begin_recording()
+        try:
+            MODES.grad = 1
+            tensors = self._again(recording)
+            recording.from_outside = True
+            numbers = tuple(sorted(parts))
+            seeds = [parts[number].copy() for number in numbers]
+            roots = [(tensors[number].node, seed) for number, seed in zip(numbers, seeds)]
+            gradients = self._run(roots, False)
+        finally:
+            MODES.grad, MODES.task = mode
+            owner.recording = None
+            recording.end()
+        if path.parts is None and not recording.reason and len(recording.events) == len(path.events):
+            forward = recording.events[-1].calls
+            kept = [None if array is None else array.copy() for array in gradients]
+            program = Program(recording, self.walk.arena, seeds, list(gradients))
+            if forward == path.forward and program.check(recording):
+                path.program, path.parts = program, numbers
+                for outside, array in zip(path.outside, program.outside):
+                    del outside, array
+            return tuple(kept)
+        if recording.reason:
+            owner.note_left(f"backward: {recording.reason} ({recording.line})")
+        return gradients
+
+    def release(self) -> None:
+        self.attrs, self.bound, self.saved = FREED, {}, []

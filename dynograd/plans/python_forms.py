@@ -1,0 +1,166 @@
+"""The Python forms of calls: the same functions that eager mode calls, on the plan's memory."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from dynograd import arrays
+from dynograd.arrays import ndarray
+from dynograd.autograd.modes import MODES
+from dynograd.autograd.nodes import OutputNode, Partial
+from dynograd.ops.op import Op
+from dynograd.ops.readers import Entry
+from dynograd.ops.reduce.deferred_sums import DeferredSum
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["CopyForm", "DeferredForm", "Forward", "RuleForm", "SumForm", "call_with", "flat", "results_of"]
+
+
+def call_with(function: Any, op: Op, args: Any) -> Any:
+    """A call with all parameters of the op in order."""
+    count = _by_position(op)
+    if count == len(args):
+        return function(*args)
+    return function(*args[:count], **dict(zip(op.parameter_names[count:], args[count:])))
+
+
+@functools.cache
+def _by_position(op: Op) -> int:
+    kinds = [parameter.kind for parameter in op.public_signature.parameters.values()]
+    return sum([kind is not inspect.Parameter.KEYWORD_ONLY for kind in kinds])
+
+
+def flat(values: Any) -> list[Any]:
+    result: list[Any] = []
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            result += flat(value)
+        else:
+            result.append(value)
+    return result
+
+
+def results_of(result: Any) -> tuple[list[Any] | None, Any]:
+    if type(result) is Tensor:
+        return [result], None
+    if isinstance(result, (tuple, list)) and result and all([type(element) is Tensor for element in result]):
+        make = result._make if hasattr(result, "_make") else type(result)  # type: ignore[attr-defined]
+        return list(result), make
+    return None, None
+
+
+class Forward:
+    """An op's function on tensors of the plan's memory; what its node saves anew goes to the node of the record."""
+
+    def __init__(self, entry: Entry, args: tuple, grad: int, shadow: Any) -> None:
+        self.entry, self.grad, self.shadow = entry, grad, shadow
+        self.args = [stand_in(value) for value in args]
+
+    def relocated(self, at: Callable[[Any], Any]) -> None:
+        for tensor in flat(self.args):
+            if isinstance(tensor, Tensor):
+                tensor.array = at(tensor.array)
+
+    def set_key(self, key: Any) -> None:
+        """The place in the random stream for this step."""
+        op = self.entry.op
+        self.args[op.parameter_names.index(op.row["by_row"])] = key
+        shadow = self.shadow
+        if shadow is not None:
+            place = op.static_names.index(op.row["by_row"])
+            shadow.attrs = (*shadow.attrs[:place], key, *shadow.attrs[place + 1 :])
+
+    def __call__(self) -> list[Any]:
+        MODES.grad = self.grad
+        result = call_with(self.entry.apart(), self.entry.op, self.args)
+        results, _ = results_of(result)
+        assert results is not None
+        if self.shadow is not None:
+            node = next(tensor.node for tensor in results if tensor.node is not None)
+            if type(node) is OutputNode:
+                node = node.edges[0]
+            self.take_saved(node)
+        return [tensor.array for tensor in results]
+
+    def take_saved(self, node: Any) -> None:
+        """What the op has saved goes to the memory that the record's node has it in."""
+        shadow = self.shadow
+        for name in node.saved_names:
+            new, kept = getattr(node, name), getattr(shadow, name)
+            if type(new) is ndarray and type(kept) is ndarray:
+                if new is not kept and new.shape == kept.shape and not numpy.shares_memory(new, kept):
+                    kept[...] = new
+            elif new is not kept and not isinstance(new, (ndarray, list, tuple)):
+                setattr(shadow, name, new)
+            elif isinstance(new, (list, tuple)):
+                for one, place in zip(new, kept):
+                    if type(one) is ndarray and not numpy.shares_memory(one, place):
+                        place[...] = one
+
+
+def stand_in(value: Any) -> Any:
+    """A tensor of the same memory that takes no part in the program's graph."""
+    if isinstance(value, Tensor):
+        result = Tensor.wrap(value.array)
+        result._requires_grad = bool(value._requires_grad)
+        return result
+    if type(value) in (list, tuple):
+        return type(value)([stand_in(element) for element in value])
+    return value
+
+
+class RuleForm:
+    """A backward rule, on the node of the record."""
+
+    def __init__(self, shadow: Any, g: Any) -> None:
+        self.shadow, self.g = shadow, g
+
+    def relocated(self, at: Callable[[Any], Any]) -> None:
+        g = self.g
+        self.g = Partial({number: at(part) for number, part in g.parts.items()}) if type(g) is Partial else at(g)
+
+    def __call__(self) -> Any:
+        g = self.g
+        parts = self.shadow.apply(Partial(dict(g.parts)) if type(g) is Partial else g)
+        return [part if type(part) is ndarray else None for part in parts]
+
+
+class SumForm:
+    def __init__(self, total: Any, part: Any) -> None:
+        self.total, self.part = total, part
+
+    def relocated(self, at: Callable[[Any], Any]) -> None:
+        self.total, self.part = at(self.total), at(self.part)
+
+    def __call__(self) -> list[Any]:
+        return [numpy.asarray(self.total + self.part)]
+
+
+class CopyForm:
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def relocated(self, at: Callable[[Any], Any]) -> None:
+        self.source = at(self.source)
+
+    def __call__(self) -> list[Any]:
+        return [self.source]
+
+
+class DeferredForm:
+    def __init__(self, key: Any, make: Any, parts: list[Any]) -> None:
+        self.key, self.make, self.parts = key, make, parts
+
+    def relocated(self, at: Callable[[Any], Any]) -> None:
+        self.parts = [(at(rows), at(others)) for rows, others in self.parts]
+
+    def __call__(self) -> list[Any]:
+        first, *others = self.parts
+        total = DeferredSum(self.key, self.make, *first)
+        total.parts += others
+        return [arrays.as_result(total.dense())]

@@ -1,0 +1,94 @@
+"""Steps: what the record says the program does next, as the code of ops compares it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.arrays import ndarray
+from dynograd.autograd.nodes import FREED, Node
+from dynograd.plans.programs import Program
+from dynograd.plans.recording import Event, Recording
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["MOST", "UNSEEN", "Listed", "Path", "Step", "freed", "same", "told"]
+
+MOST = 8  # operands that the code of an op compares itself
+FIELDS = tuple(f"a{place}" for place in range(MOST))
+UNSEEN = object()  # no operand is this
+
+
+class Step:
+    """An event of the record, as the code of ops compares it. `a0` and so on are the operands by identity."""
+
+    __slots__ = (*FIELDS, "event", "grad", "key", "next", "number", "of", "others", "path", "result")
+
+    def __init__(self, event: Event | None, number: int, path: Any) -> None:
+        self.event, self.number, self.path = event, number, path
+        self.of: Any = None if event is None else event.entry
+        self.grad = 0 if event is None else event.grad
+        self.next: Any = None
+        self.others: list[Step] = []  # what the program did instead, at another time
+        self.result: Any = None
+        self.key: Any = None
+        for field in FIELDS:
+            setattr(self, field, UNSEEN)
+
+
+class Path:
+    """One way through the program: its steps, its tensors from outside, and what computes it."""
+
+    def __init__(self, recording: Recording, program: Program) -> None:
+        self.events, self.program = recording.events, program
+        self.outside = recording.outside
+        self.staying = [outside for outside in recording.outside if not outside.fresh]
+        self.steps: list[Step] = []
+        self.keyed: list[Step] = []  # those that draw random numbers
+        self.consumed = recording.consumed()
+        self.lease: Any = lambda: None  # gives what a backward pass from outside still needs the memory for
+        self.forward = len(recording.calls)
+        self.parts: tuple[int, ...] | None = None  # the values that the recorded backward pass from outside began at
+
+
+class Freed(Node):
+    """The history of a recorded tensor whose graph an earlier backward pass has used up."""
+
+    __slots__ = ()
+    saved_names = ()
+    op = None
+
+
+def freed() -> Any:
+    node = Freed()
+    node.edges, node.seq, node.hooks, node.attrs = (), 1, None, FREED
+    return node
+
+
+class Listed:
+    """Tensors of a list, described as operands are."""
+
+    __slots__ = ("args", "event", "path")
+
+    def __init__(self, path: Any, args: Any) -> None:
+        self.path, self.args, self.event = path, args, self
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two arguments that are no tensors are equal, and of one type."""
+    if left is right:
+        return True
+    if type(left) is not type(right):
+        return False
+    if type(left) in (tuple, list):
+        return len(left) == len(right) and all([same(first, second) for first, second in zip(left, right)])
+    if isinstance(left, (Tensor, ndarray)):
+        return False
+    try:
+        return bool(left == right) or bool(left != left and right != right)
+    except Exception:  # what has no order is not the same
+        return False
+
+
+def told(step: Step) -> str:
+    if step.event is None:
+        return "its end"
+    return step.event.kind if step.event.entry is None else step.event.entry.key

@@ -1,0 +1,169 @@
+"""The record of a function: a tree of steps, which branches where the program went on differently."""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import Any
+
+from dynograd.plans.handed import Value, new_handed
+from dynograd.plans.programs import Program
+from dynograd.plans.recording import Event, Recording
+from dynograd.plans.steps import MOST, UNSEEN, Path, Step, same
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["Tree"]
+
+
+class Tree:
+    """All ways through one function, and the recorded tensors that its ops hand out."""
+
+    reader: Any
+
+    def __init__(self) -> None:
+        self.root = Step(None, -1, None)
+        self.paths: list[Path] = []
+        self.handed: list[Any] = []  # by number of value
+        self.values: list[Value] = []
+        self.counts: list[int] = []  # references to them when nobody else has them
+        self.uses: list[list[tuple[Step, int]]] = []  # operands of steps, by number of value
+        self.makers: list[list[Step]] = []  # steps that give it, by number of value
+        self.results: list[int] = []  # the values that ops give
+        self.first: list[int] = []  # the number of the step that gives a value
+
+    def add(self, recording: Recording, program: Program) -> None:
+        """A new way through the program."""
+        path = Path(recording, program)
+        self.paths.append(path)
+        before, step = self.root, None
+        shared = True
+        for number, event in enumerate(recording.events):
+            if shared:
+                step = self._step_like(before, event, path)
+                if step is not None:
+                    path.steps.append(step)
+                    if event.kind == "op" and event.entry.op.row["by_row"]:
+                        path.keyed.append(step)
+                    before = step
+                    continue
+                shared = False
+            step = Step(event, number, path)
+            self._fill(step, recording, program)
+            path.steps.append(step)
+            if event.kind == "op" and event.entry.op.row["by_row"]:
+                path.keyed.append(step)
+            self._follow(before, step)
+            before = step
+        path.gradients = [
+            (recording.outside[place].tensor, number, Tensor.wrap(program.arrays[number]))
+            for event in recording.events
+            if event.kind == "backward"
+            for place, number in event.subject
+        ]
+        end = Step(None, len(recording.events), path)
+        if not any([other.event is None for other in self._choices(before)]):
+            self._follow(before, end)
+        for event in recording.events:
+            if event.entry is not None:
+                self.reader.seen.add(event.entry)
+                self.reader.sets_aside.add(event.entry.key)
+        self.reader._looked = 0
+        self.reader.entries = {}
+        for number in range(len(self.handed)):
+            self.counts[number] = getrefcount(self.handed[number])
+        path.with_gradient = [
+            number
+            for event in recording.events
+            if event.kind != "backward"
+            for number in event.results
+            if self.values[number].grad
+        ]
+
+    def _follow(self, before: Step, step: Step) -> None:
+        if before.next is None:
+            before.next = step
+        else:
+            before.next.others.append(step)
+
+    def _choices(self, before: Step) -> list[Step]:
+        return [] if before.next is None else [before.next, *before.next.others]
+
+    def _step_like(self, before: Step, event: Event, path: Path) -> Step | None:
+        for step in self._choices(before):
+            other = step.event
+            if (
+                other is not None
+                and other.kind == event.kind
+                and other.entry is event.entry
+                and other.grad == event.grad
+                and other.results == event.results
+                and other.subject == event.subject
+                and self._alike(other.args, event.args, step.path, path)
+            ):
+                return step
+        return None
+
+    def _alike(self, left: Any, right: Any, left_path: Path, right_path: Path) -> bool:
+        if len(left) != len(right):
+            return False
+        for (kind, first), (other_kind, second) in zip(left, right):
+            if kind != other_kind:
+                return False
+            if kind == "value" and first != second:
+                return False
+            if kind == "outside":
+                if first != second:
+                    return False
+                one, two = left_path.outside[first], right_path.outside[second]
+                if one.fresh != two.fresh or (not one.fresh and one.tensor is not two.tensor):
+                    return False
+                if one.fresh and one.kind != two.kind:
+                    return False
+            if kind == "same" and not same(first, second):
+                return False
+            if kind == "list" and (
+                first[0] is not second[0] or not self._alike(first[1], second[1], left_path, right_path)
+            ):
+                return False
+        return True
+
+    def _fill(self, step: Step, recording: Recording, program: Program) -> None:
+        event = step.event
+        assert event is not None
+        for number in event.results:
+            if number == len(self.handed):
+                tensor = recording.values[number]
+                value = Value(
+                    self, number, program.arrays[number], bool(tensor._requires_grad), tensor._meta is not None
+                )
+                self.values.append(value)
+                self.handed.append(new_handed(value))
+                self.counts.append(0)
+                self.uses.append([])
+                self.makers.append([])
+                self.first.append(step.number)
+                if event.kind != "backward":
+                    self.results.append(number)
+            self.makers[number].append(step)
+        self._set_result(step)
+        if event.kind == "op":
+            for place, described in enumerate(event.args[:MOST]):
+                setattr(step, f"a{place}", self._operand(described, step.path, step, place))
+
+    def _set_result(self, step: Step) -> None:
+        event = step.event
+        assert event is not None
+        results = [self.handed[number] for number in event.results]
+        if event.kind in ("op", "detach"):
+            step.result = results[0] if event.shape is None else event.shape(results)
+
+    def _operand(self, described: Any, path: Path, step: Step, place: int) -> Any:
+        kind, content = described
+        if kind == "value":
+            self.uses[content].append((step, place))
+            return self.handed[content]
+        if kind == "outside":
+            outside = path.outside[content]
+            if outside.fresh:
+                return UNSEEN  # what it is in this step is found out by `other`
+            return outside.tensor
+        return content if kind == "same" else UNSEEN

@@ -1,0 +1,56 @@
+"""The code that ops have while one function is walked along its record."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from dynograd.autograd.modes import MODES
+from dynograd.interpreter.shared import signature_of
+from dynograd.ops.readers import Entry, Reader
+from dynograd.plans.steps import MOST, same
+
+__all__ = ["WalkReader"]
+
+
+class WalkReader(Reader):
+    """Sees the ops of one function's record while it is walked."""
+
+    name = "plan"
+    changes_calls = False
+
+    def __init__(self, walk_class: type) -> None:
+        super().__init__()
+        self.walk_class = walk_class
+        self.seen: set[Entry] = set()
+        self.sets_aside = set()
+
+    def sees(self, entry: Entry) -> bool:
+        return entry in self.seen
+
+    def write(self, entry: Entry, below: Any, names: dict[str, Any]) -> tuple[str, list[str]]:
+        op = entry.op
+        parameters, _, call = signature_of(op)
+        taken = list(op.parameter_names)
+        names |= dict(below=below, this=entry, MODES=MODES, Walk=self.walk_class, same=same)
+        tests = []
+        for place, name in enumerate(taken):
+            if place >= MOST:
+                break
+            if name == op.row["by_row"]:
+                continue
+            if name in op.array_names or op.has_inplace_argument:
+                tests.append(f"step.a{place} is {name}")
+            else:
+                tests.append(f"(step.a{place} is {name} or $same(step.a{place}, {name}))")
+        simple = len(taken) <= MOST and not op.list_name and op.row["by_row"] is None
+        lines = ["walk = $MODES.plan", "if type(walk) is not $Walk:", f"    return $below({', '.join(call)})"]
+        if simple:
+            lines += [
+                "step = walk.at",
+                f"if step.of is $this and step.grad == $MODES.grad and {' and '.join(tests)}:",
+                "    walk.at = step.next",
+                "    return step.result",
+            ]
+        lines.append(f"return walk.other($this, $below, ({', '.join(taken)},))")
+        return re.sub(r"=default_\w+", "=None", parameters), lines
