@@ -32,6 +32,8 @@ class Call:
         launches: the compiled kernels that ran in it while it was recorded, with their arguments.
         node: of a rule, the node with what it saved.
         line: of the user's program.
+        in_place: it has written into memory that it reads, and gives that.
+        copies: the outputs' numbers, which the program may overwrite later, until the plan has been compared with them.
     """
 
     kind: str
@@ -44,3 +46,8 @@ class Call:
     launches: list[Launch] = field(default_factory=list)
     node: Any = None
     line: str = ""
+    in_place: bool = False
+    copies: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.copies = tuple([None if array is None else array.copy(order="K") for array in self.outputs])

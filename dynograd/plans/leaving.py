@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from sys import getrefcount
 from typing import Any
 
 import numpy
 
 from dynograd.autograd.modes import MODES
 from dynograd.plans.handed import Handed, Read, become
+from dynograd.plans.plan_nodes import PlanNode
 from dynograd.plans.recording import Recording, call_with
 from dynograd.plans.steps import Path, Step, freed
 
@@ -20,6 +22,7 @@ class Leaving:
     at: Any
     bound: dict[int, Any]
     boundary: int
+    counts: list[int]
     done: int
     handed: list[Any]
     owner: Any
@@ -46,11 +49,10 @@ class Leaving:
             recording.refuse("the way there goes over the step of an optimizer, or a write")
         steps = self._steps_to(number)
         grads = self._take_gradients(steps, boundary)
+        self._settle([step for step in steps if step.number <= boundary])
         for step in steps:
-            if step.number <= boundary:
-                self._settle(step)
-                continue
-            self._run_anew(step, recording, done)
+            if step.number > boundary:
+                self._run_anew(step, recording, done)
         for leaf, current in grads:
             leaf._grad = current
         for n in range(len(self.handed)):  # the record has others from now on
@@ -65,20 +67,26 @@ class Leaving:
         taken = []
         for step in steps:
             if step.event is not None and step.event.kind == "backward" and step.number > boundary:
-                for place, _ in step.event.subject:
+                for place, _ in step.subject:
                     leaf = self._outside_now(step.path, place)
                     taken.append((leaf, leaf._grad))
                     leaf._grad = None
         return taken
 
-    def _settle(self, step: Step) -> None:
-        """What came before the step of an optimizer keeps its values; its graph was used up."""
-        assert step.event is not None
-        for number in step.event.results:
+    def _settle(self, steps: list[Step]) -> None:
+        """What came before the step of an optimizer keeps its values, and its place in the graph where that was not used up."""
+        numbers = [number for step in steps for number in step.results]
+        used = self.path.consumed
+        still = [number for number in numbers if self.values[number].grad and number not in used]
+        held = [number for number in still if getrefcount(self.handed[number]) != self.counts[number]]
+        if held:
+            parent = PlanNode(self, held, False)  # type: ignore[arg-type]
+            for number in held:
+                self._give_history(number, parent)  # type: ignore[attr-defined]
+        for number in numbers:
             tensor, value = self.handed[number], self.values[number]
             if type(tensor) is Handed:
-                array = self.path.program.arrays[number].copy(order="K")
-                become(tensor, array, freed() if value.grad else None, value.grad)
+                become(tensor, self.path.arrays[number].copy(order="K"), freed() if value.grad else None, value.grad)
             elif type(tensor) is Read:
                 become(tensor, tensor.array, freed(), True)
 
@@ -87,8 +95,8 @@ class Leaving:
         assert event is not None
         before = MODES.grad
         if event.kind == "backward":
-            self.handed[event.args[0][1]].backward(retain_graph=event.args[1][1])
-            for place, number in event.subject:
+            self.handed[step.args[0][1]].backward(retain_graph=step.args[1][1])
+            for place, number in step.subject:
                 leaf = self._outside_now(step.path, place)
                 self._take_over(number, leaf._grad, recording, event.calls <= done)
                 leaf._grad = self.handed[number]
@@ -96,7 +104,7 @@ class Leaving:
         if event.kind == "step":
             return
         if event.kind == "detach":
-            results = [self.handed[event.args[0][1]].detach()]
+            results = [self.handed[step.args[0][1]].detach()]
         else:
             MODES.grad = event.grad
             restored = self._as_it_was(step)
@@ -107,7 +115,7 @@ class Leaving:
                 for tensor, array in restored:
                     tensor.array = array
             results = [result] if event.shape is None else list(result)
-        for number, tensor in zip(event.results, results):
+        for number, tensor in zip(step.results, results):
             self._take_over(number, tensor, recording, event.calls <= done and event.kind == "op")
 
     def _take_over(self, number: int, tensor: Any, recording: Recording, computed: bool) -> None:
@@ -117,7 +125,7 @@ class Leaving:
         if read is not None and not numpy.may_share_memory(read, tensor.array):
             _write(tensor.array, read)
         elif computed and self.path is not None:
-            _write(tensor.array, self.path.program.arrays[number])
+            _write(tensor.array, self.path.arrays[number])
         become(handed, tensor.array, tensor.node, tensor._requires_grad, tensor._meta)
         recording.replace(tensor, handed)
 
@@ -128,7 +136,7 @@ class Leaving:
         by_row = event.entry.op.row["by_row"]
         return [
             step.key if name == by_row else self._actual(described, step.path)
-            for name, described in zip(names, event.args)
+            for name, described in zip(names, step.args)
         ]
 
     def _actual(self, described: Any, path: Path) -> Any:

@@ -44,14 +44,18 @@ class Memory:
         given: arrays of tensors from outside that are others in each step.
         staying: arrays of tensors from outside that are the same ones in each step.
         arena: where the plan's own memory lies.
+        aliases: (array, other): the plan has the one where it has the other, which is laid out alike.
     """
 
-    def __init__(self, made: list[Any], given: list[Any], staying: list[Any], arena: Arena) -> None:
+    def __init__(
+        self, made: list[Any], given: list[Any], staying: list[Any], arena: Arena, aliases: list[tuple[Any, Any]]
+    ) -> None:
         intervals = [bounds(_owner(array)) for array in made]
         intervals += [bounds(array) for array in given]
         kept = _merged([bounds(_owner(array)) for array in staying])
         self.regions = [pair for pair in _merged(intervals) if not _meets(kept, pair)]
         self.starts = [start for start, _ in self.regions]
+        self.moves = [(*bounds(array), bounds(other)[0] - bounds(array)[0]) for array, other in aliases]
         sizes = [stop - start for start, stop in self.regions]
         places = (
             numpy.concatenate([[0], numpy.cumsum([-(-size // _ALIGNED) * _ALIGNED for size in sizes])])
@@ -67,21 +71,30 @@ class Memory:
         if type(array) is not ndarray:
             return array
         start, stop = bounds(array)
-        place = bisect.bisect_right(self.starts, start) - 1
-        if place < 0 or start >= self.regions[place][1] or start == stop:
+        by = self._move_of(start) if self.moves else 0
+        place = self._place_of(start + by)
+        if place is None or start == stop:
             return array
-        address = array.__array_interface__["data"][0]
-        offset = address - self.regions[place][0]
+        offset = array.__array_interface__["data"][0] + by - self.regions[place][0]
         result = numpy.ndarray(array.shape, array.dtype, self.buffers[place], offset, array.strides)
         if not array.flags.writeable:
             result.flags.writeable = False
         return result
 
     def has(self, array: Any) -> bool:
-        """Whether it lies in memory of the recorded step that the plan has its own for."""
-        start, _ = bounds(array)
+        """Whether the plan has its own memory for it."""
+        start, stop = bounds(array)
+        return start == stop or self._place_of(start + (self._move_of(start) if self.moves else 0)) is not None
+
+    def _place_of(self, start: int) -> int | None:
         place = bisect.bisect_right(self.starts, start) - 1
-        return place >= 0 and start < self.regions[place][1]
+        return None if place < 0 or start >= self.regions[place][1] else place
+
+    def _move_of(self, start: int) -> int:
+        for first, last, by in self.moves:
+            if first <= start < last:
+                return by
+        return 0
 
 
 def _owner(array: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays
-from dynograd.arrays import ndarray
+from dynograd.arrays import SCALARS, as_result, ndarray
 from dynograd.autograd import engine
 from dynograd.autograd.nodes import OutputNode, Partial, caller
 from dynograd.autograd.packing import map_saved
@@ -47,13 +47,15 @@ class Pass:
 
     def rule(self, node: Any, g: Any, create_graph: bool) -> Any:
         """Gradients of a node's inputs."""
+        shadow = self.recording.shadows.get(id(node))
+        saved = [] if shadow is None else saved_of(shadow)
+        before = [array.copy(order="K") for array in saved]
         with noting() as launches:
-            gradients = tuple(node.apply(g))
+            gradients = tuple([as_result(part) if isinstance(part, SCALARS) else part for part in node.apply(g)])
         recording = self.recording
         recording.used.add(id(node))
         if recording.reason or type(node) is OutputNode:
             return gradients
-        shadow = recording.shadows.get(id(node))
         if shadow is None:
             recording.refuse(f"{node.op_name()} was not recorded")
             return gradients
@@ -73,13 +75,14 @@ class Pass:
                 "rule",
                 node.op_name(),
                 node.op,
-                (*incoming, *saved_of(shadow)),
+                (*incoming, *saved),
                 tuple([part if type(part) is ndarray else None for part in gradients]),
                 shadow.attrs if type(shadow.attrs) is tuple else (),
                 RuleForm(shadow, g),
                 list(launches),
                 shadow,
                 recording.lines.get(id(node), ""),
+                any([array.tobytes() != copied.tobytes() for array, copied in zip(saved, before)]),
             )
         )
         return gradients

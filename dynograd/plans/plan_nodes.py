@@ -14,16 +14,24 @@ __all__ = ["PlanNode"]
 
 
 class PlanNode(Node):
-    """The history of what a compiled function gave: its backward is the plan's, or is recorded when it first comes."""
+    """The history of what a compiled function gave: its backward is the plan's, or is recorded when it first comes.
 
-    __slots__ = ("bound", "path", "saved", "walk")
+    Args:
+        walk: that of the function, at the place where the tensors are given.
+        numbers: of those tensors.
+        whole: the function has come to its end; else the plan's memory is not used for the backward.
+    """
+
+    __slots__ = ("bound", "keys", "path", "saved", "steps", "walk", "whole")
     op = None
     saved_names = ("saved",)
 
-    def __init__(self, walk: Any) -> None:
-        self.walk, self.path, self.bound = walk, walk.path, dict(walk.bound)
+    def __init__(self, walk: Any, numbers: list[int], whole: bool) -> None:
+        self.walk, self.path, self.bound, self.whole = walk, walk.path, dict(walk.bound), whole
         self.seq, self.hooks, self.attrs = next_seq(), None, ()
-        tensors = [walk._outside_now(self.path, outside.number) for outside in self.path.outside]
+        self.steps, places = needed_for(walk.path, numbers, walk.at.number)
+        self.keys = {step.number: step.key for step in self.steps}
+        tensors = [walk._outside_now(self.path, place) for place in places]
         self.edges = tuple([tensor if tensor._requires_grad else None for tensor in tensors])
         self.saved = [tensor.array for tensor in tensors]
 
@@ -35,12 +43,12 @@ class PlanNode(Node):
 
     def apply(self, g: Partial) -> tuple[Any, ...]:
         path, parts = self.path, g.parts
-        if path.parts is None or path.parts != tuple(sorted(parts)):
+        if not self.whole or path.parts is None or path.parts != tuple(sorted(parts)):
             return self._learn(parts)
         for (place, _), number in zip(path.program.seeds, path.parts):
             write(place, parts[number])
         path.program.run(path.forward, len(path.program.calls))
-        return tuple([None if array is None else array for array in path.program.gradients])
+        return tuple(path.program.gradients)
 
     def apply_graph(self, g: Partial) -> tuple[Any, ...]:
         with self.walk.owner.aside():
@@ -58,12 +66,12 @@ class PlanNode(Node):
     def _again(self, recording: Any) -> dict[int, Any]:
         """The function's ops on the same tensors, as they are written; results by number."""
         tensors: dict[int, Any] = {}
-        for step in self.path.steps:
+        for step in self.steps:
             event = step.event
             before, MODES.grad = MODES.grad, event.grad
             try:
                 if event.kind == "detach":
-                    results = [tensors[event.args[0][1]].detach()]
+                    results = [tensors[step.args[0][1]].detach()]
                 elif event.kind == "op":
                     result = call_with(event.entry.function, event.entry.op, self._arguments(step, tensors))
                     results = [result] if event.shape is None else list(result)
@@ -71,7 +79,7 @@ class PlanNode(Node):
                     results = []
             finally:
                 MODES.grad = before
-            tensors.update(zip(event.results, results))
+            tensors.update(zip(step.results, results))
         return tensors
 
     def _arguments(self, step: Any, tensors: dict[int, Any]) -> list[Any]:
@@ -83,9 +91,9 @@ class PlanNode(Node):
                 return self.bound[content] if outside.fresh else outside.tensor
             if kind == "list":
                 return content[0]([actual(*part) for part in content[1]])
-            return step.key if kind == "key" else content
+            return self.keys[step.number] if kind == "key" else content
 
-        return [actual(*described) for described in step.event.args]
+        return [actual(*described) for described in step.args]
 
     def _learn(self, parts: dict[int, Any]) -> tuple[Any, ...]:
         """Records the ops anew, and their backward with them."""
@@ -104,14 +112,13 @@ class PlanNode(Node):
             MODES.grad, MODES.task = mode
             owner.recording = None
             recording.end()
-        if path.parts is None and not recording.reason and len(recording.events) == len(path.events):
+        if self.whole and path.parts is None and not recording.reason and len(recording.events) == len(path.events):
             forward = recording.events[-1].calls
             kept = [None if array is None else array.copy() for array in gradients]
             program = Program(recording, self.walk.arena, seeds, list(gradients))
             if forward == path.forward and program.check(recording):
-                path.program, path.parts = program, numbers
-                for outside, array in zip(path.outside, program.outside):
-                    del outside, array
+                path.take(program)
+                path.parts = numbers
             return tuple(kept)
         if recording.reason:
             owner.note_left(f"backward: {recording.reason} ({recording.line})")
@@ -119,3 +126,24 @@ class PlanNode(Node):
 
     def release(self) -> None:
         self.attrs, self.bound, self.saved = FREED, {}, []
+
+
+def needed_for(path: Any, numbers: list[int], stop: int) -> tuple[list[Any], list[int]]:
+    """The steps before `stop` that these values are computed by, and the tensors from outside that come into them."""
+    wanted, steps, places = set(numbers), [], set()
+
+    def note(kind: str, content: Any) -> None:
+        if kind == "value":
+            wanted.add(content)
+        elif kind == "outside":
+            places.add(content)
+        elif kind == "list":
+            for part in content[1]:
+                note(*part)
+
+    for step in reversed(path.steps[:stop]):
+        if step.event.kind in ("op", "detach") and not wanted.isdisjoint(step.results):
+            steps.append(step)
+            for described in step.args:
+                note(*described)
+    return steps[::-1], sorted(places)

@@ -35,6 +35,12 @@ class Program:
         fresh = [outside.array for outside in recording.outside if outside.fresh]
         fresh += seeds or []
         staying = [outside.array for outside in recording.outside if not outside.fresh]
+        for call in recording.calls:  # a view of an operand needs no computing
+            if call.in_place:
+                continue
+            call.outputs = tuple(
+                [None if array is None or _is_part_of_any(array, call.inputs) else array for array in call.outputs]
+            )
         made = [array for call in recording.calls for array in call.outputs if array is not None]
         nodes = list(recording.shadows.values())
         foreign = [*fresh, *staying]
@@ -43,9 +49,8 @@ class Program:
                 constant = not array.ndim and not array.flags.writeable  # a number beside the tensors
                 if not constant and not any([numpy.may_share_memory(array, other) for other in foreign]):
                     made.append(array)
-        self.memory = memory = Memory(made, fresh, staying, arena)
-        before = [[None if array is None else array.copy() for array in call.outputs] for call in recording.calls]
-        self.copies = before
+        aliases = [(recording.values[number].array, array) for number, array in recording.own_gradients.values()]
+        self.memory = memory = Memory(made, fresh, staying, arena, aliases)
         for node in nodes:
             for name in node.saved_names:
                 setattr(node, name, map_saved(getattr(node, name), memory.at))
@@ -54,25 +59,21 @@ class Program:
             self._relocate(call)
             self.calls.append(call)
         self.arrays = [memory.at(tensor.array) for tensor in recording.values]
-        for number, array in recording.own_gradients.values():
-            self.arrays[number] = memory.at(array)
         self.outside = [memory.at(outside.array) for outside in recording.outside]
+        unknown = [
+            tensor
+            for tensor in recording.values
+            if not memory.has(tensor.array) and not any([numpy.may_share_memory(tensor.array, array) for array in staying])
+        ]
+        self.differing = [f"a tensor of shape {tensor.shape} in unknown memory" for tensor in unknown]
         self.seeds = [(memory.at(seed), seed.copy(order="K")) for seed in seeds or ()]
         self.gradients = [None if array is None else memory.at(array) for array in gradients or ()]
-        self.differing: list[str] = []
         self.replaced: list[str] = []  # calls whose launches gave something else
 
     def _relocate(self, call: Call) -> None:
         at = self.memory.at
         call.inputs = tuple([at(array) for array in call.inputs])
-        outputs = [at(array) for array in call.outputs]
-        # A view of an operand needs no computing.
-        call.outputs = tuple(
-            [
-                None if output is None or any([_is_part_of(output, array) for array in call.inputs]) else output
-                for output in outputs
-            ]
-        )
+        call.outputs = tuple([None if array is None else at(array) for array in call.outputs])
         call.launches = [relocated(launch, at) for launch in call.launches]
         call.compute.relocated(at)  # type: ignore[attr-defined]
 
@@ -141,7 +142,8 @@ class Program:
         snapshots = list(recording.snapshots)
         changed = False
         try:
-            for number, (call, expected) in enumerate(zip(self.calls, self.copies)):
+            for number, call in enumerate(self.calls):
+                expected = call.copies
                 while snapshots and snapshots[0][0] <= number:
                     _, outside, values = snapshots.pop(0)
                     write(self.outside[outside], values)
@@ -162,7 +164,8 @@ class Program:
                 write(self.outside[number], values)
         if changed:
             self._bind(forms)
-        self.copies = []
+        for call in self.calls:
+            call.copies = ()
         return not self.differing
 
     def _gives(self, call: Call, expected: list[Any], exactly: bool) -> bool:
@@ -192,7 +195,8 @@ def _form_of(call: Call) -> list[Launch] | None:
     """The launches that compute a call; none where its outputs are views of its operands."""
     if all([output is None for output in call.outputs]) and (call.op is None or call.op.view or call.kind == "rule"):
         return []
-    return lower(call)
+    form = lower(call)
+    return None if not form and call.in_place else form  # it scales by what came
 
 
 def write(place: Any, values: Any) -> None:
@@ -219,8 +223,8 @@ def _arrays_of(node: Any) -> list[Any]:
     return found
 
 
-def _is_part_of(array: Any, other: Any) -> bool:
-    return other is not None and type(other) is ndarray and numpy.may_share_memory(array, other)
+def _is_part_of_any(array: Any, others: Any) -> bool:
+    return any([type(other) is ndarray and numpy.may_share_memory(array, other) for other in others])
 
 
 def _close(array: Any, expected: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 
 from dynograd import arrays
-from dynograd.arrays import ndarray
+from dynograd.arrays import SCALARS, as_result, ndarray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import OutputNode, Partial
 from dynograd.ops.op import Op
@@ -127,7 +127,7 @@ class RuleForm:
     def __call__(self) -> Any:
         g = self.g
         parts = self.shadow.apply(Partial(dict(g.parts)) if type(g) is Partial else g)
-        return [part if type(part) is ndarray else None for part in parts]
+        return [as_result(part) if isinstance(part, SCALARS) else part if type(part) is ndarray else None for part in parts]
 
 
 class SumForm:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable
-from sys import getrefcount
 from typing import Any
 
 import numpy
@@ -226,11 +225,6 @@ class Recording:
             return None
         return Pass(self)
 
-    def has_open_graph(self) -> bool:
-        """Whether someone has a tensor whose gradient no backward pass has asked for."""
-        held = [tensor for tensor in self.values if tensor.node is not None and getrefcount(tensor) > 3]
-        return any([not self._is_used(tensor.node) for tensor in held])
-
     def _is_used(self, node: Any) -> bool:
         return id(node.edges[0] if type(node) is OutputNode else node) in self.used
 
@@ -284,8 +278,6 @@ class Recording:
     # --- optimizers -------------------------------------------------------------------------------------------------------------
 
     def step(self, optimizer: Any, run: Callable[[], Any]) -> Any:
-        if not self.reason and self.has_open_graph():
-            self.refuse("a graph of gradients that is open across the step of an optimizer")
         plan, MODES.plan = MODES.plan, None
         try:
             result = run()

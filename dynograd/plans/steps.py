@@ -20,12 +20,16 @@ UNSEEN = object()  # no operand is this
 class Step:
     """An event of the record, as the code of ops compares it. `a0` and so on are the operands by identity."""
 
-    __slots__ = (*FIELDS, "event", "grad", "key", "next", "number", "of", "others", "path", "result")
+    __slots__ = (*FIELDS, "args", "event", "grad", "key", "next", "number", "of", "others", "path", "result", "results", "subject")
 
     def __init__(self, event: Event | None, number: int, path: Any) -> None:
         self.event, self.number, self.path = event, number, path
         self.of: Any = None if event is None else event.entry
         self.grad = 0 if event is None else event.grad
+        # As in the event, but values by their numbers in the tree.
+        self.args: Any = ()
+        self.results: list[int] = []
+        self.subject: Any = None
         self.next: Any = None
         self.others: list[Step] = []  # what the program did instead, at another time
         self.result: Any = None
@@ -42,11 +46,25 @@ class Path:
         self.outside = recording.outside
         self.staying = [outside for outside in recording.outside if not outside.fresh]
         self.steps: list[Step] = []
+        self.numbers: list[int] = []  # of its values in the tree, by their numbers in the record
+        self.arrays: dict[int, Any] = {}  # where they lie, by their numbers in the tree
         self.keyed: list[Step] = []  # those that draw random numbers
-        self.consumed = recording.consumed()
+        self.used = recording.consumed()
         self.lease: Any = lambda: None  # gives what a backward pass from outside still needs the memory for
         self.forward = len(recording.calls)
         self.parts: tuple[int, ...] | None = None  # the values that the recorded backward pass from outside began at
+
+    def take(self, program: Program) -> None:
+        """It is computed by `program` from now on."""
+        self.program = program
+        self.arrays = dict(zip(self.numbers, program.arrays))
+        self.consumed = {self.numbers[number] for number in self.used}
+        self.gradients = [
+            (self.outside[place].tensor, number, Tensor.wrap(self.arrays[number]))
+            for step in self.steps
+            if step.event is not None and step.event.kind == "backward"
+            for place, number in step.subject
+        ]
 
 
 class Freed(Node):

@@ -9,7 +9,6 @@ from dynograd.plans.handed import Value, new_handed
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import Event, Recording
 from dynograd.plans.steps import MOST, UNSEEN, Path, Step, same
-from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Tree"]
 
@@ -34,34 +33,24 @@ class Tree:
         """A new way through the program."""
         path = Path(recording, program)
         self.paths.append(path)
-        before, step = self.root, None
+        before = self.root
         shared = True
         for number, event in enumerate(recording.events):
-            if shared:
-                step = self._step_like(before, event, path)
-                if step is not None:
-                    path.steps.append(step)
-                    if event.kind == "op" and event.entry.op.row["by_row"]:
-                        path.keyed.append(step)
-                    before = step
-                    continue
+            step = self._step_like(before, event, path) if shared else None
+            if step is None:
                 shared = False
-            step = Step(event, number, path)
-            self._fill(step, recording, program)
+                step = Step(event, number, path)
+                self._fill(step, recording, program)
+                self._follow(before, step)
+            else:
+                path.numbers += step.results
             path.steps.append(step)
             if event.kind == "op" and event.entry.op.row["by_row"]:
                 path.keyed.append(step)
-            self._follow(before, step)
             before = step
-        path.gradients = [
-            (recording.outside[place].tensor, number, Tensor.wrap(program.arrays[number]))
-            for event in recording.events
-            if event.kind == "backward"
-            for place, number in event.subject
-        ]
-        end = Step(None, len(recording.events), path)
         if not any([other.event is None for other in self._choices(before)]):
-            self._follow(before, end)
+            self._follow(before, Step(None, len(recording.events), path))
+        path.take(program)
         for event in recording.events:
             if event.entry is not None:
                 self.reader.seen.add(event.entry)
@@ -71,11 +60,7 @@ class Tree:
         for number in range(len(self.handed)):
             self.counts[number] = getrefcount(self.handed[number])
         path.with_gradient = [
-            number
-            for event in recording.events
-            if event.kind != "backward"
-            for number in event.results
-            if self.values[number].grad
+            number for step in path.steps if step.event.kind != "backward" for number in step.results if self.values[number].grad
         ]
 
     def _follow(self, before: Step, step: Step) -> None:
@@ -88,6 +73,7 @@ class Tree:
         return [] if before.next is None else [before.next, *before.next.others]
 
     def _step_like(self, before: Step, event: Event, path: Path) -> Step | None:
+        args = translated(event.args, path.numbers)
         for step in self._choices(before):
             other = step.event
             if (
@@ -95,9 +81,9 @@ class Tree:
                 and other.kind == event.kind
                 and other.entry is event.entry
                 and other.grad == event.grad
-                and other.results == event.results
+                and len(other.results) == len(event.results)
                 and other.subject == event.subject
-                and self._alike(other.args, event.args, step.path, path)
+                and self._alike(step.args, args, step.path, path)
             ):
                 return step
         return None
@@ -127,33 +113,37 @@ class Tree:
         return True
 
     def _fill(self, step: Step, recording: Recording, program: Program) -> None:
-        event = step.event
+        event, path = step.event, step.path
         assert event is not None
+        step.args = translated(event.args, path.numbers)
         for number in event.results:
-            if number == len(self.handed):
-                tensor = recording.values[number]
-                value = Value(
-                    self, number, program.arrays[number], bool(tensor._requires_grad), tensor._meta is not None
-                )
-                self.values.append(value)
-                self.handed.append(new_handed(value))
-                self.counts.append(0)
-                self.uses.append([])
-                self.makers.append([])
-                self.first.append(step.number)
-                if event.kind != "backward":
-                    self.results.append(number)
-            self.makers[number].append(step)
+            tensor = recording.values[number]
+            place = len(self.handed)
+            path.numbers.append(place)
+            step.results.append(place)
+            value = Value(self, place, program.arrays[number], bool(tensor._requires_grad), tensor._meta is not None)
+            self.values.append(value)
+            self.handed.append(new_handed(value))
+            self.counts.append(0)
+            self.uses.append([])
+            self.makers.append([step])
+            self.first.append(step.number)
+            if event.kind != "backward":
+                self.results.append(place)
+        if event.kind == "backward":
+            step.subject = [(place, number) for (place, _), number in zip(event.subject, step.results)]
+        else:
+            step.subject = event.subject
         self._set_result(step)
         if event.kind == "op":
-            for place, described in enumerate(event.args[:MOST]):
-                setattr(step, f"a{place}", self._operand(described, step.path, step, place))
+            for place, described in enumerate(step.args[:MOST]):
+                setattr(step, f"a{place}", self._operand(described, path, step, place))
 
     def _set_result(self, step: Step) -> None:
         event = step.event
         assert event is not None
-        results = [self.handed[number] for number in event.results]
         if event.kind in ("op", "detach"):
+            results = [self.handed[number] for number in step.results]
             step.result = results[0] if event.shape is None else event.shape(results)
 
     def _operand(self, described: Any, path: Path, step: Step, place: int) -> Any:
@@ -167,3 +157,17 @@ class Tree:
                 return UNSEEN  # what it is in this step is found out by `other`
             return outside.tensor
         return content if kind == "same" else UNSEEN
+
+
+def translated(args: Any, numbers: list[int]) -> Any:
+    """Described operands, with the numbers of values in the tree."""
+    return tuple(
+        [
+            (kind, numbers[content])
+            if kind == "value"
+            else (kind, (content[0], translated(content[1], numbers)))
+            if kind == "list"
+            else (kind, content)
+            for kind, content in args
+        ]
+    )

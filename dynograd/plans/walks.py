@@ -66,7 +66,7 @@ class Walk(Tree, Leaving):
     def _let_one_go(self, number: int, tensor: Any) -> None:
         if type(tensor) is Handed:
             value = self.values[number]
-            array = self.path.program.arrays[number]
+            array = self.path.arrays[number]
             become(tensor, array.copy(order="K"), freed() if value.grad else None, value.grad)
         elif type(tensor) is Read:
             become(tensor, tensor.array, freed(), True)
@@ -118,7 +118,7 @@ class Walk(Tree, Leaving):
         event = step.event
         handed, read, bound = self.handed, self.read_numbers, self.bound
         new: list[tuple[int, Any]] = []
-        for (kind, content), value in zip(event.args, args):
+        for (kind, content), value in zip(step.args, args):
             if kind == "same":
                 if content is not value and not same(content, value):
                     return None
@@ -158,7 +158,7 @@ class Walk(Tree, Leaving):
         copied = self.read_numbers.get(number)
         if copied is None:
             return True
-        own = self.path.program.arrays[number]
+        own = self.path.arrays[number]
         return copied.tobytes() == own.tobytes()
 
     # --- values -----------------------------------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ class Walk(Tree, Leaving):
             self.catch_up()
             if type(tensor) is not Handed:
                 return tensor.array
-        return self.path.program.arrays[number]
+        return self.path.arrays[number]
 
     def read(self, tensor: Any) -> Any:
         """The array of a recorded tensor, for whoever asks: a copy that is its own from now on."""
@@ -269,7 +269,7 @@ class Walk(Tree, Leaving):
         step = self.at
         for choice in (step, *step.others):
             event = choice.event
-            if event is not None and event.kind == "detach" and tensor is self.handed[event.args[0][1]]:
+            if event is not None and event.kind == "detach" and tensor is self.handed[choice.args[0][1]]:
                 if choice is not step and not self._go_over(choice):
                     break
                 self.at = choice.next
@@ -289,14 +289,14 @@ class Walk(Tree, Leaving):
             if (
                 event is not None
                 and event.kind == "backward"
-                and tensor is self.handed[event.args[0][1]]
+                and tensor is self.handed[choice.args[0][1]]
                 and (gradient, create_graph, inputs) == (None, False, None)
-                and bool(retain_graph) is event.args[1][1]
+                and bool(retain_graph) is choice.args[1][1]
                 and self._leaves_are_free(choice)
             ):
                 if choice is not step and not self._go_over(choice):
                     break
-                for place, number in event.subject:
+                for place, number in choice.subject:
                     self._outside_now(choice.path, place)._grad = self.handed[number]
                 self.at = choice.next
                 return
@@ -310,7 +310,7 @@ class Walk(Tree, Leaving):
     def _leaves_are_free(self, step: Step) -> bool:
         """Whether the leaves of a backward pass have no gradient; recorded gradients of earlier steps that someone holds become their own."""
         handed, counts = self.handed, self.counts
-        for place, number in step.event.subject:
+        for place, number in step.subject:
             leaf = self._outside_now(step.path, place)
             if leaf._grad is not None or leaf._meta is not None or not leaf._requires_grad:
                 return False
@@ -324,7 +324,7 @@ class Walk(Tree, Leaving):
         step = self.at
         for choice in (step, *step.others):
             event = choice.event
-            if event is not None and event.kind == "step" and event.subject is optimizer:
+            if event is not None and event.kind == "step" and choice.subject is optimizer:
                 if choice is not step and not self._go_over(choice):
                     break
                 self.catch_up()
@@ -342,7 +342,7 @@ class Walk(Tree, Leaving):
         """Leaves have the plan's own gradients while an optimizer reads them."""
         lent = []
         for leaf, number, tensor in self.path.gradients:
-            if leaf._grad is self.handed[number]:
+            if type(leaf._grad) is Handed and leaf._grad is self.handed[number]:
                 leaf._grad = tensor
                 lent.append((leaf, number, tensor))
         MODES.plan = None
@@ -373,18 +373,22 @@ class Walk(Tree, Leaving):
     def _open(self) -> None:
         """What the program keeps with a gradient to come gets a place in the graph."""
         handed, counts, consumed = self.handed, self.counts, self.path.consumed
-        parent: Any = None
-        for number in self.path.with_gradient:
-            tensor = handed[number]
-            if number in consumed or getrefcount(tensor) == counts[number] + 1:
-                continue
-            if parent is None:
-                parent = PlanNode(self)
-                self.path.lease = weakref.ref(parent)
-            array = tensor.array if type(tensor) is Read else self.path.program.arrays[number].copy(order="K")
-            become(tensor, array, OutputNode(parent, number), True)
-            tensor = None
-            self._put_in_place(number, new_handed(self.values[number]))
+        numbers = [
+            number
+            for number in self.path.with_gradient
+            if number not in consumed and getrefcount(handed[number]) != counts[number]
+        ]
+        if numbers:
+            parent = PlanNode(self, numbers, True)
+            self.path.lease = weakref.ref(parent)
+            for number in numbers:
+                self._give_history(number, parent)
+                self._put_in_place(number, new_handed(self.values[number]))
+
+    def _give_history(self, number: int, parent: Any) -> None:
+        tensor = self.handed[number]
+        array = tensor.array if type(tensor) is Read else self.path.arrays[number].copy(order="K")
+        become(tensor, array, OutputNode(parent, number), True)
 
     def is_leased(self) -> bool:
         """Whether the memory of a path is still needed for a backward pass."""

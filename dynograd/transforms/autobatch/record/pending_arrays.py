@@ -67,6 +67,8 @@ class PendingArray:
         return self.value().__array_interface__
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if "out" in kwargs:
+            kwargs["out"] = tuple([array.value() if type(array) is PendingArray else array for array in kwargs["out"]])
         return getattr(ufunc, method)(
             *[operand.value() if type(operand) is PendingArray else operand for operand in inputs], **kwargs
         )
