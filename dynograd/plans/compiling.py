@@ -43,6 +43,7 @@ class Compiled:
         self.recording: Recording | None = None
         self.given: tuple = ()
         self.missed = self.pause = self.paused = 0
+        self.stopped = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._is_aside() or not self.lock.acquire(blocking=False):
@@ -68,7 +69,8 @@ class Compiled:
     def _is_aside(self) -> bool:
         """Whether the call is left as it is written: in another compiled function, or under what looks at each op."""
         return bool(
-            MODES.plan is not None
+            self.stopped
+            or MODES.plan is not None
             or MODES.recorder is not None
             or MODES.grad > 1
             or MODES.anomaly
@@ -126,6 +128,11 @@ class Compiled:
             yield
         finally:
             MODES.plan = plan
+
+    def stop(self, reason: str) -> None:
+        """From now on the function runs as it is written."""
+        self.note_left(reason)
+        self.stopped = True
 
     def note_left(self, reason: str) -> None:
         self.reasons[reason] = self.reasons.get(reason, 0) + 1

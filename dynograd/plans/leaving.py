@@ -67,7 +67,7 @@ class Leaving:
         taken = []
         for step in steps:
             if step.event is not None and step.event.kind == "backward" and step.number > boundary:
-                for place, _ in step.subject:
+                for place in [place for place, _, had in step.subject if not had]:
                     leaf = self._outside_now(step.path, place)
                     taken.append((leaf, leaf._grad))
                     leaf._grad = None
@@ -96,7 +96,7 @@ class Leaving:
         before = MODES.grad
         if event.kind == "backward":
             self.handed[step.args[0][1]].backward(retain_graph=step.args[1][1])
-            for place, number in step.subject:
+            for place, number in [(place, number) for place, number, had in step.subject if not had]:
                 leaf = self._outside_now(step.path, place)
                 self._take_over(number, leaf._grad, recording, event.calls <= done)
                 leaf._grad = self.handed[number]

@@ -112,10 +112,15 @@ class Pass:
         if not recording.reason:
             if not isinstance(leaf, Tensor) or leaf._meta is not None:
                 recording.refuse("a hook on a leaf, or a leaf that is a view")
-            elif leaf._grad is not None:
-                recording.refuse("gradients are added to those that are there")
+            elif leaf._grad is not None and not _takes(leaf._grad, leaf):
+                recording.refuse("gradients are added to one of another kind")
         if type(g) is DeferredSum:
             g = self.dense(g)
+        if leaf._grad is not None:
+            leaf.accumulate_grad(g)
+            if not recording.reason:
+                self.leaves.append((recording._place_of(leaf), recording._new_value(Tensor.wrap(g)), True))
+            return
         leaf.accumulate_grad(g)
         grad = leaf._grad
         if recording.reason or grad is None:
@@ -126,7 +131,7 @@ class Pass:
                 recording.own_gradients[id(g)] = number, g  # the plan's leaf has it without a copy
             else:
                 recording.calls.append(Call("copy", "copy", None, (g,), (grad.array,), (), CopyForm(g)))
-        self.leaves.append((recording._place_of(leaf), number))
+        self.leaves.append((recording._place_of(leaf), number, False))
 
     def dense(self, deferred: DeferredSum) -> Any:
         recording = self.recording
@@ -150,8 +155,13 @@ class Pass:
             recording.refuse("a backward pass from a tensor that the step did not make")
             return
         event = Event("backward", None, (("value", number), ("same", bool(retain))), 0, caller(2))
-        event.subject, event.results = self.leaves, [number for _, number in self.leaves]
+        event.subject, event.results = self.leaves, [number for _, number, _ in self.leaves]
         recording._over(event)
+
+
+def _takes(grad: Any, leaf: Any) -> bool:
+    """Whether a gradient can be added to this one in place."""
+    return type(grad) is Tensor and not grad._requires_grad and grad.shape == leaf.shape and grad.dtype is leaf.dtype
 
 
 def saved_of(node: Any) -> list[Any]:

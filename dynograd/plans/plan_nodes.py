@@ -30,7 +30,7 @@ class PlanNode(Node):
         self.walk, self.path, self.bound, self.whole = walk, walk.path, dict(walk.bound), whole
         self.seq, self.hooks, self.attrs = next_seq(), None, ()
         self.steps, places = needed_for(walk.path, numbers, walk.at.number)
-        self.keys = {step.number: step.key for step in self.steps}
+        self.keys = {step.number: step.key for step in self.path.steps if step.key is not None}
         tensors = [walk._outside_now(self.path, place) for place in places]
         self.edges = tuple([tensor if tensor._requires_grad else None for tensor in tensors])
         self.saved = [tensor.array for tensor in tensors]
@@ -52,7 +52,7 @@ class PlanNode(Node):
 
     def apply_graph(self, g: Partial) -> tuple[Any, ...]:
         with self.walk.owner.aside():
-            tensors = self._again(None)
+            tensors = self._again(self.steps)
             roots = [(tensors[number].node, part) for number, part in g.parts.items()]
             return self._run(roots, True)
 
@@ -63,10 +63,10 @@ class PlanNode(Node):
         gradients = iter(result)
         return tuple([None if edge is None else next(gradients) for edge in self.edges])
 
-    def _again(self, recording: Any) -> dict[int, Any]:
+    def _again(self, steps: list[Any]) -> dict[int, Any]:
         """The function's ops on the same tensors, as they are written; results by number."""
         tensors: dict[int, Any] = {}
-        for step in self.steps:
+        for step in steps:
             event = step.event
             before, MODES.grad = MODES.grad, event.grad
             try:
@@ -102,7 +102,7 @@ class PlanNode(Node):
         recording = owner.begin_recording()
         try:
             MODES.grad = 1
-            tensors = self._again(recording)
+            tensors = self._again(self.path.steps if self.whole else self.steps)
             recording.from_outside = True
             numbers = tuple(sorted(parts))
             seeds = [parts[number].copy() for number in numbers]
@@ -120,8 +120,9 @@ class PlanNode(Node):
                 path.take(program)
                 path.parts = numbers
             return tuple(kept)
-        if recording.reason:
-            owner.note_left(f"backward: {recording.reason} ({recording.line})")
+        if self.whole:
+            why = recording.reason or "its gradients come to others of its tensors than they did"
+            owner.stop(f"its backward has no plan: {why} ({recording.line})")
         return gradients
 
     def release(self) -> None:

@@ -63,7 +63,8 @@ class Program:
         unknown = [
             tensor
             for tensor in recording.values
-            if not memory.has(tensor.array) and not any([numpy.may_share_memory(tensor.array, array) for array in staying])
+            if not memory.has(tensor.array)
+            and not any([numpy.may_share_memory(tensor.array, array) for array in staying])
         ]
         self.differing = [f"a tensor of shape {tensor.shape} in unknown memory" for tensor in unknown]
         self.seeds = [(memory.at(seed), seed.copy(order="K")) for seed in seeds or ()]

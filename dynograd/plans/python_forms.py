@@ -127,7 +127,9 @@ class RuleForm:
     def __call__(self) -> Any:
         g = self.g
         parts = self.shadow.apply(Partial(dict(g.parts)) if type(g) is Partial else g)
-        return [as_result(part) if isinstance(part, SCALARS) else part if type(part) is ndarray else None for part in parts]
+        return [
+            as_result(part) if isinstance(part, SCALARS) else part if type(part) is ndarray else None for part in parts
+        ]
 
 
 class SumForm:

@@ -20,7 +20,21 @@ UNSEEN = object()  # no operand is this
 class Step:
     """An event of the record, as the code of ops compares it. `a0` and so on are the operands by identity."""
 
-    __slots__ = (*FIELDS, "args", "event", "grad", "key", "next", "number", "of", "others", "path", "result", "results", "subject")
+    __slots__ = (
+        *FIELDS,
+        "args",
+        "event",
+        "grad",
+        "key",
+        "next",
+        "number",
+        "of",
+        "others",
+        "path",
+        "result",
+        "results",
+        "subject",
+    )
 
     def __init__(self, event: Event | None, number: int, path: Any) -> None:
         self.event, self.number, self.path = event, number, path
@@ -63,7 +77,8 @@ class Path:
             (self.outside[place].tensor, number, Tensor.wrap(self.arrays[number]))
             for step in self.steps
             if step.event is not None and step.event.kind == "backward"
-            for place, number in step.subject
+            for place, number, had in step.subject
+            if not had
         ]
 
 

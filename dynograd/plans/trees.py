@@ -60,7 +60,11 @@ class Tree:
         for number in range(len(self.handed)):
             self.counts[number] = getrefcount(self.handed[number])
         path.with_gradient = [
-            number for step in path.steps if step.event.kind != "backward" for number in step.results if self.values[number].grad
+            number
+            for step in path.steps
+            if step.event.kind != "backward"
+            for number in step.results
+            if self.values[number].grad
         ]
 
     def _follow(self, before: Step, step: Step) -> None:
@@ -131,7 +135,7 @@ class Tree:
             if event.kind != "backward":
                 self.results.append(place)
         if event.kind == "backward":
-            step.subject = [(place, number) for (place, _), number in zip(event.subject, step.results)]
+            step.subject = [(place, number, had) for (place, _, had), number in zip(event.subject, step.results)]
         else:
             step.subject = event.subject
         self._set_result(step)

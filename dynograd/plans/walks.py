@@ -14,6 +14,7 @@ from typing import Any
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, OutputNode
 from dynograd.interpreter import TENSORS
+from dynograd.kernels import kernel
 from dynograd.ops.readers import Entry
 from dynograd.plans.handed import Handed, Read, become, new_handed
 from dynograd.plans.leaving import Leaving
@@ -108,14 +109,14 @@ class Walk(Tree, Leaving):
         if self.written or self.boundary >= 0:
             return False
         path = choice.path
-        for number in self.bound:
-            path.program.outside[number][...] = self.path.program.outside[number]
+        held = [(number, self.path.program.outside[number].copy()) for number in self.bound]  # ways share their memory
+        for number, values in held:
+            path.program.outside[number][...] = values
         self.path, self.done = path, 0
         return True
 
     def _matches(self, step: Step, args: tuple) -> list[tuple[int, Any]] | None:
         """Tensors from outside that are met for the first time in this step; None: the operands are others than the recorded ones."""
-        event = step.event
         handed, read, bound = self.handed, self.read_numbers, self.bound
         new: list[tuple[int, Any]] = []
         for (kind, content), value in zip(step.args, args):
@@ -296,9 +297,16 @@ class Walk(Tree, Leaving):
             ):
                 if choice is not step and not self._go_over(choice):
                     break
-                for place, number in choice.subject:
-                    self._outside_now(choice.path, place)._grad = self.handed[number]
+                added = []
+                for place, number, had in choice.subject:
+                    leaf = self._outside_now(choice.path, place)
+                    if had:
+                        added.append((leaf, number))
+                    else:
+                        leaf._grad = self.handed[number]
                 self.at = choice.next
+                if added:
+                    self._add(added, choice.number)
                 return
         self.leave("a backward pass that the record does not have here")
         tensor.backward(gradient, retain_graph, create_graph, inputs)
@@ -310,14 +318,27 @@ class Walk(Tree, Leaving):
     def _leaves_are_free(self, step: Step) -> bool:
         """Whether the leaves of a backward pass have no gradient; recorded gradients of earlier steps that someone holds become their own."""
         handed, counts = self.handed, self.counts
-        for place, number in step.subject:
+        for place, number, had in step.subject:
             leaf = self._outside_now(step.path, place)
-            if leaf._grad is not None or leaf._meta is not None or not leaf._requires_grad:
+            grad = leaf._grad
+            if (grad is not None) is not had or leaf._meta is not None or not leaf._requires_grad:
+                return False
+            if had and (not isinstance(grad, (Handed, Tensor)) or grad.shape != leaf.shape or grad._requires_grad):
                 return False
             tensor = handed[number]
             if type(tensor) is not Handed or getrefcount(tensor) != counts[number] + 1:
                 self._let_one_go(number, tensor)
         return True
+
+    def _add(self, added: list[tuple[Any, int]], number: int) -> None:
+        """Adds gradients to those that leaves have."""
+        self.catch_up()
+        if self.running:
+            self.boundary = number
+            for leaf, place in added:
+                grad = leaf._grad
+                self.read(grad)
+                kernel("gradients", "add_into", grad.array)(grad.array, self.path.arrays[place])
 
     def step(self, optimizer: Any, run: Any) -> Any:
         """An optimizer takes its step: on the gradients that the plan has computed."""

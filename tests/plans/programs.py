@@ -167,7 +167,9 @@ def adversaries(compile: Any) -> Any:
         for_generator.step()
         return wrong, fooled
 
-    return lambda n: step(batch(n, 5, 6), batch(n, 5, 4, seed=1)), watching(generator, critic, for_generator, for_critic)
+    return lambda n: step(batch(n, 5, 6), batch(n, 5, 4, seed=1)), watching(
+        generator, critic, for_generator, for_critic
+    )
 
 
 @program

@@ -36,9 +36,7 @@ def check_same(first: Any, second: Any, where: str) -> None:
             check_same(one, other, f"{where}[{place}]")
     elif isinstance(first, numpy.ndarray):
         assert first.dtype == second.dtype and first.shape == second.shape, where
-        numpy.testing.assert_allclose(
-            first.astype(float), second.astype(float), rtol=2e-4, atol=2e-5, err_msg=where
-        )
+        numpy.testing.assert_allclose(first.astype(float), second.astype(float), rtol=2e-4, atol=2e-5, err_msg=where)
     elif isinstance(first, float):
         assert first == pytest.approx(second, rel=2e-4, abs=2e-5), where
     else:
@@ -55,8 +53,7 @@ def compile_all(made: list[Compiled]) -> Any:
 
 # Programs of which no step goes along a record, and why.
 LEFT = {
-    "adversaries": "a graph of gradients that is open across the step of an optimizer",
-    "written_in_place": "a write in place into a tensor that the step has made",
+    "written_in_place": "relu gives a tensor that was there before",
     "hooks": "a hook on a gradient",
     "inner_loop": "a backward pass that gives gradients back, or is differentiated",
 }
