@@ -148,6 +148,8 @@ class Walk(Tree, Leaving):
 
     def _go_to(self, choice: Step, new: list[tuple[int, Any]]) -> None:
         if new:
+            if self.latest is not choice.path:
+                self._make_room(choice.path)
             arrays = choice.path.program.outside
             for content, value in new:
                 self.bound[content] = value
@@ -178,21 +180,21 @@ class Walk(Tree, Leaving):
                 self.holds = True
             start, self.done = self.done, stop
             if self.latest is not self.path:
-                self._make_room()
+                self._make_room(self.path)
             program = self.path.program
             for step in self.path.keyed:
                 if step.number < number:
                     program.set_key(step.event, step.key)
             program.run(start, stop)
 
-    def _make_room(self) -> None:
+    def _make_room(self, path: Path) -> None:
         """Another path's memory is about to be overwritten: its gradients, which leaves may still have, become their own."""
         if self.latest is not None:
             for leaf, number, tensor in self.latest.gradients:
                 if leaf._grad is self.handed[number] and type(leaf._grad) is Handed:
                     self.handed[number] = new_handed(self.values[number])
                     become(leaf._grad, tensor.array.copy(order="K"), None, False)
-        self.latest = self.path
+        self.latest = path
 
     def _still_holds(self) -> bool:
         for outside in self.path.staying:
