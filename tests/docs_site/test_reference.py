@@ -165,3 +165,8 @@ def test_every_constant_is_described():
     assert listed - {"legacy_contiguous_format"} == set(constants.names())
     text = "\n".join(constants.page())
     assert not [name for name in constants.names() if f"dynograd.{name}" not in text]
+
+
+def test_a_class_shows_what_it_lists():
+    names = {name for name, _ in public_names.members(dynograd.Tensor)}
+    assert "backward" in names and not {"accumulate_grad", "adds_directly", "align_to"} & names
