@@ -7,7 +7,6 @@ import pytest
 
 import dynograd
 from dynograd.errors import IndexRangeError
-from dynograd.ops.op import registry
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import lower
 from tests.plans.lowering_rows import Made, Row, close, poison, put, run, strided, tensor

@@ -349,7 +349,12 @@ def blocks_of(
         0 if begin is None else handle(begin), bo, bi, begin_row,
         handle(out), oo, oi, out.strides[-2] // out.itemsize if m > 1 else n,
     )  # fmt: skip
-    return loops.products[out.dtype], arguments, batch * (_up(m, block_m) // block_m) * (_up(n, block_n) // block_n), parts
+    return (
+        loops.products[out.dtype],
+        arguments,
+        batch * (_up(m, block_m) // block_m) * (_up(n, block_n) // block_n),
+        parts,
+    )
 
 
 def _cut(m: int, n: int, parts: int) -> tuple[int, int]:

@@ -8,7 +8,7 @@ neighbouring elementwise ones.
 from __future__ import annotations
 
 from dynograd.plans.calls import Call
-from dynograd.plans.lowering import lookups, losses, movements, products, reductions, rows  # noqa: F401  they enter their forms
+from dynograd.plans.lowering import lookups, losses, movements, products, reductions, rows
 from dynograd.plans.lowering.elementwise import lower_elementwise
 from dynograd.plans.lowering.forms import FORMS, Lowered, described
 

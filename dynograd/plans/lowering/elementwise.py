@@ -114,7 +114,7 @@ def _forward(call: Call) -> Pointwise | None:
     if output is None:
         return None
     tree = fusion.expression(op.formula)
-    operands, kind = _operands(op, [arguments[name] for name in op.array_names], output)
+    operands, _kind = _operands(op, [arguments[name] for name in op.array_names], output)
     if operands is None:
         return None
     truths = _truths(op, operands)
@@ -136,7 +136,7 @@ def _operands(op: Op, values: Sequence[Any], output: Any) -> tuple[dict[str, Any
     kind = kinds.pop() if kinds else output.dtype
     if kinds or (op.promote in ("arithmetic", "float", "select", None) and kind != output.dtype):
         return None, None
-    if kind.kind not in "fiub" or kind.itemsize < 4 and kind.kind != "b":
+    if kind.kind not in "fiub" or (kind.itemsize < 4 and kind.kind != "b"):
         return None, None
     operands = {}
     for position, (name, value) in enumerate(zip(op.array_names, values)):
@@ -174,7 +174,9 @@ def _fixed(trees: Sequence[Tree], operands: dict[str, Any]) -> dict[str, float]:
     if "**" not in formulas.functions_in(*trees):
         return {}
     return {
-        name: float(value) for name, value in operands.items() if not value.ndim and not value.flags.writeable and name != "g"
+        name: float(value)
+        for name, value in operands.items()
+        if not value.ndim and not value.flags.writeable and name != "g"
     }
 
 
@@ -226,4 +228,6 @@ def _sum(call: Call) -> Pointwise | None:
         return None
     if numpy.broadcast_shapes(first.shape, second.shape) != output.shape:
         return None
-    return Pointwise("add", output.shape, {"input": first, "other": second}, [Result(formulas.parse("input + other"), output)])
+    return Pointwise(
+        "add", output.shape, {"input": first, "other": second}, [Result(formulas.parse("input + other"), output)]
+    )

@@ -60,7 +60,7 @@ def described(op: Op, arguments: dict[str, Any]) -> tuple[tuple[Any, ...], tuple
             values[name] = values[alias]
     inputs: list[Any] = []
     for name in op.array_names:
-        value = values.get(name)
+        value: Any = values.get(name)
         inputs += value if name == op.list_name else [value]
     return tuple(inputs), tuple([values.get(name) for name in op.static_names])
 

@@ -15,7 +15,18 @@ import numpy
 from dynograd.kernels.build import threads
 from dynograd.kernels.build.launches import Launch
 
-__all__ = ["collapsed", "copy", "fill", "flat", "memory_order", "overlaps", "parts_of", "repeated_once", "scratch", "steps"]
+__all__ = [
+    "collapsed",
+    "copy",
+    "fill",
+    "flat",
+    "memory_order",
+    "overlaps",
+    "parts_of",
+    "repeated_once",
+    "scratch",
+    "steps",
+]
 
 _UNSIGNED = {size: numpy.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 _PIECE = 1 << 14  # elements of one long row that are an item of a copy

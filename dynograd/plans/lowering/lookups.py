@@ -177,7 +177,11 @@ def _index(call: Call) -> Lowered | None:
 def _index_rule(call: Call) -> Lowered | None:
     node, target = call.node, call.outputs[0]
     dim = _dim_of(list(node.indices), node.attrs[0])
-    return None if dim is None or target is None else _added(call, layouts.fill(target, 0), call.inputs[0], node.indices[0], dim, target)
+    return (
+        None
+        if dim is None or target is None
+        else _added(call, layouts.fill(target, 0), call.inputs[0], node.indices[0], dim, target)
+    )
 
 
 def _added(call: Call, before: list[Launch] | None, g: Any, index: Any, dim: int, target: Any) -> Lowered | None:

@@ -52,7 +52,9 @@ def launches_of(
     if len(kinds) > 1:
         return None
     kind = kinds.pop() if kinds else numpy.dtype(numpy.float32)
-    if any([numbers[text] != numbers[text] for text in numbers]):  # choices between NaN and a number would take the number
+    if any(
+        [numbers[text] != numbers[text] for text in numbers]
+    ):  # choices between NaN and a number would take the number
         return None
     loop = _loop_of(name, names, tuple(numbers), tuple(trees), truths)
     special = loop.with_statics(tuple(numbers.values()))
@@ -170,6 +172,4 @@ def _row_major(shape: Sequence[int]) -> list[int]:
 
 def _is_same(array: Any, other: Any) -> bool:
     first, second = array.__array_interface__, other.__array_interface__
-    return bool(
-        first["data"][0] == second["data"][0] and array.shape == other.shape and array.strides == other.strides
-    )
+    return bool(first["data"][0] == second["data"][0] and array.shape == other.shape and array.strides == other.strides)

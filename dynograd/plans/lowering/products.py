@@ -20,7 +20,12 @@ _FLOATS = (numpy.dtype(numpy.float32), numpy.dtype(numpy.float64))
 
 def product(x: Any, y: Any, out: Any, begin: Any = None) -> list[Launch] | None:
     """Launches of out = begin + x @ y for arrays of 2 and more dims; `begin` is a vector of columns, or broadcasts to `out`."""
-    if x.dtype not in _FLOATS or y.dtype != x.dtype or out.dtype != x.dtype or (begin is not None and begin.dtype != x.dtype):
+    if (
+        x.dtype not in _FLOATS
+        or y.dtype != x.dtype
+        or out.dtype != x.dtype
+        or (begin is not None and begin.dtype != x.dtype)
+    ):
         return None
     if not out.size:
         return []

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-import numpy
-
 from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.reduce.blocks_cpu import BLOCK

@@ -178,7 +178,13 @@ def _layer_norm_rule(call: Call) -> Lowered | None:
     node, g = call.node, call.inputs[0]
     x, rank = node.input, node.attrs[0]
     shape = _rows_of(x, rank)
-    inputs = {"g": g, "x": x, "mean": node.mean, "rstd": node.rstd, "weight": _vector(node.weight, 1, shape[1], x.dtype)}
+    inputs = {
+        "g": g,
+        "x": x,
+        "mean": node.mean,
+        "rstd": node.rstd,
+        "weight": _vector(node.weight, 1, shape[1], x.dtype),
+    }
     launches = program_launches("layer_norm_backward", shape, inputs, dict(zip(("gx", "gw", "gb"), call.outputs)))
     return None if launches is None else Lowered(launches, exact=False)
 
