@@ -196,10 +196,10 @@ def _rule(call: Call) -> Pointwise | None:
     statics = dict(zip(op.static_names, node.attrs or ()))
     for name in sorted(used - {"g"}):
         if name in statics:
-            found = _numbers({name: statics[name]})
-            if found is None:
+            number = _numbers({name: statics[name]})
+            if number is None:
                 return None
-            numbers |= found
+            numbers |= number
             continue
         value = getattr(node, name, None)
         if not isinstance(value, numpy.ndarray) or (value.dtype != g.dtype and value.dtype != numpy.bool_):

@@ -33,7 +33,7 @@ _PIECE = 1 << 14  # elements of one long row that are an item of a copy
 _DIMS = 4  # of `copy_rows`
 
 
-def scratch(shape: Sequence[int], dtype: Any) -> Any:
+def scratch(shape: Sequence[int], dtype: Any) -> numpy.ndarray:
     """Memory of a plan's own between two launches, 64 bytes aligned."""
     dtype = numpy.dtype(dtype)
     whole = numpy.empty(prod(shape) * dtype.itemsize + 64, numpy.uint8)
@@ -46,7 +46,7 @@ class _Memory:
     __slots__ = ("__array_interface__", "owner")
 
 
-def flat(array: Any, dtype: Any = None) -> Any:
+def flat(array: Any, dtype: Any = None) -> numpy.ndarray:
     """A writeable vector from element 0 to the last one in memory; strides are not negative. `dtype`: another of the same size."""
     beyond = sum([(size - 1) * stride for size, stride in zip(array.shape, array.strides)]) if array.size else -1
     whole = _Memory()
@@ -73,7 +73,7 @@ def overlaps(array: Any, other: Any) -> bool:
     return bool(numpy.may_share_memory(array, other))
 
 
-def repeated_once(array: Any) -> Any:
+def repeated_once(array: numpy.ndarray) -> numpy.ndarray:
     """The array without repetitions: dims of stride 0 have size 1."""
     return array[tuple([slice(0, 1) if not stride else slice(None) for stride in array.strides])]
 
@@ -95,14 +95,14 @@ def collapsed(shape: Sequence[int], strides: list[list[int]]) -> tuple[list[int]
     for axis, size in enumerate(shape):
         if size == 1:
             continue
-        if sizes and all([own[-1] == given[axis] * size for own, given in zip(merged, strides)]):
+        if sizes and all([own[-1] == whole[axis] * size for own, whole in zip(merged, strides)]):
             sizes[-1] *= size
-            for own, given in zip(merged, strides):
-                own[-1] = given[axis]
+            for own, whole in zip(merged, strides):
+                own[-1] = whole[axis]
         else:
             sizes.append(size)
-            for own, given in zip(merged, strides):
-                own.append(given[axis])
+            for own, whole in zip(merged, strides):
+                own.append(whole[axis])
     return sizes, merged
 
 

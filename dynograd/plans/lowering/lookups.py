@@ -33,7 +33,7 @@ class _Indices:
             index = copied
         self.index = layouts.flat(index) if self.fits else index
 
-    def row_major(self, array: Any) -> Any:
+    def row_major(self, array: numpy.ndarray) -> numpy.ndarray | None:
         """The array, or a copy that a launch makes; None where none does."""
         if array.flags.c_contiguous:
             return array
@@ -124,7 +124,7 @@ def _embedding_backward(call: Call) -> Lowered | None:
 
 def collected(call: Call) -> Lowered | None:
     """A deferred sum of an embedding's gradients."""
-    _, _, padding = call.compute.key  # type: ignore[attr-defined]
+    _, _, padding = getattr(call.compute, "key")  # noqa: B009
     return _collected(call, list(zip(call.inputs[::2], call.inputs[1::2])), padding, call.outputs[0])
 
 

@@ -104,17 +104,17 @@ class _Layout:
             written.append(moved)
         spread = [numpy.broadcast_to(value, shape).transpose(order) for value in values]
         while True:
-            strides = [layouts.steps(value) for value in spread]
+            strides = [layouts.steps(value) or [] for value in spread]
             full = _row_major(written[0].shape)
-            if all([own_steps is not None for own_steps in strides]):
-                sizes, merged = layouts.collapsed(written[0].shape, [full, *strides])  # type: ignore[list-item]
+            if not shape or all(strides):
+                sizes, merged = layouts.collapsed(written[0].shape, [full, *strides])
                 bad = [number for number, steps in enumerate(merged[1:]) if steps and steps[-1] > 1]
                 if not bad and len(sizes) > _DIMS:
                     bad = [number for number, steps in enumerate(merged[1:]) if steps != merged[0]]
                 if not bad:
                     break
             else:
-                bad = [number for number, steps in enumerate(strides) if steps is None]
+                bad = [number for number, steps in enumerate(strides) if not steps]
             for number in bad:
                 copied = layouts.scratch(written[0].shape, spread[number].dtype)
                 put = layouts.copy(copied, spread[number])
@@ -157,9 +157,9 @@ def _launch(
         )
     rows = -(-total // columns)
     bounds = [float("-inf") if text == "min" else float("inf") for text in loop.statics]
-    given = [bound if value is None else float(value) for value, bound in zip(statics, bounds)]
+    settled = [bound if value is None else float(value) for value, bound in zip(statics, bounds)]
     work = total * loop.cost // _PER_ELEMENT
-    return Launch(kernel, (*arguments, *given, columns, inner, total), rows, layouts.parts_of(work, rows))
+    return Launch(kernel, (*arguments, *settled, columns, inner, total), rows, layouts.parts_of(work, rows))
 
 
 def _row_major(shape: Sequence[int]) -> list[int]:

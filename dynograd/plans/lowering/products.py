@@ -96,11 +96,11 @@ def _is_copied(x: Any) -> bool:
     return not ((down == size or rows == 1) and across >= 0 and not across % size)
 
 
-def _adjoint(x: Any) -> Any:
+def _adjoint(x: numpy.ndarray) -> numpy.ndarray:
     return x.swapaxes(-1, -2)
 
 
-def _flattened(x: Any) -> Any:
+def _flattened(x: numpy.ndarray) -> numpy.ndarray | None:
     """Leading dims as one, as a view; None where that is none."""
     if x.ndim == 2:
         return x
@@ -112,7 +112,7 @@ def _flattened(x: Any) -> Any:
     return view
 
 
-def _rows(x: Any, before: list[Launch]) -> Any:
+def _rows(x: numpy.ndarray, before: list[Launch]) -> numpy.ndarray | None:
     """Leading dims as one; where that is no view, a copy that `before` makes. None where there is no copy either."""
     view = _flattened(x)
     if view is None:

@@ -22,8 +22,8 @@ def dims_of(dim: Any, rank: int) -> tuple[int, ...]:
     """The dims that a reduction takes, counted from the front."""
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         return tuple(range(rank))
-    given = dim if isinstance(dim, (tuple, list)) else (dim,)
-    return tuple([place % rank if rank else 0 for place in given]) if rank else ()
+    dims = dim if isinstance(dim, (tuple, list)) else (dim,)
+    return tuple([place % rank if rank else 0 for place in dims]) if rank else ()
 
 
 def reduced(join: str, term: str, source: Any, dims: Sequence[int], target: Any) -> list[Launch] | None:

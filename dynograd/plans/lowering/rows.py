@@ -143,11 +143,11 @@ def _softmax_rule(call: Call) -> Lowered | None:
 
 
 @cache
-def _constant(value: float, count: int, dtype: str) -> Any:
+def _constant(value: float, count: int, dtype: str) -> numpy.ndarray:
     return numpy.full(count, value, dtype)
 
 
-def _vector(values: Any, default: float, count: int, dtype: Any) -> Any:
+def _vector(values: Any, default: float, count: int, dtype: Any) -> numpy.ndarray:
     return _constant(default, count, dtype.name) if values is None else values
 
 
