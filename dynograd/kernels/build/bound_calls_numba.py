@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Container, Iterable, Iterator
+from ctypes import addressof, c_int64
 from typing import Any, NamedTuple
 
 import llvmlite.binding
+import numba
 import numpy
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.callconv import errcode_t
 from numba.extending import intrinsic
 
 from dynograd.kernels.build import blas, drivers_numba
-from dynograd.kernels.build.addresses_numba import handle
-from dynograd.kernels.build.compiling_numba import call_unnoted, compiled
+from dynograd.kernels.build.addresses_numba import address_of, handle
+from dynograd.kernels.build.compiling_numba import PIPELINE, call_unnoted, compiled
 from dynograd.kernels.build.launches import Launch
 
 __all__ = ["Table"]
@@ -28,9 +31,7 @@ __all__ = ["Table"]
 _PIECE = 64  # rows that are run before Python sees to signals; those of a large step take 1 ms each
 _LINE = 64  # bytes: a block begins where a line of the cache does
 _LINE_WORDS = _LINE // 8
-_HEAD = (
-    3  # words of a block before the arguments: parts, and where the call that was bound wanted its result and its error
-)
+_HEAD = 3  # words before the arguments: parts, and where the bound call wanted its result and error; or the function
 
 
 class Table:
@@ -85,7 +86,7 @@ class Table:
         self._calls |= {first + number: _Call(launches[number]) for number in blocks.left}
         bound = [launch for number, launch in enumerate(launches) if number not in blocks.left]
         self._forks |= any(launch.parts > 1 for launch in bound)
-        self._needs_blas |= any(launch.kernel.needs_blas for launch in bound)
+        self._needs_blas |= any(getattr(launch.kernel, "needs_blas", False) for launch in bound)
         self._kernels += [launch.kernel for launch in bound]
         self._blocks.append(blocks)
         self._rows = numpy.concatenate([self._rows, blocks.rows])
@@ -170,19 +171,24 @@ class _Blocks:
         self._words = memory[ahead : ahead + sum(lines) * _LINE].view(numpy.int64)
         self.rows = numpy.zeros((len(launches), _COLUMNS), numpy.int64)
         # What `in_parts` gives: the pool, parts, and for the number of threads the address of the receipt that begins behind it.
-        order = numpy.zeros(6, numpy.int64)
-        at = _address(order)
-        memo, start, block = memoryview(order), -at, _address(self._words)
-        memo[0], memo[2] = _keeper(), at + 24
+        order = (c_int64 * 6)()
+        at = addressof(order)
+        start, block = -at, _address(self._words)
+        order[0], order[2] = _keeper(), at + 24
         rows: list[tuple[int, int, int]] = []
         for launch, layout, line_count in zip(launches, layouts, lines):
             if layout is None:
                 rows.append((0, 0, 0))
                 continue
             parts = launch.parts
-            memo[1], memo[3], memo[4] = parts, block, 8 * layout.words
-            call_unnoted(launch.kernel.serial, *launch.arguments, start, launch.count)
-            rows.append((memo[5], block, parts))
+            if layout.values:
+                first = block - _address(self._words) >> 3
+                self._words[first : first + layout.words] = layout.values
+                rows.append((_worker_of_words(layout.words - _HEAD), block, 1))
+            else:
+                order[1], order[3], order[4] = parts, block, 8 * layout.words
+                call_unnoted(launch.kernel.serial, *launch.arguments, start, launch.count)
+                rows.append((order[5], block, parts))
             block += line_count * _LINE
         self.rows = numpy.array(rows, numpy.int64).reshape(-1, _COLUMNS)
         self._take(launches, layouts, lines, start)
@@ -201,9 +207,11 @@ class _Blocks:
         for number, (launch, layout, line_count) in enumerate(zip(launches, layouts, lines)):
             if layout is None:
                 continue
-            end = first + layout.words
-            places += first, end - 2, end - 1
-            values += launch.parts, start, launch.count
+            if not layout.values:
+                end = first + layout.words
+                places += first, end - 2, end - 1
+                values += launch.parts, start, launch.count
+                cleared += first + 1, first + 2
             for place, array in layout.arrays:
                 array_places.append(first + place)
                 self._owners.append(array)
@@ -215,15 +223,13 @@ class _Blocks:
                 places.append(first + place)
                 values.append(handle(array))
             of += [number] * (len(places) - len(of))
-            cleared += first + 1, first + 2
             first += line_count * _LINE_WORDS
         self.left = {number for number, layout in enumerate(layouts) if layout is None}
         wrong = self._words[places] != values
         self.left |= set(numpy.array(of, int)[wrong].tolist())
         at = numpy.array(array_places, numpy.int64)
-        self._words[cleared] = self._words[at] = self._words[at + 1] = (
-            0  # references are Numba's: nobody counts them here
-        )
+        for numbers in (cleared, at, at + 1):  # references are Numba's: nobody counts them here
+            self._words[numbers] = 0
         self._at = at + 4
 
     def rebind(self, moved: _Move) -> None:
@@ -240,11 +246,12 @@ class _Blocks:
 
 
 class _Layout(NamedTuple):
-    """How long a block is, and the first words of arrays and the words of handles in it."""
+    """How long a block is, the first words of arrays and the words of handles in it; and all of it where no call of the kernel writes it."""
 
     words: int
     arrays: list[tuple[int, Any]]
     handles: list[int]
+    values: list[int] | None = None
 
 
 def _layout_of(launch: Launch) -> _Layout | None:
@@ -252,7 +259,9 @@ def _layout_of(launch: Launch) -> _Layout | None:
 
     Numba hands an array on as its fields (meminfo, parent, items, itemsize, data, shape, strides), a tuple as its elements.
     """
-    if launch.count < 0 or not launch.kernel.splits:
+    if launch.count < 0:
+        return _layout_of_words(launch)
+    if not launch.kernel.splits:
         return None
     arrays: list[tuple[int, Any]] = []
     handles: list[int] = []
@@ -293,6 +302,39 @@ def _place(
         else:
             return -1
     return at
+
+
+def _layout_of_words(launch: Launch) -> _Layout | None:
+    """That of a `compiled` function of arrays and whole numbers: nothing but words, which any function of as many words takes."""
+    kernel, arguments = launch.kernel, launch.arguments
+    if not PIPELINE or not all(type(argument) in (numpy.ndarray, int) for argument in arguments):
+        return None
+    kinds = tuple([numba.typeof(argument) for argument in arguments])
+    address = _functions.get((kernel, kinds))
+    if address is None:
+        overload = kernel.overloads.get(kinds)
+        known_to_work = overload is not None and overload.signature.return_type == types.none
+        address = address_of(kernel, kinds) if known_to_work and kernel.targetoptions.get("nogil") else 0
+        _functions[kernel, kinds] = address
+    if not address:
+        return None
+    values = [address, 0, 0]
+    arrays: list[tuple[int, Any]] = []
+    handles: list[int] = []
+    known = {handle(array) for array in launch.kept}
+    for argument in arguments:
+        if type(argument) is int:
+            if argument in known:
+                handles.append(len(values))
+            values.append(argument)
+        else:
+            arrays.append((len(values), argument))
+            data = _address(argument)
+            values += (0, id(argument), argument.size, argument.itemsize, data, *argument.shape, *argument.strides)
+    return _Layout(len(values), arrays, handles, values)
+
+
+_functions: dict[tuple[Any, Any], int] = {}  # addresses; 0: not to be called by address
 
 
 class _Call:
@@ -415,6 +457,39 @@ def _run_row(context, worker, block, parts, pool, num_threads):
 
     kind = types.int64
     return types.void(kind, kind, kind, kind, kind), generate
+
+
+def _worker_of_words(count: int) -> int:
+    """A worker that calls the function at the block's first address with the `count` words of its arguments."""
+    if count not in _workers:
+
+        @intrinsic
+        def worker(context):
+            def generate(context, builder, signature, values):
+                worker = ir.Function(builder.module, _WORKER, name=builder.module.get_unique_name("words"))
+                worker.linkage = "internal"
+                inner = ir.IRBuilder(worker.append_basic_block("entry"))
+                words = inner.bitcast(worker.args[3], _WORD.as_pointer())
+                places = [
+                    inner.alloca(_BYTES) for _ in range(2)
+                ]  # of the result, which there is none of, and of an error
+                arguments = [inner.load(inner.gep(words, [_WORD(_HEAD + number)])) for number in range(count)]
+                kind = ir.FunctionType(errcode_t, [place.type for place in places] + [_WORD] * count)
+                inner.call(inner.inttoptr(inner.load(words), kind.as_pointer()), [*places, *arguments])
+                inner.ret_void()
+                return builder.ptrtoint(worker, _WORD)
+
+            return types.int64(), generate
+
+        @compiled(key=f"of {count} words")
+        def address():
+            return worker()
+
+        _workers[count] = call_unnoted(address)
+    return _workers[count]
+
+
+_workers: dict[int, int] = {}
 
 
 @compiled
