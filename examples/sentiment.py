@@ -250,7 +250,8 @@ def main(
     digest = digest_of(model)
     seconds = time.perf_counter() - started
     print(f"test accuracy {accuracy:.2%}, loss {loss:.3f} (epoch {best['epoch']}, {seconds:.0f} s, weights {digest})")
-    print(f"kept in {checkpoint}; curves: {draw(history, plot or checkpoint.with_suffix('.png'))}")
+    curves = draw(history, plot or checkpoint.with_suffix(".png"))
+    print(f"kept in {seen_from_here(checkpoint)}; curves: {seen_from_here(curves)}")
     return {
         "test_accuracy": accuracy,
         "test_loss": loss,
@@ -287,6 +288,12 @@ def digest_of(model):
     for name, value in model.state_dict().items():
         made.update(name.encode() + value.numpy().tobytes())
     return made.hexdigest()[:8]
+
+
+def seen_from_here(path):
+    """A path below the working folder without that folder; others, and texts, as they are."""
+    here = Path.cwd()
+    return path.relative_to(here) if isinstance(path, Path) and path.is_relative_to(here) else path
 
 
 def draw(history, path):

@@ -6,6 +6,7 @@ tensors with dimensions beat 0-d tensors, which beat Python numbers; only the wi
 
 from __future__ import annotations
 
+import builtins
 from typing import Any, NoReturn
 
 import ml_dtypes
@@ -51,7 +52,6 @@ __all__ = [
     "uint8",
 ]
 
-_python_bool, _python_int, _python_float = bool, int, float
 BOOL, INTEGER, FLOATING, COMPLEX = range(4)
 OF_NUMBERS = frozenset({"gcd", "lcm"})  # ops on integers that are numbers, not bits: bools are refused
 
@@ -70,7 +70,7 @@ class dtype:
 
     __slots__ = ("category", "itemsize", "name", "numpy", "num")
 
-    def __init__(self, name: str, numpy_type: object, category: _python_int) -> None:
+    def __init__(self, name: str, numpy_type: object, category: builtins.int) -> None:
         self.name = name
         self.numpy = numpy.dtype(numpy_type)
         self.num = self.numpy.num
@@ -78,7 +78,7 @@ class dtype:
         self.category = category
 
     @property
-    def is_floating_point(self) -> _python_bool:
+    def is_floating_point(self) -> builtins.bool:
         """Whether it holds real numbers in floating point.
 
         >>> dynograd.bfloat16.is_floating_point, dynograd.complex64.is_floating_point
@@ -87,7 +87,7 @@ class dtype:
         return self.category == FLOATING
 
     @property
-    def is_complex(self) -> _python_bool:
+    def is_complex(self) -> builtins.bool:
         """Whether it holds complex numbers.
 
         >>> dynograd.complex64.is_complex
@@ -96,7 +96,7 @@ class dtype:
         return self.category == COMPLEX
 
     @property
-    def is_signed(self) -> _python_bool:
+    def is_signed(self) -> builtins.bool:
         """Whether it holds negative numbers.
 
         >>> dynograd.uint8.is_signed, dynograd.float32.is_signed
@@ -144,7 +144,7 @@ class _Named(dtype):
 
     __slots__ = ("way_out",)
 
-    def __init__(self, name: str, itemsize: _python_int, category: _python_int, way_out: str) -> None:
+    def __init__(self, name: str, itemsize: builtins.int, category: builtins.int, way_out: str) -> None:
         self.name, self.itemsize, self.category, self.num, self.way_out = name, itemsize, category, -1, way_out
 
     def __getattr__(self, name: str) -> NoReturn:  # asked for `numpy`, which is not set
@@ -153,7 +153,7 @@ class _Named(dtype):
         raise DtypeError(f"there are no tensors of dtype {self.name}: {self.way_out}")
 
     @property
-    def is_signed(self) -> _python_bool:
+    def is_signed(self) -> builtins.bool:
         return True
 
 
@@ -181,7 +181,7 @@ ALL = (*_FLOATS, *_INTEGERS, bool, complex64, complex128)
 float8_e4m3fn = dtype("float8_e4m3fn", ml_dtypes.float8_e4m3fn, FLOATING)
 float8_e5m2 = dtype("float8_e5m2", ml_dtypes.float8_e5m2, FLOATING)
 FLOAT8 = (float8_e4m3fn, float8_e5m2)
-BY_NUM: dict[_python_int, dtype] = {kind.num: kind for kind in (*ALL, *FLOAT8)}
+BY_NUM: dict[builtins.int, dtype] = {kind.num: kind for kind in (*ALL, *FLOAT8)}
 BY_NUM[numpy.dtype(numpy.longlong).num] = int64
 BY_NUM[numpy.dtype(numpy.ulonglong).num] = uint64
 _NAMES = {kind.name: kind for kind in (*ALL, *FLOAT8, complex32)}
@@ -218,11 +218,11 @@ def as_dtype(value: Any) -> dtype:
     """The dtype meant by a dtype, a NumPy dtype or scalar type, a Python type or a name."""
     if type(value) is dtype:
         return value
-    if value is _python_float:
+    if value is builtins.float:
         return _default[0]
-    if value is _python_int:
+    if value is builtins.int:
         return int64
-    if value is _python_bool:
+    if value is builtins.bool:
         return bool
     if isinstance(value, str) and value.split(".")[-1] in _NAMES:
         return _NAMES[value.split(".")[-1]]
@@ -326,7 +326,7 @@ def refuse_complex(who: str, array: Any) -> None:
         )
 
 
-def can_cast(from_: dtype, to: dtype) -> _python_bool:
+def can_cast(from_: dtype, to: dtype) -> builtins.bool:
     """Whether a result of `from_` may be written into a tensor of `to` (never down to a lower kind).
 
     Args:
@@ -344,21 +344,21 @@ def can_cast(from_: dtype, to: dtype) -> _python_bool:
 def of_scalar(value: Any) -> dtype:
     """The dtype that a Python or NumPy number stands for."""
     kind = type(value)
-    if kind is _python_bool:
+    if kind is builtins.bool:
         return bool
-    if kind is _python_int:
+    if kind is builtins.int:
         return int64
-    if kind is _python_float:
+    if kind is builtins.float:
         return _default[0]
     if kind is complex:
         return default_complex()
     if isinstance(value, numpy.generic):
         return BY_NUM[value.dtype.num]
-    if isinstance(value, _python_bool):
+    if isinstance(value, builtins.bool):
         return bool
-    if isinstance(value, _python_int):
+    if isinstance(value, builtins.int):
         return int64
-    if isinstance(value, _python_float):
+    if isinstance(value, builtins.float):
         return _default[0]
     raise TypeError(f"expected a number, got {value!r} of type {kind.__name__}.")
 
@@ -405,9 +405,9 @@ class finfo:
             raise TypeError(f"finfo: expected a floating dtype, got {kind}. Use iinfo for integers.")
         info = ml_dtypes.finfo(kind.numpy) if kind.num >= _FIRST_OF_OTHERS else numpy.finfo(kind.numpy)
         self.dtype = kind.to_real().name
-        self.bits = _python_int(info.bits)
+        self.bits = builtins.int(info.bits)
         for name in ("eps", "max", "min", "tiny", "smallest_normal", "resolution"):
-            setattr(self, name, _python_float(getattr(info, name)))
+            setattr(self, name, builtins.float(getattr(info, name)))
 
     def __repr__(self) -> str:
         return (
@@ -415,12 +415,12 @@ class finfo:
             f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
         )
 
-    eps: _python_float
-    max: _python_float
-    min: _python_float
-    tiny: _python_float
-    smallest_normal: _python_float
-    resolution: _python_float
+    eps: builtins.float
+    max: builtins.float
+    min: builtins.float
+    tiny: builtins.float
+    smallest_normal: builtins.float
+    resolution: builtins.float
 
 
 class iinfo:
@@ -440,7 +440,7 @@ class iinfo:
         if kind.category != INTEGER:
             raise TypeError(f"iinfo: expected an integer dtype, got {kind}. Use finfo for floating dtypes.")
         info = numpy.iinfo(kind.numpy)
-        self.bits, self.max, self.min = info.bits, _python_int(info.max), _python_int(info.min)
+        self.bits, self.max, self.min = info.bits, builtins.int(info.max), builtins.int(info.min)
         self.dtype = kind.name
 
     def __repr__(self) -> str:

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-def default_collate(batch: Sequence) -> Any:
+def default_collate(batch: Sequence[Any]) -> Any:
     """The samples of a batch as one, with a new first dimension.
 
     Tensors, NumPy arrays and numbers become a tensor (Python floats float64, ints int64); strings and bytes stay as

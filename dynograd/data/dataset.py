@@ -182,7 +182,7 @@ class ConcatDataset(Dataset[T_co]):
     'c'
     """
 
-    def __init__(self, datasets: Iterable) -> None:
+    def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
             raise AssertionError("ConcatDataset: datasets should not be an empty iterable.")
@@ -239,7 +239,7 @@ class ChainDataset(IterableDataset):
     ['a', 'b', 'a', 'b']
     """
 
-    def __init__(self, datasets: Iterable) -> None:
+    def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = datasets
 
     def _checked(self) -> Iterator:

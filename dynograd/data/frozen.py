@@ -58,7 +58,7 @@ class FrozenDataset(Dataset):
     True
     """
 
-    def __init__(self, samples: Sequence) -> None:
+    def __init__(self, samples: Sequence[Any]) -> None:
         self._length = len(samples)
         self._column = _column(list(samples)) if samples else None
         arrays: list[Any] = []

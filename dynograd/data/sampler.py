@@ -234,7 +234,7 @@ class BatchSampler(Sampler[list]):
     [[0, 1], [2, 3], [4]]
     """
 
-    def __init__(self, sampler: Iterable, batch_size: int, drop_last: bool) -> None:
+    def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
         check_count("BatchSampler", "batch_size", batch_size)
         if not isinstance(drop_last, bool):
             raise ValueError(f"BatchSampler: drop_last should be a boolean value, but got drop_last={drop_last!r}.")

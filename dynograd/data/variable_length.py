@@ -21,8 +21,11 @@ __all__ = ["Joining", "Padding", "Ragging", "collate_pad", "collate_ragged"]
 
 
 def collate_pad(
-    padding_value: float | tuple | Mapping[Any, float] = 0, batch_first: bool = True, *, fields: Sequence | None = None
-) -> Callable[[Sequence], Any]:
+    padding_value: float | tuple[float, ...] | Mapping[Any, float] = 0,
+    batch_first: bool = True,
+    *,
+    fields: Sequence[Any] | None = None,
+) -> Callable[[Sequence[Any]], Any]:
     """A `collate_fn` for samples that vary in length: it pads them, and gives the lengths beside them.
 
     A sequence is a tensor, array or list of numbers with at least one dimension, of any length (0 too) in the first and equal

@@ -39,8 +39,8 @@ class Call:
     kind: str
     name: str
     op: Any
-    inputs: tuple[Array | None, ...]
-    outputs: tuple[Array | None, ...]
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
     statics: tuple[Any, ...]
     compute: Callable[[], Sequence[Array | None]]
     launches: list[Launch] = field(default_factory=list)

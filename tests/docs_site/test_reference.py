@@ -9,7 +9,7 @@ import pytest
 import dynograd
 from dynograd.arrays import Array
 from dynograd.ops.argument_kinds import Dim
-from tools.site import api, docstrings, public_names, signatures
+from tools.site import api, constants, docstrings, public_names, signatures
 from tools.site.name_table import page_of
 from tools.site.sources import SourcePages
 
@@ -157,3 +157,16 @@ def test_names_in_texts(text, page, names):
 @pytest.fixture(scope="module")
 def names():
     return api.names_table(api.Reference(SourcePages(api.ROOT)))
+
+
+def test_every_constant_is_described():
+    kinds = (dynograd.dtype, dynograd.layout, dynograd.memory_format, float, type(None))
+    listed = {name for name in dynograd.__all__ if isinstance(getattr(dynograd, name), kinds)}
+    assert listed - {"legacy_contiguous_format"} == set(constants.names())
+    text = "\n".join(constants.page())
+    assert not [name for name in constants.names() if f"dynograd.{name}" not in text]
+
+
+def test_a_class_shows_what_it_lists():
+    names = {name for name, _ in public_names.members(dynograd.Tensor)}
+    assert "backward" in names and not {"accumulate_grad", "adds_directly", "align_to"} & names

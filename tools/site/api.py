@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tools.site import constants
 from tools.site.docstrings import as_markdown, summary
 from tools.site.name_table import TABLE
 from tools.site.public_names import MODULES, Entry, entries, members, module_of, op_of, public, written
@@ -36,7 +37,7 @@ class Reference:
         self.sources = sources
         self.by_identity = entries()
         self.pages: dict[str, str] = {}
-        taken: set[str] = {f"api/{page_of_module(path)}".lower() for path in MODULES} | {"api/index"}
+        taken: set[str] = {f"api/{page_of_module(path)}".lower() for path in MODULES} | {"api/index", constants.PAGE}
         for entry in self.by_identity.values():
             page = f"api/{entry.name}"
             while page.lower() in taken:  # some file systems do not tell Tensor.html from tensor.html
@@ -81,6 +82,7 @@ def write_pages(prepared: Path, sources: SourcePages) -> None:
     for path in MODULES:
         text = "\n".join(module_page(path, reference))
         (prepared / "api" / f"{page_of_module(path)}.md").write_text(text, encoding="utf-8")
+    (prepared / f"{constants.PAGE}.md").write_text("\n".join(constants.page()), encoding="utf-8")
     (prepared / "api" / "index.md").write_text("\n".join(index_page()), encoding="utf-8")
     (prepared / TABLE).write_text(json.dumps(names_table(reference)), encoding="utf-8")
 
@@ -111,6 +113,10 @@ def names_table(reference: Reference) -> dict[str, str]:
         names = [path] if "." in path or path in ("nn", "optim") else []
         for name in [*names, f"dynograd.{path}", f"torch.{path}"]:  # `data` alone is mostly an argument
             table.setdefault(name, f"api/{page_of_module(path)}")
+    for name in constants.names():
+        plain = [name] if name[-1].isdigit() or "_" in name else []  # `float` alone is Python's
+        for full in (f"dynograd.{name}", f"torch.{name}", *plain):
+            table.setdefault(full, constants.PAGE)
     return table
 
 
@@ -120,10 +126,12 @@ def index_page() -> Iterator[str]:
     yield "| module | what is in it |\n| --- | --- |"
     for path, what in MODULES.items():
         yield f"| [`dynograd{'.' * bool(path)}{path}`]({page_of_module(path)}.md) | {what} |"
+    yield "| [dtypes and constants](constants.md) | `dynograd.float32`, `dynograd.pi` and their like |"
     yield "\nWhat each op can do (gradients of which order, `vmap`, ragged tensors, GPU) is in the table [What is supported](../support.md).\n"
     yield "```{toctree}\n:hidden:\n"
     for path in MODULES:
         yield f"dynograd{'.' * bool(path)}{path} <{page_of_module(path)}>"
+    yield "constants"
     yield "```\n"
 
 
@@ -131,6 +139,8 @@ def module_page(path: str, reference: Reference) -> Iterator[str]:
     """The public names of a module in tables, functions of ops by family."""
     yield f"# dynograd{'.' * bool(path)}{path}\n"
     yield f"{MODULES[path]}\n"
+    if not path:
+        yield "dtypes, layouts, memory formats and numbers have [a page of their own](constants.md).\n"
     groups: dict[str, list[tuple[str, Any]]] = {}
     module = module_of(path)
     for name in public(path):

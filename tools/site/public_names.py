@@ -129,13 +129,13 @@ def written(value: Any) -> Any:
 
 
 def members(value: type) -> Iterator[tuple[str, Any]]:
-    """Public methods and properties that a class or an undescribed base of it defines, with their descriptors."""
-    seen = set()
+    """Listed methods and properties that a class or an undescribed base of it defines, with their descriptors."""
+    listed, seen = {*dir(value)}, set()
     for base in value.__mro__:
         if base is object or not base.__module__.startswith("dynograd"):
             continue
         for name, member in vars(base).items():
-            if name.startswith("_") or name in seen:
+            if name.startswith("_") or name in seen or name not in listed:
                 continue
             seen.add(name)
             if isinstance(member, types.FunctionType | classmethod | staticmethod | property):

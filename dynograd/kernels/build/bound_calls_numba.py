@@ -8,29 +8,30 @@ the block and notes the worker that reads it. From then on a call is one of the 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Container, Iterable, Iterator
+from ctypes import addressof, c_int64
+from typing import Any, NamedTuple
 
 import llvmlite.binding
+import numba
 import numpy
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.callconv import errcode_t
 from numba.extending import intrinsic
 
 from dynograd.kernels.build import blas, drivers_numba
-from dynograd.kernels.build.addresses_numba import handle
-from dynograd.kernels.build.compiling_numba import call_unnoted, compiled
+from dynograd.kernels.build.addresses_numba import address_of, handle
+from dynograd.kernels.build.compiling_numba import PIPELINE, call_unnoted, compiled
 from dynograd.kernels.build.launches import Launch
 
 __all__ = ["Table"]
 
 _PIECE = 64  # rows that are run before Python sees to signals; those of a large step take 1 ms each
 _LINE = 64  # bytes: a block begins where a line of the cache does
-_WORD_BYTES = 8
-_HEAD = (
-    3  # words of a block before the arguments: parts, and where the call that was bound wanted its result and its error
-)
+_LINE_WORDS = _LINE // 8
+_HEAD = 3  # words before the arguments: parts, and where the bound call wanted its result and error; or the function
 
 
 class Table:
@@ -81,21 +82,14 @@ class Table:
                     f"Table: expected kernels that return nothing, got {launch.name}, whose result Python has used. Run it with the Python code around it."
                 )
         first = len(self._rows)
-        layouts = [_layout_of(launch) for launch in launches]
-        blocks = _Blocks([0 if layout is None else layout[0] for layout in layouts])
-        rows = numpy.zeros((len(launches), _COLUMNS), numpy.int64)
-        for number, (launch, layout) in enumerate(zip(launches, layouts)):
-            bound = layout and blocks.bind(number, launch, *layout)
-            if bound:
-                rows[number] = bound
-                self._forks |= launch.parts > 1
-                self._needs_blas |= launch.kernel.needs_blas
-                self._kernels.append(launch.kernel)
-            else:
-                self._calls[first + number] = _Call(launch)
-        blocks.finish()
+        blocks = _Blocks(launches)
+        self._calls |= {first + number: _Call(launches[number]) for number in blocks.left}
+        bound = [launch for number, launch in enumerate(launches) if number not in blocks.left]
+        self._forks |= any(launch.parts > 1 for launch in bound)
+        self._needs_blas |= any(getattr(launch.kernel, "needs_blas", False) for launch in bound)
+        self._kernels += [launch.kernel for launch in bound]
         self._blocks.append(blocks)
-        self._rows = numpy.concatenate([self._rows, rows])
+        self._rows = numpy.concatenate([self._rows, blocks.rows])
 
     def run(self, start: int = 0, stop: int | None = None) -> None:
         """Runs the rows `start` to before `stop` (None: the last one).
@@ -164,58 +158,79 @@ class Table:
 
 
 class _Blocks:
-    """The blocks of some launches, behind one another, and which words in them are addresses of arrays."""
+    """The blocks of some launches, behind one another, and which words in them are addresses of arrays.
 
-    def __init__(self, sizes: list[int]) -> None:
-        lines = [-(-size // _LINE) for size in sizes]
+    `rows` are those of the table, `left` the launches that have no block.
+    """
+
+    def __init__(self, launches: list[Launch]) -> None:
+        layouts = [_layout_of(launch) for launch in launches]
+        lines = [0 if layout is None else -(-8 * layout.words // _LINE) for layout in layouts]
         memory = numpy.zeros((sum(lines) + 1) * _LINE, numpy.uint8)
         ahead = -_address(memory) % _LINE
-        self._words = memory[ahead:].view(numpy.int64)
-        self._start = _address(self._words)
-        self._firsts = [0, *numpy.cumsum(lines).tolist()]  # in lines
-        self._places: list[int] = []  # of words with the address of an array's elements
-        self._owners: list[Any] = []  # the arrays
+        self._words = memory[ahead : ahead + sum(lines) * _LINE].view(numpy.int64)
+        self.rows = numpy.zeros((len(launches), _COLUMNS), numpy.int64)
+        # What `in_parts` gives: the pool, parts, and for the number of threads the address of the receipt that begins behind it.
+        order = (c_int64 * 6)()
+        at = addressof(order)
+        start, block = -at, _address(self._words)
+        order[0], order[2] = _keeper(), at + 24
+        rows: list[tuple[int, int, int]] = []
+        for launch, layout, line_count in zip(launches, layouts, lines):
+            if layout is None:
+                rows.append((0, 0, 0))
+                continue
+            parts = launch.parts
+            if layout.values:
+                first = block - _address(self._words) >> 3
+                self._words[first : first + layout.words] = layout.values
+                rows.append((_worker_of_words(layout.words - _HEAD), block, 1))
+            else:
+                order[1], order[3], order[4] = parts, block, 8 * layout.words
+                call_unnoted(launch.kernel.serial, *launch.arguments, start, launch.count)
+                rows.append((order[5], block, parts))
+            block += line_count * _LINE
+        self.rows = numpy.array(rows, numpy.int64).reshape(-1, _COLUMNS)
+        self._take(launches, layouts, lines, start)
+
+    def _take(self, launches: list[Launch], layouts: list[_Layout | None], lines: list[int], start: int) -> None:
+        """Notes where the arrays are, and leaves what is not as its layout says to Python."""
+        places: list[int] = []
+        values: list[int] = []  # that stand there
+        of: list[int] = []  # which launch
+        self._owners: list[Any] = []  # arrays, in the order of
+        array_places: list[int] = []  # of their meminfo
         self._handle_places: list[int] = []
         self._handle_owners: list[Any] = []
-        self._cleared: list[int] = []
-
-    def bind(
-        self, number: int, launch: Launch, size: int, arrays: list[tuple[int, Any]]
-    ) -> tuple[int, int, int] | None:
-        """(worker, block, parts), or None where the block is not what `_layout_of` has said."""
-        block = self._start + self._firsts[number] * _LINE
-        receipt = numpy.array([block, size, 0], numpy.int64)
-        order = numpy.array([_keeper(), launch.parts, _address(receipt)], numpy.int64)
-        start = -_address(order)
-        call_unnoted(launch.kernel.serial, *launch.arguments, start, launch.count)
-        first = self._firsts[number] * (_LINE // _WORD_BYTES)
-        words = self._words[first : first + size // _WORD_BYTES].tolist()
-        if words[0] != launch.parts or words[-2:] != [start, launch.count]:
-            return None
-        kept = iter(launch.kept)
-        for place, array in arrays:
-            if isinstance(array, int):
-                if words[place] != array:
-                    return None
-            elif words[place + 1] != id(array) or words[place + 2] != array.size:
-                return None
-        for place, array in arrays:
-            at = first + place
-            if isinstance(array, int):
-                self._handle_places.append(at)
-                self._handle_owners.append(next(kept))
-            else:
-                self._cleared += [at, at + 1]
-                self._places.append(at + 4)
+        cleared: list[int] = []  # what only the bound call had: where it wanted its result and error
+        first = 0
+        for number, (launch, layout, line_count) in enumerate(zip(launches, layouts, lines)):
+            if layout is None:
+                continue
+            if not layout.values:
+                end = first + layout.words
+                places += first, end - 2, end - 1
+                values += launch.parts, start, launch.count
+                cleared += first + 1, first + 2
+            for place, array in layout.arrays:
+                array_places.append(first + place)
                 self._owners.append(array)
-        self._cleared += [first + 1, first + 2]
-        return int(receipt[2]), block, launch.parts
-
-    def finish(self) -> None:
-        """Clears the words that held what only the bound call had: references that are Numba's, places on its stack."""
-        self._words[self._cleared] = 0
-        self._cleared = []
-        self._at = numpy.array(self._places, numpy.int64)
+                places += first + place + 1, first + place + 2
+                values += id(array), array.size
+            for place, array in zip(layout.handles, launch.kept):
+                self._handle_places.append(first + place)
+                self._handle_owners.append(array)
+                places.append(first + place)
+                values.append(handle(array))
+            of += [number] * (len(places) - len(of))
+            first += line_count * _LINE_WORDS
+        self.left = {number for number, layout in enumerate(layouts) if layout is None}
+        wrong = self._words[places] != values
+        self.left |= set(numpy.array(of, int)[wrong].tolist())
+        at = numpy.array(array_places, numpy.int64)
+        for numbers in (cleared, at, at + 1):  # references are Numba's: nobody counts them here
+            self._words[numbers] = 0
+        self._at = at + 4
 
     def rebind(self, moved: _Move) -> None:
         addresses = self._words[self._at]
@@ -230,41 +245,96 @@ class _Blocks:
                 self._words[place] = handle(array)
 
 
-def _layout_of(launch: Launch) -> tuple[int, list[tuple[int, Any]]] | None:
-    """(bytes of the block, [(word, array or handle)]), or None for what is called from Python.
+class _Layout(NamedTuple):
+    """How long a block is, the first words of arrays and the words of handles in it; and all of it where no call of the kernel writes it."""
+
+    words: int
+    arrays: list[tuple[int, Any]]
+    handles: list[int]
+    values: list[int] | None = None
+
+
+def _layout_of(launch: Launch) -> _Layout | None:
+    """The layout of a launch's block, or None for what is called from Python.
 
     Numba hands an array on as its fields (meminfo, parent, items, itemsize, data, shape, strides), a tuple as its elements.
     """
-    if launch.count < 0 or not launch.kernel.splits:
+    if launch.count < 0:
+        return _layout_of_words(launch)
+    if not launch.kernel.splits:
         return None
-    at = _HEAD * _WORD_BYTES
     arrays: list[tuple[int, Any]] = []
-    handles = {handle(array) for array in launch.kept}
-    waiting = [*reversed(launch.arguments)]
-    while waiting:
-        argument = waiting.pop()
+    handles: list[int] = []
+    known = {handle(array) for array in launch.kept} if launch.kept else ()
+    at = _place(launch.arguments, 8 * _HEAD, arrays, handles, known)
+    return None if at < 0 else _Layout((at + 7 >> 3) + 2, arrays, handles)
+
+
+def _place(
+    arguments: tuple[Any, ...], at: int, arrays: list[tuple[int, Any]], handles: list[int], known: Container[int]
+) -> int:
+    """Where the arguments end that begin at byte `at`; -1: nobody knows."""
+    for argument in arguments:
         kind = type(argument)
         if kind is numpy.ndarray:
-            at = -(-at // _WORD_BYTES) * _WORD_BYTES
-            arrays.append((at // _WORD_BYTES, argument))
-            at += (5 + 2 * argument.ndim) * _WORD_BYTES
+            at = at + 7 & -8
+            arrays.append((at >> 3, argument))
+            at += 40 + 16 * argument.ndim
+        elif kind is int:
+            at = at + 7 & -8
+            if argument in known:
+                handles.append(at >> 3)
+            at += 8
+        elif kind is float:
+            at = (at + 7 & -8) + 8
+        elif kind is bool:
+            at += 1
         elif isinstance(argument, tuple):
-            waiting += reversed(argument)
+            at = _place(argument, at, arrays, handles, known)
+            if at < 0:
+                return at
+        elif isinstance(argument, complex | numpy.complexfloating):
+            size = numpy.asarray(argument).itemsize // 2
+            at = -(-at // size) * size + 2 * size
+        elif isinstance(argument, numpy.number | numpy.bool_):
+            size = argument.itemsize
+            at = -(-at // size) * size + size
         else:
-            size, count = _SIZES.get(kind) or (getattr(argument, "itemsize", 0), 1)
-            if not size or not (kind in _SIZES or isinstance(argument, numpy.generic)):
-                return None
-            if isinstance(argument, numpy.complexfloating):
-                size, count = size // 2, 2
-            at = -(-at // size) * size
-            if kind is int and argument in handles:
-                arrays.append((at // _WORD_BYTES, argument))
-            at += size * count
-    at = -(-at // _WORD_BYTES) * _WORD_BYTES
-    return at + 2 * _WORD_BYTES, arrays
+            return -1
+    return at
 
 
-_SIZES = {bool: (1, 1), int: (8, 1), float: (8, 1), complex: (8, 2)}  # bytes, how many
+def _layout_of_words(launch: Launch) -> _Layout | None:
+    """That of a `compiled` function of arrays and whole numbers: nothing but words, which any function of as many words takes."""
+    kernel, arguments = launch.kernel, launch.arguments
+    if not PIPELINE or not all(type(argument) in (numpy.ndarray, int) for argument in arguments):
+        return None
+    kinds = tuple([numba.typeof(argument) for argument in arguments])
+    address = _functions.get((kernel, kinds))
+    if address is None:
+        overload = kernel.overloads.get(kinds)
+        known_to_work = overload is not None and overload.signature.return_type == types.none
+        address = address_of(kernel, kinds) if known_to_work and kernel.targetoptions.get("nogil") else 0
+        _functions[kernel, kinds] = address
+    if not address:
+        return None
+    values = [address, 0, 0]
+    arrays: list[tuple[int, Any]] = []
+    handles: list[int] = []
+    known = {handle(array) for array in launch.kept}
+    for argument in arguments:
+        if type(argument) is int:
+            if argument in known:
+                handles.append(len(values))
+            values.append(argument)
+        else:
+            arrays.append((len(values), argument))
+            data = _address(argument)
+            values += (0, id(argument), argument.size, argument.itemsize, data, *argument.shape, *argument.strides)
+    return _Layout(len(values), arrays, handles, values)
+
+
+_functions: dict[tuple[Any, Any], int] = {}  # addresses; 0: not to be called by address
 
 
 class _Call:
@@ -387,6 +457,39 @@ def _run_row(context, worker, block, parts, pool, num_threads):
 
     kind = types.int64
     return types.void(kind, kind, kind, kind, kind), generate
+
+
+def _worker_of_words(count: int) -> int:
+    """A worker that calls the function at the block's first address with the `count` words of its arguments."""
+    if count not in _workers:
+
+        @intrinsic
+        def worker(context):
+            def generate(context, builder, signature, values):
+                worker = ir.Function(builder.module, _WORKER, name=builder.module.get_unique_name("words"))
+                worker.linkage = "internal"
+                inner = ir.IRBuilder(worker.append_basic_block("entry"))
+                words = inner.bitcast(worker.args[3], _WORD.as_pointer())
+                places = [
+                    inner.alloca(_BYTES) for _ in range(2)
+                ]  # of the result, which there is none of, and of an error
+                arguments = [inner.load(inner.gep(words, [_WORD(_HEAD + number)])) for number in range(count)]
+                kind = ir.FunctionType(errcode_t, [place.type for place in places] + [_WORD] * count)
+                inner.call(inner.inttoptr(inner.load(words), kind.as_pointer()), [*places, *arguments])
+                inner.ret_void()
+                return builder.ptrtoint(worker, _WORD)
+
+            return types.int64(), generate
+
+        @compiled(key=f"of {count} words")
+        def address():
+            return worker()
+
+        _workers[count] = call_unnoted(address)
+    return _workers[count]
+
+
+_workers: dict[int, int] = {}
 
 
 @compiled

@@ -12,9 +12,12 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
+from collections.abc import Sequence
 from ctypes import c_int64
 from dataclasses import dataclass
 from typing import Any
+
+import numpy
 
 __all__ = ["Launch", "noting"]
 
@@ -28,7 +31,7 @@ class Launch:
 
     Args:
         kernel: a `Chunked`; or a `compiled` function, where it has no items or was not called from item 0 on.
-        arguments: of a `Chunked` without start and stop.
+        arguments: of a `Chunked` without start and stop. Arrays are views with the shape in which the kernel has seen them.
         count: the items 0 to `count` were handled; -1 of a `compiled` function.
         parts: in how many parts it ran; 1: on the calling thread.
         kept: arrays that stand among the arguments by `addresses_numba.handle`, in their order.
@@ -152,10 +155,24 @@ def _launch_of(kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
     kept = tuple([handles[argument] for argument in arguments if type(argument) is int and argument in handles])
     chunked = getattr(kernel, "dynograd_chunked", None)
     if chunked is None or arguments[-2] > 0:
-        return Launch(kernel, arguments, -1, 1, kept, returns)
+        return Launch(kernel, _as_seen(arguments), -1, 1, kept, returns)
     *own, start, count = arguments
     parts = c_int64.from_address(8 - start).value if start < 0 else 1  # as `drivers_numba.in_parts` has written them
-    return Launch(chunked, tuple(own), count, parts, kept, returns)
+    return Launch(chunked, _as_seen(own), count, parts, kept, returns)
+
+
+def _as_seen(arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """The arguments with views in the place of arrays: what a kernel has written may be given another shape in place afterwards."""
+    return tuple(
+        [
+            argument.view()
+            if isinstance(argument, numpy.ndarray)
+            else _as_seen(argument)
+            if type(argument) is tuple
+            else argument
+            for argument in arguments
+        ]
+    )
 
 
 def _handle(array: Any) -> int:

@@ -47,6 +47,8 @@ _SCALAR = frozenset(
 _BY_LIBM = frozenset("sin cos mod fmod floor_divide".split())
 # Of float32 where `quotients_fit`.
 _QUOTIENTS = frozenset("mod fmod floor_divide".split())
+# What NumPy and compiled code need not compute to the same bits.
+COSTLY = _VECTOR | _SCALAR | _BY_LIBM
 _WHOLE = frozenset("+ - * neg < <= > >= == != && || ! select max min & | ^ ~".split())
 _FLOATS = ("float32", "float64")
 _EXPONENTS = (-2, -1, -0.5, 0, 0.5, 1, 2, 3)
@@ -96,7 +98,7 @@ class Loop:
         self.cost = 1 + formulas.operations(*self.trees) // 4 + 3 * costly + 40 * len(self.functions & _SCALAR)
         self.cost += 10 * len(self.functions & _BY_LIBM)
         self.checked = len(self.trees) == 1 and self.trees[0].head in _QUOTIENTS
-        self._typed = next(index for index, text in enumerate(operands) if text not in truths)
+        self._typed = next((index for index, text in enumerate(operands) if text not in truths), 0)
         self._bounds = tuple(-math.inf if text == "min" else math.inf for text in statics)
         self._results = tuple(_BOOL if formulas.is_truth(tree, truths) else None for tree in self.trees)
         self._kernels: dict[tuple[str, str], Any] = {}
@@ -406,7 +408,7 @@ def _writeable(x: Any) -> Any:
 
 def least_size(loop: Loop, native: bool) -> int:
     """The number of elements from which the loop is faster than NumPy; `native`: NumPy has a function for it."""
-    costly = loop.functions & (_VECTOR | _SCALAR | _BY_LIBM)
+    costly = loop.functions & COSTLY
     if native:
         return LOOP_WITH_EXPONENTIALS if costly else LOOP_OF_ONE_PASS
     if costly:

@@ -155,16 +155,16 @@ def _product(x: Any, y: Any, begin: Any, ordered: bool = False) -> numpy.ndarray
     out = buffers.empty((*lead, m, n), x.dtype)
     if not out.size:
         return out
-    x, transpose_x, row_x = _in_rows(x)
-    y, transpose_y, row_y = _in_rows(y)
+    x, transpose_x, row_x = in_rows(x)
+    y, transpose_y, row_y = in_rows(y)
     begin = None if begin is None else _begin_in_rows(begin, out)
     operands = [x, y, begin, out]
-    sizes, strides = _merged(lead, operands)
+    sizes, strides = merged(lead, operands)
     if len(sizes) > 2:
         x, transpose_x, row_x = numpy.ascontiguousarray(numpy.broadcast_to(x, (*lead, m, k))), False, k
         y, transpose_y, row_y = numpy.ascontiguousarray(numpy.broadcast_to(y, (*lead, k, n))), False, n
         operands = [x, y, None if begin is None else numpy.ascontiguousarray(begin), out]
-        sizes, strides = _merged(lead, operands)
+        sizes, strides = merged(lead, operands)
     flags = [transpose_x, row_x, transpose_y, row_y]
     if (
         (m > 1 and n > 1)
@@ -183,8 +183,8 @@ def _of_matrices(x: Any, y: Any, begin: Any, invariant: bool) -> numpy.ndarray:
     out = buffers.empty((m, n), x.dtype)
     if not out.size:
         return out
-    x, transpose_x, row_x = _in_rows(x)
-    y, transpose_y, row_y = _in_rows(y)
+    x, transpose_x, row_x = in_rows(x)
+    y, transpose_y, row_y = in_rows(y)
     begin_row = 0
     if begin is not None:
         if begin.shape != (n,) or begin.strides[0] != out.itemsize:
@@ -265,7 +265,7 @@ def _vector_product(
     return False
 
 
-def _in_rows(x: Any) -> tuple[Any, bool, int]:
+def in_rows(x: Any) -> tuple[Any, bool, int]:
     """The array (a copy where need be), whether its columns lie in one piece rather than its rows, and elements from one to the next."""
     size = x.itemsize
     down, across = x.strides[-2:]
@@ -278,7 +278,7 @@ def _in_rows(x: Any) -> tuple[Any, bool, int]:
     return x, False, columns
 
 
-def _merged(lead: tuple[int, ...], operands: list[Any]) -> tuple[list[int], list[list[int]]]:
+def merged(lead: tuple[int, ...], operands: list[Any]) -> tuple[list[int], list[list[int]]]:
     """The leading dims, with those merged that all operands step through evenly, and each operand's strides in elements."""
     if not lead:
         return [], [[] for _ in operands]
@@ -314,6 +314,21 @@ def _blocks(
     operands: list[Any], flags: list[Any], extents: tuple[int, int, int], sizes: list[int], strides: list[Any]
 ) -> None:
     """Runs `products` over at most two leading dims."""
+    kernel, arguments, count, parts = blocks_of(operands, flags, extents, sizes, strides)
+    kernel(*arguments, count=count, work=0, parts=parts)
+
+
+def blocks_of(
+    operands: list[Any], flags: list[Any], extents: tuple[int, int, int], sizes: list[int], strides: list[Any]
+) -> tuple[Any, tuple[Any, ...], int, int]:
+    """(kernel, arguments, items, parts) of batches of products begin + x @ y over at most two leading dims; arrays by handle.
+
+    Args:
+        operands: x, y, begin or None, and the result, whose rows lie in one piece each.
+        flags: of x and of y, as `in_rows` gives them.
+        extents: m, n, k.
+        sizes, strides: of the leading dims, as `merged` gives them.
+    """
     x, y, begin, out = operands
     transpose_x, row_x, transpose_y, row_y = flags
     m, n, k = extents
@@ -326,14 +341,20 @@ def _blocks(
         block_m, block_n = _cut(m, n, parts)
     loops = _kernels()
     handle = loops.handle
-    loops.products[out.dtype](
+    begin_row = 0 if begin is None or begin.ndim < 2 else begin.strides[-2] // out.itemsize
+    arguments = (
         loops.functions(out.dtype), m, n, k, block_m, block_n, inner,
         handle(x), xo, xi, transpose_x, row_x,
         handle(y), yo, yi, transpose_y, row_y,
-        0 if begin is None else handle(begin), bo, bi, 0 if begin is None else begin.strides[-2] // out.itemsize,
-        handle(out), oo, oi, n,
-        count=batch * (_up(m, block_m) // block_m) * (_up(n, block_n) // block_n), work=0, parts=parts,
+        0 if begin is None else handle(begin), bo, bi, begin_row,
+        handle(out), oo, oi, out.strides[-2] // out.itemsize if m > 1 else n,
     )  # fmt: skip
+    return (
+        loops.products[out.dtype],
+        arguments,
+        batch * (_up(m, block_m) // block_m) * (_up(n, block_n) // block_n),
+        parts,
+    )
 
 
 def _cut(m: int, n: int, parts: int) -> tuple[int, int]:

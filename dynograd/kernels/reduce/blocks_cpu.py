@@ -16,7 +16,7 @@ from dynograd.kernels.build.batch_invariance import batch_invariant
 from dynograd.kernels.build.sizes import REDUCTIONS
 
 _FIRST = (0, (0,))  # down columns NumPy is as fast as we up to twice as many: 4.3 us for 128 x 64, ours 6.7
-_BLOCK = 8192  # elements of a row that are summed at a time: 256 additions in each of 32 lanes
+BLOCK = 8192  # elements of a row that are summed at a time: 256 additions in each of 32 lanes
 _EXTREME_BLOCK = 1 << 16  # extremes lose nothing in long blocks
 _NARROW = 64  # columns below which rows are joined to wider ones, to fill vectors
 _UFUNCS = {"sum": numpy.add, "prod": numpy.multiply, "max": numpy.maximum, "min": numpy.minimum}
@@ -95,7 +95,7 @@ def _rows_step(join: str, term: str, x: Any, outer: int, n: int, kind: Any) -> A
     from dynograd.kernels.reduce import reductions_numba
 
     extreme = join in ("max", "min")
-    block = _EXTREME_BLOCK if extreme else _BLOCK
+    block = _EXTREME_BLOCK if extreme else BLOCK
     blocks = -(-n // block)
     out = buffers.empty((outer * blocks,), kind)
     if extreme:

@@ -286,6 +286,10 @@ for _name, _numbers, _loss, _slope in (
     PROGRAMS[f"{_name}_with_gradient"] = (
         f"{_LABELS}{_numbers}\n number share\n {_loss}{_slope} write loss, top, total, gx"
     )
+    # In plans, whose share is in memory.
+    PROGRAMS[f"{_name}_with_gradients"] = (
+        f"{_LABELS}{_numbers}\n each share\n {_loss}{_slope} write loss, top, total, gx"
+    )
     PROGRAMS[f"{_name}_backward"] = (
         f"{_LABELS}{_numbers}\n each share, top, total\n e = exp(x - top)\n {_slope} write gx"
     )

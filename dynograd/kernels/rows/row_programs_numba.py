@@ -104,6 +104,11 @@ def kernel_of(program: RowProgram, dtype: str) -> Any:
     return _kernel(_Writer(program, dtype))
 
 
+def kernel_inner_of(program: RowProgram, dtype: str) -> Any:
+    """The same over (outer, C, inner): its items are `WIDTH` places of an inner dim."""
+    return _kernel(_InnerWriter(program, dtype))
+
+
 def _kernel(writer: Any) -> Any:
     return compile_rows(writer.source(), writer.name, writer.dtype)
 

@@ -1,0 +1,29 @@
+"""Lowering: the compiled kernels that compute a call of a plan, in the plan's memory.
+
+`lower(call)` gives launches that write all outputs of the call; None: the call stays in its Python form. Written forms stand in the
+families' files; an op whose row says `bound` is computed by the launches that were noted while it was recorded. `fuse` makes one call of
+neighbouring elementwise ones.
+"""
+
+from __future__ import annotations
+
+from dynograd.plans.calls import Call
+from dynograd.plans.lowering import lookups, losses, movements, products, reductions, rows
+from dynograd.plans.lowering.elementwise import lower_elementwise
+from dynograd.plans.lowering.forms import FORMS, Lowered, described
+
+__all__ = ["Lowered", "described", "lower"]
+
+
+def lower(call: Call) -> Lowered | None:
+    """Launches that write `call.outputs` from `call.inputs`, in order; None where the call must stay in Python.
+
+    Args:
+        call: on the plan's memory.
+    """
+    form = FORMS.get((call.kind, call.name))
+    if form is not None:
+        return form(call)
+    if all([output is None for output in call.outputs]) and (call.kind == "rule" or call.op.view):
+        return Lowered()  # views of what is there
+    return lower_elementwise(call)

@@ -1,0 +1,180 @@
+"""Arrays as kernels take them: flat, with distances in elements; copies between any two layouts, and fills.
+
+Everything here works on arrays whose memory stays where it is. A flat view is writeable whatever the array says: an array that must not
+be written is another type to Numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy
+
+from dynograd.kernels.build import threads
+from dynograd.kernels.build.launches import Launch
+
+__all__ = [
+    "collapsed",
+    "copy",
+    "fill",
+    "flat",
+    "memory_order",
+    "overlaps",
+    "parts_of",
+    "repeated_once",
+    "scratch",
+    "steps",
+]
+
+_UNSIGNED = {size: numpy.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+_PIECE = 1 << 14  # elements of one long row that are an item of a copy
+_DIMS = 4  # of `copy_rows`
+
+
+def scratch(shape: Sequence[int], dtype: Any) -> numpy.ndarray:
+    """Memory of a plan's own between two launches, 64 bytes aligned."""
+    dtype = numpy.dtype(dtype)
+    whole = numpy.empty(prod(shape) * dtype.itemsize + 64, numpy.uint8)
+    offset = -whole.__array_interface__["data"][0] % 64
+    whole.fill(0xFF)  # NaN, which the check of a new plan would find in a result
+    return numpy.ndarray(tuple(shape), dtype, whole, offset)
+
+
+class _Memory:
+    __slots__ = ("__array_interface__", "owner")
+
+
+def flat(array: Any, dtype: Any = None) -> numpy.ndarray:
+    """A writeable vector from element 0 to the last one in memory; strides are not negative. `dtype`: another of the same size."""
+    beyond = sum([(size - 1) * stride for size, stride in zip(array.shape, array.strides)]) if array.size else -1
+    whole = _Memory()
+    whole.owner = array
+    whole.__array_interface__ = {
+        "version": 3,
+        "data": (array.__array_interface__["data"][0], False),
+        "shape": (beyond // array.itemsize + 1,),
+        "typestr": array.dtype.str,
+    }
+    vector = numpy.asarray(whole)
+    return vector if dtype is None else vector.view(dtype)
+
+
+def steps(array: Any) -> list[int] | None:
+    """Strides in elements; None where one is no whole number of them, or negative."""
+    size = array.itemsize
+    if any([stride < 0 or stride % size for stride in array.strides]):
+        return None
+    return [stride // size if extent > 1 else 0 for extent, stride in zip(array.shape, array.strides)]
+
+
+def overlaps(array: Any, other: Any) -> bool:
+    return bool(numpy.may_share_memory(array, other))
+
+
+def repeated_once(array: numpy.ndarray) -> numpy.ndarray:
+    """The array without repetitions: dims of stride 0 have size 1."""
+    return array[tuple([slice(0, 1) if not stride else slice(None) for stride in array.strides])]
+
+
+def memory_order(array: Any) -> list[int]:
+    """The dims from the outermost to the innermost in memory."""
+    return sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]) if array.shape[axis] > 1 else 0)
+
+
+def parts_of(work: int, count: int) -> int:
+    """Parts of a launch of `count` items, by the rule that kernels have when Python calls them."""
+    return max(1, min(threads.parts(work), count))
+
+
+def collapsed(shape: Sequence[int], strides: list[list[int]]) -> tuple[list[int], list[list[int]]]:
+    """As few dims as will do for all operands, whose `strides` are given: dims of size 1 dropped, neighbours taken together."""
+    sizes: list[int] = []
+    merged: list[list[int]] = [[] for _ in strides]
+    for axis, size in enumerate(shape):
+        if size == 1:
+            continue
+        if sizes and all([own[-1] == whole[axis] * size for own, whole in zip(merged, strides)]):
+            sizes[-1] *= size
+            for own, whole in zip(merged, strides):
+                own[-1] = whole[axis]
+        else:
+            sizes.append(size)
+            for own, whole in zip(merged, strides):
+                own.append(whole[axis])
+    return sizes, merged
+
+
+def copy(target: Any, source: Any) -> list[Launch] | None:
+    """target[...] = source, which has its shape (or broadcasts) and dtype; None where no kernel does it.
+
+    No two elements of `target` share memory.
+    """
+    if target.dtype != source.dtype or target.itemsize not in (1, 2, 4, 8) or overlaps(target, source):
+        return None
+    if not target.size:
+        return []
+    source = numpy.broadcast_to(source, target.shape)
+    back = tuple([slice(None, None, -1) if stride < 0 else slice(None) for stride in target.strides])
+    target, source = target[back], source[back]
+    size = target.itemsize
+    if any([stride % size for stride in (*target.strides, *source.strides)]):
+        return None
+    order = memory_order(target)
+    target, source = target.transpose(order), source.transpose(order)
+    into = [stride // size for stride in target.strides]
+    of = [stride // size for stride in source.strides]
+    sizes, (into, of) = collapsed(target.shape, [into, of])
+    if not sizes or into[-1] != 1:
+        sizes, into, of = [*sizes, 1], [*into, 1], [*of, 1]
+    if len(sizes) > _DIMS:
+        return None
+    # Where the source goes backwards, its memory begins at its last element.
+    offset = sum([(extent - 1) * -step for extent, step in zip(sizes, of) if step < 0])
+    forward = source[tuple([slice(None, None, -1) if stride < 0 else slice(None) for stride in source.strides])]
+    kind = _UNSIGNED[size]
+    return _rows(flat(target, kind), flat(forward, kind), offset, sizes, into, of)
+
+
+def _rows(target: Any, source: Any, offset: int, sizes: list[int], into: list[int], of: list[int]) -> list[Launch]:
+    from dynograd.kernels.layout import copies_numba
+
+    if len(sizes) == 1 and sizes[0] >= 2 * _PIECE:  # one long row is cut, so that there are parts
+        length = sizes[0]
+        rows, rest = length // _PIECE, length % _PIECE
+        launches = _rows(target, source, offset, [rows, _PIECE], [_PIECE, 1], [_PIECE * of[0], of[0]])
+        if rest:
+            done = length - rest
+            of_rest = offset + done * of[0]
+            launches.append(
+                Launch(copies_numba.copy_rows, (target, done, 0, 0, 0, source, of_rest, 0, 0, 0, of[0], 1, 1, rest), 1)
+            )
+        return launches
+    lead = _DIMS - len(sizes)
+    n0, n1, n2, n3 = [1] * lead + sizes
+    t0, t1, t2, _ = [0] * lead + into
+    s0, s1, s2, s3 = [0] * lead + of
+    total = n0 * n1 * n2 * n3
+    if abs(s3) > 1 and n3 >= 8 and s2 == 1 and n2 >= 8 and source.itemsize in (4, 8):
+        like = numpy.empty(0, numpy.float32 if source.itemsize == 4 else numpy.float64)
+        arguments = (like, target, 0, t0, t1, t2, source, offset, s0, s1, s3, n1, n2, n3)
+        count = n0 * n1 * -(-n2 // copies_numba.TILE)
+        return [Launch(copies_numba.copy_turned_lines, arguments, count, parts_of(2 * total, count))]
+    arguments = (target, 0, t0, t1, t2, source, offset, s0, s1, s2, s3, n1, n2, n3)
+    count = n0 * n1 * n2
+    return [Launch(copies_numba.copy_rows, arguments, count, parts_of(total, count))]
+
+
+def fill(target: Any, value: Any) -> list[Launch] | None:
+    """target[...] = value, a number."""
+    source = numpy.array(value, target.dtype)
+    if target.flags.c_contiguous and target.itemsize in _UNSIGNED:
+        from dynograd.kernels.layout import copies_numba
+
+        if not target.size:
+            return []
+        kind = _UNSIGNED[target.itemsize]
+        arguments = (flat(target, kind), flat(source, kind))
+        return [Launch(copies_numba.fill, arguments, target.size, parts_of(target.size, target.size))]
+    return copy(target, source)

@@ -1,0 +1,258 @@
+"""Rows picked, written and added by index. Indices are read when the plan runs; what eager would raise for them, `check` raises."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy
+
+from dynograd.kernels.build.launches import Launch
+from dynograd.plans.calls import Call
+from dynograd.plans.lowering import layouts
+from dynograd.plans.lowering.forms import Lowered, arguments_of, form
+
+__all__: list[str] = []
+
+_FULL = slice(None)
+
+
+class _Indices:
+    """Launches that read one index vector, and the flag that they set where it leaves the table."""
+
+    def __init__(self, call: Call, index: Any, negative: bool) -> None:
+        self.call, self.negative = call, negative
+        self.outside = numpy.zeros(1, numpy.int64)
+        self.launches: list[Launch] = []
+        self.fits = index.dtype == numpy.int64
+        if self.fits and not index.flags.c_contiguous:
+            copied = layouts.scratch(index.shape, index.dtype)
+            put = layouts.copy(copied, index)
+            self.fits = put is not None
+            self.launches += put or []
+            index = copied
+        self.index = layouts.flat(index) if self.fits else index
+
+    def row_major(self, array: numpy.ndarray) -> numpy.ndarray | None:
+        """The array, or a copy that a launch makes; None where none does."""
+        if array.flags.c_contiguous:
+            return array
+        copied = layouts.scratch(array.shape, array.dtype)
+        put = layouts.copy(copied, array)
+        self.launches += put or []
+        return None if put is None else copied
+
+    def pick(self, x: Any, dim: int, out: Any) -> Lowered | None:
+        """out = x's slices along `dim` at the index."""
+        from dynograd.kernels.index.picks_numba import pick_rows
+
+        x = self.row_major(x)
+        if not self.fits or x is None or x.itemsize not in (1, 2, 4, 8) or out.dtype != x.dtype:
+            return None
+        target = out if out.flags.c_contiguous else layouts.scratch(out.shape, out.dtype)
+        size, inner = x.shape[dim], prod(x.shape[dim + 1 :])
+        if out.size:
+            kind = numpy.dtype(f"u{x.itemsize}")
+            count = prod(x.shape[:dim]) * self.index.size
+            low = -size if self.negative else 0
+            arguments = (layouts.flat(x, kind), size, inner, self.index, low, layouts.flat(target, kind), self.outside)
+            self.launches.append(Launch(pick_rows, arguments, count, layouts.parts_of(out.size, count)))
+        if target is not out:
+            put = layouts.copy(out, target)
+            if put is None:
+                return None
+            self.launches += put
+        return self.lowered()
+
+    def add(self, rows: Any, dim: int, out: Any) -> bool:
+        """out's slices along `dim` at the index += rows, one after the other; `out` is row-major."""
+        from dynograd.kernels.index import scatters_numba
+
+        rows = self.row_major(rows)
+        floats = out.dtype in (numpy.float32, numpy.float64)
+        if not self.fits or rows is None or rows.dtype != out.dtype or not floats or not out.flags.c_contiguous:
+            return False
+        outer, size, inner = prod(out.shape[:dim]), out.shape[dim], prod(out.shape[dim + 1 :])
+        low = -size if self.negative else 0
+        if not rows.size:
+            return True
+        target = layouts.flat(out).reshape(outer, size, inner)
+        source = layouts.flat(rows).reshape(outer, self.index.size, inner)
+        parts = layouts.parts_of(rows.size, size)
+        if outer == 1 and inner > 1 and parts > 1:
+            arguments = (target[0], self.index, source[0], low, self.outside)
+            self.launches.append(Launch(scatters_numba.add_rows, arguments, size, parts))
+        else:
+            arguments = (target, self.index, source, low, self.outside)
+            parts = layouts.parts_of(rows.size, outer)
+            self.launches.append(Launch(scatters_numba.add_slices, arguments, outer, parts))
+        return True
+
+    def lowered(self) -> Lowered:
+        return Lowered(self.launches, check=self.check)
+
+    def check(self) -> None:
+        """Lets the op say what is wrong."""
+        if self.outside[0]:
+            self.outside[0] = 0
+            self.call.compute()
+
+
+# --- tables -------------------------------------------------------------------------------------------------------------------
+
+
+@form("op", "embedding")
+def _embedding(call: Call) -> Lowered | None:
+    weight, index = call.inputs
+    return _Indices(call, index, True).pick(weight, 0, call.outputs[0])
+
+
+@form("rule", "embedding")
+def _embedding_rule(call: Call) -> Lowered | None:
+    node, target = call.node, call.outputs[0]
+    padding, by_frequency = node.attrs
+    if target is None:
+        return Lowered()
+    return None if by_frequency else _collected(call, [(call.inputs[0], node.indices)], padding, target)
+
+
+@form("op", "embedding_backward")
+def _embedding_backward(call: Call) -> Lowered | None:
+    arguments = arguments_of(call)
+    return _collected(call, [(arguments["g"], arguments["indices"])], arguments["padding_idx"], call.outputs[0])
+
+
+def collected(call: Call) -> Lowered | None:
+    """A deferred sum of an embedding's gradients."""
+    _, _, padding = getattr(call.compute, "key")  # noqa: B009
+    return _collected(call, list(zip(call.inputs[::2], call.inputs[1::2])), padding, call.outputs[0])
+
+
+def _collected(call: Call, pairs: list[tuple[Any, Any]], padding: int | None, target: Any) -> Lowered | None:
+    zeros = layouts.fill(target, 0)
+    if zeros is None:
+        return None
+    launches = list(zeros)
+    checks = []
+    for rows, index in pairs:
+        added = _Indices(call, index, True)
+        if not added.add(rows.reshape(index.size, rows.shape[-1]) if rows.flags.c_contiguous else rows, 0, target):
+            return None
+        launches += added.launches
+        checks.append(added.check)
+    if padding is not None:
+        cleared = layouts.fill(target[padding], 0)
+        if cleared is None:
+            return None
+        launches += cleared
+
+    def check() -> None:
+        for one_check in checks:
+            one_check()
+
+    return Lowered(launches, exact=False, check=check)
+
+
+# --- x[index] -----------------------------------------------------------------------------------------------------------------
+
+
+def _dim_of(indices: list[Any], template: tuple) -> int | None:
+    """The dim that a lone index array stands for; None for other indices."""
+    if len(indices) != 1 or indices[0].dtype != numpy.int64:
+        return None
+    if type(template[-1]) is not int or any([type(entry) is not slice or entry != _FULL for entry in template[:-1]]):
+        return None
+    return len(template) - 1
+
+
+@form("op", "index")
+def _index(call: Call) -> Lowered | None:
+    arguments = arguments_of(call)
+    x, indices = arguments["input"], arguments["indices"]
+    dim = _dim_of(indices, arguments["template"])
+    return None if dim is None else _Indices(call, indices[0], True).pick(x, dim, call.outputs[0])
+
+
+@form("rule", "index")
+def _index_rule(call: Call) -> Lowered | None:
+    node, target = call.node, call.outputs[0]
+    dim = _dim_of(list(node.indices), node.attrs[0])
+    return (
+        None
+        if dim is None or target is None
+        else _added(call, layouts.fill(target, 0), call.inputs[0], node.indices[0], dim, target)
+    )
+
+
+def _added(call: Call, before: list[Launch] | None, g: Any, index: Any, dim: int, target: Any) -> Lowered | None:
+    """What `before` has written, with g's slices added at the index."""
+    added = _Indices(call, index, True)
+    if before is None or not added.add(g, dim, target):
+        return None
+    return Lowered([*before, *added.launches], exact=False, check=added.check)
+
+
+@form("op", "index_put_at")
+def _index_put(call: Call) -> Lowered | None:
+    arguments = arguments_of(call)
+    x, values, target = arguments["input"], arguments["values"], call.outputs[0]
+    indices = arguments["indices"]
+    dim = _dim_of(indices, arguments["template"])
+    if dim is None or indices[0].ndim != 1 or not target.flags.c_contiguous:
+        return None
+    shape = (*x.shape[:dim], indices[0].size, *x.shape[dim + 1 :])
+    before = layouts.copy(target, x)
+    if arguments["accumulate"]:
+        if not isinstance(values, numpy.ndarray) or values.dtype != x.dtype:
+            return None
+        return _added(call, before, numpy.broadcast_to(values, shape), indices[0], dim, target)
+    return _written(call, before, values, shape, indices[0], dim, target)
+
+
+def _written(
+    call: Call, before: list[Launch] | None, values: Any, shape: tuple[int, ...], index: Any, dim: int, target: Any
+) -> Lowered | None:
+    """What `before` has written, with slices replaced at the index; of several for a place the last one stays."""
+    from dynograd.kernels.index import scatters_numba
+
+    if not isinstance(values, numpy.ndarray):
+        values = numpy.array(values or 0, target.dtype)
+    written = _Indices(call, index, True)
+    source = written.row_major(numpy.broadcast_to(values, shape))
+    if before is None or source is None or source.dtype != target.dtype or not written.fits:
+        return None
+    if source.size:
+        kind = numpy.dtype(f"u{target.itemsize}")
+        outer, size, inner = prod(target.shape[:dim]), target.shape[dim], prod(target.shape[dim + 1 :])
+        into = layouts.flat(target, kind).reshape(outer, size, inner)
+        of = layouts.flat(source, kind).reshape(outer, index.size, inner)
+        arguments = (into, written.index, of, -size, written.outside)
+        parts = layouts.parts_of(source.size, outer)
+        written.launches.append(Launch(scatters_numba.write_slices, arguments, outer, parts))
+    return Lowered([*before, *written.launches], check=written.check)
+
+
+@form("rule", "index_put_at")
+def _index_put_rule(call: Call) -> Lowered | None:
+    node, g = call.node, call.inputs[0]
+    template, accumulate = node.attrs
+    g_x, g_values = call.outputs[:2]
+    dim = _dim_of(list(node.indices), template)
+    if dim is None or node.indices[0].ndim != 1 or (g_x is not None and not g_x.flags.c_contiguous):
+        return None
+    launches: list[Launch] = []
+    index = node.indices[0]
+    if g_x is not None:
+        if accumulate:
+            return None
+        shape = (*g.shape[:dim], index.size, *g.shape[dim + 1 :])
+        cleared = _written(call, layouts.copy(g_x, g), None, shape, index, dim, g_x)
+        if cleared is None:
+            return None
+        launches += cleared
+    if g_values is None:
+        return Lowered(launches)
+    if g_values.shape != (*g.shape[:dim], index.size, *g.shape[dim + 1 :]):
+        return None
+    picked = _Indices(call, index, True).pick(g, dim, g_values)
+    return None if picked is None else Lowered([*launches, *picked], check=picked.check)

@@ -1,0 +1,108 @@
+"""Losses of class numbers, and of pairs of arrays in one pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from dynograd.kernels.build.launches import Launch
+from dynograd.kernels.formula import formulas
+from dynograd.plans.calls import Call
+from dynograd.plans.lowering import layouts, loops, reductions, rows
+from dynograd.plans.lowering.forms import Lowered, arguments_of, form
+
+__all__: list[str] = []
+
+_DIVIDED, _SCALED = formulas.parse("x / total"), formulas.parse("x * g")
+
+
+class _Classes:
+    """Cross-entropy of class numbers: what forward and rule have in common."""
+
+    def __init__(self, scores: Any, labels: Any, weight: Any, ignored: int, smoothing: float, reduction: str) -> None:
+        self.shape, self.reduction, dtype = scores.shape, reduction, scores.dtype
+        self.fits = (
+            scores.ndim == 2
+            and scores.size > 0
+            and dtype.name in ("float32", "float64")
+            and labels.dtype == numpy.int64
+            and labels.flags.c_contiguous
+            and (weight is None or (weight.dtype == dtype and weight.flags.c_contiguous and not smoothing))
+        )
+        if not self.fits:
+            return
+        self.weight = numpy.ones(scores.shape[1], dtype) if weight is None else layouts.flat(weight)
+        self.labels, self.dtype, self.ignored = layouts.flat(labels), dtype, ignored
+        self.inputs: dict[str, Any] = {"x": scores, "weight": self.weight, "target": self.labels, "ignored": ignored}
+        if smoothing:
+            self.inputs |= {"smoothing": smoothing, "weights": float(scores.shape[1])}
+        self.name = "smooth_cross_entropy" if smoothing else "cross_entropy"
+        self.total = layouts.scratch((), dtype)
+        self.shares = layouts.scratch(scores.shape[:1], dtype)
+
+    def counted(self, g: Any) -> list[Launch]:
+        """Fills `total`, and `shares` with what each row's loss receives where the loss receives `g`, an array of one element."""
+        from dynograd.kernels.loss.shares_numba import shares
+
+        arguments = (self.labels, self.weight, self.ignored, layouts.flat(g))
+        divides = self.reduction == "mean"
+        return [Launch(shares, (*arguments, divides, layouts.flat(self.total), self.shares), 1)]
+
+    def reduced(self, losses: Any, loss: Any) -> list[Launch] | None:
+        """The losses of rows as the loss."""
+        if self.reduction == "none":
+            return layouts.copy(loss, losses.reshape(loss.shape))
+        whole = loss if self.reduction == "sum" else layouts.scratch((), self.dtype)
+        launches = reductions.reduced("sum", "same", losses, (0,), whole)
+        if launches is None or self.reduction == "sum":
+            return launches
+        divided = loops.launches_of("mean", [_DIVIDED], [loss], {"x": whole, "total": self.total})
+        return None if divided is None else [*launches, *divided]
+
+
+@form("op", "cross_entropy")
+def _cross_entropy(call: Call) -> Lowered | None:
+    arguments = arguments_of(call)
+    options = [arguments[name] for name in ("weight", "ignore_index", "label_smoothing", "reduction")]
+    classes = _Classes(arguments["input"], arguments["target"], *options)
+    loss, node = call.outputs[0], call.node
+    if not classes.fits or loss.dtype != classes.dtype:
+        return None
+    statistics, gradient = getattr(node, "statistics", None), getattr(node, "gradient", None)
+    losses = layouts.scratch(classes.shape[:1], classes.dtype)
+    outputs: dict[str, Any] = {"loss": losses}
+    if isinstance(statistics, numpy.ndarray):
+        if statistics.dtype != classes.dtype:
+            return None
+        outputs |= {"top": statistics[0], "total": statistics[1]}
+    launches = classes.counted(numpy.ones(1, classes.dtype))
+    inputs, name = classes.inputs, classes.name
+    if isinstance(gradient, numpy.ndarray) or name != "cross_entropy":
+        name += "_with_gradients"
+        inputs = inputs | {"share": classes.shares}
+        outputs["gx"] = gradient if isinstance(gradient, numpy.ndarray) else None
+    put = rows.program_launches(name, classes.shape, inputs, outputs)
+    reduced = classes.reduced(losses, loss)
+    return None if put is None or reduced is None else Lowered([*launches, *put, *reduced], exact=False)
+
+
+@form("rule", "cross_entropy")
+def _cross_entropy_rule(call: Call) -> Lowered | None:
+    node, g, target = call.node, call.inputs[0], call.outputs[0]
+    ignored, smoothing, reduction = node.attrs[:3]
+    gradient = node.gradient
+    if isinstance(gradient, numpy.ndarray):  # the forward has made it, for a loss that receives 1
+        if target is None:
+            target = gradient
+        if reduction == "none" or gradient.dtype != g.dtype:
+            return None
+        launches = loops.launches_of("scale", [_SCALED], [target], {"x": gradient, "g": g})
+        return None if launches is None else Lowered(launches, exact=False)
+    classes = _Classes(node.input, node.target, node.weight, ignored, smoothing, reduction)
+    if not classes.fits or target is None or g.dtype != classes.dtype or reduction == "none":
+        return None
+    top, total = node.statistics[0], node.statistics[1]
+    inputs = classes.inputs | {"share": classes.shares, "top": top, "total": total}
+    put = rows.program_launches(f"{classes.name}_backward", classes.shape, inputs, {"gx": target})
+    return None if put is None else Lowered([*classes.counted(g), *put], exact=False)

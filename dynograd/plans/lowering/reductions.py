@@ -1,0 +1,176 @@
+"""Sums and means over dims, and what gradients of broadcast operands are summed to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from dynograd.kernels.build.launches import Launch
+from dynograd.kernels.formula import formulas
+from dynograd.kernels.reduce.blocks_cpu import BLOCK
+from dynograd.plans.calls import Call
+from dynograd.plans.lowering import layouts, loops
+from dynograd.plans.lowering.forms import Lowered, arguments_of, form
+
+__all__ = ["dims_of", "reduced", "sum_to"]
+
+_COUNT = formulas.parse("x / count")
+
+
+def dims_of(dim: Any, rank: int) -> tuple[int, ...]:
+    """The dims that a reduction takes, counted from the front."""
+    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
+        return tuple(range(rank))
+    dims = dim if isinstance(dim, (tuple, list)) else (dim,)
+    return tuple([place % rank if rank else 0 for place in dims]) if rank else ()
+
+
+def reduced(join: str, term: str, source: Any, dims: Sequence[int], target: Any) -> list[Launch] | None:
+    """Launches that write `source`, reduced over `dims` (see `blocks_cpu.reduced`), into the row-major order of the other dims of `target`."""
+    if source.dtype != target.dtype or source.dtype.kind != "f" or source.itemsize < 4:
+        return None
+    if not source.size:
+        return layouts.fill(target, 0) if join == "sum" and term == "same" else None
+    before: list[Launch] = []
+    order = layouts.memory_order(source)
+    kept = [axis for axis in range(source.ndim) if axis not in dims]
+    in_order = [axis for axis in order if axis not in dims] == kept or all([source.shape[axis] == 1 for axis in kept])
+    if not (source.transpose(order).flags.c_contiguous and in_order):
+        order = list(range(source.ndim))
+        if not source.flags.c_contiguous:
+            copied = layouts.scratch(source.shape, source.dtype)
+            put = layouts.copy(copied, source)
+            if put is None:
+                return None
+            before, source = put, copied
+    groups: list[list[int]] = []  # [size, whether it goes]
+    for axis in order:
+        goes = int(axis in dims)
+        if groups and groups[-1][1] == goes:
+            groups[-1][0] *= source.shape[axis]
+        else:
+            groups.append([source.shape[axis], goes])
+    groups = [group for group in groups if group[0] != 1]
+    vector = layouts.flat(source)
+    behind: list[Launch] = []
+    if not target.flags.c_contiguous:
+        whole = layouts.scratch(target.shape, target.dtype)
+        put = layouts.copy(target, whole)
+        if put is None:
+            return None
+        behind = put
+    else:
+        whole = target
+    result = layouts.flat(whole)
+    pending = sum([goes for _, goes in groups])
+    if not pending:
+        if term != "same":
+            return None
+        put = layouts.copy(result.reshape(-1), vector.reshape(-1))
+        return None if put is None else [*before, *put, *behind]
+    launches: list[Launch] = []
+    for position in range(len(groups) - 1, -1, -1):
+        n, goes = groups[position]
+        if goes:
+            pending -= 1
+            outer = prod([size for size, _ in groups[:position]])
+            inner = prod([size for size, later in groups[position + 1 :] if not later])
+            out = result if not pending else layouts.scratch((outer * inner,), target.dtype)
+            _step(launches, join, term, vector, outer, n, inner, out)
+            vector, term = out, "same"
+    return [*before, *launches, *behind]
+
+
+def _step(launches: list[Launch], join: str, term: str, x: Any, outer: int, n: int, inner: int, out: Any) -> None:
+    """Appends what reduces (outer, n, inner) to (outer, inner), flat."""
+    from dynograd.kernels.reduce import reductions_numba
+
+    work = outer * n * inner // 2
+    if inner == 1:
+        blocks = -(-n // BLOCK)
+        target = out if blocks == 1 else layouts.scratch((outer * blocks,), out.dtype)
+        arguments = (x, n, BLOCK, blocks, target)
+        count = outer * blocks
+        kernel = reductions_numba.rows(join, term)
+    else:
+        blocks, tiles = -(-n // reductions_numba.ROWS), -(-inner // reductions_numba.TILE)
+        target = out if blocks == 1 else layouts.scratch((outer * blocks * inner,), out.dtype)
+        arguments = (x, n * inner, n, inner, target)
+        count = outer * blocks * tiles
+        kernel = reductions_numba.columns(join, term)
+    launches.append(Launch(kernel, arguments, count, layouts.parts_of(work, count)))
+    if blocks > 1:
+        _step(launches, join, "same", target, outer, blocks, inner, out)
+
+
+def sum_to(source: Any, target: Any) -> list[Launch] | None:
+    """Launches that sum the dims over which `target` would be stretched to `source`'s shape."""
+    lead = source.ndim - target.ndim
+    if lead < 0:
+        return None
+    dims = [*range(lead)]
+    dims += [place + lead for place, size in enumerate(target.shape) if size == 1 and source.shape[place + lead] != 1]
+    if not dims:
+        return layouts.copy(target, source)
+    kept = [size for axis, size in enumerate(source.shape) if axis not in dims]
+    if prod(kept) != target.size:
+        return None
+    return reduced("sum", "same", source, dims, target)
+
+
+# --- ops --------------------------------------------------------------------------------------------------------------------
+
+
+@form("op", "sum")
+def _sum(call: Call) -> Lowered | None:
+    arguments = arguments_of(call)
+    source, target = arguments["input"], call.outputs[0]
+    launches = reduced("sum", "same", source, dims_of(arguments["dim"], source.ndim), target)
+    return None if launches is None else Lowered(launches, exact=False)
+
+
+@form("op", "sum_to")
+def _sum_to(call: Call) -> Lowered | None:
+    source, target = call.inputs[0], call.outputs[0]
+    if target is None:
+        return Lowered()
+    launches = sum_to(source, target)
+    return None if launches is None else Lowered(launches, exact=False)
+
+
+@form("op", "mean")
+def _mean(call: Call) -> Lowered | None:
+    arguments = arguments_of(call)
+    source, target = arguments["input"], call.outputs[0]
+    total = layouts.scratch(target.shape, target.dtype)
+    launches = reduced("sum", "same", source, dims_of(arguments["dim"], source.ndim), total)
+    if launches is None or not target.size or not source.size:
+        return None
+    count = source.size // target.size
+    divided = loops.launches_of("mean", [_COUNT], [target], {"x": total}, {"count": float(count)})
+    return None if divided is None else Lowered([*launches, *divided], exact=False)
+
+
+@form("rule", "sum", "mean")
+def _spread(call: Call) -> Lowered | None:
+    """The gradient at every element that went into it, stretched over the dims that it was summed over."""
+    g, output = call.inputs[0], call.outputs[0]
+    if output is None:
+        return Lowered()
+    once = layouts.repeated_once(output)
+    count = output.size // g.size if call.name == "mean" and g.size else 1
+    shape = _kept_shape(g, once)
+    if shape is None:
+        return None
+    launches = loops.launches_of("mean_backward", [_COUNT], [once], {"x": g.reshape(shape)}, {"count": float(count)})
+    return None if launches is None else Lowered(launches)
+
+
+def _kept_shape(g: Any, once: Any) -> tuple[int, ...] | None:
+    """`g`'s shape with the reduced dims as 1, where the gradient without repetitions is `once`."""
+    if g.size == 1:
+        return (1,) * once.ndim
+    if g.size != once.size or not g.flags.c_contiguous:
+        return None
+    return tuple(once.shape)

@@ -1,0 +1,202 @@
+"""Launches of lowered calls compute what eager computes, from what lies in memory when they run."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+
+import dynograd
+from dynograd.errors import IndexRangeError
+from dynograd.plans.calls import Call
+from dynograd.plans.lowering import lower
+from tests.plans.lowering_rows import Made, Row, close, poison, put, run, strided, tensor
+
+F, B = "float32", "bool"
+
+
+def _of(*shapes, numbers=(), **options):
+    """Tensors of these shapes, then the numbers."""
+
+    def make(random, dtype):
+        return (*[tensor(random, dtype, *shape) for shape in shapes], *numbers)
+
+    return make
+
+
+def _positive(*shapes):
+    return lambda random, dtype: tuple(
+        [tensor(random, dtype, *shape).detach().abs().requires_grad_() for shape in shapes]
+    )
+
+
+def _index(random, high, *shape):
+    return dynograd.tensor(random.integers(0, high, shape))
+
+
+UNARY = "relu sigmoid tanh gelu silu exp neg square abs erf mish hardswish".split()
+BINARY = "add sub mul div maximum minimum".split()
+COMPARED = "lt le gt ge eq ne".split()
+MASK = lambda random, *shape: dynograd.tensor(random.integers(0, 2, shape).astype(bool))  # noqa: E731
+
+ROWS = [
+    *[Row(name, _of((3, 5))) for name in UNARY],
+    *[Row(name, _of((3, 5)), dtypes=("float64",)) for name in ("sin", "cos")],
+    *[Row(name, _of((70, 300)), "large") for name in ("relu", "tanh", "gelu")],
+    *[Row(name, _positive((4, 6))) for name in ("log", "sqrt", "rsqrt")],
+    *[Row(name, _of((4, 6), (4, 6))) for name in BINARY],
+    *[Row(name, _of((4, 6), (6,)), "row") for name in BINARY],
+    *[Row(name, _of((4, 1), (3, 1, 6)), "both") for name in ("add", "mul", "div")],
+    *[Row(name, _of((2, 3, 4, 5), (3, 1, 1)), "channels") for name in ("add", "mul")],
+    *[Row(name, _of((4, 6), numbers=(2.5,)), "number") for name in BINARY],
+    *[Row(name, lambda random, dtype: (1.5, tensor(random, dtype, 4, 6)), "of number") for name in ("sub", "div")],
+    *[Row(name, _of((4, 6), ()), "0-d") for name in ("add", "mul", "sub")],
+    *[Row(name, _of((4, 6), (6,)), rule=False) for name in COMPARED],
+    Row("pow", _of((4, 6), numbers=(2,)), "square"),
+    Row("pow", _of((4, 6), numbers=(3.0,)), "cube"),
+    Row("clamp", _of((4, 6), numbers=(-1.0, None)), "min"),
+    Row("clamp", _of((4, 6), numbers=(-1.0, 1.0)), "both"),
+    Row("mul", lambda r, d: (strided(tensor(r, d, 5, 40, 30), (2, 0, 1)), tensor(r, d, 5, 40, 30)), "turned"),
+    Row("add", lambda r, d: (strided(tensor(r, d, 2, 3, 8, 9), (0, 2, 3, 1)), tensor(r, d, 3, 1, 1)), "channels last"),
+    Row("add", lambda r, d: (tensor(r, d, 6, 8)[:, ::2], tensor(r, d, 6, 4)), "every second"),
+    Row("where", lambda r, d: (MASK(r, 4, 6), tensor(r, d, 4, 6), tensor(r, d, 6))),
+    Row("where", lambda r, d: (MASK(r, 4, 1), tensor(r, d, 4, 6), 0.0), "number"),
+    Row("logical_and", lambda r, d: (MASK(r, 4, 6), MASK(r, 6)), dtypes=(F,), rule=False),
+    Row("logical_not", lambda r, d: (MASK(r, 4, 6),), dtypes=(F,), rule=False),
+    Row("add", lambda r, d: (_index(r, 9, 4, 6), _index(r, 9, 6)), "int64", (F,), False),
+    # products
+    Row("matmul", _of((3, 4), (4, 5))),
+    Row("matmul", _of((70, 90), (90, 110)), "large"),
+    Row("matmul", _of((2, 3, 4), (2, 4, 5)), "batch"),
+    Row("matmul", _of((2, 3, 3, 4), (3, 4, 5)), "broadcast"),
+    Row("matmul", _of((2, 3, 4), (4, 5)), "one right"),
+    Row("matmul", _of((4,), (4, 5)), "vector left"),
+    Row("matmul", _of((3, 4), (4,)), "vector right"),
+    Row("matmul", _of((4,), (4,)), "dot"),
+    Row("matmul", lambda r, d: (strided(tensor(r, d, 3, 4), (1, 0)), strided(tensor(r, d, 4, 5), (1, 0))), "turned"),
+    Row("matmul", lambda r, d: (tensor(r, d, 3, 8)[:, ::2], tensor(r, d, 4, 5)), "every second"),
+    Row("linear", _of((3, 4), (5, 4), (5,))),
+    Row("linear", _of((3, 4), (5, 4), numbers=(None,)), "no bias"),
+    Row("linear", _of((64, 96), (130, 96), (130,)), "large"),
+    Row("linear", _of((2, 3, 4), (5, 4), (5,)), "batch"),
+    Row("linear", _of((4,), (5, 4), (5,)), "vector"),
+    # sums
+    *[Row(name, _of((4, 6))) for name in ("sum", "mean")],
+    *[Row(name, _of((3, 4, 5), numbers=(dim, keep)), f"{dim}{keep}") for name in ("sum", "mean") for dim in (0, 1, -1, (0, 2), (1, 2)) for keep in (False, True)],
+    *[Row(name, _of((40, 1000))) for name in ("sum", "mean")],
+    *[Row(name, _of((1000, 40), numbers=(0,)), "columns") for name in ("sum", "mean")],
+    *[Row(name, _of((300, 300), numbers=(1,)), "rows") for name in ("sum", "mean")],
+    Row("sum", lambda r, d: (strided(tensor(r, d, 5, 6, 7), (2, 0, 1)), 1), "turned"),
+    Row("sum_to", _of((3, 4, 5), numbers=((4, 1),))),
+    Row("sum_to", _of((3, 4, 5), numbers=((1, 5),)), "both"),
+    # movements
+    Row("clone", _of((3, 4))),
+    Row("clone", lambda r, d: (strided(tensor(r, d, 30, 40), (1, 0)),), "turned"),
+    Row("view", lambda r, d: (strided(tensor(r, d, 3, 4, 5), (2, 0, 1)), (12, 5)), "copies"),
+    Row("view", _of((3, 4), numbers=((12,),)), rule=False),
+    Row("expand", _of((3, 1), numbers=((2, 3, 4),))),
+    Row("permute", _of((3, 4, 5), numbers=((2, 0, 1),))),
+    Row("cat", lambda r, d: ([tensor(r, d, 3, 4), tensor(r, d, 2, 4)], 0)),
+    Row("cat", lambda r, d: ([tensor(r, d, 3, 4), tensor(r, d, 3, 2), tensor(r, d, 3, 1)], -1), "columns"),
+    Row("stack", lambda r, d: ([tensor(r, d, 3, 4), tensor(r, d, 3, 4)], 0)),
+    Row("stack", lambda r, d: ([tensor(r, d, 3, 4), tensor(r, d, 3, 4)], -1), "last"),
+    Row("stack", lambda r, d: ([tensor(r, d), tensor(r, d)], 0), "0-d"),
+    Row("unbind", _of((3, 4), numbers=(1,))),
+    Row("split_with_sizes", _of((7, 4), numbers=((2, 1, 4), 0))),
+    Row("basic_index", _of((5, 6), numbers=((slice(1, 4), slice(None, None, 2)),))),
+    Row("basic_index", _of((5, 6), numbers=((2, Ellipsis),)), "row"),
+    Row("basic_fill", _of((3, 6), numbers=((5, 6), (slice(1, 4),)))),
+    # rows and columns by index
+    Row("embedding", lambda r, d: (tensor(r, d, 9, 5), _index(r, 9, 4, 3), None, False)),
+    Row("embedding", lambda r, d: (tensor(r, d, 9, 50), _index(r, 9, 400), 2, False), "padding"),
+    Row("embedding", lambda r, d: (tensor(r, d, 200, 64), _index(r, 200, 4000), None, False), "large"),
+    Row("index", lambda r, d: (tensor(r, d, 9, 5), [_index(r, 9, 7) - 3], (0,))),
+    Row("index", lambda r, d: (tensor(r, d, 3, 9, 5), [_index(r, 9, 7)], (slice(None), 0)), "dim 1"),
+    Row("index_put_at", lambda r, d: (tensor(r, d, 9, 5), tensor(r, d, 4, 5), [dynograd.tensor(r.permutation(9)[:4])], (0,), False)),
+    Row("index_put_at", lambda r, d: (tensor(r, d, 9, 5), tensor(r, d, 7, 5), [_index(r, 9, 7)], (0,), True), "add"),
+    # rows
+    *[Row(name, _of((5, 7), numbers=(-1,))) for name in ("softmax", "log_softmax")],
+    *[Row(name, _of((3, 50, 7), numbers=(1,)), "inner") for name in ("softmax", "log_softmax")],
+    *[Row(name, _of((40, 300), numbers=(1,)), "large") for name in ("softmax", "log_softmax")],
+    Row("layer_norm", _of((6, 8), (8,), (8,), numbers=(1, 1e-5))),
+    Row("layer_norm", _of((6, 8), numbers=(None, None, 1, 1e-5)), "plain"),
+    Row("layer_norm", _of((600, 96), (96,), (96,), numbers=(1, 1e-5)), "large"),
+    Row("rms_norm", _of((6, 8), (8,), numbers=(1, 1e-5))),
+    *[
+        Row("cross_entropy", lambda r, d, reduction=reduction, smooth=smooth, n=n: (
+            tensor(r, d, n, 7), _index(r, 7, n), None, 3, smooth, reduction, True), f"{reduction} {smooth} {n}")
+        for reduction in ("mean", "sum") for smooth in (0.0, 0.1) for n in (5, 500)
+    ],
+    Row("cross_entropy", lambda r, d: (tensor(r, d, 50, 7), _index(r, 7, 50), tensor(r, d, 7, grad=False).abs(), -100, 0.0, "mean", False), "weights"),
+]  # fmt: skip
+CASES = [
+    pytest.param(row, dtype, kind, id=f"{row.id}-{dtype}-{kind}")
+    for row in ROWS
+    for dtype in row.dtypes
+    for kind in (("op", "rule") if row.rule else ("op",))
+]
+
+
+@pytest.mark.parametrize("row, dtype, kind", CASES)
+def test_launches_are_the_call(row, dtype, kind):
+    here, other = Made(row, dtype, 1), Made(row, dtype, 2)
+    call = here.forward if kind == "op" else here.rule
+    lowered = lower(call)
+    assert lowered is not None
+    written = here.written(kind)
+    expected = [array.copy() for array in other.written(kind)]
+    for array in written:
+        poison(array)
+    for array, values in zip(here.memory(kind), other.memory(kind), strict=True):
+        if array.flags.writeable or array.ndim:
+            put(array, values)
+    run(lowered)
+    for array, values in zip(written, expected, strict=True):
+        close(array, values, lowered.exact)
+
+
+def test_sum_of_gradients_goes_into_its_own_memory():
+    first, second = numpy.arange(6.0).reshape(2, 3), numpy.ones((2, 3))
+    total = numpy.full((2, 3), numpy.nan)
+    run(lower(Call("sum", "sum", None, (first, second), (total,), (), lambda: [first + second])))
+    numpy.testing.assert_array_equal(total, first + second)
+
+
+def test_accumulation_adds_to_what_is_there():
+    grad, g = numpy.arange(6.0).reshape(2, 3), numpy.ones((2, 3))
+    expected = grad + g
+    run(lower(Call("accumulate", "accumulate", None, (grad, g), (grad,), (), lambda: [grad + g])))
+    numpy.testing.assert_array_equal(grad, expected)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+@pytest.mark.parametrize("source", ["plain", "stride 0", "backwards", "every second"])
+def test_copies_between_any_layouts(order, source):
+    whole = numpy.arange(2.0 * 3 * 8).reshape(2, 3, 8)
+    views = {
+        "plain": whole,
+        "stride 0": numpy.broadcast_to(whole[:, :1], (2, 3, 8)),
+        "backwards": whole[:, ::-1, ::-1],
+        "every second": numpy.arange(2.0 * 3 * 16).reshape(2, 3, 16)[..., ::2],
+    }
+    array = views[source]
+    target = numpy.full([array.shape[axis] for axis in order], numpy.nan).transpose(numpy.argsort(order))
+    run(lower(Call("copy", "copy", None, (array,), (target,), (), lambda: [array])))
+    numpy.testing.assert_array_equal(target, array)
+
+
+def test_an_index_outside_raises_what_eager_raises():
+    made = Made(Row("embedding", lambda r, d: (tensor(r, d, 9, 5), dynograd.tensor([1, 2]), None, False)), F, 1)
+    lowered = lower(made.forward)
+    run(lowered)
+    made.forward.inputs[1][1] = 9
+    with pytest.raises((IndexRangeError, IndexError), match="9"):
+        run(lowered)
+    made.forward.inputs[1][1] = 8
+    run(lowered)
+
+
+def test_what_has_no_form_stays_in_python():
+    half = Made(Row("add", lambda r, d: (tensor(r, F, 3).half(), tensor(r, F, 3).half())), F, 1)
+    assert lower(half.forward) is None
+    mixed = Made(Row("add", lambda r, d: (tensor(r, F, 3), tensor(r, "float64", 3))), F, 1)
+    assert lower(mixed.forward) is None
