@@ -75,7 +75,7 @@ class Compiled:
             or MODES.grad > 1
             or MODES.anomaly
             or engine.observers
-            or any([reader.name in ("modes", "overrides", "profiler") for reader in readers.turned_on()])
+            or any([reader.name in ("modes", "profiler") for reader in readers.turned_on()])
         )
 
     # --- recording --------------------------------------------------------------------------------------------------------------
