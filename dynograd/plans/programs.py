@@ -90,13 +90,14 @@ class Program:
             launches += form or ()
             rows.append(len(launches))
         self.rows = rows
-        self.next_python = [0] * len(forms)  # the first call from here on in its Python form
+        self.checks = {place: form.check for place, form in enumerate(forms) if getattr(form, "check", None) is not None}
+        self.next_stop = [0] * len(forms)  # the first call from here on in its Python form, or that looks at values first
         following = len(forms)
         for place in reversed(range(len(forms))):
-            if forms[place] is None:
+            if forms[place] is None or place in self.checks:
                 following = place
-            self.next_python[place] = following
-        self.table = None
+            self.next_stop[place] = following
+        self.table: Any = None
         if launches:
             from dynograd.kernels.build.bound_calls_numba import Table
 
@@ -106,15 +107,22 @@ class Program:
         """Computes the calls from `start` to `stop`."""
         place = start
         while place < stop:
-            end = min(self.next_python[place], stop)
-            if end > place:
-                first, last = self.rows[place], self.rows[end]
-                if last > first:
-                    self.table.run(first, last)
+            end = min(self.next_stop[place], stop)
+            self._launch(place, end)
             if end < stop:
-                self._compute(self.calls[end])
+                check = self.checks.get(end)
+                if check is not None:
+                    check()
+                    self._launch(end, end + 1)
+                else:
+                    self._compute(self.calls[end])
                 end += 1
             place = end
+
+    def _launch(self, start: int, stop: int) -> None:
+        first, last = self.rows[start], self.rows[stop]
+        if last > first:
+            self.table.run(first, last)
 
     def _compute(self, call: Call) -> None:
         """A call in its Python form."""
@@ -169,7 +177,7 @@ class Program:
             call.copies = ()
         return not self.differing
 
-    def _gives(self, call: Call, expected: list[Any], exactly: bool) -> bool:
+    def _gives(self, call: Call, expected: tuple[Any, ...], exactly: bool) -> bool:
         for output, array in zip(call.outputs, expected):
             if output is not None and not (_same(output, array) or (not exactly and _close(output, array))):
                 return False

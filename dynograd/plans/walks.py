@@ -115,7 +115,7 @@ class Walk(Tree, Leaving):
         self.path, self.done = path, 0
         return True
 
-    def _matches(self, step: Step, args: tuple) -> list[tuple[int, Any]] | None:
+    def _matches(self, step: Step | Listed, args: tuple) -> list[tuple[int, Any]] | None:
         """Tensors from outside that are met for the first time in this step; None: the operands are others than the recorded ones."""
         handed, read, bound = self.handed, self.read_numbers, self.bound
         new: list[tuple[int, Any]] = []
@@ -185,7 +185,11 @@ class Walk(Tree, Leaving):
             for step in self.path.keyed:
                 if step.number < number:
                     program.set_key(step.event, step.key)
-            program.run(start, stop)
+            try:
+                program.run(start, stop)
+            except Exception:  # said where the op stands that fails, which is run anew
+                self.done = start
+                self.leave("an op fails")
 
     def _make_room(self, path: Path) -> None:
         """Another path's memory is about to be overwritten: its gradients, which leaves may still have, become their own."""
