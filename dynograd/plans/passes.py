@@ -106,6 +106,10 @@ class Pass:
         )
         return result
 
+    def added(self) -> None:
+        """A part of a gradient went straight into the one that its leaf has."""
+        self.recording.refuse("gradients are added to those that are there")
+
     def accumulate(self, leaf: Any, g: Any) -> None:
         """A leaf gets its gradient."""
         recording = self.recording

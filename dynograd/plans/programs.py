@@ -15,8 +15,8 @@ from dynograd.kernels.build.addresses_numba import handle
 from dynograd.kernels.build.launches import Launch
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import lower
-from dynograd.plans.memory import Arena, Memory
-from dynograd.plans.recording import Recording
+from dynograd.plans.memory import Arena, Memory, write
+from dynograd.plans.recording import Recording, flat
 
 __all__ = ["Program"]
 
@@ -50,7 +50,8 @@ class Program:
                 if not constant and not any([numpy.may_share_memory(array, other) for other in foreign]):
                     made.append(array)
         aliases = [(recording.values[number].array, array) for number, array in recording.own_gradients.values()]
-        self.memory = memory = Memory(made, fresh, staying, arena, aliases)
+        touched = [array for call in recording.calls for launch in call.launches for array in flat_arrays(launch)]
+        self.memory = memory = Memory(made, fresh, staying, arena, aliases, touched)
         for node in nodes:
             for name in node.saved_names:
                 setattr(node, name, map_saved(getattr(node, name), memory.at))
@@ -184,6 +185,11 @@ class Program:
         return True
 
 
+def flat_arrays(launch: Launch) -> list[Any]:
+    """The arrays among a launch's arguments."""
+    return [array for array in flat([*launch.arguments, *launch.kept]) if type(array) is ndarray]
+
+
 def relocated(launch: Launch, at: Callable[[Any], Any]) -> Launch:
     """The launch on other memory."""
     kept = [at(array) for array in launch.kept]
@@ -206,17 +212,6 @@ def _form_of(call: Call) -> list[Launch] | None:
         return []
     form = lower(call)
     return None if not form and call.in_place else form  # it scales by what came
-
-
-def write(place: Any, values: Any) -> None:
-    """Writes into the plan's memory, once where elements share it."""
-    if not place.flags.writeable:
-        place = place.view()
-        place.flags.writeable = True
-    if 0 in place.strides:
-        index = tuple([slice(0, 1) if stride == 0 else slice(None) for stride in place.strides])
-        place, values = place[index], values[index]
-    place[...] = values
 
 
 def _arrays_of(node: Any) -> list[Any]:
