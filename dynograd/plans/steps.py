@@ -60,6 +60,8 @@ class Path:
         self.outside = recording.outside
         self.staying = [outside for outside in recording.outside if not outside.fresh]
         self.steps: list[Step] = []
+        self.optimizers: dict[int, Any] = {}  # their steps in a walk, by the number of the step of the record
+        self.open: list[int] = []  # values with a gradient that no backward pass of the record has used up
         self.numbers: list[int] = []  # of its values in the tree, by their numbers in the record
         self.arrays: dict[int, Any] = {}  # where they lie, by their numbers in the tree
         self.keyed: list[Step] = []  # those that draw random numbers

@@ -19,6 +19,7 @@ from dynograd.ops.readers import Entry
 from dynograd.plans.handed import Handed, Read, become, new_handed
 from dynograd.plans.leaving import Leaving
 from dynograd.plans.memory import Arena
+from dynograd.plans.optimizer_steps import OptimizerStep
 from dynograd.plans.plan_nodes import PlanNode
 from dynograd.plans.recording import call_with, depends_on_values, flat
 from dynograd.plans.steps import UNSEEN, Listed, Path, Step, freed, same, told
@@ -45,7 +46,8 @@ class Walk(Tree, Leaving):
 
     def begin(self) -> None:
         """The function is called."""
-        self._let_go()
+        if self.path is not None:
+            self._let_go()
         self.before = self.root
         self.at = self.root.next
         self.path = self.at.path
@@ -346,7 +348,7 @@ class Walk(Tree, Leaving):
                 self.read(grad)
                 kernel("gradients", "add_into", grad.array)(grad.array, self.path.arrays[place])
 
-    def step(self, optimizer: Any, run: Any) -> Any:
+    def step(self, optimizer: Any, run: Any, with_closure: bool) -> Any:
         """An optimizer takes its step: on the gradients that the plan has computed."""
         step = self.at
         for choice in (step, *step.others):
@@ -360,7 +362,14 @@ class Walk(Tree, Leaving):
                 self.at = choice.next
                 self.boundary = choice.number
                 self.holds = False
-                return self._with_gradients(run)
+                taken = self.path.optimizers.get(choice.number)
+                if taken is not None and not with_closure and taken.run(self.handed):
+                    return None
+                result = self._with_gradients(run)
+                if taken is None:
+                    gradients = [(leaf, number, tensor.array) for leaf, number, tensor in self.path.gradients]
+                    self.path.optimizers[choice.number] = OptimizerStep(optimizer, gradients, choice.event.line)
+                return result
         if MODES.plan is self:
             self.leave("the step of an optimizer that the record does not have here")
         return run()
@@ -392,19 +401,15 @@ class Walk(Tree, Leaving):
                     break
                 self.at = choice
                 self.catch_up()
-                if self.running:
+                if self.path.open and self.running:
                     self._open()
                 return
         self.leave("the program ended earlier than the record")
 
     def _open(self) -> None:
         """What the program keeps with a gradient to come gets a place in the graph."""
-        handed, counts, consumed = self.handed, self.counts, self.path.consumed
-        numbers = [
-            number
-            for number in self.path.with_gradient
-            if number not in consumed and getrefcount(handed[number]) != counts[number]
-        ]
+        handed, counts = self.handed, self.counts
+        numbers = [number for number in self.path.open if getrefcount(handed[number]) != counts[number]]
         if numbers:
             parent = PlanNode(self, numbers, True)
             self.path.lease = weakref.ref(parent)
