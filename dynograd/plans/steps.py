@@ -74,6 +74,10 @@ class Path:
         """It is computed by `program` from now on."""
         self.program = program
         self.arrays = dict(zip(self.numbers, program.arrays))
+        calls = len(program.calls)
+        # Values whose memory is used again: (after so many calls, number), in the order of time.
+        self.lasts = dict(zip(self.numbers, program.ends))
+        self.ends = sorted([(end, number) for number, end in zip(self.numbers, program.ends) if end < calls])
         self.consumed = {self.numbers[number] for number in self.used}
         self.gradients = [
             (self.outside[place].tensor, number, Tensor.wrap(self.arrays[number]))

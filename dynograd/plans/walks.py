@@ -41,6 +41,7 @@ class Walk(Tree, Leaving):
         self.latest: Any = None  # the path that was computed last
         self.at: Any = None
         self.path: Any = None
+        self.copies: dict[int, Any] = {}
 
     # --- a step of the user's program -------------------------------------------------------------------------------------------
 
@@ -57,6 +58,7 @@ class Walk(Tree, Leaving):
         self.written: list[tuple[int, Any, Any]] = []
         self.boundary = -1
         self.holds = False  # tensors from outside are the recorded ones
+        self.copies: dict[int, Any] = {}  # values of this step whose memory the plan has used again
 
     def _let_go(self) -> None:
         """Recorded tensors of the step before that someone holds become their own; the record gets others in their place."""
@@ -69,7 +71,7 @@ class Walk(Tree, Leaving):
     def _let_one_go(self, number: int, tensor: Any) -> None:
         if type(tensor) is Handed:
             value = self.values[number]
-            array = self.path.arrays[number]
+            array = self.where(number)
             become(tensor, array.copy(order="K"), freed() if value.grad else None, value.grad)
         elif type(tensor) is Read:
             become(tensor, tensor.array, freed(), True)
@@ -188,10 +190,25 @@ class Walk(Tree, Leaving):
                 if step.number < number:
                     program.set_key(step.event, step.key)
             try:
-                program.run(start, stop)
+                self._run(program, start, stop)
             except Exception:  # said where the op stands that fails, which is run anew
                 self.done = start
                 self.leave("an op fails")
+
+    def _run(self, program: Any, start: int, stop: int) -> None:
+        """Computes calls; what someone has and the plan does not keep is copied in time."""
+        handed, counts = self.handed, self.counts
+        for end, number in self.path.ends:
+            if start <= end < stop and number not in self.copies and getrefcount(handed[number]) != counts[number]:
+                program.run(start, end)
+                self.copies[number] = self.path.arrays[number].copy(order="K")
+                start = end
+        program.run(start, stop)
+
+    def where(self, number: int) -> Any:
+        """The array of a value that has been computed in this step."""
+        copied = self.copies.get(number)
+        return self.path.arrays[number] if copied is None else copied
 
     def _make_room(self, path: Path) -> None:
         """Another path's memory is about to be overwritten: its gradients, which leaves may still have, become their own."""
@@ -221,7 +238,7 @@ class Walk(Tree, Leaving):
             self.catch_up()
             if type(tensor) is not Handed:
                 return tensor.array
-        return self.path.arrays[number]
+        return self.where(number)
 
     def read(self, tensor: Any) -> Any:
         """The array of a recorded tensor, for whoever asks: a copy that is its own from now on."""
@@ -419,7 +436,7 @@ class Walk(Tree, Leaving):
 
     def _give_history(self, number: int, parent: Any) -> None:
         tensor = self.handed[number]
-        array = tensor.array if type(tensor) is Read else self.path.arrays[number].copy(order="K")
+        array = tensor.array if type(tensor) is Read else self.where(number).copy(order="K")
         become(tensor, array, OutputNode(parent, number), True)
 
     def is_leased(self) -> bool:
