@@ -734,4 +734,4 @@ def test_names_of_samples_and_batches_in_annotations():
         pass
 
     assert DataLoader[int].__args__ == (int,) and DataLoader[int, list].__args__ == (int, list)
-    assert list(Pairs([(0, 1)]))[0][1].tolist() == [1]
+    assert [one.tolist() for one in next(iter(Pairs([(0, 1)])))] == [[0], [1]]
