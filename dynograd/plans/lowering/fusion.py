@@ -31,7 +31,7 @@ class Fused(Call):
     """Calls that are computed together; `computed` says what of them at each element."""
 
     members: list[Call] = field(default_factory=list)
-    computed: Pointwise | None = None
+    computed: Any = None
 
 
 def fuse(calls: Sequence[Call], kept: Sequence[Any]) -> list[Call]:
@@ -85,10 +85,10 @@ class _Reads:
         bounds = _bounds(array)
         if any([_meet(bounds, other) for other in self.kept]):
             return True
-        for place in range(position + 1, len(self.by_call)):
-            if place not in members and any([_meet(bounds, other) for other in self.by_call[place]]):
-                return True
-        return False
+        return any(
+            place not in members and any([_meet(bounds, other) for other in self.by_call[place]])
+            for place in range(position + 1, len(self.by_call))
+        )
 
 
 def _bounds(array: Any) -> tuple[int, int]:
