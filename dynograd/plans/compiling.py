@@ -20,7 +20,7 @@ from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Compiled"]
 
-_LOOKING = ("modes", "overrides", "profiler", "checkpoint")  # readers under which a function runs as it is written
+_LOOKING = ("modes", "profiler", "checkpoint")  # readers under which a function runs as it is written
 _MOST_WAYS = 64  # through one function; then its record begins anew
 _PATIENCE = 16  # calls that went ways of their own, before recording pauses
 _LONGEST_PAUSE = 63  # calls

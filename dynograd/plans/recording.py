@@ -320,10 +320,10 @@ class _Recorder(Reader):
         parameters, _, call = signature_of(entry.op)
         names |= dict(below=below, this=entry, MODES=MODES, Recording=Recording)
         lines = [
-            "plan = $MODES.plan",
-            "if type(plan) is not $Recording:",
+            "_plan = $MODES.plan",
+            "if type(_plan) is not $Recording:",
             f"    return $below({', '.join(call)})",
-            f"return plan.op($this, $below, ({''.join(f'{name}, ' for name in entry.op.parameter_names)}))",
+            f"return _plan.op($this, $below, ({''.join(f'{name}, ' for name in entry.op.parameter_names)}))",
         ]
         return re.sub(r"=default_\w+", "=None", parameters), lines
 

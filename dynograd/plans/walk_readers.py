@@ -40,17 +40,17 @@ class WalkReader(Reader):
             if name == op.row["by_row"]:
                 continue
             if name in op.array_names or op.has_inplace_argument:
-                tests.append(f"step.a{place} is {name}")
+                tests.append(f"_step.a{place} is {name}")
             else:
-                tests.append(f"(step.a{place} is {name} or $same(step.a{place}, {name}))")
+                tests.append(f"(_step.a{place} is {name} or $same(_step.a{place}, {name}))")
         simple = len(taken) <= MOST and not op.list_name and op.row["by_row"] is None
-        lines = ["walk = $MODES.plan", "if type(walk) is not $Walk:", f"    return $below({', '.join(call)})"]
+        lines = ["_walk = $MODES.plan", "if type(_walk) is not $Walk:", f"    return $below({', '.join(call)})"]
         if simple:
             lines += [
-                "step = walk.at",
-                f"if step.of is $this and step.grad == $MODES.grad and {' and '.join(tests)}:",
-                "    walk.at = step.next",
-                "    return step.result",
+                "_step = _walk.at",
+                f"if _step.of is $this and _step.grad == $MODES.grad and {' and '.join(tests)}:",
+                "    _walk.at = _step.next",
+                "    return _step.result",
             ]
-        lines.append(f"return walk.other($this, $below, ({', '.join(taken)},))")
+        lines.append(f"return _walk.other($this, $below, ({', '.join(taken)},))")
         return re.sub(r"=default_\w+", "=None", parameters), lines
