@@ -777,6 +777,7 @@ def place_of(library: Any, name: str) -> Any:
         functools.partial(aten.find, library),
         functools.partial(aten.near, library),
     )
+    registry.resolvers.update(dynograd=aten.find_own)
     if name == "load_library":
         return load_library
     if name == "loaded_libraries":

@@ -180,7 +180,7 @@ def _visit(
                 if edge.seq or needed is not None or create_graph or not edge.adds_directly(part):
                     grads[edge] = part
                 elif notes is not None:
-                    notes.added()
+                    notes.added(edge, part)
             elif create_graph:
                 grads[edge] = before + part
             else:

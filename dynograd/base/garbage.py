@@ -6,7 +6,19 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["uncollected"]
+__all__ = ["uncollected", "age"]
+
+# By the program: once seen, it is not asked again, since counting them takes longer the more there are.
+_some_are_frozen = False
+
+
+def age() -> None:
+    """Puts all objects into the oldest generation, without a look at any; not where the program has frozen some, which stay frozen."""
+    global _some_are_frozen
+    _some_are_frozen = _some_are_frozen or gc.get_freeze_count() > 0
+    if not _some_are_frozen:
+        gc.freeze()
+        gc.unfreeze()
 
 
 @contextmanager
@@ -22,7 +34,5 @@ def uncollected() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
-            if not gc.get_freeze_count():
-                gc.freeze()
-                gc.unfreeze()  # into the oldest generation, without a look at any
+            age()
             gc.enable()

@@ -9,9 +9,10 @@ from dynograd.autograd import no_grad
 from dynograd.base import dtypes
 from dynograd.base.signatures import without_private
 from dynograd.distributions import constraints
-from dynograd.distributions.distribution import Distribution
+from dynograd.distributions.distribution import Distribution, ExponentialFamily
 from dynograd.distributions.draws import binomial_numbers
 from dynograd.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+from dynograd.ops.elementwise.activations import softplus
 from dynograd.ops.elementwise.choices import where
 from dynograd.ops.elementwise.special_functions import lgamma
 from dynograd.ops.loss.class_losses import binary_cross_entropy_with_logits
@@ -55,7 +56,7 @@ class _Binary(Distribution):
         return self._given.shape
 
 
-class Bernoulli(_Binary):
+class Bernoulli(_Binary, ExponentialFamily):
     """1 with probability `probs` (or log-odds `logits`), else 0.
 
     Args:
@@ -84,6 +85,15 @@ class Bernoulli(_Binary):
     @without_private
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, "probs", "logits")
+
+    _mean_carrier_measure = 0.0
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.logits,)
+
+    def _log_normalizer(self, x: Tensor) -> Tensor:
+        return softplus(x)
 
     @property
     def mean(self) -> Tensor:

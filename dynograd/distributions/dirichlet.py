@@ -7,7 +7,7 @@ from typing import Any
 
 from dynograd.base.signatures import without_private
 from dynograd.distributions import constraints
-from dynograd.distributions.distribution import Distribution
+from dynograd.distributions.distribution import ExponentialFamily
 from dynograd.distributions.draws import simplex_numbers
 from dynograd.distributions.utils import broadcast_all
 from dynograd.ops.elementwise.choices import where
@@ -19,7 +19,7 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["Beta", "Dirichlet"]
 
 
-class Dirichlet(Distribution):
+class Dirichlet(ExponentialFamily):
     """Shares that sum to 1 over the last dim; `rsample` has implicit gradients.
 
     Args:
@@ -45,6 +45,13 @@ class Dirichlet(Distribution):
     @without_private
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, "concentration", event=self.event_shape)
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.concentration,)
+
+    def _log_normalizer(self, x: Tensor) -> Tensor:
+        return lgamma(x).sum(-1) - lgamma(x.sum(-1))
 
     @property
     def mean(self) -> Tensor:
@@ -78,7 +85,7 @@ class Dirichlet(Distribution):
         return lgamma(a).sum(-1) - lgamma(total) - (count - total) * digamma(total) - ((a - 1.0) * digamma(a)).sum(-1)
 
 
-class Beta(Distribution):
+class Beta(ExponentialFamily):
     """Shares of [0, 1] with density x**(concentration1 - 1) (1 - x)**(concentration0 - 1), normed.
 
     Args:
@@ -118,6 +125,13 @@ class Beta(Distribution):
     def concentration0(self) -> Tensor:
         """Weight of 0."""
         return self._dirichlet.concentration[..., 1]
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.concentration1, self.concentration0)
+
+    def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:
+        return lgamma(x) + lgamma(y) - lgamma(x + y)
 
     @property
     def mean(self) -> Tensor:

@@ -398,12 +398,19 @@ class ExponentialFamily(Distribution):
     def _natural_params(self) -> tuple[Tensor, ...]:
         raise NotImplementedError(f"{type(self).__name__}: _natural_params must be given for the entropy.")
 
-    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+    def _log_normalizer(self, *natural_params: Any, **options: Any) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__}: _log_normalizer must be given for the entropy.")
 
     @property
-    def _mean_carrier_measure(self) -> Any:
+    def _mean_carrier_measure(self) -> float:
         raise NotImplementedError(f"{type(self).__name__}: _mean_carrier_measure must be given for the entropy.")
+
+    def _normalizer_with_gradients(self) -> tuple[Tensor, list[Tensor], Sequence[Any]]:
+        """F(theta), theta and the gradient of F there; none of them has a history to the distribution's parameters."""
+        with enable_grad():
+            parameters = [parameter.detach().requires_grad_() for parameter in self._natural_params]
+            normalizer = self._log_normalizer(*parameters)
+            return normalizer, parameters, grad(normalizer.sum(), parameters, create_graph=True)
 
     def entropy(self) -> Tensor:
         """F(theta) - theta · grad F(theta) - E[k(x)] in nats, by the gradient of the log normalizer.
@@ -411,10 +418,7 @@ class ExponentialFamily(Distribution):
         Returns:
             (*batch_shape).
         """
-        with enable_grad():
-            parameters = [parameter.detach().requires_grad_() for parameter in self._natural_params]
-            normalizer = self._log_normalizer(*parameters)
-            gradients = grad(normalizer.sum(), parameters, create_graph=True)
+        normalizer, parameters, gradients = self._normalizer_with_gradients()
         result = normalizer - self._mean_carrier_measure
         for parameter, gradient in zip(parameters, gradients):
             product = parameter * gradient

@@ -7,7 +7,7 @@ from typing import Any
 
 from dynograd.base.signatures import without_private
 from dynograd.distributions import constraints
-from dynograd.distributions.distribution import Distribution
+from dynograd.distributions.distribution import ExponentialFamily
 from dynograd.distributions.utils import broadcast_all
 from dynograd.tensor.creation import empty
 from dynograd.tensor.tensor import Tensor
@@ -15,7 +15,7 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["Exponential"]
 
 
-class Exponential(Distribution):
+class Exponential(ExponentialFamily):
     """Waiting times of mean 1 / `rate`, with density rate * exp(-rate * value).
 
     Args:
@@ -39,6 +39,15 @@ class Exponential(Distribution):
     @without_private
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, "rate")
+
+    _mean_carrier_measure = 0.0
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (-self.rate,)
+
+    def _log_normalizer(self, x: Tensor) -> Tensor:
+        return -(-x).log()
 
     @property
     def mean(self) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dynograd.base.signatures import without_private
 from dynograd.distributions import constraints
-from dynograd.distributions.distribution import Distribution
+from dynograd.distributions.distribution import ExponentialFamily
 from dynograd.distributions.draws import gamma_numbers
 from dynograd.distributions.utils import broadcast_all
 from dynograd.ops.elementwise.special_functions import digamma, igamma, lgamma
@@ -16,7 +16,7 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["Chi2", "Gamma"]
 
 
-class Gamma(Distribution):
+class Gamma(ExponentialFamily):
     """Gamma numbers of shape `concentration` and inverse scale `rate`; `rsample` has implicit gradients.
 
     Args:
@@ -41,6 +41,15 @@ class Gamma(Distribution):
     @without_private
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, "concentration", "rate")
+
+    _mean_carrier_measure = 0.0
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.concentration - 1, -self.rate)
+
+    def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:
+        return lgamma(x + 1) - (x + 1) * (-y).log()
 
     @property
     def mean(self) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 from dynograd.distributions.bernoulli import Bernoulli, Binomial, Geometric
 from dynograd.distributions.categorical import Categorical, OneHotCategorical
 from dynograd.distributions.dirichlet import Beta, Dirichlet
-from dynograd.distributions.distribution import Distribution
+from dynograd.distributions.distribution import Distribution, ExponentialFamily
 from dynograd.distributions.exponential import Exponential
 from dynograd.distributions.gamma import Gamma
 from dynograd.distributions.gumbel import Gumbel
@@ -78,7 +78,11 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
         for type_q in type(q).__mro__:
             if (type_p, type_q) in _rules:
                 return _rules[type_p, type_q](p, q)
-    raise NotImplementedError(
+    raise _no_rule(p, q)
+
+
+def _no_rule(p: Any, q: Any) -> NotImplementedError:
+    return NotImplementedError(
         f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}. "
         f"Add one with register_kl, or average p.log_prob(x) - q.log_prob(x) over samples of p."
     )
@@ -111,6 +115,18 @@ def _transformed(p: Any, q: Any) -> Tensor:
         raise NotImplementedError("kl_divergence: the two distributions have different transforms.")
     more = len(p.event_shape) - len(p.base_dist.event_shape)
     return sum_rightmost(kl_divergence(p.base_dist, q.base_dist), more)
+
+
+@register_kl(ExponentialFamily, ExponentialFamily)
+def _exponential_families(p: Any, q: Any) -> Tensor:
+    """F(q) - F(p) - (q - p) · grad F(p): the Bregman divergence of the log normalizer F between the natural parameters."""
+    if type(p) is not type(q):
+        raise _no_rule(p, q)
+    normalizer, parameters, gradients = p._normalizer_with_gradients()
+    result = q._log_normalizer(*q._natural_params) - normalizer
+    for of_q, of_p, gradient in zip(q._natural_params, parameters, gradients):
+        result = result - sum_rightmost((of_q - of_p) * gradient, of_p.ndim - len(p.batch_shape))
+    return result
 
 
 @register_kl(Independent, Independent)

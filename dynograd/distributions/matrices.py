@@ -11,11 +11,12 @@ from dynograd.base.shapes import broadcast_shapes
 from dynograd.base.signatures import without_private
 from dynograd.distributions import constraints
 from dynograd.distributions.dirichlet import Beta
-from dynograd.distributions.distribution import Distribution
+from dynograd.distributions.distribution import Distribution, ExponentialFamily
 from dynograd.distributions.gamma import Chi2
 from dynograd.distributions.utils import lazy_property
 from dynograd.ops.elementwise.special_functions import digamma, lgamma, mvlgamma
 from dynograd.ops.layout.joins import cat
+from dynograd.ops.linalg.determinants import linalg_slogdet
 from dynograd.ops.linalg.linear_systems import cholesky_inverse, linalg_cholesky, linalg_solve_triangular
 from dynograd.tensor.creation import arange, eye
 from dynograd.tensor.randomness import randn
@@ -214,7 +215,7 @@ class LKJCholesky(Distribution):
         return weight - norm
 
 
-class Wishart(Distribution):
+class Wishart(ExponentialFamily):
     """Sums of `df` outer products of normal vectors with a covariance: random positive definite (p, p) matrices.
 
     Samples by Bartlett's decomposition.
@@ -353,6 +354,17 @@ class Wishart(Distribution):
             + (nu - size - 1) / 2 * logdet
             - (inner**2).sum((-2, -1)) / 2
         )
+
+    _mean_carrier_measure = 0.0
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return -self.precision_matrix / 2, (self.df - self._event_shape[-1] - 1) / 2
+
+    def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:
+        size = self._event_shape[-1]
+        half = y + (size + 1) / 2
+        return half * (size * math.log(2.0) - linalg_slogdet(-2 * x)[1]) + mvlgamma(half, size)
 
     def entropy(self) -> Tensor:
         nu, size = self.df, self._event_shape[-1]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from dynograd.autograd import no_grad
-from dynograd.distributions.distribution import LocationScale
+from dynograd.distributions.distribution import ExponentialFamily, LocationScale
 from dynograd.ops.elementwise.special_functions import erf, erfinv
 from dynograd.tensor.randomness import normal, randn
 from dynograd.tensor.tensor import Tensor
@@ -16,7 +16,7 @@ __all__ = ["Normal"]
 _LOG_2_PI = math.log(2 * math.pi)
 
 
-class Normal(LocationScale):
+class Normal(LocationScale, ExponentialFamily):
     """Normal numbers of mean `loc` and standard deviation `scale`.
 
     Args:
@@ -30,6 +30,15 @@ class Normal(LocationScale):
     >>> m.log_prob(tensor(0.0))
     tensor(-0.9189)
     """
+
+    _mean_carrier_measure = 0.0
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.loc / self.scale**2, -0.5 / self.scale**2)
+
+    def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:
+        return -0.25 * x**2 / y + 0.5 * (-math.pi / y).log()
 
     @property
     def mean(self) -> Tensor:

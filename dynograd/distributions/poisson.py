@@ -8,7 +8,7 @@ from typing import Any
 from dynograd.autograd import no_grad
 from dynograd.base.signatures import without_private
 from dynograd.distributions import constraints
-from dynograd.distributions.distribution import Distribution
+from dynograd.distributions.distribution import ExponentialFamily
 from dynograd.distributions.draws import poisson_numbers
 from dynograd.distributions.utils import broadcast_all
 from dynograd.ops.elementwise.special_functions import lgamma
@@ -17,7 +17,7 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["Poisson"]
 
 
-class Poisson(Distribution):
+class Poisson(ExponentialFamily):
     """Counts of independent events that are `rate` on average.
 
     Args:
@@ -40,6 +40,13 @@ class Poisson(Distribution):
     @without_private
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, "rate")
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.rate.log(),)
+
+    def _log_normalizer(self, x: Tensor) -> Tensor:
+        return x.exp()
 
     @property
     def mean(self) -> Tensor:

@@ -13,7 +13,7 @@ from typing import Any
 from dynograd.base.signatures import without_private
 from dynograd.distributions import constraints
 from dynograd.distributions.categorical import Categorical
-from dynograd.distributions.distribution import Distribution
+from dynograd.distributions.distribution import Distribution, ExponentialFamily
 from dynograd.distributions.scalar_transforms import ExpTransform, SigmoidTransform
 from dynograd.distributions.transformed_distribution import TransformedDistribution
 from dynograd.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs, probs_to_logits
@@ -254,7 +254,7 @@ class RelaxedOneHotCategorical(TransformedDistribution):
         return self.base_dist.probs
 
 
-class ContinuousBernoulli(_Binary):
+class ContinuousBernoulli(_Binary, ExponentialFamily):
     """Numbers x of [0, 1] with density proportional to probs^x (1 - probs)^(1 - x), for data such as grey values.
 
     Between the `lims` around 1/2, where the closed forms lose their digits, their Taylor series are used.
@@ -309,6 +309,18 @@ class ContinuousBernoulli(_Binary):
         exact = ((-p).log1p() - p.log()).abs().log() - (1 - 2 * p).abs().log()
         x = (self.probs - 0.5) ** 2
         return where(self._far, exact, math.log(2.0) + (4 / 3 + 104 / 45 * x) * x)
+
+    _mean_carrier_measure = 0.0
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.logits,)
+
+    def _log_normalizer(self, x: Tensor) -> Tensor:
+        far = (x <= self._lims[0] - 0.5) | (x > self._lims[1] - 0.5)
+        cut = where(far, x, x.detach() * 0 + self._lims[0] - 0.5)
+        series = x / 2 + x**2 / 24 - x**4 / 2880
+        return where(far, cut.expm1().abs().log() - cut.abs().log(), series)
 
     @property
     def mean(self) -> Tensor:

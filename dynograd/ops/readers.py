@@ -26,8 +26,8 @@ from dynograd.errors import hands_on
 __all__ = ["CALLS", "ORDER", "Entry", "Reader", "entry_of", "is_read", "join", "set_quick_ways_aside"]
 
 # Outermost first. The recorder stands above autocast: a recorded call notes what autocast was at, and is cast when it is run.
-# `compile` stands below all: it sees what is computed at last.
-ORDER = ("modes", "overrides", "profiler", "recorder", "autocast", "ragged", "plan")
+# What a checkpoint keeps are results of the ops that kernels compute, below all others but `compile`, which sees what is computed at last.
+ORDER = ("modes", "overrides", "profiler", "recorder", "autocast", "ragged", "checkpoint", "plan")
 
 
 class Calls:

@@ -189,7 +189,7 @@ def with_step_hooks(function: _Step) -> _Step:
         self._step_called = True
         plan = MODES.plan
         if plan is not None and not self._in_step:
-            return plan.step(self, lambda: step(self, *args, **kwargs))
+            return plan.step(self, lambda: step(self, *args, **kwargs), bool(args or kwargs))
         if self._in_step or not (
             self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _global_pre_hooks or _global_post_hooks
         ):

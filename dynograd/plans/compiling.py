@@ -20,6 +20,7 @@ from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Compiled"]
 
+_LOOKING = ("modes", "profiler", "checkpoint")  # readers under which a function runs as it is written
 _MOST_WAYS = 64  # through one function; then its record begins anew
 _PATIENCE = 16  # calls that went ways of their own, before recording pauses
 _LONGEST_PAUSE = 63  # calls
@@ -75,7 +76,7 @@ class Compiled:
             or MODES.grad > 1
             or MODES.anomaly
             or engine.observers
-            or any([reader.name in ("modes", "profiler") for reader in readers.turned_on()])
+            or (readers.turned_on() and any([reader.name in _LOOKING for reader in readers.turned_on()]))
         )
 
     # --- recording --------------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ class Leaving:
     at: Any
     bound: dict[int, Any]
     boundary: int
+    copies: dict[int, Any]
     counts: list[int]
     done: int
     handed: list[Any]
@@ -86,7 +87,7 @@ class Leaving:
         for number in numbers:
             tensor, value = self.handed[number], self.values[number]
             if type(tensor) is Handed:
-                become(tensor, self.path.arrays[number].copy(order="K"), freed() if value.grad else None, value.grad)
+                become(tensor, self.where(number).copy(order="K"), freed() if value.grad else None, value.grad)
             elif type(tensor) is Read:
                 become(tensor, tensor.array, freed(), True)
 
@@ -124,8 +125,8 @@ class Leaving:
         read = self.read_numbers.get(number)
         if read is not None and not numpy.may_share_memory(read, tensor.array):
             _write(tensor.array, read)
-        elif computed and self.path is not None:
-            _write(tensor.array, self.path.arrays[number])
+        elif computed and (number in self.copies or self.path.lasts.get(number, self.done) >= self.done):
+            _write(tensor.array, self.where(number))  # type: ignore[attr-defined]
         become(handed, tensor.array, tensor.node, tensor._requires_grad, tensor._meta)
         recording.replace(tensor, handed)
 

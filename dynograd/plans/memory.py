@@ -39,11 +39,12 @@ class Arena:
 class Memory:
     """Maps arrays of a recorded step to arrays of the plan; those of tensors that stay are themselves.
 
+    `touch` says when memory is used, `place` then lays it out: what is not used at the same time may lie in one place.
+
     Args:
         made: arrays that the step's calls have written.
         given: arrays of tensors from outside that are others in each step.
         staying: arrays of tensors from outside that are the same ones in each step.
-        arena: where the plan's own memory lies.
         aliases: (array, other): the plan has the one where it has the other, which is laid out alike.
         touched: arrays that kernels were called with; a part of one may be among `made`.
     """
@@ -53,7 +54,6 @@ class Memory:
         made: list[Any],
         given: list[Any],
         staying: list[Any],
-        arena: Arena,
         aliases: list[tuple[Any, Any]],
         touched: list[Any],
     ) -> None:
@@ -63,25 +63,45 @@ class Memory:
         self.regions = _with_all_of([pair for pair in _merged(intervals) if not _meets(kept, pair)], touched)
         self.starts = [start for start, _ in self.regions]
         self.moves = [(*bounds(array), bounds(other)[0] - bounds(array)[0]) for array, other in aliases]
-        sizes = [stop - start for start, stop in self.regions]
-        places = (
-            numpy.concatenate([[0], numpy.cumsum([-(-size // _ALIGNED) * _ALIGNED for size in sizes])])
-            .astype(int)
-            .tolist()
-        )
-        self.bytes = places[-1]
+        self.first: list[Any] = [None] * len(self.regions)
+        self.last: list[Any] = [None] * len(self.regions)
+        self.bytes = 0
+        self.buffers: list[Any] = []
+
+    def touch(self, array: Any, first: int, last: int) -> None:
+        """Its memory is used from the call `first` to the call `last`."""
+        place = self.region_of(array)
+        if place is not None:
+            before = self.first[place]
+            self.first[place] = first if before is None else min(before, first)
+            self.last[place] = last if before is None else max(self.last[place], last)
+
+    def place(self, arena: Arena) -> None:
+        """Lays the memory out in `arena`."""
+        sizes = [-(-(stop - start) // _ALIGNED) * _ALIGNED for start, stop in self.regions]
+        places, self.bytes = laid_out(sizes, [first or 0 for first in self.first], [last or 0 for last in self.last])
         whole = arena.take(self.bytes)
-        self.buffers = [whole[place : place + size] for place, size in zip(places, sizes)]
+        self.buffers = [
+            whole[place : place + stop - start] for place, (start, stop) in zip(places, self.regions)
+        ]
+
+    def region_of(self, array: Any) -> int | None:
+        """The number of the part of the plan's memory that it lies in."""
+        if type(array) is not ndarray:
+            return None
+        start, stop = bounds(array)
+        if start == stop:
+            return None
+        return self._place_of(start + (self._move_of(start) if self.moves else 0))
 
     def at(self, array: Any) -> Any:
         """The same part of the plan's memory."""
         if type(array) is not ndarray:
             return array
-        start, stop = bounds(array)
-        by = self._move_of(start) if self.moves else 0
-        place = self._place_of(start + by)
-        if place is None or start == stop:
+        place = self.region_of(array)
+        if place is None:
             return array
+        by = self._move_of(bounds(array)[0]) if self.moves else 0
         offset = array.__array_interface__["data"][0] + by - self.regions[place][0]
         result = numpy.ndarray(array.shape, array.dtype, self.buffers[place], offset, array.strides)
         if not array.flags.writeable:
@@ -90,8 +110,7 @@ class Memory:
 
     def has(self, array: Any) -> bool:
         """Whether the plan has its own memory for it."""
-        start, stop = bounds(array)
-        return start == stop or self._place_of(start + (self._move_of(start) if self.moves else 0)) is not None
+        return not array.size or self.region_of(array) is not None
 
     def _place_of(self, start: int) -> int | None:
         place = bisect.bisect_right(self.starts, start) - 1
@@ -102,6 +121,46 @@ class Memory:
             if first <= start < last:
                 return by
         return 0
+
+
+def laid_out(sizes: list[int], first: list[int], last: list[int]) -> tuple[list[int], int]:
+    """Places for blocks that are used from `first` to `last` each, and how much room they take together: best fit, in the order of time."""
+    order = sorted(range(len(sizes)), key=lambda number: (first[number], -sizes[number]))
+    leaving = sorted(range(len(sizes)), key=lambda number: last[number])
+    places, top = [0] * len(sizes), 0
+    free: list[tuple[int, int]] = []  # (start, stop), in order
+    gone = 0
+    for number in order:
+        while gone < len(leaving) and last[leaving[gone]] < first[number]:
+            left = leaving[gone]
+            _give_back(free, places[left], places[left] + sizes[left])
+            gone += 1
+        size = sizes[number]
+        fitting = [(stop - start, at) for at, (start, stop) in enumerate(free) if stop - start >= size]
+        if fitting:
+            _, at = min(fitting)
+            start, stop = free.pop(at)
+            if stop - start > size:
+                free.insert(at, (start + size, stop))
+        elif free and free[-1][1] == top:
+            start, _ = free.pop()
+            top = start + size
+        else:
+            start, top = top, top + size
+        places[number] = start
+    return places, top
+
+
+def _give_back(free: list[tuple[int, int]], start: int, stop: int) -> None:
+    if start == stop:
+        return
+    at = bisect.bisect_left(free, (start, stop))
+    if at < len(free) and free[at][0] == stop:
+        stop = free.pop(at)[1]
+    if at and free[at - 1][1] == start:
+        at -= 1
+        start = free.pop(at)[0]
+    free.insert(at, (start, stop))
 
 
 def _owner(array: Any) -> Any:

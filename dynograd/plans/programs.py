@@ -16,7 +16,7 @@ from dynograd.kernels.build.launches import Launch
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import lower
 from dynograd.plans.memory import Arena, Memory, write
-from dynograd.plans.recording import Recording, flat
+from dynograd.plans.recording import Recording
 
 __all__ = ["Program"]
 
@@ -50,8 +50,10 @@ class Program:
                 if not constant and not any([numpy.may_share_memory(array, other) for other in foreign]):
                     made.append(array)
         aliases = [(recording.values[number].array, array) for number, array in recording.own_gradients.values()]
-        touched = [array for call in recording.calls for launch in call.launches for array in flat_arrays(launch)]
-        self.memory = memory = Memory(made, fresh, staying, arena, aliases, touched)
+        touched = [array for call in recording.calls for launch in call.launches for array in arrays_of(launch)]
+        self.memory = memory = Memory(made, fresh, staying, aliases, touched)
+        self._say_when(recording, fresh, gradients or ())
+        memory.place(arena)
         for node in nodes:
             for name in node.saved_names:
                 setattr(node, name, map_saved(getattr(node, name), memory.at))
@@ -71,6 +73,29 @@ class Program:
         self.seeds = [(memory.at(seed), seed.copy(order="K")) for seed in seeds or ()]
         self.gradients = [None if array is None else memory.at(array) for array in gradients or ()]
         self.replaced: list[str] = []  # calls whose launches gave something else
+
+    def _say_when(self, recording: Recording, fresh: list[Any], gradients: Any) -> None:
+        """When each part of the memory is used: from the call that writes it to the last one that reads it."""
+        memory, calls, end = self.memory, recording.calls, len(recording.calls)
+        written: dict[int, int] = {}
+        for number, call in enumerate(calls):
+            for array in (*call.inputs, *call.outputs, *[array for launch in call.launches for array in arrays_of(launch)]):
+                memory.touch(array, number, number)
+            if call.node is not None:
+                start = written.setdefault(id(call.node), number)
+                for array in _arrays_of(call.node):
+                    memory.touch(array, start, number)
+        for array in fresh:
+            memory.touch(array, 0, end)
+        for event in recording.events:
+            if event.kind == "backward":
+                for _, number, _ in event.subject:
+                    memory.touch(recording.values[number].array, 0, end)
+        for array in gradients:
+            memory.touch(array, 0, end)
+        # After so many calls a value's memory is used for something else.
+        regions = [memory.region_of(tensor.array) for tensor in recording.values]
+        self.ends = [end if region is None else min(memory.last[region] + 1, end) for region in regions]
 
     def _relocate(self, call: Call) -> None:
         at = self.memory.at
@@ -185,9 +210,16 @@ class Program:
         return True
 
 
-def flat_arrays(launch: Launch) -> list[Any]:
-    """The arrays among a launch's arguments."""
-    return [array for array in flat([*launch.arguments, *launch.kept]) if type(array) is ndarray]
+def arrays_of(launch: Launch) -> list[Any]:
+    """The arrays that it reads and writes."""
+    return [*launch.kept, *[argument for argument in _flat(launch.arguments) if type(argument) is ndarray]]
+
+
+def _flat(arguments: Any) -> list[Any]:
+    flat: list[Any] = []
+    for argument in arguments:
+        flat += _flat(argument) if type(argument) is tuple else [argument]
+    return flat
 
 
 def relocated(launch: Launch, at: Callable[[Any], Any]) -> Launch:

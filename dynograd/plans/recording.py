@@ -277,7 +277,7 @@ class Recording:
 
     # --- optimizers -------------------------------------------------------------------------------------------------------------
 
-    def step(self, optimizer: Any, run: Callable[[], Any]) -> Any:
+    def step(self, optimizer: Any, run: Callable[[], Any], with_closure: bool) -> Any:
         plan, MODES.plan = MODES.plan, None
         try:
             result = run()

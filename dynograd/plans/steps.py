@@ -60,6 +60,8 @@ class Path:
         self.outside = recording.outside
         self.staying = [outside for outside in recording.outside if not outside.fresh]
         self.steps: list[Step] = []
+        self.optimizers: dict[int, Any] = {}  # their steps in a walk, by the number of the step of the record
+        self.open: list[int] = []  # values with a gradient that no backward pass of the record has used up
         self.numbers: list[int] = []  # of its values in the tree, by their numbers in the record
         self.arrays: dict[int, Any] = {}  # where they lie, by their numbers in the tree
         self.keyed: list[Step] = []  # those that draw random numbers
@@ -72,6 +74,10 @@ class Path:
         """It is computed by `program` from now on."""
         self.program = program
         self.arrays = dict(zip(self.numbers, program.arrays))
+        calls = len(program.calls)
+        # Values whose memory is used again: (after so many calls, number), in the order of time.
+        self.lasts = dict(zip(self.numbers, program.ends))
+        self.ends = sorted([(end, number) for number, end in zip(self.numbers, program.ends) if end < calls])
         self.consumed = {self.numbers[number] for number in self.used}
         self.gradients = [
             (self.outside[place].tensor, number, Tensor.wrap(self.arrays[number]))

@@ -59,12 +59,12 @@ class Tree:
         self.reader.entries = {}
         for number in range(len(self.handed)):
             self.counts[number] = getrefcount(self.handed[number])
-        path.with_gradient = [
+        path.open = [
             number
             for step in path.steps
             if step.event.kind != "backward"
             for number in step.results
-            if self.values[number].grad
+            if self.values[number].grad and number not in path.consumed
         ]
 
     def _follow(self, before: Step, step: Step) -> None:

@@ -19,6 +19,7 @@ from dynograd.ops.readers import Entry
 from dynograd.plans.handed import Handed, Read, become, new_handed
 from dynograd.plans.leaving import Leaving
 from dynograd.plans.memory import Arena
+from dynograd.plans.optimizer_steps import OptimizerStep
 from dynograd.plans.plan_nodes import PlanNode
 from dynograd.plans.recording import call_with, depends_on_values, flat
 from dynograd.plans.steps import UNSEEN, Listed, Path, Step, freed, same, told
@@ -40,12 +41,14 @@ class Walk(Tree, Leaving):
         self.latest: Any = None  # the path that was computed last
         self.at: Any = None
         self.path: Any = None
+        self.copies: dict[int, Any] = {}
 
     # --- a step of the user's program -------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """The function is called."""
-        self._let_go()
+        if self.path is not None:
+            self._let_go()
         self.before = self.root
         self.at = self.root.next
         self.path = self.at.path
@@ -55,6 +58,7 @@ class Walk(Tree, Leaving):
         self.written: list[tuple[int, Any, Any]] = []
         self.boundary = -1
         self.holds = False  # tensors from outside are the recorded ones
+        self.copies: dict[int, Any] = {}  # values of this step whose memory the plan has used again
 
     def _let_go(self) -> None:
         """Recorded tensors of the step before that someone holds become their own; the record gets others in their place."""
@@ -67,7 +71,7 @@ class Walk(Tree, Leaving):
     def _let_one_go(self, number: int, tensor: Any) -> None:
         if type(tensor) is Handed:
             value = self.values[number]
-            array = self.path.arrays[number]
+            array = self.where(number)
             become(tensor, array.copy(order="K"), freed() if value.grad else None, value.grad)
         elif type(tensor) is Read:
             become(tensor, tensor.array, freed(), True)
@@ -186,10 +190,25 @@ class Walk(Tree, Leaving):
                 if step.number < number:
                     program.set_key(step.event, step.key)
             try:
-                program.run(start, stop)
+                self._run(program, start, stop)
             except Exception:  # said where the op stands that fails, which is run anew
                 self.done = start
                 self.leave("an op fails")
+
+    def _run(self, program: Any, start: int, stop: int) -> None:
+        """Computes calls; what someone has and the plan does not keep is copied in time."""
+        handed, counts = self.handed, self.counts
+        for end, number in self.path.ends:
+            if start <= end < stop and number not in self.copies and getrefcount(handed[number]) != counts[number]:
+                program.run(start, end)
+                self.copies[number] = self.path.arrays[number].copy(order="K")
+                start = end
+        program.run(start, stop)
+
+    def where(self, number: int) -> Any:
+        """The array of a value that has been computed in this step."""
+        copied = self.copies.get(number)
+        return self.path.arrays[number] if copied is None else copied
 
     def _make_room(self, path: Path) -> None:
         """Another path's memory is about to be overwritten: its gradients, which leaves may still have, become their own."""
@@ -219,7 +238,7 @@ class Walk(Tree, Leaving):
             self.catch_up()
             if type(tensor) is not Handed:
                 return tensor.array
-        return self.path.arrays[number]
+        return self.where(number)
 
     def read(self, tensor: Any) -> Any:
         """The array of a recorded tensor, for whoever asks: a copy that is its own from now on."""
@@ -346,7 +365,7 @@ class Walk(Tree, Leaving):
                 self.read(grad)
                 kernel("gradients", "add_into", grad.array)(grad.array, self.path.arrays[place])
 
-    def step(self, optimizer: Any, run: Any) -> Any:
+    def step(self, optimizer: Any, run: Any, with_closure: bool) -> Any:
         """An optimizer takes its step: on the gradients that the plan has computed."""
         step = self.at
         for choice in (step, *step.others):
@@ -360,7 +379,14 @@ class Walk(Tree, Leaving):
                 self.at = choice.next
                 self.boundary = choice.number
                 self.holds = False
-                return self._with_gradients(run)
+                taken = self.path.optimizers.get(choice.number)
+                if taken is not None and not with_closure and taken.run(self.handed):
+                    return None
+                result = self._with_gradients(run)
+                if taken is None:
+                    gradients = [(leaf, number, tensor.array) for leaf, number, tensor in self.path.gradients]
+                    self.path.optimizers[choice.number] = OptimizerStep(optimizer, gradients, choice.event.line)
+                return result
         if MODES.plan is self:
             self.leave("the step of an optimizer that the record does not have here")
         return run()
@@ -392,19 +418,15 @@ class Walk(Tree, Leaving):
                     break
                 self.at = choice
                 self.catch_up()
-                if self.running:
+                if self.path.open and self.running:
                     self._open()
                 return
         self.leave("the program ended earlier than the record")
 
     def _open(self) -> None:
         """What the program keeps with a gradient to come gets a place in the graph."""
-        handed, counts, consumed = self.handed, self.counts, self.path.consumed
-        numbers = [
-            number
-            for number in self.path.with_gradient
-            if number not in consumed and getrefcount(handed[number]) != counts[number]
-        ]
+        handed, counts = self.handed, self.counts
+        numbers = [number for number in self.path.open if getrefcount(handed[number]) != counts[number]]
         if numbers:
             parent = PlanNode(self, numbers, True)
             self.path.lease = weakref.ref(parent)
@@ -414,7 +436,7 @@ class Walk(Tree, Leaving):
 
     def _give_history(self, number: int, parent: Any) -> None:
         tensor = self.handed[number]
-        array = tensor.array if type(tensor) is Read else self.path.arrays[number].copy(order="K")
+        array = tensor.array if type(tensor) is Read else self.where(number).copy(order="K")
         become(tensor, array, OutputNode(parent, number), True)
 
     def is_leased(self) -> bool:

@@ -112,7 +112,7 @@ def test_saves_killed_at_random_times(tmp_path):
     dg.save(value_of(0), path)
     chance = random.Random(0)
     replaced = left_over = 0
-    for _ in range(500):
+    for _ in range(150):
 
         def save_for_ever():
             number = number_in(path)
@@ -129,7 +129,7 @@ def test_saves_killed_at_random_times(tmp_path):
         left_over += len(os.listdir(tmp_path)) > 1
     dg.save(value_of(-1), path)
     assert os.listdir(tmp_path) == ["x"]
-    print(f"500 kills: a whole file 500 times, a newer one {replaced} times, {left_over} with a temporary file")
+    print(f"150 kills: a whole file 150 times, a newer one {replaced} times, {left_over} with a temporary file")
     assert replaced and left_over
 
 

@@ -212,7 +212,11 @@ def test_every_text_is_run_here():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "exec":
                 found.append(path.relative_to(PACKAGE).as_posix())
-    assert sorted(found) == ["base/generated_sources.py", "kernels/build/simt_emulation_cuda.py", "tools/running.py"]
+    assert sorted(found) == [
+        "base/generated_sources.py",
+        "kernels/emulation/simt_emulation_cuda.py",
+        "tools/running.py",
+    ]
 
 
 STEPS = """

@@ -727,3 +727,11 @@ def test_what_a_sample_draws_does_not_depend_on_its_batch(batch_size):
     (batches,) = epochs(DrawsOften(), 1, batch_size=batch_size)
     assert [value for batch in batches for value in batch[1]] == [value for batch in single for value in batch[1]]
     assert len({value for batch in batches for value in batch[1]}) == 40
+
+
+def test_names_of_samples_and_batches_in_annotations():
+    class Pairs(DataLoader[tuple[int, int]]):
+        pass
+
+    assert DataLoader[int].__args__ == (int,) and DataLoader[int, list].__args__ == (int, list)
+    assert [one.tolist() for one in next(iter(Pairs([(0, 1)])))] == [[0], [1]]

@@ -8,7 +8,7 @@ from scipy import integrate, stats
 
 import dynograd
 from dynograd import distributions as D
-from dynograd.distributions import constraints
+from dynograd.distributions import constraints, kl
 
 REAL = numpy.array([-1.5, -0.2, 0.3, 2.0])
 POSITIVE = numpy.array([0.1, 0.7, 1.3, 4.0])
@@ -424,3 +424,57 @@ def test_triangles_and_vectors():
         vec_to_tril_matrix(wide([1.0] * 4))
     with pytest.raises(ValueError, match=r"diag \(3\) provided is outside \[-2, 1\]"):
         tril_matrix_to_vec(wide([[1.0, 2.0], [3.0, 4.0]]), diag=3)
+
+
+# --- exponential families ----------------------------------------------------------------------------------------------------
+
+SPREAD = numpy.array([[2.0, 0.3], [0.3, 1.0]])
+FAMILIES = [  # name, arguments of p, of q; whether the entropy follows from the log normalizer
+    ("Normal", ([0.3, -1.0], 1.7), ([0.1, 2.0], 0.6), True),
+    ("Bernoulli", ([0.2, 0.7],), ([0.9, 0.4],), True),
+    ("ContinuousBernoulli", ([0.2, 0.5001],), ([0.9, 0.4],), True),
+    ("Exponential", ([0.4, 3.0],), ([2.0, 1.0],), True),
+    ("Gamma", ([0.4, 3.0], 1.5), ([2.0, 1.0], 0.3), True),
+    ("Chi2", ([0.4, 3.0],), ([2.0, 1.0],), True),
+    ("Wishart", (4.5, SPREAD), (3.1, numpy.eye(2)), True),
+    ("Beta", ([0.4, 3.0], 1.5), ([2.0, 1.0], 0.3), False),
+    ("Dirichlet", ([[0.4, 3.0, 1.0], [1.0, 2.0, 3.0]],), ([2.0, 1.0, 0.5],), False),
+    ("Poisson", ([0.4, 3.0],), ([2.0, 1.0],), False),
+]
+
+
+@pytest.mark.parametrize("row", FAMILIES, ids=[row[0] for row in FAMILIES])
+def test_divergence_and_entropy_follow_from_the_log_normalizer(row):
+    name, p, q, has_entropy = row
+    p, q = [getattr(D, name)(*map(wide, arguments)) for arguments in (p, q)]
+    assert isinstance(p, D.ExponentialFamily)
+    divergence = kl._exponential_families(p, q)
+    dynograd.testing.assert_close(divergence.detach(), D.kl_divergence(p, q), rtol=1e-9, atol=1e-12)
+    if has_entropy:
+        dynograd.testing.assert_close(D.ExponentialFamily.entropy(p).detach(), p.entropy(), rtol=1e-6, atol=1e-8)
+    else:
+        with pytest.raises(NotImplementedError, match=f"{name}: _mean_carrier_measure must be given"):
+            D.ExponentialFamily.entropy(p)
+
+
+def test_a_family_of_the_program_has_divergence_and_entropy():
+    class Waiting(D.ExponentialFamily):
+        _mean_carrier_measure = 0
+
+        def __init__(self, rate):
+            self.rate = rate
+            super().__init__(rate.shape, validate_args=False)
+
+        @property
+        def _natural_params(self):
+            return (-self.rate,)
+
+        def _log_normalizer(self, x):
+            return -(-x).log()
+
+    rates = wide([0.4, 3.0]), wide([2.0, 1.0])
+    p, q = map(Waiting, rates)
+    expected = D.kl_divergence(*map(D.Exponential, rates))
+    dynograd.testing.assert_close(D.kl_divergence(p, q).detach(), expected)
+    with pytest.raises(NotImplementedError, match="for p type Waiting and q type Poisson. Add one with register_kl"):
+        D.kl_divergence(p, D.Poisson(1.0))

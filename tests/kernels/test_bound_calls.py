@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dynograd
-from dynograd.kernels.build import addresses_numba, drivers_numba, launches, threads
+from dynograd.kernels.build import addresses_numba, bound_calls_numba, drivers_numba, launches, threads
 from dynograd.kernels.build.bound_calls_numba import Table
 from dynograd.kernels.build.compiling_numba import chunked, compile_source, compiled
 from dynograd.kernels.build.launches import noting
@@ -253,8 +253,10 @@ def test_arguments_of_all_sizes():
     np.testing.assert_array_equal(out, x[:, 0] + 3 * np.arange(4.0) + 0.5 + 7 + 1)
 
 
-def test_rows_of_a_table():
-    """Some of them, and those that are added later."""
+@pytest.mark.parametrize(("seconds", "piece"), [(0.0, 1), (1e9, 64)])
+def test_rows_of_a_table(seconds, piece, monkeypatch):
+    """Some of them, and those that are added later; Python may see to signals after so many rows as take a while."""
+    monkeypatch.setattr(bound_calls_numba, "_SECONDS", seconds)
     x = np.ones(3)
     launched = _noted(scaled, x, 2.0, x, count=3, work=0)
     table = Table(launched * 3, 1)
@@ -265,6 +267,7 @@ def test_rows_of_a_table():
         x[...] = 1
         table.run(start, stop)
         np.testing.assert_array_equal(x, 2.0**rows)
+    assert table._piece == piece
 
 
 def test_what_a_block_does_not_tell_is_called(monkeypatch):

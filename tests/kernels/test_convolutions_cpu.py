@@ -291,9 +291,10 @@ def test_other_processors(name, features, size):
         "from dynograd.kernels.tiles import tiles_numba\n"
         f"assert tiles_numba.BYTES == {size}, tiles_numba.BYTES\n"
         "for case in ('2d all at once', 'one channel to six', 'whole vectors, stride 2', '3d', 'depthwise, six each', 'blocks that overlap'):\n"
-        "    for dtype in (np.float32, np.float64):\n"
-        "        test_convolution_and_gradients(case, dtype, 'row-major')\n"
-        "        test_convolution_and_gradients(case, dtype, 'channels last')\n"
+        "    test_convolution_and_gradients(case, np.float32, 'row-major')\n"
+        "    test_convolution_and_gradients(case, np.float32, 'channels last')\n"
+        "for case in ('2d all at once', 'whole vectors, stride 2'):\n"
+        "    test_convolution_and_gradients(case, np.float64, 'row-major')\n"
         "print('well')\n"
     )
     environment = os.environ | {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features}

@@ -175,11 +175,8 @@ PROGRAM = """
     import sys
     import numpy as np
     from dynograd.kernels.build import kernel_cache
-    from dynograd.kernels.build.compiled_kernels import compiled_for
-    x = np.arange(8, dtype=np.float32).reshape(2, 4)
-    y = compiled_for(1000)["softmax"](x)
-    e = np.exp(x - x.max(1, keepdims=True))
-    assert np.allclose(y, e / e.sum(1, keepdims=True), atol=1e-6), y
+    from tests.support.packed_kernels import doubled_sum
+    assert doubled_sum(np.arange(8.0)) == 56
     print(kernel_cache.statistics())
 """
 

@@ -7,6 +7,9 @@ import pytest
 
 # Some virtual processors name AMX and do not permit it: PyTorch's products of bfloat16 would end the process. Read when torch is loaded.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+if importlib.util.find_spec("torch") is not None:
+    # Its threads spin while they wait for each other: with two test processes on two cores, most of the processors' time.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 class WithoutTorch(pytest.Module):

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy
 import torch
+from torch.testing._internal import common_utils, opinfo
 from torch.testing._internal.common_device_type import toleranceOverride
 
 import dynograd
@@ -23,6 +24,13 @@ __all__ = ["Missing", "converted", "differences", "of_torch", "seedless", "toler
 
 
 Tolerance = dict[torch.dtype, tuple[float, float]]  # rtol, atol
+
+# What samples of PyTorch's databases cost: at each, a traceback is kept for every kind of card whose seed waits for it; and at the first,
+# all frames are read in search of a test of PyTorch's.
+for _kind_of_card in (torch.cuda, torch.xpu, torch.mtia):
+    _kind_of_card.manual_seed_all = lambda seed: None
+for _module in (common_utils, opinfo.core):
+    _module.extract_test_fn = lambda: None
 
 
 class Missing(Exception):

@@ -206,31 +206,3 @@ def test_what_reentry_cannot_do():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         checkpoint(dg.sin, x, use_reentrant=False)
-
-
-def test_policies_are_not_asked_and_gradients_are_the_same():
-    from dynograd.utils import checkpoint as module
-    from dynograd.utils import selective_checkpoints
-
-    selective_checkpoints._say_once.cache_clear()
-    x, y = dg.rand(3, 3, requires_grad=True), dg.rand(3, 3)
-    policies = [[dg.ops.aten.mm.default], lambda context, op, *args, **kwargs: module.CheckpointPolicy.MUST_SAVE]
-    gradients = []
-    for policy in policies:
-
-        def contexts(policy=policy):
-            return module.create_selective_checkpoint_contexts(policy)
-
-        with (
-            pytest.warns(dg.errors.NoEffectWarning, match="the policy is not asked")
-            if not gradients
-            else contextlib.nullcontext()
-        ):
-            result = module.checkpoint(lambda x: (x @ y).sigmoid() @ y, x, use_reentrant=False, context_fn=contexts)
-        gradients.append(dg.autograd.grad(result.sum(), x)[0])
-    dg.testing.assert_close(gradients[0], dg.autograd.grad(((x @ y).sigmoid() @ y).sum(), x)[0])
-    dg.testing.assert_close(*gradients)
-    with pytest.raises(TypeError, match="either a function or a list of ops, got int"):
-        module.create_selective_checkpoint_contexts(3)
-    context = module.SelectiveCheckpointContext(is_recompute=True, op_output=x)
-    assert context.is_recompute and context.op_output is x

@@ -2,6 +2,7 @@
 
 A name is looked for in `aten_forms`, at the top level (`aten.add`), in `linalg`, `fft` and `special` (`aten.linalg_qr`), in `nn.functional`,
 and among the methods of Tensor (`aten.view`, `aten.add_`). An overload (`aten.add.Tensor`) is the same function.
+`torch.ops.dynograd` has the ops of the table under their own names.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from typing import Any, NoReturn
 
 from dynograd.compat.operators.aten_forms import FORMS
 from dynograd.compat.operators.registry import OpOverloadPacket
+from dynograd.ops.op import registry as table
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["find"]
+__all__ = ["find", "find_own", "near"]
 
 # The names of overloads that PyTorch's operators have; each also with `_out` behind it.
 _OVERLOADS = frozenset(
@@ -33,8 +35,8 @@ _PLACES = ("linalg", "fft", "special")
 class AtenPacket(OpOverloadPacket):
     """A function of ours as an operator of PyTorch: itself, and all its overloads."""
 
-    def __init__(self, name: str, function: Any) -> None:
-        super().__init__("aten", name)
+    def __init__(self, name: str, function: Any, namespace: str = "aten") -> None:
+        super().__init__(namespace, name)
         self.function = function
         self.__doc__ = function.__doc__
 
@@ -58,7 +60,7 @@ class AtenOverload:
 
     def __init__(self, packet: AtenPacket, name: str) -> None:
         self.overloadpacket, self._overloadname = packet, name
-        self.namespace, self.__name__ = "aten", f"{packet.__name__}.{name}"
+        self.namespace, self.__name__ = packet._qualified_op_name.partition("::")[0], f"{packet.__name__}.{name}"
         self.__doc__ = packet.__doc__
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -68,6 +70,9 @@ class AtenOverload:
         return f"{self.overloadpacket._qualified_op_name}" + f".{self._overloadname}" * (
             self._overloadname != "default"
         )
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.__name__}"
 
     def __repr__(self) -> str:
         return f"<OpOverload(op='{self.overloadpacket.__qualname__}', overload='{self._overloadname}')>"
@@ -82,6 +87,12 @@ def find(library: Any, name: str) -> AtenPacket | None:
     if function is None and name.startswith("_") and not name.startswith("__"):
         function = _absent(name)
     return None if function is None else AtenPacket(name, function)
+
+
+def find_own(name: str) -> AtenPacket | None:
+    """The op of the table as an operator (`ops.dynograd.segment_sum`), None if there is none of that name."""
+    op = table.get(name)
+    return None if op is None else AtenPacket(name, op.function, "dynograd")
 
 
 def _absent(name: str) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
@@ -19,6 +20,7 @@ from dynograd.compat.operators.schemas import Schema
 from dynograd.interpreter.override_protocol import OVERRIDING, STATE, dispatch, overriding_among
 from dynograd.tensor.custom_function import Function
 from dynograd.tensor.tensor import Tensor
+from dynograd.utils.selective_checkpoints import SELECTING
 
 __all__ = [
     "OpOverload",
@@ -97,6 +99,9 @@ class OpOverload:
     def name(self) -> str:
         return self._name
 
+    def __str__(self) -> str:
+        return self.__qualname__
+
     def __repr__(self) -> str:
         return f"<OpOverload(op='{self._schema.name.replace('::', '.')}', overload='{self._overloadname}')>"
 
@@ -118,6 +123,12 @@ class OpOverload:
         kernel: Any = self.kernel_for(kind)
         if "all" in kernels and kernel is kernels["all"]:
             return kernel(*positional, **named)
+        selecting = SELECTING.mode
+        if selecting is not None:
+            return selecting.run(self, functools.partial(self._run, kernel), tuple(positional), named)
+        return self._run(kernel, *positional, **named)
+
+    def _run(self, kernel: Any, /, *positional: Any, **named: Any) -> Any:
         packed, flat = _flattened(positional)
         results = self.function.apply(_Call(self, kernel, packed, named), *flat)
         return (

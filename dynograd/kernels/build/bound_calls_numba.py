@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Container, Iterable, Iterator
 from ctypes import addressof, c_int64
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import llvmlite.binding
@@ -28,7 +29,8 @@ from dynograd.kernels.build.launches import Launch
 
 __all__ = ["Table"]
 
-_PIECE = 64  # rows that are run before Python sees to signals; those of a large step take 1 ms each
+# Seconds and rows that are run before Python may see to signals; a table finds out how many rows these seconds are.
+_SECONDS, _MOST_ROWS = 0.05, 4096
 _LINE = 64  # bytes: a block begins where a line of the cache does
 _LINE_WORDS = _LINE // 8
 _HEAD = 3  # words before the arguments: parts, and where the bound call wanted its result and error; or the function
@@ -57,6 +59,7 @@ class Table:
         self._calls: dict[int, _Call] = {}
         self._kernels: list[Any] = []  # whose machine code runs
         self._forks = self._needs_blas = False
+        self._piece = 8  # rows at a time, for a start
         self.extend(launches)
 
     def __len__(self) -> int:
@@ -103,19 +106,15 @@ class Table:
         if self._forks:
             num_threads = min(self._num_threads, drivers_numba.pool_threads())
             pool = _pool() if num_threads > 1 else 0
-        if not self._calls and stop - start <= _PIECE and not pool and not self._needs_blas:
-            call_unnoted(_drive, self._rows, start, stop, 0, 0)
+        if not self._calls and stop - start <= self._piece and not self._needs_blas:
+            self._drive(start, stop, pool, num_threads)
             return
-        turn = drivers_numba.turns if pool else None
         with blas.one_thread if self._needs_blas else contextlib.nullcontext():
             for first, last in self._pieces(start, stop):
                 if first in self._calls:
                     self._calls[first].run()
-                elif turn is None:
-                    call_unnoted(_drive, self._rows, first, last, pool, num_threads)
                 else:
-                    with turn:
-                        call_unnoted(_drive, self._rows, first, last, pool, num_threads)
+                    self._drive(first, last, pool, num_threads)
 
     def rebind(self, old: numpy.ndarray, new: numpy.ndarray) -> None:
         """Puts the memory of `new` in the place of `old`'s: each argument that lies in it lies as far from its beginning from now on.
@@ -144,11 +143,26 @@ class Table:
         """(first, last) of what is run by one call: a row of `_calls`, or rows up to the next one."""
         ends = [row for row in self._calls if start <= row < stop] + [stop]
         for end in ends:
-            for first in range(start, end, _PIECE):
-                yield first, min(first + _PIECE, end)
+            while start < end:
+                last = min(start + self._piece, end)
+                yield start, last
+                start = last
             if end < stop:
                 yield end, end + 1
             start = end + 1
+
+    def _drive(self, first: int, last: int, pool: int, num_threads: int) -> None:
+        before = perf_counter()
+        if pool and drivers_numba.turns is not None:
+            with drivers_numba.turns:
+                call_unnoted(_drive, self._rows, first, last, pool, num_threads)
+        else:
+            call_unnoted(_drive, self._rows, first, last, pool, num_threads)
+        seconds = perf_counter() - before
+        if seconds > _SECONDS:
+            self._piece = max(1, min(self._piece, last - first) // 2)
+        elif seconds < _SECONDS / 4 and last - first == self._piece < _MOST_ROWS:
+            self._piece *= 2
 
     def __repr__(self) -> str:
         return f"<table of {len(self)} kernels>"
@@ -209,14 +223,14 @@ class _Blocks:
                 continue
             if not layout.values:
                 end = first + layout.words
-                places += first, end - 2, end - 1
-                values += launch.parts, start, launch.count
+                places.append(end - 2)
+                values.append(start)
                 cleared += first + 1, first + 2
             for place, array in layout.arrays:
                 array_places.append(first + place)
                 self._owners.append(array)
-                places += first + place + 1, first + place + 2
-                values += id(array), array.size
+                places.append(first + place + 1)  # of the object that they are the fields of
+                values.append(id(array))
             for place, array in zip(layout.handles, launch.kept):
                 self._handle_places.append(first + place)
                 self._handle_owners.append(array)
@@ -270,6 +284,9 @@ def _layout_of(launch: Launch) -> _Layout | None:
     return None if at < 0 else _Layout((at + 7 >> 3) + 2, arrays, handles)
 
 
+_COMPLEX, _NUMBERS = (complex, numpy.complexfloating), (numpy.number, numpy.bool_)
+
+
 def _place(
     arguments: tuple[Any, ...], at: int, arrays: list[tuple[int, Any]], handles: list[int], known: Container[int]
 ) -> int:
@@ -293,10 +310,10 @@ def _place(
             at = _place(argument, at, arrays, handles, known)
             if at < 0:
                 return at
-        elif isinstance(argument, complex | numpy.complexfloating):
+        elif isinstance(argument, _COMPLEX):
             size = numpy.asarray(argument).itemsize // 2
             at = -(-at // size) * size + 2 * size
-        elif isinstance(argument, numpy.number | numpy.bool_):
+        elif isinstance(argument, _NUMBERS):
             size = argument.itemsize
             at = -(-at // size) * size + size
         else:

@@ -28,7 +28,6 @@ from dynograd.arrays.cuda_arrays import CudaArray
 from dynograd.base.generated_sources import run_source
 from dynograd.cuda import allocator, driver, streams, thread_state
 from dynograd.errors import DeviceError
-from dynograd.kernels.build import emulation_cuda
 from dynograd.kernels.build.launch_arguments_cuda import (
     INT32,
     INT64,
@@ -40,6 +39,7 @@ from dynograd.kernels.build.launch_arguments_cuda import (
     parameter_blocks,
     type_of,
 )
+from dynograd.kernels.emulation import emulation_cuda
 
 
 class _Kernel:

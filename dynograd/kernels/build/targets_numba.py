@@ -21,6 +21,7 @@ from numba.core.cpu import CPUContext
 from numba.core.runtime import _nrt_python
 from numba.core.typing.context import Context
 
+from dynograd.base import garbage
 from dynograd.kernels.build.processors import Processor, processor
 
 __all__ = ["HELPER_OPTIONS", "NAME", "KernelFunction", "compiles_for_another", "prepare_to_load"]
@@ -162,9 +163,7 @@ class _NoGarbage:
         with self._lock:
             self._within -= 1
             if not self._within and self._was_on:
-                if not gc.get_freeze_count():
-                    gc.freeze()
-                    gc.unfreeze()
+                garbage.age()
                 gc.enable()
 
 

@@ -15,8 +15,8 @@ import numpy
 
 from dynograd.cuda import allocator, driver, streams
 from dynograd.errors import DeviceError
-from dynograd.kernels.build import emulation_cuda
 from dynograd.kernels.build.launch_arguments_cuda import FORMATS, array_of, parameter_block
+from dynograd.kernels.emulation import emulation_cuda
 
 
 def install() -> None:

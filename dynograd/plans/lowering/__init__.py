@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import lookups, losses, movements, products, reductions, rows
-from dynograd.plans.lowering.elementwise import lower_elementwise
+from dynograd.plans.lowering.elementwise import launches_of, lower_elementwise
 from dynograd.plans.lowering.forms import FORMS, Lowered, described
+from dynograd.plans.lowering.fusion import Fused, fuse
 
-__all__ = ["Lowered", "described", "lower"]
+__all__ = ["Lowered", "described", "fuse", "lower"]
 
 
 def lower(call: Call) -> Lowered | None:
@@ -21,6 +22,8 @@ def lower(call: Call) -> Lowered | None:
     Args:
         call: on the plan's memory.
     """
+    if isinstance(call, Fused):
+        return launches_of(call.computed)
     form = FORMS.get((call.kind, call.name))
     if form is not None:
         return form(call)

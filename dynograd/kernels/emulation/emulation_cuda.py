@@ -68,7 +68,7 @@ def triton_runner(function: Any, constants: dict[str, Any]) -> Callable[..., Non
 
 def simt_runner(function: Any, threads: int, shared: int) -> Callable[..., None]:
     """A function (grid, *arguments) that runs a kernel of numba-cuda, block by block."""
-    from dynograd.kernels.build.simt_emulation_cuda import run_blocks
+    from dynograd.kernels.emulation.simt_emulation_cuda import run_blocks
 
     def run(grid: tuple[int, ...], *arguments: Any) -> None:
         if 0 in grid:

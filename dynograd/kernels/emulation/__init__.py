@@ -1,0 +1,1 @@
+"""The code of GPU kernels run on host memory: what their languages mean, in NumPy."""
