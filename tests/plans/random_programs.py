@@ -24,6 +24,13 @@ __all__ = ["Block", "Program", "Result", "compare", "program_of", "shortened"]
 
 STEPS = 12
 WIDTH = 4
+# Calm programs have none of these, so that most of their steps go along a record.
+WILD = tuple(
+    """inplace=|_( | n)|(n |register_hook|retain_grad|own(|checkpoint(|inner(|vmap(|inference_mode|n]|bfloat16|.data|*=|+=|] = |_version|data_ptr|.grad|scale|randperm
+    |create_graph|autograd.grad|closure|q.|scaler|randn|raise|no_such_thing|ones(3)|return|tensor([9])|y + 9|requires_grad_(|n %|weight_norm|spectral_norm
+    |kept.append|given|seed|rand(|bernoulli|dropout|out={|k)|grad_fn|numbers|n > 5|x[:2]|range(|while|state.clear|load_state|add_param|kept|holder|(n)|clip_|_(
+    |retain_graph|set_to_none|second""".replace("\n    ", "").split("|")
+)
 
 
 @dataclass
@@ -179,9 +186,19 @@ class Maker:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
+        self.calm = seed % 2 == 0
         self.names: list[tuple[str, tuple]] = []
         self.own: set[str] = set()  # may be written in place
         self.count = 0
+        self.earlier: list[tuple[str, tuple]] = []
+
+    def choice(self, text: str | list[str]) -> str:
+        choices = listed(text) if isinstance(text, str) else text
+        if self.calm:
+            calm = [one for one in choices if not any([word in one for word in WILD])]
+            if calm and self.rng.random() < 0.995:
+                choices = calm
+        return self.rng.choice(choices)
 
     def program(self) -> Program:
         rng = self.rng
@@ -195,10 +212,14 @@ class Maker:
         passes = rng.choices([0, 1, 2], [2, 7, 2])[0]
         for _ in range(passes):
             step += self._pass()
+            if self.calm:  # what was differentiated is not differentiated again
+                self.earlier, self.names = self.names, [("x", FULL), ("w", SQUARE), ("p", ROW), ("buffer", ROW)]
+                step += self._forward("m0(x)", FULL)
             for _ in range(rng.randint(0, 3)):
                 step += self._statement(0)
+        self.names = self.earlier + self.names
         step.append(Block(self._return()))
-        between = [Block(self._filled(rng.choice(listed(BETWEEN)))) for _ in range(rng.choice([0, 0, 1, 2, 3]))]
+        between = [Block(self._filled(self.choice(BETWEEN))) for _ in range(rng.choice([0, 0, 1, 2, 3]))]
         return Program(setup, step, between)
 
     def _setup(self) -> list[Block]:
@@ -222,7 +243,7 @@ class Maker:
             "torch.optim.SGD({}, lr=0.05, weight_decay=0.01, nesterov=True, momentum=0.5)",
             "torch.optim.Adam({}, lr=0.01, foreach=False)",
         ]
-        m0, m1 = rng.choice(modules), rng.choice(modules)
+        m0, m1 = self.choice(modules), self.choice(modules)
         lines = [
             f"m0 = {m0}",
             f"m1 = {m1}",
@@ -281,23 +302,23 @@ class Maker:
         rng = self.rng
         kind = rng.choices(
             ["pointwise", "binary", "change", "in place", "state", "block", "fault", "rebind", "list"],
-            [10, 7, 14, 3, 6, 3 if depth < 2 else 0, 0.5, 3, 1],
+            [10, 7, 14, 3, 6, 3 if depth < 2 else 0, 0.5, 3, 1] if not self.calm else [10, 7, 14, 0.02, 2, 1 if depth < 2 else 0, 0, 1, 0],
         )[0]
         if kind == "pointwise":
             a, shape = self._pick()
-            return self._forward(rng.choice(listed(POINTWISE)).format(a=a), shape)
+            return self._forward(self.choice(POINTWISE).format(a=a), shape)
         if kind == "binary":
             a, shape = self._pick()
             b, _ = self._pick(shape)
-            return self._forward(rng.choice(listed(BINARY)).format(a=a, b=b), shape)
+            return self._forward(self.choice(BINARY).format(a=a, b=b), shape)
         if kind == "change":
             a, shape = self._pick()
             start, end = rng.choice([pair for pair in FROM_TO if pair[0] == shape])
-            return self._forward(rng.choice(listed(FROM_TO[start, end])).format(a=a), end)
+            return self._forward(self.choice(FROM_TO[start, end]).format(a=a), end)
         if kind == "rebind":  # an older name gets a new tensor
             a, shape = self._pick()
             if a in self.own:
-                return [Block(f"{a} = {rng.choice(listed(POINTWISE)).format(a=a)}")]
+                return [Block(f"{a} = {self.choice(POINTWISE).format(a=a)}")]
             return []
         if kind == "in place":
             a, shape = self._pick()
@@ -307,16 +328,16 @@ class Maker:
                 name = self._new(shape)
                 blocks.append(Block(f"{name} = {a}{rng.choice(['.clone()', ' * 1.5', '.detach().clone()', '.clone().detach()'])}"))
                 a = name
-            return [*blocks, Block(rng.choice(listed(IN_PLACE)).format(a=a, b=b))]
+            return [*blocks, Block(self.choice(IN_PLACE).format(a=a, b=b))]
         if kind == "state":
-            return [Block(self._filled(rng.choice(listed(ON_STATE))))]
+            return [Block(self._filled(self.choice(ON_STATE)))]
         if kind == "fault":
-            return [Block(self._filled(rng.choice(listed(FAULTS))))]
+            return [Block(self._filled(self.choice(FAULTS)))]
         if kind == "list":
             pairs = [self._pick() for _ in range(3)]
             names = ", ".join([name for name, _ in pairs])
             return [Block(f"together = [{names}]"), Block("kept.append(together)" if rng.random() < 0.3 else "together.reverse()")]
-        head = self._filled(rng.choice(listed(HEADS)))
+        head = self._filled(self.choice(HEADS))
         before, own = list(self.names), set(self.own)
         below = [block for _ in range(rng.randint(1, 4)) for block in self._statement(depth + 1)]
         if head.startswith("while"):
@@ -361,7 +382,8 @@ class Maker:
             name = self._new(SINGLE)
             names.append(name)
             blocks.append(Block(f"{name} = {' + '.join(terms)}"))
-        for line in rng.choice(PASSES):
+        passes = [one for one in PASSES if not self.calm or not any([word in line for word in WILD for line in one])]
+        for line in rng.choice(passes):
             blocks.append(Block(line.format(loss=names[0], other=names[1])))
         return blocks
 
@@ -430,12 +452,13 @@ class Result:
 class Twin:
     """One of the two runs."""
 
-    def __init__(self, code: Any, compile: Callable[[Any], Any]) -> None:
+    def __init__(self, code: Any, compile: Callable[[Any], Any], keeps: bool) -> None:
         space = dict(SPACE)
         exec(code, space)
         self.step, self.between, self.all = space["make"](compile)
         self.random = torch.get_rng_state()
         self.kept: list[Any] = []
+        self.keeps = keeps  # also what is still to be differentiated: no later step goes along a record then
 
     def run(self, n: int, size: int) -> Any:
         torch.set_rng_state(self.random)
@@ -445,7 +468,8 @@ class Twin:
         scale = 0.5 if n % 3 else 1.0 + n
         grad = torch.is_grad_enabled()
         outcome = outcome_of(lambda: self.step(n, x, y, scale))
-        self.kept.append(outcome.value)
+        if self.keeps or not any([tensor.requires_grad for tensor in flat(outcome.value)]):
+            self.kept.append(outcome.value)
         found = [outcome.seen(), seen(x), self.state(), torch.is_grad_enabled() == grad]
         torch.set_grad_enabled(grad)
         after = outcome_of(lambda: self.between(n, outcome.value))
@@ -474,11 +498,12 @@ def compare(text: str, tolerance: float = 0.0, steps: int = STEPS) -> Result:
         return made[-1]
 
     code = compile(text, "<program>", "exec")
-    sizes = [5, 5, 5, 3, 5, 3, 5, 5, 7, 3, 5, 5] if len(text) % 3 else [5] * STEPS
+    sizes = [5, 5, 5, 3, 5, 3, 5, 5, 7, 3, 5, 5] if len(text) % 5 == 0 else [5] * STEPS
     found = ""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        twins = [Twin(code, lambda function: function), Twin(code, compiling)]
+        keeps = len(text) % 4 == 0
+        twins = [Twin(code, lambda function: function, keeps), Twin(code, compiling, keeps)]
         for n in range(steps):
             one, other = [twin.run(n, sizes[n % len(sizes)]) for twin in twins]
             found = difference(one, other, tolerance) or ""
