@@ -57,7 +57,7 @@ class Memory:
         aliases: list[tuple[Any, Any]],
         touched: list[Any],
     ) -> None:
-        intervals = [bounds(_owner(array)) for array in made]
+        intervals = [bounds(_owner(array)) for array in made if array.size]
         intervals += [bounds(array) for array in given]
         kept = _merged([bounds(_owner(array)) for array in staying])
         self.regions = _with_all_of([pair for pair in _merged(intervals) if not _meets(kept, pair)], touched)
