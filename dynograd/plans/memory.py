@@ -48,9 +48,7 @@ class Memory:
         aliases: (array, other): the plan has the one where it has the other, which is laid out alike.
     """
 
-    def __init__(
-        self, made: list[Any], given: list[Any], staying: list[Any], aliases: list[tuple[Any, Any]]
-    ) -> None:
+    def __init__(self, made: list[Any], given: list[Any], staying: list[Any], aliases: list[tuple[Any, Any]]) -> None:
         intervals = [bounds(_owner(array)) for array in made]
         intervals += [bounds(array) for array in given]
         kept = _merged([bounds(_owner(array)) for array in staying])
@@ -59,7 +57,7 @@ class Memory:
         self.moves = [(*bounds(array), bounds(other)[0] - bounds(array)[0]) for array, other in aliases]
         self.first: list[Any] = [None] * len(self.regions)
         self.last: list[Any] = [None] * len(self.regions)
-        self.bytes = 0
+        self.bytes = self.low = self.high = 0
         self.buffers: list[Any] = []
 
     def touch(self, array: Any, first: int, last: int) -> None:
@@ -75,9 +73,8 @@ class Memory:
         sizes = [-(-(stop - start) // _ALIGNED) * _ALIGNED for start, stop in self.regions]
         places, self.bytes = laid_out(sizes, [first or 0 for first in self.first], [last or 0 for last in self.last])
         whole = arena.take(self.bytes)
-        self.buffers = [
-            whole[place : place + stop - start] for place, (start, stop) in zip(places, self.regions)
-        ]
+        self.low, self.high = bounds(whole)
+        self.buffers = [whole[place : place + stop - start] for place, (start, stop) in zip(places, self.regions)]
 
     def region_of(self, array: Any) -> int | None:
         """The number of the part of the plan's memory that it lies in."""
@@ -101,6 +98,11 @@ class Memory:
         if not array.flags.writeable:
             result.flags.writeable = False
         return result
+
+    def owns(self, array: Any) -> bool:
+        """Whether it is an array of the plan's memory."""
+        start, _ = bounds(array)
+        return bool(self.buffers) and self.low <= start < self.high
 
     def has(self, array: Any) -> bool:
         """Whether the plan has its own memory for it."""

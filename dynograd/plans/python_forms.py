@@ -93,7 +93,7 @@ class Forward:
         for name in node.saved_names:
             new, kept = getattr(node, name), getattr(shadow, name)
             if type(new) is ndarray and type(kept) is ndarray:
-                if new is not kept and new.shape == kept.shape and not numpy.shares_memory(new, kept):
+                if new is not kept and new.shape == kept.shape and not numpy.may_share_memory(new, kept):
                     kept[...] = new
             elif new is not kept and not isinstance(new, (ndarray, list, tuple)):
                 setattr(shadow, name, new)
