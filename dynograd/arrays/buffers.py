@@ -33,6 +33,7 @@ __all__ = [
     "limit",
     "new_empty",
     "new_zeros",
+    "offering",
     "of_sizes",
     "release",
     "reset_peak",
@@ -100,8 +101,41 @@ def empty(shape: Any, dtype: Any) -> Any:
     nbytes = count * dtype.itemsize
     if nbytes < SMALLEST:
         return numpy.empty(shape, dtype)
+    if _offers:
+        offered = _taken_of_offer(tuple(shape), dtype)
+        if offered is not None:
+            return offered
     buffer = _take(nbytes)
     return _ndarray(shape, dtype, _new(Lease, nbytes, _bytes, buffer))
+
+
+_offers: dict[int, list[Any]] = {}  # by thread
+
+
+class offering:
+    """Inside, on this thread, `empty` gives these arrays, once each, where it is asked for one of their shape and dtype.
+
+    So a function that makes its result computes it where somebody wants it; whether it has done so its result says.
+    """
+
+    def __init__(self, offered: list[Any]) -> None:
+        self.offered = [array for array in offered if array.nbytes >= SMALLEST and array.flags.carray]
+
+    def __enter__(self) -> None:
+        if self.offered:
+            _offers[threading.get_ident()] = self.offered
+
+    def __exit__(self, *error: Any) -> None:
+        if self.offered or _offers:
+            _offers.pop(threading.get_ident(), None)
+
+
+def _taken_of_offer(shape: tuple[int, ...], dtype: Any) -> Any:
+    offered = _offers.get(threading.get_ident())
+    for place, array in enumerate(offered or ()):
+        if array.shape == shape and array.dtype == dtype:
+            return offered.pop(place)
+    return None
 
 
 def of_sizes(make: Callable[..., Any], size: Any, dtype: Any, value: Any = None) -> Any:

@@ -65,7 +65,7 @@ class Memory:
         self.moves = [(*bounds(array), bounds(other)[0] - bounds(array)[0]) for array, other in aliases]
         self.first: list[Any] = [None] * len(self.regions)
         self.last: list[Any] = [None] * len(self.regions)
-        self.bytes = 0
+        self.bytes = self.low = self.high = 0
         self.buffers: list[Any] = []
 
     def touch(self, array: Any, first: int, last: int) -> None:
@@ -81,9 +81,8 @@ class Memory:
         sizes = [-(-(stop - start) // _ALIGNED) * _ALIGNED for start, stop in self.regions]
         places, self.bytes = laid_out(sizes, [first or 0 for first in self.first], [last or 0 for last in self.last])
         whole = arena.take(self.bytes)
-        self.buffers = [
-            whole[place : place + stop - start] for place, (start, stop) in zip(places, self.regions)
-        ]
+        self.low, self.high = bounds(whole)
+        self.buffers = [whole[place : place + stop - start] for place, (start, stop) in zip(places, self.regions)]
 
     def region_of(self, array: Any) -> int | None:
         """The number of the part of the plan's memory that it lies in."""
@@ -107,6 +106,11 @@ class Memory:
         if not array.flags.writeable:
             result.flags.writeable = False
         return result
+
+    def owns(self, array: Any) -> bool:
+        """Whether it is an array of the plan's memory."""
+        start, _ = bounds(array)
+        return bool(self.buffers) and self.low <= start < self.high
 
     def has(self, array: Any) -> bool:
         """Whether the plan has its own memory for it."""

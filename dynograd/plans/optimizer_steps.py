@@ -26,7 +26,9 @@ class OptimizerStep:
         by_leaf = {id(leaf): (number, array) for leaf, number, array in gradients}
         self.batches: list[tuple[Any, ...]] = []
         self.leaves: list[tuple[Any, int]] = []
-        self.usual = type(optimizer).step.__wrapped__ is Optimizer.step.__wrapped__ and not optimizer._optimizer_step_pre_hooks
+        self.usual = (
+            type(optimizer).step.__wrapped__ is Optimizer.step.__wrapped__ and not optimizer._optimizer_step_pre_hooks
+        )
         for group in optimizer.param_groups:
             plan = optimizer._together().plans.get(id(group)) if self.usual else None
             if plan is None or plan.others or plan.waiting or group.get("differentiable"):

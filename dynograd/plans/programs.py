@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from dynograd.arrays import ndarray
+from dynograd.arrays import buffers, ndarray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.packing import map_saved
 from dynograd.kernels.build import threads
@@ -79,7 +79,11 @@ class Program:
         memory, calls, end = self.memory, recording.calls, len(recording.calls)
         written: dict[int, int] = {}
         for number, call in enumerate(calls):
-            for array in (*call.inputs, *call.outputs, *[array for launch in call.launches for array in arrays_of(launch)]):
+            for array in (
+                *call.inputs,
+                *call.outputs,
+                *[array for launch in call.launches for array in arrays_of(launch)],
+            ):
                 memory.touch(array, number, number)
             if call.node is not None:
                 start = written.setdefault(id(call.node), number)
@@ -91,6 +95,8 @@ class Program:
             if event.kind == "backward":
                 for _, number, _ in event.subject:
                     memory.touch(recording.values[number].array, 0, end)
+            elif event.kind == "detach":  # which no call does
+                memory.touch(recording.values[event.results[0]].array, event.calls, event.calls)
         for array in gradients:
             memory.touch(array, 0, end)
         # After so many calls a value's memory is used for something else.
@@ -116,8 +122,12 @@ class Program:
             launches += form or ()
             rows.append(len(launches))
         self.rows = rows
-        self.checks = {place: form.check for place, form in enumerate(forms) if getattr(form, "check", None) is not None}
-        self.next_stop = [0] * len(forms)  # the first call from here on in its Python form, or that looks at values first
+        self.checks = {
+            place: form.check for place, form in enumerate(forms) if getattr(form, "check", None) is not None
+        }
+        self.next_stop = [0] * len(
+            forms
+        )  # the first call from here on in its Python form, or that looks at values first
         following = len(forms)
         for place in reversed(range(len(forms))):
             if forms[place] is None or place in self.checks:
@@ -156,9 +166,15 @@ class Program:
         MODES.plan = MODES.recorder = None
         MODES.grad = 0
         try:
-            for output, result in zip(call.outputs, call.compute()):
-                if output is not None and result is not output:
-                    write(output, result)
+            with buffers.offering([_in_order(output) for output in call.outputs if output is not None]):
+                results = call.compute()
+            others = [
+                (output, result) for output, result in zip(call.outputs, results) if not _is_there(output, result)
+            ]
+            if len(others) > 1:  # one may lie where another is to come
+                others = [(output, result.copy()) for output, result in others]
+            for output, result in others:
+                write(output, result)
         finally:
             MODES.plan, MODES.recorder, MODES.grad = plan, recorder, grad
 
@@ -261,6 +277,25 @@ def _arrays_of(node: Any) -> list[Any]:
 
 def _is_part_of_any(array: Any, others: Any) -> bool:
     return any([type(other) is ndarray and numpy.may_share_memory(array, other) for other in others])
+
+
+def _is_there(output: Any, result: Any) -> bool:
+    """Whether the result lies where it is to come, or nowhere."""
+    return (
+        output is None
+        or result is output
+        or (
+            result.strides == output.strides
+            and result.shape == output.shape
+            and result.__array_interface__["data"] == output.__array_interface__["data"]
+        )
+    )
+
+
+def _in_order(array: Any) -> Any:
+    """The array with its dims in the order of its memory."""
+    order = sorted(range(array.ndim), key=lambda dim: -array.strides[dim])
+    return array.transpose(order)
 
 
 def _close(array: Any, expected: Any) -> bool:

@@ -106,7 +106,7 @@ def taken(new: Any, kept: Any) -> Any:
         return new
     if not new.ndim and not kept.flags.writeable:  # a number beside the tensors
         return new
-    if not numpy.shares_memory(new, kept):
+    if not numpy.may_share_memory(new, kept):
         write(kept, new)
     return kept
 
