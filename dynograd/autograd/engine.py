@@ -177,8 +177,10 @@ def _visit(
                 continue
             before = get(edge)
             if before is None:
-                if edge.seq or needed is not None or create_graph or notes is not None or not edge.adds_directly(part):
+                if edge.seq or needed is not None or create_graph or not edge.adds_directly(part):
                     grads[edge] = part
+                elif notes is not None:
+                    notes.added(edge, part)
             elif create_graph:
                 grads[edge] = before + part
             else:

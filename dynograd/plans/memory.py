@@ -10,7 +10,7 @@ import numpy
 from dynograd import arrays
 from dynograd.arrays import ndarray
 
-__all__ = ["Arena", "Memory", "bounds"]
+__all__ = ["Arena", "Memory", "bounds", "write"]
 
 _ALIGNED = 64
 
@@ -46,13 +46,21 @@ class Memory:
         given: arrays of tensors from outside that are others in each step.
         staying: arrays of tensors from outside that are the same ones in each step.
         aliases: (array, other): the plan has the one where it has the other, which is laid out alike.
+        touched: arrays that kernels were called with; a part of one may be among `made`.
     """
 
-    def __init__(self, made: list[Any], given: list[Any], staying: list[Any], aliases: list[tuple[Any, Any]]) -> None:
-        intervals = [bounds(_owner(array)) for array in made]
+    def __init__(
+        self,
+        made: list[Any],
+        given: list[Any],
+        staying: list[Any],
+        aliases: list[tuple[Any, Any]],
+        touched: list[Any],
+    ) -> None:
+        intervals = [bounds(_owner(array)) for array in made if array.size]
         intervals += [bounds(array) for array in given]
         kept = _merged([bounds(_owner(array)) for array in staying])
-        self.regions = [pair for pair in _merged(intervals) if not _meets(kept, pair)]
+        self.regions = _with_all_of([pair for pair in _merged(intervals) if not _meets(kept, pair)], touched)
         self.starts = [start for start, _ in self.regions]
         self.moves = [(*bounds(array), bounds(other)[0] - bounds(array)[0]) for array, other in aliases]
         self.first: list[Any] = [None] * len(self.regions)
@@ -176,6 +184,16 @@ def _merged(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
+def _with_all_of(regions: list[tuple[int, int]], arrays: list[Any]) -> list[tuple[int, int]]:
+    """The regions, with all of each array that begins or ends in one."""
+    pairs = {bounds(array) for array in arrays}
+    while True:
+        wider = _merged([*regions, *[pair for pair in pairs if _meets(regions, pair)]])
+        if wider == regions:
+            return regions
+        regions = wider
+
+
 def _meets(intervals: list[tuple[int, int]], pair: tuple[int, int]) -> bool:
     place = bisect.bisect_left(intervals, (pair[0], 0))
     return any([start < pair[1] and pair[0] < stop for start, stop in intervals[max(place - 1, 0) : place + 2]])
@@ -185,3 +203,14 @@ def _aligned(count: int) -> Any:
     whole = numpy.empty(count + _ALIGNED, numpy.uint8)
     offset = -whole.__array_interface__["data"][0] % _ALIGNED
     return whole[offset : offset + count]
+
+
+def write(place: Any, values: Any) -> None:
+    """Writes into the plan's memory, once where elements share it."""
+    if not place.flags.writeable:
+        place = place.view()
+        place.flags.writeable = True
+    if 0 in place.strides:
+        index = tuple([slice(0, 1) if stride == 0 else slice(None) for stride in place.strides])
+        place, values = place[index], values[index]
+    place[...] = values

@@ -106,14 +106,25 @@ class Pass:
         )
         return result
 
-    def accumulate(self, leaf: Any, g: Any) -> None:
-        """A leaf gets its gradient."""
+    def added(self, leaf: Any, part: Any) -> None:
+        """A part of a gradient went straight into the one that its leaf has."""
+        recording = self.recording
+        self._look_at(leaf)
+        if not recording.reason:
+            self.leaves.append((recording._place_of(leaf), recording._new_value(Tensor.wrap(part)), True))
+
+    def _look_at(self, leaf: Any) -> None:
         recording = self.recording
         if not recording.reason:
             if not isinstance(leaf, Tensor) or leaf._meta is not None:
                 recording.refuse("a hook on a leaf, or a leaf that is a view")
             elif leaf._grad is not None and not _takes(leaf._grad, leaf):
                 recording.refuse("gradients are added to one of another kind")
+
+    def accumulate(self, leaf: Any, g: Any) -> None:
+        """A leaf gets its gradient."""
+        recording = self.recording
+        self._look_at(leaf)
         if type(g) is DeferredSum:
             g = self.dense(g)
         if leaf._grad is not None:

@@ -15,7 +15,7 @@ from dynograd.kernels.build.addresses_numba import handle
 from dynograd.kernels.build.launches import Launch
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import lower
-from dynograd.plans.memory import Arena, Memory
+from dynograd.plans.memory import Arena, Memory, write
 from dynograd.plans.recording import Recording
 
 __all__ = ["Program"]
@@ -50,7 +50,8 @@ class Program:
                 if not constant and not any([numpy.may_share_memory(array, other) for other in foreign]):
                     made.append(array)
         aliases = [(recording.values[number].array, array) for number, array in recording.own_gradients.values()]
-        self.memory = memory = Memory(made, fresh, staying, aliases)
+        touched = [array for call in recording.calls for launch in call.launches for array in arrays_of(launch)]
+        self.memory = memory = Memory(made, fresh, staying, aliases, touched)
         self._say_when(recording, fresh, gradients or ())
         memory.place(arena)
         for node in nodes:
@@ -257,17 +258,6 @@ def _form_of(call: Call) -> list[Launch] | None:
         return []
     form = lower(call)
     return None if not form and call.in_place else form  # it scales by what came
-
-
-def write(place: Any, values: Any) -> None:
-    """Writes into the plan's memory, once where elements share it."""
-    if not place.flags.writeable:
-        place = place.view()
-        place.flags.writeable = True
-    if 0 in place.strides:
-        index = tuple([slice(0, 1) if stride == 0 else slice(None) for stride in place.strides])
-        place, values = place[index], values[index]
-    place[...] = values
 
 
 def _arrays_of(node: Any) -> list[Any]:

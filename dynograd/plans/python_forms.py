@@ -16,6 +16,7 @@ from dynograd.autograd.nodes import OutputNode, Partial
 from dynograd.ops.op import Op
 from dynograd.ops.readers import Entry
 from dynograd.ops.reduce.deferred_sums import DeferredSum
+from dynograd.plans.memory import write
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["CopyForm", "DeferredForm", "Forward", "RuleForm", "SumForm", "call_with", "flat", "results_of"]
@@ -89,18 +90,25 @@ class Forward:
 
     def take_saved(self, node: Any) -> None:
         """What the op has saved goes to the memory that the record's node has it in."""
-        shadow = self.shadow
         for name in node.saved_names:
-            new, kept = getattr(node, name), getattr(shadow, name)
-            if type(new) is ndarray and type(kept) is ndarray:
-                if new is not kept and new.shape == kept.shape and not numpy.may_share_memory(new, kept):
-                    kept[...] = new
-            elif new is not kept and not isinstance(new, (ndarray, list, tuple)):
-                setattr(shadow, name, new)
-            elif isinstance(new, (list, tuple)):
-                for one, place in zip(new, kept):
-                    if type(one) is ndarray and not numpy.shares_memory(one, place):
-                        place[...] = one
+            setattr(self.shadow, name, taken(getattr(node, name), getattr(self.shadow, name)))
+
+
+def taken(new: Any, kept: Any) -> Any:
+    """What a node saves from now on: arrays in the memory of `kept` where they fit, all else as it is now."""
+    if new is kept:
+        return kept
+    if type(new) in (list, tuple):
+        if type(kept) is not type(new) or len(new) != len(kept):
+            return new
+        return type(new)([taken(one, other) for one, other in zip(new, kept)])
+    if type(new) is not ndarray or type(kept) is not ndarray or new.shape != kept.shape or new.dtype != kept.dtype:
+        return new
+    if not new.ndim and not kept.flags.writeable:  # a number beside the tensors
+        return new
+    if not numpy.may_share_memory(new, kept):
+        write(kept, new)
+    return kept
 
 
 def stand_in(value: Any) -> Any:

@@ -1,0 +1,159 @@
+"""Every row of the ops' tables goes through a compiled function: alone, and with its backward pass."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy
+import pytest
+
+import dynograd as torch
+from dynograd.plans.compiling import Compiled
+from dynograd.tensor.tensor import Tensor, wrap
+from tests.ops.arguments import Subject, as_tuple, converted, draw, floating, wants_of
+from tests.ops.tables import all_rows, families, rows_of, title_of
+from tests.plans.twins import difference, in_python_form, outcome_of, seen
+from tests.support.cases import run_all
+
+CALLS = 5
+# Rows of which no call goes along a record, and what the report says. May only shrink.
+LEFT: dict[str, str] = {}
+
+
+def values_of(array: Any, call: int, rng: Any) -> Any:
+    """Other values that stay in the op's domain."""
+    if not call or not array.size:
+        return array.copy(order="K")
+    if array.dtype.kind == "f":
+        return numpy.asarray(array * (1 - 0.03 * rng.random(array.shape)), array.dtype)
+    if array.dtype.kind in "iu" and array.ndim:
+        return numpy.roll(array, call, 0)
+    return array.copy(order="K")
+
+
+class Case:
+    """A row as a function of its tensors, which runs as it is written and compiled."""
+
+    def __init__(self, row: Any, backward: bool) -> None:
+        self.row, self.backward, self.subject = row, backward, Subject(row)
+        name = next((one for one in ("float32", "float64") if one in row.dtypes), row.dtypes[0])
+        self.arguments = draw(row).map(lambda array: converted(array, name))
+        self.rng = numpy.random.default_rng(3)
+
+    def leaves(self, arrays: list[Any]) -> list[Any]:
+        wants = iter(wants_of(self.row, self.arguments))
+        leaves = []
+        for array in arrays:
+            tensor = wrap(array.copy(order="K"))
+            if floating(tensor) and next(wants) and self.backward:
+                tensor._requires_grad = True
+            leaves.append(tensor)
+        return leaves
+
+    def run(self, *leaves: Any) -> Any:
+        results = as_tuple(self.subject.run(self.arguments.with_leaves(leaves)))
+        if self.backward:
+            totals = [
+                result.sum() for result in results if isinstance(result, Tensor) and result.requires_grad and not result.is_complex()
+            ]
+            if totals:
+                sum(totals[1:], totals[0]).backward()
+        return results
+
+    def others(self, arrays: list[Any], call: int) -> list[Any]:
+        """What the call gets: other values, unless the op refuses them."""
+        others = [values_of(array, call, self.rng) for array in arrays]
+        refused = outcome_of(lambda: self.run(*self.leaves(others))).error is not None
+        return [array.copy(order="K") for array in arrays] if refused else others
+
+    def outcome(self, function: Any, arrays: list[Any], call: int) -> tuple[Any, Any]:
+        torch.manual_seed(call)
+        leaves = self.leaves(arrays)
+        outcome = outcome_of(lambda: function(*leaves))
+        return outcome, [outcome.seen(), seen(leaves), seen(torch.get_rng_state())]
+
+
+def check_row(row: Any, backward: bool, tolerance: float) -> Compiled | None:
+    case = Case(row, backward)
+    arrays = case.arguments.leaves()
+    if not arrays:
+        return None
+    compiled = Compiled(case.run)
+    kept = []
+    for call in range(CALLS):
+        others = case.others(arrays, call)
+        _, expected = case.outcome(case.run, others, call)
+        outcome, given = case.outcome(compiled, others, call)
+        found = difference(expected, given, tolerance)
+        assert not found, f"call {call}{found}\n{compiled.report()}"
+        kept.append((outcome, given[0]))
+    for call, (outcome, numbers) in enumerate(kept):
+        found = difference(numbers, outcome.seen())
+        assert not found, f"kept from call {call}{found}\n{compiled.report()}"
+    return compiled
+
+
+@pytest.mark.parametrize("family", families())
+def test_rows(family: str) -> None:
+    """With all calls in their Python form: eager's bits."""
+
+    def check(row: Any, backward: bool) -> None:
+        with in_python_form(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compiled = check_row(row, backward, 0.0)
+        title = f"{title_of(row)}{' backward' if backward else ''}"
+        if compiled is not None:
+            assert bool(compiled.walked) == (title not in LEFT), f"{title}: {compiled.report()}"
+
+    run_all(family, _cases(family, check))
+
+
+@pytest.mark.parametrize("family", families())
+def test_rows_as_compiled_kernels(family: str) -> None:
+    def check(row: Any, backward: bool) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            check_row(row, backward, 2e-5)
+
+    run_all(family, _cases(family, check))
+
+
+def _cases(family: str, check: Any) -> list[tuple[str, Any]]:
+    cases = []
+    for row in rows_of(family):
+        cases.append((title_of(row), partial(check, row, False)))
+        if row.grad is not False and Subject(row).differentiable:
+            cases.append((f"{title_of(row)} backward", partial(check, row, True)))
+    return cases
+
+
+def main() -> None:
+    """Prints the rows that are not walked, with the reasons, and what fails."""
+    counts = {"walked": 0, "left": 0, "failed": 0}
+    for family in families():
+        for row in rows_of(family):
+            for backward in (False, True):
+                if backward and (row.grad is False or not Subject(row).differentiable):
+                    continue
+                title = f"{title_of(row)}{' backward' if backward else ''}"
+                try:
+                    with in_python_form(), warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        compiled = check_row(row, backward, 0.0)
+                except Exception as error:
+                    counts["failed"] += 1
+                    print("FAILED", family, title, f"{type(error).__name__}: {error}"[:600].replace("\n", " | "), flush=True)
+                    continue
+                if compiled is None:
+                    continue
+                counts["walked" if compiled.walked else "left"] += 1
+                if not compiled.walked:
+                    print("LEFT", family, title, re.sub(r"\n", " | ", compiled.report()), flush=True)
+    print(counts)
+
+
+if __name__ == "__main__":
+    main()

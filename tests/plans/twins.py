@@ -1,0 +1,107 @@
+"""Twins: the same program as it is written and compiled, and what must be equal of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy
+
+import dynograd as torch
+from dynograd import nn
+from dynograd.plans import programs
+from dynograd.plans.compiling import Compiled
+
+__all__ = ["Outcome", "difference", "in_python_form", "outcome_of", "seen"]
+
+
+@contextlib.contextmanager
+def in_python_form() -> Iterator[None]:
+    """Inside, plans that are made compute all their calls in the Python form: with eager's bits."""
+    lower, programs.lower = programs.lower, lambda call: None
+    try:
+        yield
+    finally:
+        programs.lower = lower
+
+
+def seen(value: Any, memo: dict[int, Any] | None = None) -> Any:
+    """All that a program can see of a value, as plain objects: of a tensor its numbers, its gradient, and whether it has a history."""
+    memo = {} if memo is None else memo
+    if isinstance(value, torch.Tensor):
+        if id(value) in memo:
+            return memo[id(value)]
+        found = ["tensor", str(value.dtype), tuple(value.shape), value.requires_grad, value.is_leaf]
+        memo[id(value)] = found
+        found.append(numpy.array(value.detach().resolve_conj().float().numpy() if value.dtype is torch.bfloat16 else value.detach().numpy()))
+        if value.is_leaf and value.requires_grad:
+            found.append(seen(value.grad, memo))
+        return found
+    if isinstance(value, nn.Module):
+        return [
+            [[name, seen(tensor, memo)] for name, tensor in (*value.named_parameters(), *value.named_buffers())],
+            value.training,
+        ]
+    if isinstance(value, torch.optim.Optimizer):
+        groups = [{name: one for name, one in group.items() if name != "params"} for group in value.param_groups]
+        return [seen(list(value.state_dict()["state"].items()), memo), seen(groups, memo)]
+    if isinstance(value, dict):
+        return {name: seen(inner, memo) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [seen(inner, memo) for inner in value]
+    if isinstance(value, Compiled):
+        return None
+    return value
+
+
+def difference(first: Any, second: Any, tolerance: float = 0.0, where: str = "") -> str | None:
+    """Where two values that `seen` gave differ; None: nowhere."""
+    if type(first) is not type(second):
+        return f"{where}: {first!r} and {second!r}"
+    if isinstance(first, dict):
+        if first.keys() != second.keys():
+            return f"{where}: {list(first)} and {list(second)}"
+        pairs = [(first[name], second[name], f"{where}[{name!r}]") for name in first]
+    elif isinstance(first, list):
+        if len(first) != len(second):
+            return f"{where}: {len(first)} and {len(second)} values: {first!r} and {second!r}"
+        pairs = [(one, other, f"{where}[{place}]") for place, (one, other) in enumerate(zip(first, second))]
+    elif isinstance(first, numpy.ndarray):
+        return None if _equal(first, second, tolerance) else f"{where}: {first} and {second}"
+    elif isinstance(first, (float, complex)):
+        return difference(numpy.asarray(first), numpy.asarray(second), tolerance, where)
+    else:
+        return None if first == second else f"{where}: {first!r} and {second!r}"
+    for one, other, place in pairs:
+        found = difference(one, other, tolerance, place)
+        if found:
+            return found
+    return None
+
+
+def _equal(first: Any, second: Any, tolerance: float) -> bool:
+    if first.dtype != second.dtype or first.shape != second.shape:
+        return False
+    if first.dtype.kind not in "fc":
+        return first.tobytes() == second.tobytes()
+    if tolerance:
+        return bool(numpy.allclose(first, second, tolerance, tolerance, equal_nan=True))
+    return bool(((first == second) & (numpy.signbit(first.real) == numpy.signbit(second.real)) | ((first != first) & (second != second))).all())
+
+
+class Outcome:
+    """What a call gave, or raised."""
+
+    def __init__(self, value: Any, error: BaseException | None) -> None:
+        self.value, self.error = value, error
+
+    def seen(self) -> Any:
+        return seen(self.value) if self.error is None else f"{type(self.error).__name__}: {self.error}"
+
+
+def outcome_of(function: Callable[[], Any]) -> Outcome:
+    try:
+        return Outcome(function(), None)
+    except Exception as error:
+        return Outcome(None, error.with_traceback(None))
