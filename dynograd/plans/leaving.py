@@ -78,7 +78,8 @@ class Leaving:
         """What came before the step of an optimizer keeps its values, and its place in the graph where that was not used up."""
         numbers = [number for step in steps for number in step.results]
         used = self.path.consumed
-        still = [number for number in numbers if self.values[number].grad and number not in used]
+        now = self.at.number
+        still = [number for number in numbers if self.values[number].grad and used.get(number, now) >= now]
         held = [number for number in still if getrefcount(self.handed[number]) != self.counts[number]]
         if held:
             parent = PlanNode(self, held, False)  # type: ignore[arg-type]

@@ -78,7 +78,7 @@ class Path:
         # Values whose memory is used again: (after so many calls, number), in the order of time.
         self.lasts = dict(zip(self.numbers, program.ends))
         self.ends = sorted([(end, number) for number, end in zip(self.numbers, program.ends) if end < calls])
-        self.consumed = {self.numbers[number] for number in self.used}
+        self.consumed = {self.numbers[number]: event for number, event in self.used.items()}
         self.gradients = [
             (self.outside[place].tensor, number, Tensor.wrap(self.arrays[number]))
             for step in self.steps
@@ -119,6 +119,8 @@ def same(left: Any, right: Any) -> bool:
         return False
     if type(left) in (tuple, list):
         return len(left) == len(right) and all([same(first, second) for first, second in zip(left, right)])
+    if type(left) is ndarray:
+        return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
     if isinstance(left, (Tensor, ndarray)):
         return False
     try:
