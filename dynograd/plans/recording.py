@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -85,6 +86,7 @@ class Recording:
         self.nodes: list[Any] = []  # keeps them, so that ids stay theirs
         self.used: dict[int, int] = {}  # the events that have used nodes up, by the nodes' ids
         self.lines: dict[int, str] = {}  # of nodes, by id
+        self.through: set[str] = set()  # names of dynograd's functions that ops were called from
         self.reason = self.line = ""
         self.own_gradients: dict[int, tuple[int, Any]] = {}  # (number of the value, array), by the array's id
         self.from_outside = False  # the backward pass is not the step's own
@@ -138,6 +140,7 @@ class Recording:
         if self.reason:
             return result
         event = Event("op", entry, described, MODES.grad, caller(2))
+        self.through.update(names_down_to(sys._getframe(2)))
         event.shape = shape
         for tensor in results:
             if id(tensor) in self.numbers or id(tensor) in self.places:
@@ -297,6 +300,15 @@ class Recording:
 def _is_its_own(tensor: Any) -> bool:
     """Whether the memory is the tensor's alone, so that NumPy cannot write into it behind its back."""
     return tensor.array.base is None or tensor._requires_grad
+
+
+def names_down_to(frame: Any) -> set[str]:
+    """The names of dynograd's functions between the program and an op."""
+    names = set()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("dynograd"):
+        names.add(frame.f_code.co_name)
+        frame = frame.f_back
+    return names
 
 
 def frozen(value: Any) -> Any:
