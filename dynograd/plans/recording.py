@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable
+from sys import getrefcount
 from typing import Any
 
 import numpy
@@ -227,6 +228,10 @@ class Recording:
 
     def _is_used(self, node: Any) -> bool:
         return id(node.edges[0] if type(node) is OutputNode else node) in self.used
+
+    def kept(self) -> list[int]:
+        """The values that somebody has now."""
+        return [number for number, tensor in enumerate(self.values) if getrefcount(tensor) > 3]
 
     def consumed(self) -> set[int]:
         """The values whose graph a backward pass has used up."""

@@ -7,7 +7,7 @@ the group has made element by element or not at all, and writes nothing that the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,16 +34,17 @@ class Fused(Call):
     computed: Any = None
 
 
-def fuse(calls: Sequence[Call], kept: Sequence[Any]) -> list[Call]:
+def fuse(calls: Sequence[Call], kept: Sequence[Any], place_of: Callable[[Any], Any] = lambda array: 0) -> list[Call]:
     """The calls, with groups of neighbouring elementwise ones as one call each.
 
     Args:
         calls: a segment of a plan, in order.
         kept: arrays that must exist when the segment has run: what the program, a later segment, or another reader has.
+        place_of: what arrays that share memory have in common.
     Returns:
         A shorter list that leaves the same values in `kept`, and in what its own calls read.
     """
-    reads = _Reads(calls, kept)
+    reads = _Reads(calls, kept, place_of)
     result: list[Call] = []
     group: _Group | None = None
     for position, call in enumerate(calls):
@@ -76,18 +77,22 @@ def _computes_nothing(call: Call) -> bool:
 class _Reads:
     """Who reads a piece of memory behind a place in the list."""
 
-    def __init__(self, calls: Sequence[Call], kept: Sequence[Any]) -> None:
-        self.kept = [_bounds(array) for array in kept]
-        self.by_call = [[_bounds(value) for value in call.inputs if isinstance(value, numpy.ndarray)] for call in calls]
+    def __init__(self, calls: Sequence[Call], kept: Sequence[Any], place_of: Callable[[Any], Any]) -> None:
+        self.place_of = place_of
+        self.by_place: dict[Any, list[tuple[int, tuple[int, int]]]] = {}  # (position of the reader, bounds)
+        for array in kept:
+            self.by_place.setdefault(place_of(array), []).append((len(calls), _bounds(array)))
+        for position, call in enumerate(calls):
+            for value in call.inputs:
+                if isinstance(value, numpy.ndarray):
+                    self.by_place.setdefault(place_of(value), []).append((position, _bounds(value)))
 
     def after(self, array: Any, members: set[int], position: int) -> bool:
         """Whether anything reads it, but calls at `members`, from `position` on."""
         bounds = _bounds(array)
-        if any([_meet(bounds, other) for other in self.kept]):
-            return True
         return any(
-            place not in members and any([_meet(bounds, other) for other in self.by_call[place]])
-            for place in range(position + 1, len(self.by_call))
+            reader > position and reader not in members and _meet(bounds, other)
+            for reader, other in self.by_place.get(self.place_of(array), ())
         )
 
 
