@@ -7,6 +7,7 @@ import pytest
 import dynograd
 from dynograd.ops.op import rows_with
 from dynograd.plans.lowering import lower
+from dynograd.plans.lowering.bound import lower_bound
 from tests.plans.lowering_rows import Made, Row, check, tensor
 
 F = ("float32",)
@@ -70,4 +71,4 @@ def test_what_python_reads_from_an_array_is_not_bound():
     """The gradient of a loss is a plain number among the arguments of its kernel."""
     made = Made(Row("huber_in_one_pass", _of((90, 90), (90, 90), numbers=(1.0, "mean"))), "float32", 1, "rule")
     assert made.call.launches
-    assert lower(made.call) is None
+    assert lower_bound(made.call) is None

@@ -63,6 +63,8 @@ ROWS = [
     Row("logical_and", lambda r, d: (MASK(r, 4, 6), MASK(r, 6)), dtypes=(F,), rule=False),
     Row("logical_not", lambda r, d: (MASK(r, 4, 6),), dtypes=(F,), rule=False),
     Row("add", lambda r, d: (_index(r, 9, 4, 6), _index(r, 9, 6)), "int64", (F,), False),
+    Row("mul", lambda r, d: (tensor(r, d, 4, 6), MASK(r, 4, 1)), "mask"),
+    Row("div", lambda r, d: (tensor(r, d, 4, 6), _index(r, 9, 4, 1) + 1), "by int64"),
     # products
     Row("matmul", _of((3, 4), (4, 5))),
     Row("matmul", _of((70, 90), (90, 110)), "large"),
@@ -91,6 +93,8 @@ ROWS = [
     # movements
     Row("clone", _of((3, 4))),
     Row("clone", lambda r, d: (strided(tensor(r, d, 30, 40), (1, 0)),), "turned"),
+    Row("to_copy", lambda r, d: (_index(r, 9, 4, 6), getattr(dynograd, d)), "int64", rule=False),
+    Row("to_copy", lambda r, d: (tensor(r, d, 40, 60), dynograd.float64 if d == F else dynograd.float32)),
     Row("view", lambda r, d: (strided(tensor(r, d, 3, 4, 5), (2, 0, 1)), (12, 5)), "copies"),
     Row("view", _of((3, 4), numbers=((12,),)), rule=False),
     Row("expand", _of((3, 1), numbers=((2, 3, 4),))),
@@ -125,6 +129,11 @@ ROWS = [
         Row("cross_entropy", lambda r, d, reduction=reduction, smooth=smooth, n=n: (
             tensor(r, d, n, 7), _index(r, 7, n), None, 3, smooth, reduction, True), f"{reduction} {smooth} {n}")
         for reduction in ("mean", "sum") for smooth in (0.0, 0.1) for n in (5, 500)
+    ],
+    *[
+        Row(f"{name}_in_one_pass", _of((n, 9), (n, 9), numbers=(0.5, reduction)), f"{reduction} {n}", (F,))
+        for name in ("mse", "l1", "smooth_l1", "huber", "binary_cross_entropy_with_logits")
+        for reduction in ("mean", "sum") for n in (100, 2000)
     ],
     Row("cross_entropy", lambda r, d: (tensor(r, d, 50, 7), _index(r, 7, 50), tensor(r, d, 7, grad=False).abs(), -100, 0.0, "mean", False), "weights"),
 ]  # fmt: skip

@@ -17,6 +17,7 @@ from dynograd.kernels.build.launches import Launch
 
 __all__ = [
     "collapsed",
+    "converted",
     "copy",
     "fill",
     "flat",
@@ -179,6 +180,24 @@ def _rows(target: Any, source: Any, offset: int, sizes: list[int], into: list[in
     arguments = (target, 0, t0, t1, t2, source, offset, s0, s1, s2, s3, n1, n2, n3)
     count = n0 * n1 * n2
     return [Launch(copies_numba.copy_rows, arguments, count, parts_of(total, count))]
+
+
+def converted(source: Any, dtype: Any) -> tuple[numpy.ndarray, list[Launch]] | None:
+    """The numbers in another dtype, and the launches that make them; None where no kernel does it."""
+    from dynograd.kernels.layout import casts_numba
+
+    launches: list[Launch] = []
+    if not source.flags.c_contiguous:
+        whole = scratch(source.shape, source.dtype)
+        put = copy(whole, source)
+        if put is None:
+            return None
+        launches, source = put, whole
+    target = scratch(source.shape, dtype)
+    count = source.size
+    if count:
+        launches.append(Launch(casts_numba.convert, (flat(target), flat(source)), count, parts_of(count, count)))
+    return target, launches
 
 
 def fill(target: Any, value: Any) -> list[Launch] | None:
