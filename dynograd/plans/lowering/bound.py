@@ -1,8 +1,8 @@
 """Ops without a written form: the launches that were noted while the call was recorded, where these are the whole of it.
 
 That is found out for each call, on its own shapes: on other numbers, in memory apart, the launches must give the bits that eager gives. What
-Python has read from an array, or NumPy has computed between kernels, would be that of the recorded numbers. Whole numbers cannot be
-exchanged without knowing what they mean, so calls that read some are taken only where the op's row says `bound`; a test exchanges them.
+Python has read from an array, or NumPy has computed between kernels, would be that of the recorded numbers. What whole numbers mean is not
+known here, so calls that read some are taken only where the op's row says `bound`; a test exchanges them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def lower_bound(call: Call) -> Lowered | None:
     if launches is None:
         return None
     try:
-        proven = computes_apart(call, launches, _other_numbers)
+        proven = computes_apart(call, launches)
     except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError):  # the op refuses such numbers
         return None
     return Lowered(launches) if proven else None
@@ -83,14 +83,8 @@ def run_launches(launches: Sequence[Launch]) -> None:
             launch.kernel(*launch.arguments, count=launch.count, work=0, parts=launch.parts)
 
 
-def computes_apart(call: Call, launches: Sequence[Launch], exchange: Callable[[Any, Any], None]) -> bool:
-    """Whether the launches compute the call on numbers that `exchange(new, old)` writes, in memory apart.
-
-    Args:
-        call: in whatever memory.
-        launches: on the same memory.
-        exchange: writes into `new`, which has the numbers of `old`, an array that the call reads.
-    """
+def computes_apart(call: Call, launches: Sequence[Launch]) -> bool:
+    """Whether the launches compute the call, on numbers of our own in memory apart. What the call's memory holds does not matter."""
     outputs = [output for output in call.outputs if output is not None]
     extras = _extras(call)
     reads = [value for value in call.inputs if isinstance(value, numpy.ndarray)]
@@ -99,8 +93,8 @@ def computes_apart(call: Call, launches: Sequence[Launch], exchange: Callable[[A
         launches = [moved(launch, apart.at, apart.address_at) for launch in launches]
     except _Elsewhere:
         return False
-    for value in {id(value): value for value in reads}.values():
-        exchange(apart.writeable(value), value)
+    for seed, value in enumerate(reads):
+        _fill(apart.writeable(value), seed)
     with numpy.errstate(all="ignore"):
         expected = _computed(call, apart.at)
     results = [apart.writeable(output) for output in (*outputs, *extras)]
@@ -154,13 +148,15 @@ def _computed(call: Call, at: Callable[[Any], Any]) -> list[Any]:
     return [array for array, output in zip(node.apply(g), call.outputs) if output is not None]
 
 
-def _other_numbers(new: Any, old: Any) -> None:
-    """Factors from 0.5 to 1.5, whatever the domain: signs, zeros and infinities stay. Some truths are turned."""
-    random = numpy.random.default_rng(old.size)
-    if new.dtype.kind == "b":
-        numpy.logical_xor(new, random.random(new.shape) < 0.2, out=new)
-    elif new.dtype.kind in "fc":
-        numpy.multiply(new, random.uniform(0.5, 1.5, new.shape), out=new, casting="unsafe")
+def _fill(array: Any, seed: int) -> None:
+    """Numbers that are in the domain of nearly everything: from 0.5 to 1.5. Places are 0, which is a place wherever there is one."""
+    random = numpy.random.default_rng(seed)
+    if array.dtype.kind == "b":
+        array[...] = random.random(array.shape) < 0.5
+    elif array.dtype.kind in "fc":
+        array[...] = random.uniform(0.5, 1.5, array.shape)
+    else:
+        array[...] = 0
 
 
 def _same(array: Any, other: Any) -> bool:
