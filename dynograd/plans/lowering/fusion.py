@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy
 
+from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Tree
 from dynograd.plans.calls import Call
@@ -124,6 +125,7 @@ class _Group:
         self.results: list[tuple[int, Result]] = []
         self.numbers: dict[float, str] = {}
         self.truths: set[str] = set()
+        self.before: list[Launch] = []
 
     def take(self, position: int, call: Call, computed: Pointwise) -> bool:
         """Takes a call into the group; False, and nothing changed, where it cannot be one of it."""
@@ -162,6 +164,7 @@ class _Group:
             replaced[name] = formulas.name(text)
         self.truths |= {replaced[name].parts[0] for name in computed.truths if replaced[name].head == "name"}
         self.operands |= new
+        self.before += computed.before
         self.shape, self.kind = computed.shape, kind
         self.members.append((position, call))
         for result in computed.results:
@@ -187,7 +190,7 @@ class _Group:
         numbers = {name: number for number, name in self.numbers.items() if name in used}
         names = [call.name for call in calls]
         name = "_".join(names) if len(names) < 4 else f"{names[0]}_to_{names[-1]}_{len(names)}"
-        computed = Pointwise(name, self.shape, operands, needed, numbers, frozenset(self.truths & used))
+        computed = Pointwise(name, self.shape, operands, needed, numbers, frozenset(self.truths & used), self.before)
         outputs = tuple([result.array for result in needed])
         fused = Fused(
             "fused",
