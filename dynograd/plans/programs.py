@@ -89,6 +89,7 @@ class Program:
         touched = [array for call in recording.calls for launch in call.launches for array in arrays_of(launch)]
         self.memory = memory = Memory(made, fresh, staying, aliases, touched)
         ended = [recording.values[number].array for number in self._kept_by(recording, keeps)] + [array for array in gradients or () if array is not None]
+        ended += [array for _, array in recording.own_gradients.values()]
         values = [tensor.array for tensor in recording.values]
         self.groups = groups_of(recording.calls, ended, values, memory)
         self._say_when(recording, fresh, gradients or ())
