@@ -19,7 +19,7 @@ from dynograd.interpreter import TENSORS
 from dynograd.interpreter.public_forms import public_form
 from dynograd.interpreter.tensor_parts import is_silent
 from dynograd.ops.op import Op
-from dynograd.tensor.inplace import refuse_overlap, refuse_repeats, write_result
+from dynograd.tensor.inplace import guards, refuse_overlap, refuse_repeats, write_result
 from dynograd.tensor.inplace_forms import quick_out, straight_form
 from dynograd.tensor.storages import resize_
 from dynograd.tensor.tensor import Tensor
@@ -57,6 +57,8 @@ def _into_of(function: Any, entry: Op) -> Callable[..., Any]:
     straight = straight_form(entry, entry.name)
 
     def into(out: Any, *args: Any, **kwargs: Any) -> Any:
+        if guards:
+            guards[0](out)
         if straight is not None and type(out) in TENSORS and straight(out, args, kwargs):
             if not is_silent(out):
                 stamp(out.array)
@@ -132,6 +134,8 @@ def _write_one(who: str, out: Any, result: Any, name: str, warn: bool) -> Any:
     if type(out) not in TENSORS or type(result) not in TENSORS:
         return write_result(out, result, who)
     check_out(who, out, result.dtype, result.device, name)
+    if guards:
+        guards[0](out)
     array = result.array
     if array.shape != out.array.shape:
         if out.array.size and warn:

@@ -49,6 +49,7 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._is_aside() or not self.lock.acquire(blocking=False):
             return self.function(*args, **kwargs)
+        inplace.guards.append(inplace.ask)
         try:
             self.calls += 1
             self.given = args, kwargs
@@ -65,6 +66,7 @@ class Compiled:
                 self._learn(self.walked > walked)
         finally:
             self.given = ()
+            inplace.guards.remove(inplace.ask)
             self.lock.release()
 
     def _is_aside(self) -> bool:
@@ -82,8 +84,6 @@ class Compiled:
     # --- recording --------------------------------------------------------------------------------------------------------------
 
     def begin_recording(self) -> Recording:
-        if _before_write not in inplace.guards:
-            inplace.guards.append(_before_write)
         self.recording = recording = Recording(self.known, {id(tensor) for tensor in _tensors_in(self.given)})
         RECORDER.turn_on()
         recording.noting.__enter__()
@@ -193,10 +193,3 @@ def _tensors_in(value: Any) -> list[Any]:
     elif not isinstance(value, (list, tuple, set)):
         return []
     return [tensor for element in value for tensor in _tensors_in(element)]
-
-
-def _before_write(tensor: Any) -> None:
-    if MODES.plan is not None:
-        MODES.plan.before_write(tensor)
-    if MODES.recorder is not None:
-        MODES.recorder.before_write(tensor)

@@ -257,6 +257,10 @@ class Recording:
     def before_lending(self, tensor: Any) -> None:
         """NumPy gets a tensor's memory: what it writes there is found when the plan is compared with the step."""
 
+    def settled(self, args: tuple) -> tuple:
+        """Operands of a write in place."""
+        return args
+
     def before_write(self, tensor: Any) -> None:
         """A tensor is about to be written in place."""
         if self.inside or self.reason:

@@ -11,6 +11,8 @@ import weakref
 from sys import getrefcount
 from typing import Any
 
+import numpy
+
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, OutputNode
 from dynograd.interpreter import TENSORS
@@ -56,6 +58,8 @@ class Walk(Tree, Leaving):
         self.bound: dict[int, Any] = {}  # tensors from outside that are others in each step, by number
         self.read_numbers: dict[int, Any] = {}  # values that were read in this step, with the copy
         self.written: list[tuple[int, Any, Any]] = []
+        self.stale: set[int] = set()  # of those, the ones that were written since they were copied
+        self.lent: list[Any] = []  # arrays that NumPy was given
         self.boundary = -1
         self.holds = False  # tensors from outside are the recorded ones
         self.copies: dict[int, Any] = {}  # values of this step whose memory the plan has used again
@@ -89,6 +93,8 @@ class Walk(Tree, Leaving):
         step = self.at
         if step.of is entry and step.grad == MODES.grad and (new := self._matches(step, args)) is not None:
             self._go_to(step, new)
+            if not self.running:
+                return call_with(entry.function, entry.op, args)
             return step.result if type(step.result) is not list else list(step.result)
         operands = flat(args)
         if not any([isinstance(value, Tensor) for value in operands]):
@@ -104,6 +110,8 @@ class Walk(Tree, Leaving):
                 if not self._go_over(choice):
                     break
                 self._go_to(choice, new)
+                if not self.running:
+                    return call_with(entry.function, entry.op, args)
                 return choice.result if type(choice.result) is not list else list(choice.result)
         self.leave(f"{entry.key} came where the record has {told(step)}")
         return call_with(entry.function, entry.op, args)
@@ -139,6 +147,8 @@ class Walk(Tree, Leaving):
                     if content in bound or not outside.takes(value):
                         return None
                     new.append((content, value))
+                elif content in self.stale or self._may_be_written_unseen(value.array):
+                    new.append((content, value))
             elif kind == "key":
                 step.key = value
             elif type(value) is not content[0] or len(value) != len(content[1]):
@@ -156,8 +166,19 @@ class Walk(Tree, Leaving):
                 self._make_room(choice.path)
             arrays = choice.path.program.outside
             for content, value in new:
+                place = arrays[content]
+                if content in self.bound:  # copied before in this step
+                    if place.tobytes() == value.array.tobytes():
+                        self.stale.discard(content)
+                        continue
+                    self.catch_up()
+                    if not self.running:
+                        return
+                    if content not in self.stale:
+                        self.written.append((self.at.number, value, place.copy(order="K")))
                 self.bound[content] = value
-                arrays[content][...] = value.array
+                self.stale.discard(content)
+                place[...] = value.array
         self.at = choice.next
 
     def _is_as_read(self, number: int) -> bool:
@@ -279,10 +300,27 @@ class Walk(Tree, Leaving):
         self.holds = False
         if self.running:
             self.written.append((self.at.number, tensor, tensor.array.copy(order="K")))
+            for number, value in self.bound.items():
+                if numpy.may_share_memory(value.array, tensor.array):
+                    self.stale.add(number)
 
     def before_lending(self, tensor: Any) -> None:
         if not isinstance(tensor, Handed):
             self.catch_up()
+            self.lent.append(tensor.array)
+
+    def settled(self, args: tuple) -> tuple:
+        """Operands of a write in place, of which recorded ones without history are plain tensors."""
+        return tuple(
+            [
+                Tensor.wrap(self.read(value)) if isinstance(value, Handed) and not (MODES.grad and value.requires_grad) else value
+                for value in args
+            ]
+        )
+
+    def _may_be_written_unseen(self, array: Any) -> bool:
+        """Whether NumPy may have written into it since it was copied."""
+        return array.base is not None or any([numpy.may_share_memory(array, lent) for lent in self.lent])
 
     def met_unknown(self, op: Any, arguments: Any) -> None:
         """An op that the record does not have takes recorded tensors."""
@@ -386,6 +424,7 @@ class Walk(Tree, Leaving):
                 self.at = choice.next
                 self.boundary = choice.number
                 self.holds = False
+                self.stale.update(self.bound)
                 taken = self.path.optimizers.get(choice.number)
                 if taken is not None and not with_closure and taken.run(self.handed):
                     return None

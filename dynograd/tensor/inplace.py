@@ -32,8 +32,16 @@ from dynograd.tensor.tensor import Tensor, wrap
 __all__ = ["copy_", "fill_", "set_item", "write_result", "zero_"]
 
 
-# Told of a tensor that is about to be written: open `autobatch` scopes, whose waiting calls may read it.
+# Asked before a tensor is written, once for each `autobatch` scope and compiled step that is open; all are `ask`.
 guards: list[Any] = []
+
+
+def ask(tensor: Any) -> None:
+    """Calls that wait run first, if they may read what is about to be written."""
+    if MODES.plan is not None:
+        MODES.plan.before_write(tensor)
+    if MODES.recorder is not None:
+        MODES.recorder.before_write(tensor)
 
 
 def write_result(target: Tensor, result: Tensor, who: str) -> Tensor:

@@ -85,12 +85,27 @@ def inplace_form(entry: Op, name: str) -> Callable[..., Any]:
     @functools.wraps(slow)
     def guarded(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if guards:
+            if MODES.plan is not None:
+                args = MODES.plan.settled(args)
             if any([hasattr(type(argument), "__dynograd_settle__") for argument in args]):  # it waits: so may the write
                 return write_result(self, function(self, *args, **kwargs), who)
             guards[0](self)
         return quick(self, *args, **kwargs)
 
-    return guarded if write is None else standing(guarded, lambda: write(slow), title=f"inplace/{who}")
+    return guarded if write is None else standing(guarded, lambda: asking(write(slow), guarded), title=f"asked/{who}")
+
+
+def asking(writing: Writing, guarded: Callable[..., Any]) -> Writing:
+    """The code, which leaves it to `guarded` where someone asks to be told of writes."""
+    sources, names = writing
+
+    def asked(source: Callable[[], str]) -> str:
+        head, _, body = source().partition("\n")
+        gives_up = next(line for line in body.splitlines() if "return general(" in line or "return named(general" in line)
+        return "\n".join([head, "    if guards:", "        " + gives_up.strip().replace("general", "guarded", 1), body])
+
+    names = names | {"guards": guards, "guarded": guarded}
+    return {name: lambda source=source: asked(source) for name, source in sources.items()}, names
 
 
 def _writer(face: Op, op: Op | None, name: str) -> Callable[[Any], Writing] | None:
@@ -124,7 +139,7 @@ def quick_out(into: Any, face: Op) -> Callable[..., Any]:
             ]
         )
     )
-    return standing(into, lambda: write_elementwise_into(into, op, "out", 2), title=f"out/{op.name}")
+    return standing(into, lambda: asking(write_elementwise_into(into, op, "out", 2), into), title=f"out/{op.name}")
 
 
 # --- elementwise ops straight into memory: large arrays, several shapes, the GPU -------------------------------------------------
@@ -333,8 +348,8 @@ def with_writer(method: Any) -> Callable[..., Any]:
 
     def write() -> Writing:
         if name in DRAWS:
-            return write_into(method, None, "", "", "", DRAWS[name])
-        return write_into(method, kernel("writes", name[:-1], ndarray(0)), *_WRITERS[name])
+            return asking(write_into(method, None, "", "", "", DRAWS[name]), method)
+        return asking(write_into(method, kernel("writes", name[:-1], ndarray(0)), *_WRITERS[name]), method)
 
     return standing(method, write, title=f"inplace/{name}")
 

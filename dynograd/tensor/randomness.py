@@ -599,6 +599,8 @@ def multinomial(
 
 def _few_filled(self: Tensor, name: str, generator: Generator | None, *numbers: float) -> bool:
     """Whether a small tensor without history has been filled in its own memory."""
+    if guards:
+        guards[0](self)
     array = self.array
     if type(array) is not arrays.ndarray or array.size > _FEW or not array.flags.c_contiguous or 0 in array.strides:
         return False
@@ -619,6 +621,8 @@ _NUMBERS = frozenset({int, float})
 
 
 def _fill(self: Tensor, array: Any, who: str) -> Tensor:
+    if guards:
+        guards[0](self)
     if 0 in self.array.strides:
         refuse_repeats(who, self.array)
     if not self.requires_grad:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -97,7 +98,10 @@ class Outcome:
         self.value, self.error = value, error
 
     def seen(self) -> Any:
-        return seen(self.value) if self.error is None else f"{type(self.error).__name__}: {self.error}"
+        if self.error is None:
+            return seen(self.value)
+        told = f"{type(self.error).__name__}: {self.error}"
+        return re.sub(r"backward of \S+ Trying.*", "backward a second time", told)  # of what a compiled function gave
 
 
 def outcome_of(function: Callable[[], Any]) -> Outcome:

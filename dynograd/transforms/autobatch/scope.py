@@ -70,8 +70,7 @@ class autobatch:
                 self.outer = _last[0] = _skipped
                 return _skipped
         report = _last[0] = Report()
-        if before_write not in inplace.guards:
-            inplace.guards.append(before_write)
+        inplace.guards.append(inplace.ask)
         writing.open_()
         self.recorder = MODES.recorder = Recorder(self.limit, report, self.always)
         watchers.append(self.recorder.note_view)
@@ -93,6 +92,7 @@ class autobatch:
                     raise first
         finally:
             MODES.recorder = None
+            inplace.guards.remove(inplace.ask)
             watchers.remove(recorder.note_view)
             recorder.close()
             writing.close()
@@ -138,7 +138,3 @@ class autobatch:
         return _last[0]
 
 
-def before_write(tensor: Any) -> None:
-    recorder = MODES.recorder
-    if recorder is not None:
-        recorder.before_write(tensor)
