@@ -100,9 +100,6 @@ class _Then(importlib.abc.Loader):
 
 
 class _Layers(importlib.abc.Loader):
-    def create_module(self, spec: Any) -> None:
-        return None
-
     def exec_module(self, module: ModuleType) -> None:
         real = importlib.import_module("dynograd.compat.einops_layers")
         module.__doc__ = real.__doc__

@@ -77,6 +77,8 @@ class Row(TypedDict, total=False):
     """Why automatic batching does not record some of its calls."""
     by_row: str | None
     """The argument that differs from call to call (a place in the random stream), so that rows of a group have each their own."""
+    bound: bool
+    """The whole numbers that it or its rule reads (places, labels) are read by compiled kernels only, so that these can be run again on others."""
     work: (
         Literal[
             "product", "convolution", "attention", "recurrence", "input gradient", "weight gradient", "ragged attention"
@@ -103,6 +105,7 @@ USUAL = Row(
     at_once=None,
     partly_at_once=None,
     by_row=None,
+    bound=False,
     work=None,
 )
 _OWN = ("ragged", "inner", "direct")  # fields that a face does not take from its op

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.optim.elementwise import Elementwise, check_common, counted, directed, rate, real, shift
+from dynograd.optim.functional_steps import step_lists
 from dynograd.optim.optimizer import ParamsT
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Adadelta"]
+__all__ = ["Adadelta", "adadelta"]
 
 
 class Adadelta(Elementwise):
@@ -86,3 +87,50 @@ class Adadelta(Elementwise):
         delta = (steps + eps).sqrt() / (squares + eps).sqrt() * g
         steps.mul_(rho).addcmul_(delta, delta, value=1 - rho)
         shift(p, delta, lr)
+
+
+def adadelta(
+    params: list[Tensor],
+    grads: list[Tensor],
+    square_avgs: list[Tensor],
+    acc_deltas: list[Tensor],
+    state_steps: list[Tensor],
+    capturable: bool = False,
+    foreach: bool | None = None,
+    differentiable: bool = False,
+    has_complex: bool = False,
+    *,
+    lr: float,
+    rho: float,
+    eps: float,
+    weight_decay: float,
+    maximize: bool,
+) -> None:
+    """One step of `Adadelta` on lists, in place: what the optimizer does, without its object.
+
+    Args:
+        params, grads: parameters, and a gradient for each.
+        square_avgs, acc_deltas, state_steps: the states, a list for each, written in place.
+        capturable, foreach, has_complex: kept for compatibility.
+        differentiable, lr, rho, eps, weight_decay, maximize: the options of `Adadelta`.
+    Raises:
+        RuntimeError: a step that is no tensor. ShapeError: lists of different lengths, or a gradient of another shape than its parameter.
+
+    >>> w = tensor([1.0])
+    >>> adadelta = dynograd.optim.adadelta.adadelta
+    >>> adadelta([w], [tensor([2.0])], [dynograd.zeros(1)], [dynograd.zeros(1)], [tensor(0.0)],
+    ...     lr=1.0, rho=0.9, eps=1e-6, weight_decay=0.0, maximize=False,
+    ... )
+    >>> w
+    tensor([0.9968])
+    """
+    states = {"step": state_steps, "square_avg": square_avgs, "acc_delta": acc_deltas}
+    options = {
+        "lr": lr,
+        "rho": rho,
+        "eps": eps,
+        "weight_decay": weight_decay,
+        "maximize": maximize,
+        "differentiable": differentiable,
+    }
+    step_lists(Adadelta, params, grads, states, options)

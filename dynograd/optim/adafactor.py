@@ -8,13 +8,14 @@ from dynograd import arrays
 from dynograd.base import dtypes
 from dynograd.kernels import kernel
 from dynograd.optim.elementwise import check_common, count_in_tensors, counted
+from dynograd.optim.functional_steps import step_lists
 from dynograd.optim.optimizer import Optimizer, ParamsT
 from dynograd.optim.options import scalar
 from dynograd.optim.states import new_step
 from dynograd.optim.together import FEW_ELEMENTS, FEW_PARAMETERS
 from dynograd.tensor.tensor import Tensor, wrap
 
-__all__ = ["Adafactor"]
+__all__ = ["Adafactor", "adafactor"]
 
 
 class Adafactor(Optimizer):
@@ -137,6 +138,62 @@ class Adafactor(Optimizer):
             return False
         kept = 1 - numbers[3] * float(group["weight_decay"])
         return kernel("optimizers", "adafactor_step", operands[0])(*operands, *numbers, kept, group["maximize"])
+
+
+def adafactor(
+    params: list[Tensor],
+    grads: list[Tensor],
+    row_vars: list[Tensor | None],
+    col_vars: list[Tensor | None],
+    variances: list[Tensor | None],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    has_complex: bool = False,
+    *,
+    d: float,
+    lr: float | Tensor,
+    beta2_decay: float,
+    weight_decay: float,
+    eps1: float,
+    eps2: float,
+    maximize: bool,
+) -> None:
+    """One step of `Adafactor` on lists, in place: what the optimizer does, without its object.
+
+    Args:
+        params, grads: parameters, and a gradient for each.
+        row_vars, col_vars, variances, state_steps: the states, a list for each, written in place; None where a parameter has none.
+        foreach, has_complex: kept for compatibility.
+        grad_scale, found_inf: what gradients are divided by; nothing is done where `found_inf` is not 0.
+        d, lr, beta2_decay, weight_decay, eps1, eps2, maximize: the options of `Adafactor`.
+    Raises:
+        RuntimeError: a step that is no tensor. ShapeError: lists of different lengths, or a gradient of another shape than its parameter.
+
+    >>> w = tensor([1.0])
+    >>> adafactor = dynograd.optim.adafactor.adafactor
+    >>> adafactor([w], [tensor([2.0])], [None], [None], [dynograd.zeros(1)], [tensor(0.0)],
+    ...     d=1.0, lr=0.1, beta2_decay=-0.8, weight_decay=0.0, eps1=1e-7, eps2=1e-3, maximize=False,
+    ... )
+    >>> w
+    tensor([0.9000])
+    """
+    states: dict[str, list[Any]] = {
+        "step": state_steps,
+        "row_var": row_vars,
+        "col_var": col_vars,
+        "variance": variances,
+    }
+    options = {
+        "lr": lr,
+        "d": d,
+        "beta2_decay": beta2_decay,
+        "weight_decay": weight_decay,
+        "maximize": maximize,
+        "eps": (eps1, eps2),
+    }
+    step_lists(Adafactor, params, grads, states, options, grad_scale, found_inf)
 
 
 def _root_mean_square(x: Any) -> float:

@@ -6,13 +6,14 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.optim.elementwise import Elementwise, added, check_common, counted, directed, move, rate, real
+from dynograd.optim.functional_steps import step_lists
 from dynograd.optim.optimizer import ParamsT
 from dynograd.optim.options import check_flags, check_range
 from dynograd.optim.sparse_rows import check_sparse_options, rows, set_rows, step_compiled
 from dynograd.optim.states import new_step
 from dynograd.tensor.tensor import Tensor, wrap
 
-__all__ = ["Adagrad"]
+__all__ = ["Adagrad", "adagrad"]
 
 
 class Adagrad(Elementwise):
@@ -123,3 +124,53 @@ class Adagrad(Elementwise):
         g = directed(p, g, group)
         total.addcmul_(g, g)
         move(p, g, added(total.sqrt(), group["eps"], group), size)
+
+
+def adagrad(
+    params: list[Tensor],
+    grads: list[Tensor],
+    state_sums: list[Tensor],
+    state_steps: list[Tensor],
+    fused: bool | None = None,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    has_sparse_grad: bool = False,
+    foreach: bool | None = None,
+    differentiable: bool = False,
+    has_complex: bool = False,
+    *,
+    lr: float,
+    weight_decay: float,
+    lr_decay: float,
+    eps: float,
+    maximize: bool,
+) -> None:
+    """One step of `Adagrad` on lists, in place: what the optimizer does, without its object.
+
+    Args:
+        params, grads: parameters, and a gradient for each.
+        state_sums, state_steps: the states, a list for each, written in place.
+        fused, has_sparse_grad, foreach, has_complex: kept for compatibility.
+        grad_scale, found_inf: what gradients are divided by; nothing is done where `found_inf` is not 0.
+        differentiable, lr, weight_decay, lr_decay, eps, maximize: the options of `Adagrad`.
+    Raises:
+        RuntimeError: a step that is no tensor. ShapeError: lists of different lengths, or a gradient of another shape than its parameter.
+
+    >>> w = tensor([1.0])
+    >>> adagrad = dynograd.optim.adagrad.adagrad
+    >>> adagrad([w], [tensor([2.0])], [dynograd.zeros(1)], [tensor(0.0)],
+    ...     lr=0.1, weight_decay=0.0, lr_decay=0.0, eps=1e-10, maximize=False,
+    ... )
+    >>> w
+    tensor([0.9000])
+    """
+    states = {"step": state_steps, "sum": state_sums}
+    options = {
+        "lr": lr,
+        "lr_decay": lr_decay,
+        "eps": eps,
+        "weight_decay": weight_decay,
+        "maximize": maximize,
+        "differentiable": differentiable,
+    }
+    step_lists(Adagrad, params, grads, states, options, grad_scale, found_inf)

@@ -8,13 +8,14 @@ from dynograd import arrays
 from dynograd.arrays import Array
 from dynograd.errors import StateDictError
 from dynograd.kernels import kernel
+from dynograd.optim.functional_steps import step_lists
 from dynograd.optim.optimizer import Optimizer, ParamsT
 from dynograd.optim.options import check_flags, check_pair, check_range, check_single, scalar
 from dynograd.optim.states import new_step
 from dynograd.optim.together import Rule
 from dynograd.tensor.tensor import Tensor, wrap
 
-__all__ = ["Adam"]
+__all__ = ["Adam", "adam"]
 
 
 _NAMES = ("step", "exp_avg", "exp_avg_sq")
@@ -171,6 +172,64 @@ class Adam(Optimizer):
             square = state["max_exp_avg_sq"] = _highest(state).maximum(square)
         root = square.sqrt() / (1 - beta2**step) ** 0.5 + group["eps"]
         p.sub_(lr / (1 - beta1**step) * mean / root)
+
+
+def adam(
+    params: list[Tensor],
+    grads: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_avg_sqs: list[Tensor],
+    max_exp_avg_sqs: list[Tensor],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    capturable: bool = False,
+    differentiable: bool = False,
+    fused: bool | None = None,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    has_complex: bool = False,
+    decoupled_weight_decay: bool = False,
+    *,
+    amsgrad: bool,
+    beta1: float | Tensor,
+    beta2: float | Tensor,
+    lr: float | Tensor,
+    weight_decay: float,
+    eps: float,
+    maximize: bool,
+) -> None:
+    """One step of `Adam` on lists, in place: what the optimizer does, without its object.
+
+    Args:
+        params, grads: parameters, and a gradient for each.
+        exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps: the states, a list for each, written in place;
+            empty where an option does not ask for it.
+        foreach, capturable, fused, has_complex: kept for compatibility.
+        grad_scale, found_inf: what gradients are divided by; nothing is done where `found_inf` is not 0.
+        differentiable, decoupled_weight_decay, amsgrad, beta1, beta2, lr, weight_decay, eps, maximize: the options of `Adam`.
+    Raises:
+        RuntimeError: a step that is no tensor. ShapeError: lists of different lengths, or a gradient of another shape than its parameter.
+
+    >>> w = tensor([1.0])
+    >>> adam = dynograd.optim.adam.adam
+    >>> adam([w], [tensor([2.0])], [dynograd.zeros(1)], [dynograd.zeros(1)], [], [tensor(0.0)],
+    ...     amsgrad=False, beta1=0.9, beta2=0.999, lr=0.1, weight_decay=0.0, eps=1e-8, maximize=False,
+    ... )
+    >>> w
+    tensor([0.9000])
+    """
+    states = {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs, "max_exp_avg_sq": max_exp_avg_sqs}
+    options = {
+        "lr": lr,
+        "eps": eps,
+        "weight_decay": weight_decay,
+        "amsgrad": amsgrad,
+        "maximize": maximize,
+        "differentiable": differentiable,
+        "decoupled_weight_decay": decoupled_weight_decay,
+        "betas": (beta1, beta2),
+    }
+    step_lists(Adam, params, grads, states, options, grad_scale, found_inf)
 
 
 def _highest(state: dict[str, Any]) -> Tensor:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.optim.elementwise import Elementwise, check_common, counted, directed, move, rate, real
+from dynograd.optim.functional_steps import step_lists
 from dynograd.optim.optimizer import ParamsT
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Adamax"]
+__all__ = ["Adamax", "adamax"]
 
 
 class Adamax(Elementwise):
@@ -85,3 +86,51 @@ class Adamax(Elementwise):
         largest.mul_(beta2)
         largest.copy_((g.abs() + group["eps"]).maximum(largest.clone() if group["differentiable"] else largest))
         move(p, mean, largest, rate(group) / (1 - beta1**step))
+
+
+def adamax(
+    params: list[Tensor],
+    grads: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_infs: list[Tensor],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    maximize: bool = False,
+    differentiable: bool = False,
+    capturable: bool = False,
+    has_complex: bool = False,
+    *,
+    eps: float,
+    beta1: float,
+    beta2: float,
+    lr: float,
+    weight_decay: float,
+) -> None:
+    """One step of `Adamax` on lists, in place: what the optimizer does, without its object.
+
+    Args:
+        params, grads: parameters, and a gradient for each.
+        exp_avgs, exp_infs, state_steps: the states, a list for each, written in place.
+        foreach, capturable, has_complex: kept for compatibility.
+        maximize, differentiable, eps, beta1, beta2, lr, weight_decay: the options of `Adamax`.
+    Raises:
+        RuntimeError: a step that is no tensor. ShapeError: lists of different lengths, or a gradient of another shape than its parameter.
+
+    >>> w = tensor([1.0])
+    >>> adamax = dynograd.optim.adamax.adamax
+    >>> adamax([w], [tensor([2.0])], [dynograd.zeros(1)], [dynograd.zeros(1)], [tensor(0.0)],
+    ...     eps=1e-8, beta1=0.9, beta2=0.999, lr=0.1, weight_decay=0.0,
+    ... )
+    >>> w
+    tensor([0.9000])
+    """
+    states = {"step": state_steps, "exp_avg": exp_avgs, "exp_inf": exp_infs}
+    options = {
+        "lr": lr,
+        "eps": eps,
+        "weight_decay": weight_decay,
+        "maximize": maximize,
+        "differentiable": differentiable,
+        "betas": (beta1, beta2),
+    }
+    step_lists(Adamax, params, grads, states, options)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.optim.adam import Adam
+from dynograd.optim.functional_steps import step_lists
 from dynograd.optim.optimizer import ParamsT
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["AdamW"]
+__all__ = ["AdamW", "adamw"]
 
 
 class AdamW(Adam):
@@ -74,3 +75,60 @@ class AdamW(Adam):
         super().__setstate__(state)
         for group in self.param_groups:
             group["decoupled_weight_decay"] = True
+
+
+def adamw(
+    params: list[Tensor],
+    grads: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_avg_sqs: list[Tensor],
+    max_exp_avg_sqs: list[Tensor],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    capturable: bool = False,
+    differentiable: bool = False,
+    fused: bool | None = None,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    has_complex: bool = False,
+    *,
+    amsgrad: bool,
+    beta1: float | Tensor,
+    beta2: float | Tensor,
+    lr: float | Tensor,
+    weight_decay: float,
+    eps: float,
+    maximize: bool,
+) -> None:
+    """One step of `AdamW` on lists, in place: what the optimizer does, without its object.
+
+    Args:
+        params, grads: parameters, and a gradient for each.
+        exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps: the states, a list for each, written in place;
+            empty where an option does not ask for it.
+        foreach, capturable, fused, has_complex: kept for compatibility.
+        grad_scale, found_inf: what gradients are divided by; nothing is done where `found_inf` is not 0.
+        differentiable, amsgrad, beta1, beta2, lr, weight_decay, eps, maximize: the options of `AdamW`.
+    Raises:
+        RuntimeError: a step that is no tensor. ShapeError: lists of different lengths, or a gradient of another shape than its parameter.
+
+    >>> w = tensor([1.0])
+    >>> adamw = dynograd.optim.adamw.adamw
+    >>> adamw([w], [tensor([2.0])], [dynograd.zeros(1)], [dynograd.zeros(1)], [], [tensor(0.0)],
+    ...     amsgrad=False, beta1=0.9, beta2=0.999, lr=0.1, weight_decay=0.0, eps=1e-8, maximize=False,
+    ... )
+    >>> w
+    tensor([0.9000])
+    """
+    states = {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs, "max_exp_avg_sq": max_exp_avg_sqs}
+    options = {
+        "lr": lr,
+        "eps": eps,
+        "weight_decay": weight_decay,
+        "amsgrad": amsgrad,
+        "maximize": maximize,
+        "differentiable": differentiable,
+        "betas": (beta1, beta2),
+        "decoupled_weight_decay": True,
+    }
+    step_lists(AdamW, params, grads, states, options, grad_scale, found_inf)

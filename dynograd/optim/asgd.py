@@ -6,12 +6,13 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.optim.elementwise import Elementwise, check_common, counted, directed, real
+from dynograd.optim.functional_steps import step_lists
 from dynograd.optim.optimizer import ParamsT
 from dynograd.optim.options import scalar
 from dynograd.optim.states import new_step
 from dynograd.tensor.tensor import Tensor, wrap
 
-__all__ = ["ASGD"]
+__all__ = ["ASGD", "asgd"]
 
 
 class ASGD(Elementwise):
@@ -102,3 +103,53 @@ class ASGD(Elementwise):
             average.add_(p - average, alpha=mu)
         arrays.write(state["eta"].array, lr / (1 + lambd * lr * step) ** group["alpha"])
         arrays.write(state["mu"].array, 1 / max(1, step - group["t0"]))
+
+
+def asgd(
+    params: list[Tensor],
+    grads: list[Tensor],
+    axs: list[Tensor],
+    mus: list[Tensor],
+    etas: list[Tensor],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    maximize: bool = False,
+    differentiable: bool = False,
+    capturable: bool = False,
+    has_complex: bool = False,
+    *,
+    lambd: float,
+    lr: float,
+    t0: float,
+    alpha: float,
+    weight_decay: float,
+) -> None:
+    """One step of `ASGD` on lists, in place: what the optimizer does, without its object.
+
+    Args:
+        params, grads: parameters, and a gradient for each.
+        axs, mus, etas, state_steps: the states, a list for each, written in place.
+        foreach, capturable, has_complex: kept for compatibility.
+        maximize, differentiable, lambd, lr, t0, alpha, weight_decay: the options of `ASGD`.
+    Raises:
+        RuntimeError: a step that is no tensor. ShapeError: lists of different lengths, or a gradient of another shape than its parameter.
+
+    >>> w = tensor([1.0])
+    >>> asgd = dynograd.optim.asgd.asgd
+    >>> asgd([w], [tensor([2.0])], [dynograd.zeros(1)], [tensor(1.0)], [tensor(0.1)], [tensor(0.0)],
+    ...     lambd=1e-4, lr=0.1, t0=1e6, alpha=0.75, weight_decay=0.0,
+    ... )
+    >>> w
+    tensor([0.8000])
+    """
+    states = {"step": state_steps, "ax": axs, "mu": mus, "eta": etas}
+    options = {
+        "lr": lr,
+        "lambd": lambd,
+        "alpha": alpha,
+        "t0": t0,
+        "weight_decay": weight_decay,
+        "maximize": maximize,
+        "differentiable": differentiable,
+    }
+    step_lists(ASGD, params, grads, states, options)

@@ -6,12 +6,13 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.optim.elementwise import Elementwise, added, check_common, counted, directed, move, rate, real
+from dynograd.optim.functional_steps import step_lists
 from dynograd.optim.optimizer import ParamsT
 from dynograd.optim.options import check_range
 from dynograd.optim.states import new_step
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["NAdam"]
+__all__ = ["NAdam", "nadam"]
 
 
 class NAdam(Elementwise):
@@ -110,3 +111,56 @@ class NAdam(Elementwise):
         root = added(square.sqrt(), group["eps"] * scale, group)  # times `scale`
         move(p, g, root, lr * scale * (1 - now) / (1 - product))
         move(p, mean, root, lr * scale * ahead / (1 - product * ahead))
+
+
+def nadam(
+    params: list[Tensor],
+    grads: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_avg_sqs: list[Tensor],
+    mu_products: list[Tensor],
+    state_steps: list[Tensor],
+    decoupled_weight_decay: bool = False,
+    foreach: bool | None = None,
+    capturable: bool = False,
+    differentiable: bool = False,
+    has_complex: bool = False,
+    maximize: bool = False,
+    *,
+    beta1: float,
+    beta2: float,
+    lr: float,
+    weight_decay: float,
+    momentum_decay: float,
+    eps: float,
+) -> None:
+    """One step of `NAdam` on lists, in place: what the optimizer does, without its object.
+
+    Args:
+        params, grads: parameters, and a gradient for each.
+        exp_avgs, exp_avg_sqs, mu_products, state_steps: the states, a list for each, written in place.
+        foreach, capturable, has_complex: kept for compatibility.
+        decoupled_weight_decay, differentiable, maximize, beta1, beta2, lr, weight_decay, momentum_decay, eps: the options of `NAdam`.
+    Raises:
+        RuntimeError: a step that is no tensor. ShapeError: lists of different lengths, or a gradient of another shape than its parameter.
+
+    >>> w = tensor([1.0])
+    >>> nadam = dynograd.optim.nadam.nadam
+    >>> nadam([w], [tensor([2.0])], [dynograd.zeros(1)], [dynograd.zeros(1)], [tensor(1.0)], [tensor(0.0)],
+    ...     beta1=0.9, beta2=0.999, lr=0.1, weight_decay=0.0, momentum_decay=4e-3, eps=1e-8,
+    ... )
+    >>> w
+    tensor([0.8944])
+    """
+    states = {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs, "mu_product": mu_products}
+    options = {
+        "lr": lr,
+        "eps": eps,
+        "weight_decay": weight_decay,
+        "momentum_decay": momentum_decay,
+        "decoupled_weight_decay": decoupled_weight_decay,
+        "maximize": maximize,
+        "differentiable": differentiable,
+        "betas": (beta1, beta2),
+    }
+    step_lists(NAdam, params, grads, states, options)

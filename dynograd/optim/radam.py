@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.optim.elementwise import Elementwise, added, check_common, counted, directed, move, rate, real, shift
+from dynograd.optim.functional_steps import step_lists
 from dynograd.optim.optimizer import ParamsT
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["RAdam"]
+__all__ = ["RAdam", "radam"]
 
 
 class RAdam(Elementwise):
@@ -99,3 +100,53 @@ class RAdam(Elementwise):
             move(p, mean, added(square.sqrt(), group["eps"], group), size * (rectified * (1 - left)) ** 0.5)
         else:
             shift(p, mean, size)
+
+
+def radam(
+    params: list[Tensor],
+    grads: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_avg_sqs: list[Tensor],
+    state_steps: list[Tensor],
+    decoupled_weight_decay: bool = False,
+    foreach: bool | None = None,
+    differentiable: bool = False,
+    capturable: bool = False,
+    has_complex: bool = False,
+    maximize: bool = False,
+    *,
+    beta1: float,
+    beta2: float,
+    lr: float,
+    weight_decay: float,
+    eps: float,
+) -> None:
+    """One step of `RAdam` on lists, in place: what the optimizer does, without its object.
+
+    Args:
+        params, grads: parameters, and a gradient for each.
+        exp_avgs, exp_avg_sqs, state_steps: the states, a list for each, written in place.
+        foreach, capturable, has_complex: kept for compatibility.
+        decoupled_weight_decay, differentiable, maximize, beta1, beta2, lr, weight_decay, eps: the options of `RAdam`.
+    Raises:
+        RuntimeError: a step that is no tensor. ShapeError: lists of different lengths, or a gradient of another shape than its parameter.
+
+    >>> w = tensor([1.0])
+    >>> radam = dynograd.optim.radam.radam
+    >>> radam([w], [tensor([2.0])], [dynograd.zeros(1)], [dynograd.zeros(1)], [tensor(0.0)],
+    ...     beta1=0.9, beta2=0.999, lr=0.1, weight_decay=0.0, eps=1e-8,
+    ... )
+    >>> w
+    tensor([0.8000])
+    """
+    states = {"step": state_steps, "exp_avg": exp_avgs, "exp_avg_sq": exp_avg_sqs}
+    options = {
+        "lr": lr,
+        "eps": eps,
+        "weight_decay": weight_decay,
+        "decoupled_weight_decay": decoupled_weight_decay,
+        "maximize": maximize,
+        "differentiable": differentiable,
+        "betas": (beta1, beta2),
+    }
+    step_lists(RAdam, params, grads, states, options)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd.optim.elementwise import Elementwise, added, check_common, counted, directed, move, rate, real, shift
+from dynograd.optim.functional_steps import step_lists
 from dynograd.optim.optimizer import ParamsT
 from dynograd.optim.options import check_range
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["RMSprop"]
+__all__ = ["RMSprop", "rmsprop"]
 
 
 class RMSprop(Elementwise):
@@ -105,3 +106,61 @@ class RMSprop(Elementwise):
             shift(p, buffer, lr)
         else:
             move(p, g, root, lr)
+
+
+def rmsprop(
+    params: list[Tensor],
+    grads: list[Tensor],
+    square_avgs: list[Tensor],
+    grad_avgs: list[Tensor],
+    momentum_buffer_list: list[Tensor],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    maximize: bool = False,
+    differentiable: bool = False,
+    capturable: bool = False,
+    has_complex: bool = False,
+    *,
+    lr: float,
+    alpha: float,
+    eps: float,
+    weight_decay: float,
+    momentum: float,
+    centered: bool,
+) -> None:
+    """One step of `RMSprop` on lists, in place: what the optimizer does, without its object.
+
+    Args:
+        params, grads: parameters, and a gradient for each.
+        square_avgs, grad_avgs, momentum_buffer_list, state_steps: the states, a list for each, written in place;
+            empty where an option does not ask for it.
+        foreach, capturable, has_complex: kept for compatibility.
+        maximize, differentiable, lr, alpha, eps, weight_decay, momentum, centered: the options of `RMSprop`.
+    Raises:
+        RuntimeError: a step that is no tensor. ShapeError: lists of different lengths, or a gradient of another shape than its parameter.
+
+    >>> w = tensor([1.0])
+    >>> rmsprop = dynograd.optim.rmsprop.rmsprop
+    >>> rmsprop([w], [tensor([2.0])], [dynograd.zeros(1)], [], [], [tensor(0.0)],
+    ...     lr=0.05, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False,
+    ... )
+    >>> w
+    tensor([0.5000])
+    """
+    states = {
+        "step": state_steps,
+        "square_avg": square_avgs,
+        "grad_avg": grad_avgs,
+        "momentum_buffer": momentum_buffer_list,
+    }
+    options = {
+        "lr": lr,
+        "alpha": alpha,
+        "eps": eps,
+        "weight_decay": weight_decay,
+        "momentum": momentum,
+        "centered": centered,
+        "maximize": maximize,
+        "differentiable": differentiable,
+    }
+    step_lists(RMSprop, params, grads, states, options)

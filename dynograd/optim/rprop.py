@@ -6,11 +6,12 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.optim.elementwise import Elementwise, check_common, counted, directed, real
+from dynograd.optim.functional_steps import step_lists
 from dynograd.optim.optimizer import ParamsT
 from dynograd.optim.states import new_step
 from dynograd.tensor.tensor import Tensor, wrap
 
-__all__ = ["Rprop"]
+__all__ = ["Rprop", "rprop"]
 
 
 class Rprop(Elementwise):
@@ -95,3 +96,48 @@ class Rprop(Elementwise):
         g = g.masked_fill(turned, 0)
         p.sub_(g.sign() * sizes)
         previous.copy_(g)
+
+
+def rprop(
+    params: list[Tensor],
+    grads: list[Tensor],
+    prevs: list[Tensor],
+    step_sizes: list[Tensor],
+    state_steps: list[Tensor],
+    foreach: bool | None = None,
+    capturable: bool = False,
+    maximize: bool = False,
+    differentiable: bool = False,
+    has_complex: bool = False,
+    *,
+    step_size_min: float,
+    step_size_max: float,
+    etaminus: float,
+    etaplus: float,
+) -> None:
+    """One step of `Rprop` on lists, in place: what the optimizer does, without its object.
+
+    Args:
+        params, grads: parameters, and a gradient for each.
+        prevs, step_sizes, state_steps: the states, a list for each, written in place.
+        foreach, capturable, has_complex: kept for compatibility.
+        maximize, differentiable, step_size_min, step_size_max, etaminus, etaplus: the options of `Rprop`.
+    Raises:
+        RuntimeError: a step that is no tensor. ShapeError: lists of different lengths, or a gradient of another shape than its parameter.
+
+    >>> w = tensor([1.0])
+    >>> rprop = dynograd.optim.rprop.rprop
+    >>> rprop([w], [tensor([2.0])], [dynograd.zeros(1)], [tensor([0.1])], [tensor(0.0)],
+    ...     step_size_min=1e-6, step_size_max=50, etaminus=0.5, etaplus=1.2,
+    ... )
+    >>> w
+    tensor([0.9000])
+    """
+    states = {"step": state_steps, "prev": prevs, "step_size": step_sizes}
+    options = {
+        "maximize": maximize,
+        "differentiable": differentiable,
+        "etas": (etaminus, etaplus),
+        "step_sizes": (step_size_min, step_size_max),
+    }
+    step_lists(Rprop, params, grads, states, options)

@@ -6,13 +6,14 @@ from typing import Any
 
 from dynograd import arrays
 from dynograd.kernels import kernel
+from dynograd.optim.functional_steps import step_lists
 from dynograd.optim.optimizer import Optimizer, ParamsT
 from dynograd.optim.options import check_flags, check_range, check_single, scalar
 from dynograd.optim.sparse_rows import add_rows, check_sparse_options
 from dynograd.optim.together import Rule
 from dynograd.tensor.tensor import Tensor, wrap
 
-__all__ = ["SGD"]
+__all__ = ["SGD", "sgd"]
 
 
 class SGD(Optimizer):
@@ -173,3 +174,51 @@ class SGD(Optimizer):
             )
             g = g + momentum * buffer if group["nesterov"] else buffer
         p.sub_(scalar(group["lr"]) * g)
+
+
+def sgd(
+    params: list[Tensor],
+    d_p_list: list[Tensor],
+    momentum_buffer_list: list[Tensor | None],
+    has_sparse_grad: bool = False,
+    foreach: bool | None = None,
+    fused: bool | None = None,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    *,
+    weight_decay: float,
+    momentum: float,
+    lr: float,
+    dampening: float,
+    nesterov: bool,
+    maximize: bool,
+) -> None:
+    """One step of `SGD` on lists, in place: what the optimizer does, without its object.
+
+    Args:
+        params, d_p_list: parameters, and a gradient for each.
+        momentum_buffer_list: the states, a list for each, written in place; None where there is none yet.
+        has_sparse_grad, foreach, fused: kept for compatibility.
+        grad_scale, found_inf: what gradients are divided by; nothing is done where `found_inf` is not 0.
+        weight_decay, momentum, lr, dampening, nesterov, maximize: the options of `SGD`.
+    Raises:
+        ShapeError: lists of different lengths, or a gradient of another shape than its parameter.
+
+    >>> w = tensor([1.0])
+    >>> sgd = dynograd.optim.sgd.sgd
+    >>> sgd([w], [tensor([2.0])], [None],
+    ...     weight_decay=0.0, momentum=0.9, lr=0.1, dampening=0.0, nesterov=False, maximize=False,
+    ... )
+    >>> w
+    tensor([0.8000])
+    """
+    states = {"momentum_buffer": momentum_buffer_list}
+    options = {
+        "lr": lr,
+        "momentum": momentum,
+        "dampening": dampening,
+        "weight_decay": weight_decay,
+        "nesterov": nesterov,
+        "maximize": maximize,
+    }
+    step_lists(SGD, params, d_p_list, states, options, grad_scale, found_inf)

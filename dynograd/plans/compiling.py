@@ -111,7 +111,7 @@ class Compiled:
         if recording.reason:
             self.note_left(f"{recording.reason} ({recording.line})")
         elif met_before and recording.events:
-            program = Program(recording, self.walk.arena)
+            program = Program(recording, self.walk.arena, recording.kept())
             if program.check(recording):
                 if self.ways < _MOST_WAYS:
                     self.walk.add(recording, program)

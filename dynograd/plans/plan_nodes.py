@@ -47,7 +47,7 @@ class PlanNode(Node):
             return self._learn(parts)
         for (place, _), number in zip(path.program.seeds, path.parts):
             write(place, parts[number])
-        path.program.run(path.forward, len(path.program.calls))
+        path.program.run(path.forward, len(path.program.calls), lambda number: False)
         return tuple(path.program.gradients)
 
     def apply_graph(self, g: Partial) -> tuple[Any, ...]:
@@ -115,7 +115,7 @@ class PlanNode(Node):
         if self.whole and path.parts is None and not recording.reason and len(recording.events) == len(path.events):
             forward = recording.events[-1].calls
             kept = [None if array is None else array.copy() for array in gradients]
-            program = Program(recording, self.walk.arena, seeds, list(gradients))
+            program = Program(recording, self.walk.arena, list(range(len(recording.values))), seeds, list(gradients))
             if forward == path.forward and program.check(recording):
                 path.take(program)
                 path.parts = numbers

@@ -14,11 +14,40 @@ from dynograd.kernels.build import threads
 from dynograd.kernels.build.addresses_numba import handle
 from dynograd.kernels.build.launches import Launch
 from dynograd.plans.calls import Call
+from dynograd.plans.groups import Group, groups_of
 from dynograd.plans.lowering import lower
 from dynograd.plans.memory import Arena, Memory, write
 from dynograd.plans.recording import Recording
 
 __all__ = ["Program"]
+
+
+class Bound:
+    """Launches of calls, in order, in one table. A form that is None has none: its call is computed in Python."""
+
+    def __init__(self, forms: list[Any]) -> None:
+        self.rows, launches = [0], []
+        for form in forms:
+            launches += form or ()
+            self.rows.append(len(launches))
+        checks = {place: getattr(form, "check", None) for place, form in enumerate(forms)}
+        self.checks = {place: check for place, check in checks.items() if check is not None}
+        self.next_stop = [0] * len(forms)  # the first call from here on in Python, or that looks at values first
+        following = len(forms)
+        for place in reversed(range(len(forms))):
+            if forms[place] is None or place in self.checks:
+                following = place
+            self.next_stop[place] = following
+        self.table: Any = None
+        if launches:
+            from dynograd.kernels.build.bound_calls_numba import Table
+
+            self.table = Table(launches, threads.get_num_threads())
+
+    def launch(self, start: int, stop: int) -> None:
+        first, last = self.rows[start], self.rows[stop]
+        if last > first:
+            self.table.run(first, last)
 
 
 class Program:
@@ -29,9 +58,16 @@ class Program:
     """
 
     def __init__(
-        self, recording: Recording, arena: Arena, seeds: list[Any] | None = None, gradients: list[Any] | None = None
+        self,
+        recording: Recording,
+        arena: Arena,
+        keeps: list[int],
+        seeds: list[Any] | None = None,
+        gradients: list[Any] | None = None,
     ) -> None:
-        """`seeds` come from outside into a backward pass that is not the step's own, and `gradients` go there."""
+        """`keeps` are values that the program has when the step is over; `seeds` come into a backward pass that is not the step's own,
+        and `gradients` leave it.
+        """
         fresh = [outside.array for outside in recording.outside if outside.fresh]
         fresh += seeds or []
         staying = [outside.array for outside in recording.outside if not outside.fresh]
@@ -52,8 +88,15 @@ class Program:
         aliases = [(recording.values[number].array, array) for number, array in recording.own_gradients.values()]
         touched = [array for call in recording.calls for launch in call.launches for array in arrays_of(launch)]
         self.memory = memory = Memory(made, fresh, staying, aliases, touched)
+        ended = [recording.values[number].array for number in self._kept_by(recording, keeps)] + [array for array in gradients or () if array is not None]
+        ended += [array for _, array in recording.own_gradients.values()]
+        values = [tensor.array for tensor in recording.values]
+        self.groups = groups_of(recording.calls, ended, values, memory)
         self._say_when(recording, fresh, gradients or ())
         memory.place(arena)
+        for group in self.groups:
+            group.lower(memory.at)
+        self.groups = [group for group in self.groups if group.form is not None]
         for node in nodes:
             for name in node.saved_names:
                 setattr(node, name, map_saved(getattr(node, name), memory.at))
@@ -89,6 +132,9 @@ class Program:
                 start = written.setdefault(id(call.node), number)
                 for array in _arrays_of(call.node):
                     memory.touch(array, start, number)
+        for group in self.groups:  # it reads all before it writes, or in any order
+            for array in group.arrays():
+                memory.touch(array, group.first, group.last)
         for array in fresh:
             memory.touch(array, 0, end)
         for event in recording.events:
@@ -103,6 +149,11 @@ class Program:
         regions = [memory.region_of(tensor.array) for tensor in recording.values]
         self.ends = [end if region is None else min(memory.last[region] + 1, end) for region in regions]
 
+    @staticmethod
+    def _kept_by(recording: Recording, keeps: list[int]) -> list[int]:
+        gradients = [number for event in recording.events if event.kind == "backward" for number in event.results]
+        return [*keeps, *gradients]
+
     def _relocate(self, call: Call) -> None:
         at = self.memory.at
         call.inputs = tuple([at(array) for array in call.inputs])
@@ -114,51 +165,41 @@ class Program:
         """The place in the random stream where an op draws in this step."""
         self.calls[event.calls - 1].compute.set_key(key)  # type: ignore[attr-defined]
 
-    def _bind(self, forms: list[list[Launch] | None]) -> None:
+    def _bind(self, forms: list[Any]) -> None:
         """Binds launches, by call; None: its Python form."""
         self.forms = forms
-        rows, launches = [0], []
-        for form in forms:
-            launches += form or ()
-            rows.append(len(launches))
-        self.rows = rows
-        self.checks = {
-            place: form.check for place, form in enumerate(forms) if getattr(form, "check", None) is not None
-        }
-        self.next_stop = [0] * len(
-            forms
-        )  # the first call from here on in its Python form, or that looks at values first
-        following = len(forms)
-        for place in reversed(range(len(forms))):
-            if forms[place] is None or place in self.checks:
-                following = place
-            self.next_stop[place] = following
-        self.table: Any = None
-        if launches:
-            from dynograd.kernels.build.bound_calls_numba import Table
+        self.plain = Bound(forms)
+        self.mixed = self.plain
+        if self.groups:
+            mixed = list(forms)
+            for group in self.groups:
+                for member in group.members:
+                    mixed[member] = ()
+                mixed[group.first] = group.form
+            self.mixed = Bound(mixed)
 
-            self.table = Table(launches, threads.get_num_threads())
-
-    def run(self, start: int, stop: int) -> None:
-        """Computes the calls from `start` to `stop`."""
+    def run(self, start: int, stop: int, is_held: Callable[[int], bool] | None = None) -> None:
+        """Computes the calls from `start` to `stop`. `is_held` says whether somebody may read a value (its number)."""
+        bound = self.mixed
+        for group in self.groups:
+            if group.first < stop and group.last >= start:
+                cut = group.first < start or group.last >= stop
+                if cut or is_held is None or any([is_held(number) for number in group.gone]):
+                    bound = self.plain
+                    break
         place = start
         while place < stop:
-            end = min(self.next_stop[place], stop)
-            self._launch(place, end)
+            end = min(bound.next_stop[place], stop)
+            bound.launch(place, end)
             if end < stop:
-                check = self.checks.get(end)
+                check = bound.checks.get(end)
                 if check is not None:
                     check()
-                    self._launch(end, end + 1)
+                    bound.launch(end, end + 1)
                 else:
                     self._compute(self.calls[end])
                 end += 1
             place = end
-
-    def _launch(self, start: int, stop: int) -> None:
-        first, last = self.rows[start], self.rows[stop]
-        if last > first:
-            self.table.run(first, last)
 
     def _compute(self, call: Call) -> None:
         """A call in its Python form."""
@@ -192,12 +233,15 @@ class Program:
         latest = {number: self.outside[number].copy(order="K") for _, number, _ in recording.snapshots}
         snapshots = list(recording.snapshots)
         changed = False
+        ends = {group.last + 1: group for group in self.groups}
         try:
             for number, call in enumerate(self.calls):
                 expected = call.copies
                 while snapshots and snapshots[0][0] <= number:
                     _, outside, values = snapshots.pop(0)
                     write(self.outside[outside], values)
+                if number in ends:
+                    self._check_group(ends[number], number)
                 if forms[number] is not None:
                     self.run(number, number + 1)
                     if self._gives(call, expected, False):
@@ -213,11 +257,28 @@ class Program:
         finally:
             for number, values in latest.items():
                 write(self.outside[number], values)
-        if changed:
+        if len(self.calls) in ends:
+            self._check_group(ends[len(self.calls)], len(self.calls))
+        sound = [group for group in self.groups if group.form is not None]
+        if changed or len(sound) != len(self.groups):
+            self.groups = [group for group in sound if not any([forms[member] is None for member in group.members])]
             self._bind(forms)
         for call in self.calls:
             call.copies = ()
         return not self.differing
+
+    def _check_group(self, group: Group, number: int) -> None:
+        """Right behind its last call: whether the loop gives what the calls have given."""
+        outputs = group.outputs()
+        expected = [output.copy(order="K") for output in outputs]
+        for output in outputs:
+            write(output, numpy.full(output.shape, numpy.nan if output.dtype.kind in "fc" else 1, output.dtype))
+        Bound([group.form]).launch(0, 1)
+        if not all([_same(output, array) or _close(output, array) for output, array in zip(outputs, expected)]):
+            self.replaced.append(f"group {group.fused.name}")
+            group.form = None
+        for output, array in zip(outputs, expected):
+            write(output, array)
 
     def _gives(self, call: Call, expected: tuple[Any, ...], exactly: bool) -> bool:
         for output, array in zip(call.outputs, expected):

@@ -10,6 +10,7 @@ import copy
 import re
 import sys
 from collections.abc import Callable
+from sys import getrefcount
 from typing import Any
 
 import numpy
@@ -231,6 +232,10 @@ class Recording:
 
     def _used_by(self, node: Any) -> int | None:
         return self.used.get(id(node.edges[0] if type(node) is OutputNode else node))
+
+    def kept(self) -> list[int]:
+        """The values that somebody has now."""
+        return [number for number, tensor in enumerate(self.values) if getrefcount(tensor) > 3]
 
     def consumed(self) -> dict[int, int]:
         """The values whose graph a backward pass has used up, with the number of that event."""

@@ -17,6 +17,9 @@ FIELDS = tuple(f"a{place}" for place in range(MOST))
 UNSEEN = object()  # no operand is this
 
 
+_MOST_BYTES = 1 << 12  # of an array among the arguments that is compared by value
+
+
 class Step:
     """An event of the record, as the code of ops compares it. `a0` and so on are the operands by identity."""
 
@@ -119,10 +122,15 @@ def same(left: Any, right: Any) -> bool:
         return False
     if type(left) in (tuple, list):
         return len(left) == len(right) and all([same(first, second) for first, second in zip(left, right)])
-    if type(left) is ndarray:
-        return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
-    if isinstance(left, (Tensor, ndarray)):
+    if isinstance(left, Tensor):
         return False
+    if type(left) is ndarray:  # an index, say, that the program has made of a list
+        return (
+            left.dtype == right.dtype
+            and left.shape == right.shape
+            and left.nbytes <= _MOST_BYTES
+            and left.tobytes() == right.tobytes()
+        )
     try:
         return bool(left == right) or bool(left != left and right != right)
     except Exception:  # what has no order is not the same

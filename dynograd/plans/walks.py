@@ -218,13 +218,20 @@ class Walk(Tree, Leaving):
 
     def _run(self, program: Any, start: int, stop: int) -> None:
         """Computes calls; what someone has and the plan does not keep is copied in time."""
-        handed, counts = self.handed, self.counts
         for end, number in self.path.ends:
-            if start <= end < stop and number not in self.copies and getrefcount(handed[number]) != counts[number]:
-                program.run(start, end)
+            if start <= end < stop and number not in self.copies and self._is_held(number):
+                program.run(start, end, self._is_held_there)
                 self.copies[number] = self.path.arrays[number].copy(order="K")
                 start = end
-        program.run(start, stop)
+        program.run(start, stop, self._is_held_there)
+
+    def _is_held(self, number: int) -> bool:
+        """Whether somebody else has the recorded tensor."""
+        return getrefcount(self.handed[number]) != self.counts[number]
+
+    def _is_held_there(self, number: int) -> bool:
+        """The same, by the number that the path's own record has."""
+        return self._is_held(self.path.numbers[number])
 
     def where(self, number: int) -> Any:
         """The array of a value that has been computed in this step."""

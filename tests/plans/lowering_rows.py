@@ -14,9 +14,10 @@ from dynograd.autograd.nodes import OutputNode, Partial
 from dynograd.autograd.packing import map_saved
 from dynograd.kernels.build import threads
 from dynograd.kernels.build.bound_calls_numba import Table
+from dynograd.kernels.build.launches import noting
 from dynograd.ops.op import registry
 from dynograd.plans.calls import Call
-from dynograd.plans.lowering import Lowered, described
+from dynograd.plans.lowering import Lowered, described, lower
 
 FLOATS = ("float32", "float64")
 
@@ -51,30 +52,31 @@ def strided(values: Any, order: tuple[int, ...]) -> Any:
 
 
 class Made:
-    """An eager call, and the calls of a plan that stand for it and its rule."""
+    """An eager call, and the call of a plan that stands for it, or (kind "rule") for its rule."""
 
-    def __init__(self, row: Row, dtype: str, seed: int) -> None:
+    def __init__(self, row: Row, dtype: str, seed: int, kind: str = "op") -> None:
         op = registry[row.name]
         random = numpy.random.default_rng(seed)
         self.arguments = row.make(random, dtype)
         self.names = op.parameter_names
-        with dynograd.enable_grad():
+        with dynograd.enable_grad(), noting() as launches:
             result = op.function(*self.arguments)
         self.results = list(result) if isinstance(result, (tuple, list)) else [result]
         node = next((tensor.node for tensor in self.results if tensor.node is not None), None)
         if type(node) is OutputNode:
             node = node.edges[0]
         self.node = None if node is None else copy.copy(node)
-        for name in op.extras if node is not None else ():  # a rule may use them up
-            setattr(self.node, name, copy.copy(getattr(node, name)))
+        if kind == "rule" and op.name == "cross_entropy":  # its rule uses the gradient up
+            self.node.gradient = copy.copy(node.gradient)
         values = dict(zip(self.names, [_array(value) for value in self.arguments]))
         inputs, statics = described(op, values)
         outputs = [tensor.array for tensor in self.results]
-        self.forward = Call("op", op.name, op, inputs, _new(outputs, inputs), statics, self._compute, node=self.node)
-        self.rule = self._rule(op, node, random) if node is not None else None
+        self.call = Call("op", op.name, op, inputs, _new(outputs, inputs), statics, self._compute, launches, self.node)
+        if kind == "rule":
+            self.call = self._rule(op, node, random)
 
     def _compute(self) -> Any:
-        result = registry[self.forward.name].function(*self.arguments)
+        result = registry[self.call.name].function(*self.arguments)
         return [tensor.array for tensor in (result if isinstance(result, (tuple, list)) else [result])]
 
     def _rule(self, op: Any, node: Any, random: Any) -> Call:
@@ -82,31 +84,37 @@ class Made:
             random.standard_normal(tensor.shape).astype(tensor.array.dtype) if tensor.array.dtype.kind == "f" else None
             for tensor in self.results
         ]
-        if op.outputs is not None and len(self.results) > 1:
+        if op.name in ("unbind", "split_with_sizes"):
             incoming = incoming[:-1]  # the last one has no gradient
         g = Partial(dict(enumerate(incoming))) if op.outputs is not None else incoming[0]
-        gradients = node.apply(g)
-        call = Call("rule", op.name, op, (*incoming, *_saved(self.node)), (), (), _Rule(g), node=self.node)
+        with noting() as launches:
+            gradients = node.apply(g)
+        call = Call("rule", op.name, op, (*incoming, *_saved(self.node)), (), (), _Rule(g), launches, self.node)
         gradients = [part if type(part) is numpy.ndarray else None for part in gradients]
         call.outputs = _new(gradients, call.inputs)
         self.gradients = gradients
         return call
 
-    def memory(self, kind: str) -> list[Any]:
+    def memory(self) -> list[Any]:
         """What the call reads, in order."""
-        call = self.forward if kind == "op" else self.rule
-        assert call is not None
-        return [value for value in call.inputs if isinstance(value, numpy.ndarray)]
+        return [value for value in self.call.inputs if isinstance(value, numpy.ndarray)]
 
-    def written(self, kind: str) -> list[Any]:
+    def written(self) -> list[Any]:
         """What it writes: its outputs, and what the op's node keeps beside them."""
-        call = self.forward if kind == "op" else self.rule
-        assert call is not None
-        written = [output for output in call.outputs if output is not None]
-        if kind == "op" and self.node is not None:
-            kept = [getattr(self.node, name) for name in call.op.extras]
-            written += [value for value in kept if isinstance(value, numpy.ndarray)]
+        written = [output for output in self.call.outputs if output is not None]
+        if self.call.kind == "op" and self.node is not None:
+            written += _floats([getattr(self.node, name) for name in self.call.op.extras])
         return written
+
+
+def _floats(values: Any) -> list[Any]:
+    kept: list[Any] = []
+    for value in values:
+        if isinstance(value, numpy.ndarray):
+            kept += [value] if value.dtype.kind == "f" else []
+        elif isinstance(value, (tuple, list)):
+            kept += _floats(value)
+    return kept
 
 
 class _Rule:
@@ -159,7 +167,7 @@ def put(array: Any, values: Any) -> None:
 def run(lowered: Lowered) -> None:
     """Runs the launches as a plan does, and asks for errors."""
     table = Table(lowered, threads.get_num_threads())
-    assert not table.called, [lowered[number].name for number in table.called]
+    assert all([lowered[number].count < 0 for number in table.called])  # no kernel over items is called from Python
     table.run()
     if lowered.check is not None:
         lowered.check()
@@ -172,3 +180,20 @@ def close(array: Any, expected: Any, exact: bool) -> None:
     relative = 1e-6 if array.dtype.itemsize == 4 else 1e-12
     scale = float(numpy.abs(expected).max(initial=0)) if expected.size else 0.0
     numpy.testing.assert_allclose(array, expected, rtol=4 * relative, atol=relative * scale)
+
+
+def check(row: Row, dtype: str, kind: str) -> None:
+    """The launches of a row's call give what eager gives for other numbers, written where those of the call were."""
+    here, other = Made(row, dtype, 1, kind), Made(row, dtype, 2, kind)
+    lowered = lower(here.call)
+    assert lowered is not None
+    written = here.written()
+    expected = [array.copy() for array in other.written()]
+    for array in written:
+        poison(array)
+    for array, values in zip(here.memory(), other.memory(), strict=True):
+        if array.flags.writeable or array.ndim:  # the others are numbers beside tensors
+            put(array, values)
+    run(lowered)
+    for array, values in zip(written, expected, strict=True):
+        close(array, values, lowered.exact)

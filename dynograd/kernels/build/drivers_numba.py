@@ -92,9 +92,8 @@ def _worker(module: Any, kernel: Any, block_type: Any) -> ir.Function:
 
 # --- the pool ----------------------------------------------------------------------------------------------------------------
 
-turns: threading.Lock | None = (
-    None  # held around a launch where Numba's pool ends the program when two threads enter it
-)
+# Held around a launch where Numba's pool ends the program when two threads enter it.
+turns: threading.Lock | None = None
 _most = 0
 
 

@@ -8,7 +8,6 @@ from operator import attrgetter
 import numpy as np
 
 from dynograd.arrays import buffers
-from dynograd.arrays.buffers import in_shape
 from dynograd.kernels.build.sizes import COPIED_BYTES, JOINED_BYTES, JOINED_RUN
 from dynograd.kernels.layout.copies_cpu import copied, copy_into
 from dynograd.kernels.small.few_cpu import entries
@@ -120,7 +119,7 @@ def stack(arrays, dim):
     if not dim:
         if not shape or (len(arrays) <= 8 and arrays[0].nbytes < COPIED_BYTES // 8):
             return np.stack(arrays)
-        return in_shape(cat(arrays, 0), (len(arrays), *shape))
+        return buffers.in_shape(cat(arrays, 0), (len(arrays), *shape))
     if dim == len(shape) and arrays[0].nbytes * len(arrays) >= COPIED_BYTES:
         out = buffers.empty((*shape, len(arrays)), arrays[0].dtype)
         return np.stack(arrays, dim, out=out)

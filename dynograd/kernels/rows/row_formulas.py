@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # Losses of x against t with a parameter p: the loss, and its derivative by x.
-_LOSSES = {
+LOSSES = {
     "mse": ("(x - t) ** 2", "2 * (x - t)"),
     "l1": ("abs(x - t)", "x > t ? 1 : x < t ? -1 : (x - t) * 0"),
     "smooth_l1": (
@@ -224,7 +224,7 @@ PROGRAMS = {
     """,
 }
 
-for _name, (_loss, _slope) in _LOSSES.items():
+for _name, (_loss, _slope) in LOSSES.items():
     PROGRAMS[f"{_name}_loss"] = f"""
         row x, t
         number p

@@ -46,7 +46,7 @@ def largest_decomposition(input: Any, window: Any) -> tuple[Array, Array]:
     return picked(input, indices, len(window[0])), indices
 
 
-@op(name="max_pool_values", extras="places", inner=True)
+@op(name="max_pool_values", extras="places", inner=True, bound=True)
 def largest_values(input: Array, window: tuple) -> Array:
     """The largest value of each window over the last dims."""
     values, places = kernel("poolings", "max_pool_places", input)(input, *window)

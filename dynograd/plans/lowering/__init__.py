@@ -8,7 +8,8 @@ neighbouring elementwise ones.
 from __future__ import annotations
 
 from dynograd.plans.calls import Call
-from dynograd.plans.lowering import lookups, losses, movements, products, reductions, rows
+from dynograd.plans.lowering import batch_norms, lookups, losses, movements, products, recurrences, reductions, rows
+from dynograd.plans.lowering.bound import lower_bound
 from dynograd.plans.lowering.elementwise import launches_of, lower_elementwise
 from dynograd.plans.lowering.forms import FORMS, Lowered, described
 from dynograd.plans.lowering.fusion import Fused, fuse
@@ -26,7 +27,9 @@ def lower(call: Call) -> Lowered | None:
         return launches_of(call.computed)
     form = FORMS.get((call.kind, call.name))
     if form is not None:
-        return form(call)
-    if all([output is None for output in call.outputs]) and (call.kind == "rule" or call.op.view):
-        return Lowered()  # views of what is there
-    return lower_elementwise(call)
+        lowered = form(call)
+    elif all([output is None for output in call.outputs]) and (call.kind == "rule" or call.op.view):
+        lowered = Lowered()  # views of what is there
+    else:
+        lowered = lower_elementwise(call)
+    return lower_bound(call) if lowered is None else lowered

@@ -40,6 +40,7 @@ class Pointwise:
         results: at least one.
         numbers: other names in the trees.
         truths: names of bool arrays.
+        before: launches that make operands of another dtype.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Pointwise:
     results: list[Result]
     numbers: dict[str, float] = field(default_factory=dict)
     truths: frozenset[str] = frozenset()
+    before: list[Launch] = field(default_factory=list)
 
 
 def pointwise(call: Call) -> Pointwise | None:
@@ -71,7 +73,6 @@ def launches_of(computed: Pointwise) -> Lowered | None:
     Where eager lets NumPy compute exponentials and their like (of few elements), the last bits differ.
     """
     trees, arrays, behind = [], [], []
-    before: list[Launch] = []
     functions = formulas.functions_in(*[result.tree for result in computed.results])
     quotient_by_root = {"/", "sqrt"} <= functions  # which is one function
     exact = functions.isdisjoint(COSTLY) and "**" not in functions and not quotient_by_root
@@ -102,7 +103,7 @@ def launches_of(computed: Pointwise) -> Lowered | None:
         launches = loops.launches_of(computed.name, trees, arrays, operands, numbers, truths)
     if launches is None:
         return None
-    return Lowered([*before, *launches, *behind], exact)
+    return Lowered([*computed.before, *launches, *behind], exact)
 
 
 # --- forward ------------------------------------------------------------------------------------------------------------------
@@ -114,7 +115,8 @@ def _forward(call: Call) -> Pointwise | None:
     if output is None:
         return None
     tree = fusion.expression(op.formula)
-    operands, _kind = _operands(op, [arguments[name] for name in op.array_names], output)
+    before: list[Launch] = []
+    operands = _operands(op, [arguments[name] for name in op.array_names], output, before)
     if operands is None:
         return None
     truths = _truths(op, operands)
@@ -125,32 +127,41 @@ def _forward(call: Call) -> Pointwise | None:
         return None
     fixed = _fixed([tree], operands)
     operands = {name: value for name, value in operands.items() if name not in fixed}
-    return Pointwise(op.name, output.shape, operands, [Result(tree, output)], numbers | fixed, truths)
+    return Pointwise(op.name, output.shape, operands, [Result(tree, output)], numbers | fixed, truths, before)
 
 
-def _operands(op: Op, values: Sequence[Any], output: Any) -> tuple[dict[str, Any] | None, Any]:
-    """Arrays of one dtype by name: what are numbers become 0-d arrays of it."""
+def _operands(op: Op, values: Sequence[Any], output: Any, before: list[Launch]) -> dict[str, Any] | None:
+    """Arrays by name, of one dtype or bool: what are numbers become 0-d arrays, whole numbers beside floating ones are converted `before`."""
     select = op.promote == "select"
     typed = [value for value in (values[1:] if select else values) if isinstance(value, numpy.ndarray)]
     kinds = {value.dtype for value in typed}
-    kind = kinds.pop() if kinds else output.dtype
-    if kinds or (op.promote in ("arithmetic", "float", "select", None) and kind != output.dtype):
-        return None, None
+    computed = op.promote in ("arithmetic", "float", "select", None)
+    kind = output.dtype if computed or not kinds else typed[0].dtype
+    floating = computed and kind.kind == "f"
+    if any([other != kind and not (floating and other.kind in "biu") for other in kinds]):
+        return None
     if kind.kind not in "fiub" or (kind.itemsize < 4 and kind.kind != "b"):
-        return None, None
+        return None
     operands = {}
     for position, (name, value) in enumerate(zip(op.array_names, values)):
         if value is None:
-            return None, None
+            return None
         if not isinstance(value, numpy.ndarray):
             if isinstance(value, complex) or (kind.kind in "iub" and not isinstance(value, int)):
-                return None, None
+                return None
             value = numpy.array(value, kind)
             value.flags.writeable = False
-        elif select and not position and value.dtype != numpy.bool_:
-            return None, None
+        elif select and not position:
+            if value.dtype != numpy.bool_:
+                return None
+        elif value.dtype != kind and value.dtype.kind in "iu":
+            converted = layouts.converted(value, kind)
+            if converted is None:
+                return None
+            before += converted[1]
+            value = converted[0]
         operands[name] = value
-    return operands, kind
+    return operands
 
 
 def _truths(op: Op, operands: dict[str, Any]) -> frozenset[str]:
@@ -190,6 +201,7 @@ def _rule(call: Call) -> Pointwise | None:
     texts = op.derivative or ()
     operands: dict[str, Any] = {"g": g}
     results: list[Result] = []
+    before: list[Launch] = []
     trees = [None if output is None else fusion.expression(text) for text, output in zip(texts, call.outputs)]
     used = formulas.names_in(*[tree for tree in trees if tree is not None])
     numbers: dict[str, float] = {}
@@ -202,7 +214,15 @@ def _rule(call: Call) -> Pointwise | None:
             numbers |= number
             continue
         value = getattr(node, name, None)
-        if not isinstance(value, numpy.ndarray) or (value.dtype != g.dtype and value.dtype != numpy.bool_):
+        if not isinstance(value, numpy.ndarray):
+            return None
+        if value.dtype.kind in "iu":
+            converted = layouts.converted(value, g.dtype)
+            if converted is None:
+                return None
+            before += converted[1]
+            value = converted[0]
+        elif value.dtype != g.dtype and value.dtype != numpy.bool_:
             return None
         operands[name] = value
     for tree, output in zip(trees, call.outputs):
@@ -217,7 +237,7 @@ def _rule(call: Call) -> Pointwise | None:
     shape = g.shape
     if any([numpy.broadcast_shapes(value.shape, shape) != shape for value in operands.values()]):
         return None
-    return Pointwise(f"{op.name}_backward", shape, operands, results, numbers, truths)
+    return Pointwise(f"{op.name}_backward", shape, operands, results, numbers, truths, before)
 
 
 def _sum(call: Call) -> Pointwise | None:

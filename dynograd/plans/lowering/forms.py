@@ -23,7 +23,8 @@ class Lowered(list[Launch]):
     Args:
         launches: in order.
         exact: whether the outputs have the bits of the eager call; else they differ by rounding.
-        check: raises what the eager call would raise for the values in the inputs' memory; called before the launches.
+        check: raises what the eager call would raise for the values in the inputs' memory. It may be called before the launches or behind
+            them, which are safe for any values.
     """
 
     __slots__ = ("check", "exact")

@@ -7,12 +7,13 @@ the group has made element by element or not at all, and writes nothing that the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy
 
+from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.formula import formulas
 from dynograd.kernels.formula.formulas import Tree
 from dynograd.plans.calls import Call
@@ -34,16 +35,17 @@ class Fused(Call):
     computed: Any = None
 
 
-def fuse(calls: Sequence[Call], kept: Sequence[Any]) -> list[Call]:
+def fuse(calls: Sequence[Call], kept: Sequence[Any], place_of: Callable[[Any], Any] = lambda array: 0) -> list[Call]:
     """The calls, with groups of neighbouring elementwise ones as one call each.
 
     Args:
         calls: a segment of a plan, in order.
         kept: arrays that must exist when the segment has run: what the program, a later segment, or another reader has.
+        place_of: what arrays that share memory have in common.
     Returns:
         A shorter list that leaves the same values in `kept`, and in what its own calls read.
     """
-    reads = _Reads(calls, kept)
+    reads = _Reads(calls, kept, place_of)
     result: list[Call] = []
     group: _Group | None = None
     for position, call in enumerate(calls):
@@ -76,18 +78,22 @@ def _computes_nothing(call: Call) -> bool:
 class _Reads:
     """Who reads a piece of memory behind a place in the list."""
 
-    def __init__(self, calls: Sequence[Call], kept: Sequence[Any]) -> None:
-        self.kept = [_bounds(array) for array in kept]
-        self.by_call = [[_bounds(value) for value in call.inputs if isinstance(value, numpy.ndarray)] for call in calls]
+    def __init__(self, calls: Sequence[Call], kept: Sequence[Any], place_of: Callable[[Any], Any]) -> None:
+        self.place_of = place_of
+        self.by_place: dict[Any, list[tuple[int, tuple[int, int]]]] = {}  # (position of the reader, bounds)
+        for array in kept:
+            self.by_place.setdefault(place_of(array), []).append((len(calls), _bounds(array)))
+        for position, call in enumerate(calls):
+            for value in call.inputs:
+                if isinstance(value, numpy.ndarray):
+                    self.by_place.setdefault(place_of(value), []).append((position, _bounds(value)))
 
     def after(self, array: Any, members: set[int], position: int) -> bool:
         """Whether anything reads it, but calls at `members`, from `position` on."""
         bounds = _bounds(array)
-        if any([_meet(bounds, other) for other in self.kept]):
-            return True
         return any(
-            place not in members and any([_meet(bounds, other) for other in self.by_call[place]])
-            for place in range(position + 1, len(self.by_call))
+            reader > position and reader not in members and _meet(bounds, other)
+            for reader, other in self.by_place.get(self.place_of(array), ())
         )
 
 
@@ -119,6 +125,7 @@ class _Group:
         self.results: list[tuple[int, Result]] = []
         self.numbers: dict[float, str] = {}
         self.truths: set[str] = set()
+        self.before: list[Launch] = []
 
     def take(self, position: int, call: Call, computed: Pointwise) -> bool:
         """Takes a call into the group; False, and nothing changed, where it cannot be one of it."""
@@ -157,6 +164,7 @@ class _Group:
             replaced[name] = formulas.name(text)
         self.truths |= {replaced[name].parts[0] for name in computed.truths if replaced[name].head == "name"}
         self.operands |= new
+        self.before += computed.before
         self.shape, self.kind = computed.shape, kind
         self.members.append((position, call))
         for result in computed.results:
@@ -182,7 +190,7 @@ class _Group:
         numbers = {name: number for number, name in self.numbers.items() if name in used}
         names = [call.name for call in calls]
         name = "_".join(names) if len(names) < 4 else f"{names[0]}_to_{names[-1]}_{len(names)}"
-        computed = Pointwise(name, self.shape, operands, needed, numbers, frozenset(self.truths & used))
+        computed = Pointwise(name, self.shape, operands, needed, numbers, frozenset(self.truths & used), self.before)
         outputs = tuple([result.array for result in needed])
         fused = Fused(
             "fused",

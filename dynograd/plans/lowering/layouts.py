@@ -17,9 +17,11 @@ from dynograd.kernels.build.launches import Launch
 
 __all__ = [
     "collapsed",
+    "converted",
     "copy",
     "fill",
     "flat",
+    "memory_at",
     "memory_order",
     "overlaps",
     "parts_of",
@@ -31,6 +33,7 @@ __all__ = [
 _UNSIGNED = {size: numpy.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 _PIECE = 1 << 14  # elements of one long row that are an item of a copy
 _DIMS = 4  # of `copy_rows`
+_MOST_COPIES = 64  # of arrays with more
 
 
 def scratch(shape: Sequence[int], dtype: Any) -> numpy.ndarray:
@@ -49,16 +52,20 @@ class _Memory:
 def flat(array: Any, dtype: Any = None) -> numpy.ndarray:
     """A writeable vector from element 0 to the last one in memory; strides are not negative. `dtype`: another of the same size."""
     beyond = sum([(size - 1) * stride for size, stride in zip(array.shape, array.strides)]) if array.size else -1
-    whole = _Memory()
-    whole.owner = array
-    whole.__array_interface__ = {
-        "version": 3,
-        "data": (array.__array_interface__["data"][0], False),
-        "shape": (beyond // array.itemsize + 1,),
-        "typestr": array.dtype.str,
-    }
-    vector = numpy.asarray(whole)
+    vector = _vector(array.__array_interface__["data"][0], beyond // array.itemsize + 1, array.dtype, array)
     return vector if dtype is None else vector.view(dtype)
+
+
+def memory_at(address: int, count: int) -> numpy.ndarray:
+    """The bytes from an address on, which somebody else keeps."""
+    return _vector(address, count, numpy.dtype(numpy.uint8), None)
+
+
+def _vector(address: int, count: int, dtype: Any, owner: Any) -> numpy.ndarray:
+    whole = _Memory()
+    whole.owner = owner
+    whole.__array_interface__ = {"version": 3, "data": (address, False), "shape": (count,), "typestr": dtype.str}
+    return numpy.asarray(whole)
 
 
 def steps(array: Any) -> list[int] | None:
@@ -128,8 +135,17 @@ def copy(target: Any, source: Any) -> list[Launch] | None:
     sizes, (into, of) = collapsed(target.shape, [into, of])
     if not sizes or into[-1] != 1:
         sizes, into, of = [*sizes, 1], [*into, 1], [*of, 1]
-    if len(sizes) > _DIMS:
-        return None
+    if len(sizes) > _DIMS:  # one copy for each place of the shortest dim
+        axis = min(
+            range(target.ndim), key=lambda place: target.shape[place] if target.shape[place] > 1 else target.size
+        )
+        if target.shape[axis] > _MOST_COPIES:
+            return None
+        launches: list[Launch] = []
+        for place in range(target.shape[axis]):
+            index = (*(slice(None),) * axis, place)
+            launches += copy(target[index], source[index]) or ()
+        return launches
     # Where the source goes backwards, its memory begins at its last element.
     offset = sum([(extent - 1) * -step for extent, step in zip(sizes, of) if step < 0])
     forward = source[tuple([slice(None, None, -1) if stride < 0 else slice(None) for stride in source.strides])]
@@ -164,6 +180,24 @@ def _rows(target: Any, source: Any, offset: int, sizes: list[int], into: list[in
     arguments = (target, 0, t0, t1, t2, source, offset, s0, s1, s2, s3, n1, n2, n3)
     count = n0 * n1 * n2
     return [Launch(copies_numba.copy_rows, arguments, count, parts_of(total, count))]
+
+
+def converted(source: Any, dtype: Any) -> tuple[numpy.ndarray, list[Launch]] | None:
+    """The numbers in another dtype, and the launches that make them; None where no kernel does it."""
+    from dynograd.kernels.layout import casts_numba
+
+    launches: list[Launch] = []
+    if not source.flags.c_contiguous:
+        whole = scratch(source.shape, source.dtype)
+        put = copy(whole, source)
+        if put is None:
+            return None
+        launches, source = put, whole
+    target = scratch(source.shape, dtype)
+    count = source.size
+    if count:
+        launches.append(Launch(casts_numba.convert, (flat(target), flat(source)), count, parts_of(count, count)))
+    return target, launches
 
 
 def fill(target: Any, value: Any) -> list[Launch] | None:

@@ -21,7 +21,7 @@ class _Indices:
     """Launches that read one index vector, and the flag that they set where it leaves the table."""
 
     def __init__(self, call: Call, index: Any, negative: bool) -> None:
-        self.call, self.negative = call, negative
+        self.call, self.negative, self.size = call, negative, 0
         self.outside = numpy.zeros(1, numpy.int64)
         self.launches: list[Launch] = []
         self.fits = index.dtype == numpy.int64
@@ -50,7 +50,8 @@ class _Indices:
         if not self.fits or x is None or x.itemsize not in (1, 2, 4, 8) or out.dtype != x.dtype:
             return None
         target = out if out.flags.c_contiguous else layouts.scratch(out.shape, out.dtype)
-        size, inner = x.shape[dim], prod(x.shape[dim + 1 :])
+        self.size = size = x.shape[dim]
+        inner = prod(x.shape[dim + 1 :])
         if out.size:
             kind = numpy.dtype(f"u{x.itemsize}")
             count = prod(x.shape[:dim]) * self.index.size
@@ -73,6 +74,7 @@ class _Indices:
         if not self.fits or rows is None or rows.dtype != out.dtype or not floats or not out.flags.c_contiguous:
             return False
         outer, size, inner = prod(out.shape[:dim]), out.shape[dim], prod(out.shape[dim + 1 :])
+        self.size = size
         low = -size if self.negative else 0
         if not rows.size:
             return True
@@ -92,9 +94,9 @@ class _Indices:
         return Lowered(self.launches, check=self.check)
 
     def check(self) -> None:
-        """Lets the op say what is wrong."""
-        if self.outside[0]:
-            self.outside[0] = 0
+        """Lets the op say what is wrong, where an index is outside. The kernels leave out what follows such an index."""
+        index = self.index
+        if index.size and not (-self.size * self.negative <= index.min() and index.max() < self.size):
             self.call.compute()
 
 
@@ -219,6 +221,7 @@ def _written(
         values = numpy.array(values or 0, target.dtype)
     written = _Indices(call, index, True)
     source = written.row_major(numpy.broadcast_to(values, shape))
+    written.size = target.shape[dim]
     if before is None or source is None or source.dtype != target.dtype or not written.fits:
         return None
     if source.size:

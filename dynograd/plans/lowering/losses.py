@@ -8,13 +8,15 @@ import numpy
 
 from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.formula import formulas
+from dynograd.kernels.loss.paired_losses_cpu import ROW
+from dynograd.kernels.rows.row_formulas import LOSSES
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts, loops, reductions, rows
 from dynograd.plans.lowering.forms import Lowered, arguments_of, form
 
 __all__: list[str] = []
 
-_DIVIDED, _SCALED = formulas.parse("x / total"), formulas.parse("x * g")
+_DIVIDED, _SCALED, _SHARE = formulas.parse("x / total"), formulas.parse("x * g"), formulas.parse("g / count")
 
 
 class _Classes:
@@ -106,3 +108,56 @@ def _cross_entropy_rule(call: Call) -> Lowered | None:
     inputs = classes.inputs | {"share": classes.shares, "top": top, "total": total}
     put = rows.program_launches(f"{classes.name}_backward", classes.shape, inputs, {"gx": target})
     return None if put is None else Lowered([*classes.counted(g), *put], exact=False)
+
+
+# --- pairs ------------------------------------------------------------------------------------------------------------------
+
+_PAIRED = [f"{name}_in_one_pass" for name in LOSSES]
+
+
+def _pair(x: Any, t: Any) -> bool:
+    """Whether both are float arrays of one layout."""
+    return bool(x.dtype == t.dtype and x.dtype.name in ("float32", "float64") and x.shape == t.shape and x.size)
+
+
+@form("op", *_PAIRED)
+def _paired(call: Call) -> Lowered | None:
+    arguments = arguments_of(call)
+    x, t, loss = arguments["input"], arguments["target"], call.outputs[0]
+    if not _pair(x, t) or not (x.flags.c_contiguous and t.flags.c_contiguous) or loss.dtype != x.dtype:
+        return None
+    name, parameter = call.name.removesuffix("_in_one_pass"), float(arguments["parameter"])
+    flat_x, flat_t, count = layouts.flat(x), layouts.flat(t), x.size
+    whole = count // ROW * ROW
+    losses = layouts.scratch((count // ROW + (whole != count),), x.dtype)
+    launches: list[Launch] = []
+    for start, stop, row in ((0, whole, ROW), (whole, count, count - whole)):
+        if stop > start:
+            places = losses[: whole // ROW] if start == 0 and whole else losses[whole // ROW :]
+            inputs = {"x": flat_x[start:stop], "t": flat_t[start:stop], "p": parameter}
+            put = rows.program_launches(f"{name}_loss", ((stop - start) // row, row), inputs, {"loss": places})
+            if put is None:
+                return None
+            launches += put
+    total = layouts.scratch((), x.dtype)
+    summed = reductions.reduced("sum", "same", losses, (0,), total)
+    divisor = float(count) if arguments["reduction"] == "mean" else 1.0
+    share = loops.launches_of("mean", [_SHARE], [loss], {"g": total}, {"count": divisor})
+    return None if summed is None or share is None else Lowered([*launches, *summed, *share], exact=False)
+
+
+@form("rule", *_PAIRED)
+def _paired_rule(call: Call) -> Lowered | None:
+    node, g, target = call.node, call.inputs[0], call.outputs[0]
+    x, t = node.input, node.target
+    if target is None or not _pair(x, t) or g.dtype != x.dtype or g.size != 1:
+        return None
+    parameter, reduction = node.attrs[:2]
+    _, slope = LOSSES[call.name.removesuffix("_in_one_pass")]
+    share = layouts.scratch((), x.dtype)
+    divisor = float(x.size) if reduction == "mean" else 1.0
+    shared = loops.launches_of("mean", [_SHARE], [share], {"g": g.reshape(())}, {"count": divisor})
+    tree = formulas.parse(f"({slope}) * g")
+    numbers = {"p": float(parameter)} if "p" in formulas.names_in(tree) else {}
+    put = loops.launches_of(f"{call.name}_backward", [tree], [target], {"x": x, "t": t, "g": share}, numbers)
+    return None if shared is None or put is None else Lowered([*shared, *put], exact=False)

@@ -34,16 +34,24 @@ def _reshaped(source: Any, target: Any) -> list[Launch] | None:
 
 
 @form("copy", "copy")
-@form("op", "clone", "to_copy", "expand")
+@form("op", "clone", "expand")
 @form("rule", "clone")
 def _copy(call: Call) -> Lowered | None:
     source, target = call.inputs[0], call.outputs[0]
     return Lowered() if target is None else _of(layouts.copy(target, source))
 
 
+@form("op", "to_copy")
 @form("rule", "to_copy")
-def _copy_back(call: Call) -> Lowered | None:
-    return _copied(call.inputs[0], call.outputs[0])
+def _converted(call: Call) -> Lowered | None:
+    source, target = call.inputs[0], call.outputs[0]
+    if target is None or source.dtype == target.dtype:
+        return _copied(source, target)
+    if source.dtype.kind not in "fiub" or target.dtype.kind not in "f" or min(source.itemsize, target.itemsize) == 2:
+        return None
+    numbers = layouts.converted(source, target.dtype)
+    put = None if numbers is None else layouts.copy(target, numbers[0])
+    return None if numbers is None or put is None else Lowered([*numbers[1], *put])
 
 
 @form("op", "view")

@@ -1,0 +1,249 @@
+"""Ops without a written form: the launches that were noted while the call was recorded, where these are the whole of it.
+
+That is found out for each call, on its own shapes: on other numbers, in memory apart, the launches must give the bits that eager gives. What
+Python has read from an array, or NumPy has computed between kernels, would be that of the recorded numbers. What whole numbers mean is not
+known here, so calls that read some are taken only where the op's row says `bound`; a test exchanges them.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy
+
+from dynograd.autograd.nodes import Partial
+from dynograd.autograd.packing import map_saved
+from dynograd.kernels.build.launches import Launch
+from dynograd.plans.calls import Call
+from dynograd.plans.lowering import layouts
+from dynograd.plans.lowering.forms import Lowered, arguments_of
+
+__all__ = ["ASSISTANCE", "assistance", "computes_apart", "lower_bound", "moved", "run_launches"]
+
+Assistance = Callable[[Call], "list[Launch] | None"]
+ASSISTANCE: dict[tuple[str, str], Assistance] = {}
+"""(kind, name) -> the noted launches, with others between them for what NumPy computes there; None where that is not known."""
+
+
+def assistance(kind: str, *names: str) -> Callable[[Assistance], Assistance]:
+    """Enters what NumPy computes beside the noted launches of such calls."""
+
+    def enter(function: Assistance) -> Assistance:
+        for name in names:
+            ASSISTANCE[kind, name] = function
+        return function
+
+    return enter
+
+
+def lower_bound(call: Call) -> Lowered | None:
+    """The launches that were noted; None where they are not all that there is to the call."""
+    op = call.op
+    if call.kind not in ("op", "rule") or not call.launches or getattr(call, "in_place", False):
+        return None
+    if any([launch.returns for launch in call.launches]) or _draws(call):
+        return None
+    reads = [value for value in call.inputs if isinstance(value, numpy.ndarray)]
+    if any([value.dtype.kind not in "fcb" for value in reads]) and not op.row["bound"]:
+        return None
+    assist = ASSISTANCE.get((call.kind, call.name))
+    launches = call.launches if assist is None else assist(call)
+    if launches is None:
+        return None
+    try:
+        proven = computes_apart(call, launches)
+    except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError):  # the op refuses such numbers
+        return None
+    return Lowered(launches) if proven else None
+
+
+def _draws(call: Call) -> bool:
+    """Whether a place in the random stream is among the statics: it is another one in each step."""
+    key = call.op.row["by_row"]
+    if key is None:
+        return False
+    statics = _statics(call)
+    return statics.get(key) is not None and statics.get("p") != 0
+
+
+def _statics(call: Call) -> dict[str, Any]:
+    """By name, as the op's own function got them where the call has a node."""
+    values = call.statics if call.node is None else call.node.attrs or ()
+    return dict(zip(call.op.static_names, values))
+
+
+def run_launches(launches: Sequence[Launch]) -> None:
+    """Runs them from Python."""
+    for launch in launches:
+        if launch.count < 0:
+            launch.kernel(*launch.arguments)
+        else:
+            launch.kernel(*launch.arguments, count=launch.count, work=0, parts=launch.parts)
+
+
+def computes_apart(call: Call, launches: Sequence[Launch]) -> bool:
+    """Whether the launches compute the call, on numbers of our own in memory apart. What the call's memory holds does not matter."""
+    outputs = [output for output in call.outputs if output is not None]
+    extras = _extras(call)
+    reads = [value for value in call.inputs if isinstance(value, numpy.ndarray)]
+    try:
+        apart = _Apart([*reads, *outputs, *extras])
+        launches = [moved(launch, apart.at, apart.address_at) for launch in launches]
+    except _Elsewhere:
+        return False
+    for seed, value in enumerate(reads):
+        _fill(apart.writeable(value), seed)
+    with numpy.errstate(all="ignore"):
+        expected = _computed(call, apart.at)
+    results = [apart.writeable(output) for output in (*outputs, *extras)]
+    expected = [None if array is None else array.copy() for array in expected]
+    if len(expected) != len(results) or any([array is None for array in expected]):
+        return False
+    for result in results:
+        result[...] = numpy.nan if result.dtype.kind in "fc" else 1
+    run_launches(launches)
+    return all([_same(result, array) for result, array in zip(results, expected)])
+
+
+def _extras(call: Call) -> list[Any]:
+    """What the op's node keeps beside operands and results."""
+    if call.kind != "op" or call.node is None:
+        return []
+    return _floats_in([getattr(call.node, name) for name in call.op.extras])
+
+
+def _floats_in(values: Sequence[Any]) -> list[Any]:
+    """The floating arrays among them, and in tuples."""
+    kept: list[Any] = []
+    for value in values:
+        if isinstance(value, numpy.ndarray):
+            kept += [value] if value.dtype.kind in "fc" else []
+        elif isinstance(value, (tuple, list)):
+            kept += _floats_in(value)
+    return kept
+
+
+def _computed(call: Call, at: Callable[[Any], Any]) -> list[Any]:
+    """What eager computes of the arrays that `at` gives: the outputs that the call writes, and what its node keeps."""
+    op = call.op
+    if call.kind == "op":
+        arguments = {
+            name: [at(array) for array in value] if isinstance(value, list) else at(value)
+            for name, value in (arguments_of(call) | _statics(call)).items()
+        }
+        result = op.forward(**arguments)
+        results = list(result) if isinstance(result, (tuple, list)) else [result]
+        if isinstance(results[0], (tuple, list)):  # several outputs, and extras
+            results[:1] = results[0]
+        count = len(call.outputs)
+        made = [array for array, output in zip(results[:count], call.outputs) if output is not None]
+        return [*made, *(_floats_in(results[count:]) if call.node is not None else ())]
+    node = copy.copy(call.node)
+    for name in node.saved_names:
+        setattr(node, name, map_saved(getattr(node, name), at))
+    g = getattr(call.compute, "g", None)
+    g = Partial({number: at(part) for number, part in g.parts.items()}) if type(g) is Partial else at(call.inputs[0])
+    return [array for array, output in zip(node.apply(g), call.outputs) if output is not None]
+
+
+def _fill(array: Any, seed: int) -> None:
+    """Numbers that are in the domain of nearly everything: from 0.5 to 1.5. Places are 0, which is a place wherever there is one."""
+    random = numpy.random.default_rng(seed)
+    if array.dtype.kind == "b":
+        array[...] = random.random(array.shape) < 0.5
+    elif array.dtype.kind in "fc":
+        array[...] = random.uniform(0.5, 1.5, array.shape)
+    else:
+        array[...] = 0
+
+
+def _same(array: Any, other: Any) -> bool:
+    if array.shape != other.shape or array.dtype != other.dtype:
+        return False
+    return bool(numpy.array_equal(array, other, equal_nan=array.dtype.kind in "fc"))
+
+
+# --- memory apart -------------------------------------------------------------------------------------------------------------
+
+
+class _Elsewhere(Exception):
+    """An argument lies partly in memory of the call and partly outside."""
+
+
+class _Apart:
+    """A copy of the memory that some arrays lie in. Other memory is shared: what kernels write for one another, and constants."""
+
+    def __init__(self, whole: Sequence[Any]) -> None:
+        intervals = sorted([numpy.lib.array_utils.byte_bounds(array) for array in whole if array.size])
+        self.regions: list[tuple[int, int, Any]] = []
+        merged: list[list[int]] = []
+        for start, stop in intervals:
+            if merged and start < merged[-1][1]:
+                merged[-1][1] = max(merged[-1][1], stop)
+            else:
+                merged.append([start, stop])
+        for start, stop in merged:
+            self.regions.append((start, stop, _copied_bytes(start, stop)))
+
+    def at(self, array: Any) -> Any:
+        """The same part of the copy; what is no array, or lies elsewhere, as it is."""
+        if not isinstance(array, numpy.ndarray) or not array.size:
+            return array
+        low, high = numpy.lib.array_utils.byte_bounds(array)
+        for start, stop, memory in self.regions:
+            if low < stop and start < high:
+                if low < start or high > stop:
+                    raise _Elsewhere
+                offset = array.__array_interface__["data"][0] - start
+                result = numpy.ndarray(array.shape, array.dtype, memory, offset, array.strides)
+                if not array.flags.writeable:
+                    result.flags.writeable = False
+                return result
+        return array
+
+    def address_at(self, address: int) -> int:
+        """The same place of the copy, of an address; other numbers as they are."""
+        for start, stop, memory in self.regions:
+            if start <= address < stop:
+                return memory.__array_interface__["data"][0] + address - start
+        return address
+
+    def writeable(self, array: Any) -> Any:
+        part = self.at(array)
+        if part is not array:
+            part.flags.writeable = True
+        return part
+
+
+def _copied_bytes(start: int, stop: int) -> numpy.ndarray:
+    """A copy of memory, at the same place of a cache line."""
+    whole = layouts.scratch((stop - start + 64,), numpy.uint8)
+    part = whole[start % 64 : start % 64 + stop - start]
+    part[...] = layouts.memory_at(start, stop - start)
+    return part
+
+
+def moved(launch: Launch, at: Callable[[Any], Any], address_at: Callable[[int], int]) -> Launch:
+    """The launch on other memory.
+
+    Args:
+        launch: arrays may stand among its arguments by handle and by address, too.
+        at: gives for an array the one in its place.
+        address_at: gives for an address the one in its place, and every other number back.
+    """
+    from dynograd.kernels.build.addresses_numba import handle
+
+    kept = tuple([at(array) for array in launch.kept])
+    handles = {handle(array): handle(other) for array, other in zip(launch.kept, kept)}
+
+    def argument(value: Any) -> Any:
+        if isinstance(value, numpy.ndarray):
+            return at(value)
+        if type(value) is tuple:
+            return tuple([argument(inner) for inner in value])
+        return handles.get(value) or address_at(value) if type(value) is int else value
+
+    arguments = tuple([argument(value) for value in launch.arguments])
+    return Launch(launch.kernel, arguments, launch.count, launch.parts, kept, launch.returns)

@@ -1,0 +1,74 @@
+"""Calls without a written form: the noted launches, where they are the whole of it, proven on other numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+import dynograd
+from dynograd.ops.op import rows_with
+from dynograd.plans.lowering import lower
+from dynograd.plans.lowering.bound import lower_bound
+from tests.plans.lowering_rows import Made, Row, check, tensor
+
+F = ("float32",)
+
+
+def _of(*shapes, numbers=()):
+    return lambda random, dtype: (*[tensor(random, dtype, *shape) for shape in shapes], *numbers)
+
+
+def _last(shape):
+    """Channels side by side."""
+
+    def turned(random, dtype):
+        x = tensor(random, dtype, shape[0], *shape[2:], shape[1])
+        return dynograd.from_numpy(x.detach().numpy().transpose(0, 3, 1, 2)).requires_grad_()
+
+    return turned
+
+
+def _norm(x, training=True):
+    return lambda r, d: (x(r, d), tensor(r, d, 16), tensor(r, d, 16), None, None, training, 1e-5)
+
+
+PLAIN, TURNED = lambda r, d: tensor(r, d, 8, 16, 20, 20), _last((8, 16, 20, 20))
+WINDOW = ((1, 1), (1, 1), (1, 1), 1)
+STATES = [(5, 64), (5, 64)]
+ROWS = [
+    Row("convolution", _of((4, 8, 20, 20), (16, 8, 3, 3), (16,), numbers=WINDOW), dtypes=F),
+    Row("convolution", lambda r, d: (TURNED(r, d), tensor(r, d, 16, 16, 3, 3), None, *WINDOW), "channels last", F),
+    Row("max_pool_values", _of((8, 16, 20, 20), numbers=(((2, 2), (2, 2), (0, 0), (1, 1), False),)), dtypes=F),
+    Row("batch_norm", _norm(PLAIN), dtypes=F),
+    Row("batch_norm", _norm(TURNED), "channels last", F),
+    Row("moved_statistics", _of((16,), (16,), numbers=(0.1,)), dtypes=F, rule=False),
+    Row("adaptive_avg_pool", _of((8, 16, 20, 20), numbers=((1, 1),)), dtypes=F),
+    Row("scaled_dot_product_attention", _of(*[(2, 4, 64, 32)] * 3, numbers=(None, True, 0.2, 0.0, (0, 0))), dtypes=F),
+    Row("lstm_layer", _of((20, 5, 32), *STATES, (256, 32), (256, 64), (256,), (256,)), dtypes=F),
+    Row("lstm_layer", _of((20, 5, 32), *STATES, (256, 32), (256, 64)), "no bias", dtypes=F),
+    Row("gru_layer", _of((20, 5, 32), (5, 64), (192, 32), (192, 64), (192,), (192,)), dtypes=F),
+    Row("cumsum", _of((40, 900), numbers=(1,)), dtypes=F),
+]  # fmt: skip
+CASES = [
+    pytest.param(row, kind, id=f"{row.id}-{kind}") for row in ROWS for kind in (("op", "rule") if row.rule else ("op",))
+]
+
+
+@pytest.mark.parametrize("row, kind", CASES)
+def test_noted_launches_are_the_call(row, kind):
+    check(row, "float32", kind)
+
+
+def test_each_op_that_says_bound_has_a_row():
+    assert set(rows_with("bound")) <= {row.name for row in ROWS}
+
+
+def test_draws_stay_in_python():
+    make = _of(*[(2, 4, 64, 32)] * 3, numbers=(None, True, 0.2, 0.5, (1, 2)))
+    assert lower(Made(Row("scaled_dot_product_attention", make), "float32", 1).call) is None
+
+
+def test_what_python_reads_from_an_array_is_not_bound():
+    """The gradient of a loss is a plain number among the arguments of its kernel."""
+    made = Made(Row("huber_in_one_pass", _of((90, 90), (90, 90), numbers=(1.0, "mean"))), "float32", 1, "rule")
+    assert made.call.launches
+    assert lower_bound(made.call) is None
