@@ -88,9 +88,9 @@ class Leaving:
         for number in numbers:
             tensor, value = self.handed[number], self.values[number]
             if type(tensor) is Handed:
-                become(tensor, self.where(number).copy(order="K"), freed() if value.grad else None, value.grad)
+                become(tensor, self.where(number).copy(order="K"), freed(self.path) if value.grad else None, value.grad)
             elif type(tensor) is Read:
-                become(tensor, tensor.array, freed(), True)
+                become(tensor, tensor.array, freed(self.path), True)
 
     def _run_anew(self, step: Step, recording: Recording, done: int) -> None:
         event = step.event
@@ -169,7 +169,7 @@ class Leaving:
         if type(tensor) is Handed:
             self.read(tensor)
         elif type(tensor) is Read:
-            become(tensor, tensor.array, freed(), True)
+            become(tensor, tensor.array, freed(self.path), True)
         return tensor
 
 

@@ -62,6 +62,7 @@ class Path:
         self.events, self.program = recording.events, program
         self.outside = recording.outside
         self.staying = [outside for outside in recording.outside if not outside.fresh]
+        self.leaves = tuple([outside.tensor for outside in self.staying if outside.grad])
         self.steps: list[Step] = []
         self.optimizers: dict[int, Any] = {}  # their steps in a walk, by the number of the step of the record
         self.open: list[int] = []  # values with a gradient that no backward pass of the record has used up
@@ -99,9 +100,10 @@ class Freed(Node):
     op = None
 
 
-def freed() -> Any:
+def freed(path: Path) -> Any:
+    """Leads to all leaves, so that whoever asks for their gradients is told."""
     node = Freed()
-    node.edges, node.seq, node.hooks, node.attrs = (), 1, None, FREED
+    node.edges, node.seq, node.hooks, node.attrs = path.leaves, 1, None, FREED
     return node
 
 

@@ -76,9 +76,9 @@ class Walk(Tree, Leaving):
         if type(tensor) is Handed:
             value = self.values[number]
             array = self.where(number)
-            become(tensor, array.copy(order="K"), freed() if value.grad else None, value.grad)
+            become(tensor, array.copy(order="K"), freed(self.path) if value.grad else None, value.grad)
         elif type(tensor) is Read:
-            become(tensor, tensor.array, freed(), True)
+            become(tensor, tensor.array, freed(self.path), True)
         self._put_in_place(number, new_handed(self.values[number]))
 
     def _put_in_place(self, number: int, new: Any) -> None:
@@ -286,7 +286,7 @@ class Walk(Tree, Leaving):
                 tensor.__class__ = Read
                 tensor.array = copied
                 return copied
-        become(tensor, copied, freed() if value.grad else None, value.grad)
+        become(tensor, copied, freed(self.path) if value.grad else None, value.grad)
         return copied
 
     running = False
@@ -332,7 +332,7 @@ class Walk(Tree, Leaving):
             for tensor in recorded:
                 self.read(tensor)
                 if isinstance(tensor, Handed):
-                    become(tensor, tensor.array, freed(), True)
+                    become(tensor, tensor.array, freed(self.path), True)
 
     def detach(self, tensor: Any) -> Any:
         if not isinstance(tensor, Handed):
