@@ -88,7 +88,7 @@ class Leaving:
         for number in numbers:
             tensor, value = self.handed[number], self.values[number]
             if type(tensor) is Handed:
-                become(tensor, self.where(number).copy(order="K"), freed(self.path) if value.grad else None, value.grad)
+                become(tensor, self.own(number), freed(self.path) if value.grad else None, value.grad)
             elif type(tensor) is Read:
                 become(tensor, tensor.array, freed(self.path), True)
 
@@ -124,6 +124,8 @@ class Leaving:
         """The recorded tensor that the user has becomes what its op has given now."""
         handed = self.handed[number]
         read = self.read_numbers.get(number)
+        if read is None and computed and number in self.read_numbers:  # one that shares its memory was read
+            read = self.own(number)
         if read is not None and not numpy.may_share_memory(read, tensor.array):
             _write(tensor.array, read)
         elif computed and (number in self.copies or self.path.lasts.get(number, self.done) >= self.done):
