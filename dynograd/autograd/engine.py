@@ -34,6 +34,7 @@ def run_backward(
     retain_graph: bool = False,
     create_graph: bool = False,
     targets: list[Any] | None = None,
+    hooks_of_leaves: bool = True,
 ) -> list[Any] | None:
     """Sends each root's gradient back through the graph.
 
@@ -41,6 +42,7 @@ def run_backward(
         roots: (edge, gradient) pairs; gradients are arrays, or tensors under `create_graph`.
         targets: edges whose gradients are returned, in order (None where no path leads); leaves are then left alone.
             Without targets, leaves accumulate into `.grad`.
+        hooks_of_leaves: False where the gradients that are returned go on to the leaves in an outer pass, which runs their hooks.
     """
     grads: dict[Any, Any] = {}
     for edge, g in roots:
@@ -91,7 +93,7 @@ def run_backward(
                 g = grads.pop(leaf)
                 if type(g) is DeferredSum:
                     g = g.dense() if notes is None else notes.dense(g)
-                results[leaf] = leaf.run_hooks(g)
+                results[leaf] = leaf.run_hooks(g) if hooks_of_leaves else g
         return [results.get(target) for target in targets]
     finally:
         MODES.grad, MODES.task, MODES.recorder, MODES.plan = mode, outer, recorder, plan

@@ -127,6 +127,9 @@ class Handed(Tensor):
         self.value.walk.read(self)
         return Tensor.__dlpack__(self, **options)
 
+    def __copy__(self) -> Any:
+        return Tensor.__copy__(self.value.walk.leave("a tensor is copied", self))
+
     def item(self) -> Any:
         if self.value.size != 1:
             return Tensor.item(self)

@@ -58,7 +58,7 @@ class PlanNode(Node):
 
     def _run(self, roots: list[Any], create_graph: bool) -> tuple[Any, ...]:
         wanted = [edge for edge in self.edges if edge is not None]
-        result = run_backward(roots, retain_graph=create_graph, create_graph=create_graph, targets=wanted)
+        result = run_backward(roots, retain_graph=create_graph, create_graph=create_graph, targets=wanted, hooks_of_leaves=False)
         assert result is not None
         gradients = iter(result)
         return tuple([None if edge is None else next(gradients) for edge in self.edges])
