@@ -50,8 +50,7 @@ class Handed(Tensor):
 
     @array.setter
     def array(self, array: Any) -> None:
-        self.value.walk.leave("a tensor was given other memory")
-        self.array = array
+        self.plain("a tensor was given other memory").array = array
 
     @property
     def node(self) -> Any:
@@ -128,7 +127,21 @@ class Handed(Tensor):
         return Tensor.__dlpack__(self, **options)
 
     def __copy__(self) -> Any:
-        return Tensor.__copy__(self.value.walk.leave("a tensor is copied", self))
+        return self.plain("a tensor is copied").__copy__()
+
+    def __deepcopy__(self, memo: dict) -> Any:
+        return self.plain("a tensor is copied").__deepcopy__(memo)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.plain("a tensor is pickled").__reduce_ex__(protocol)
+
+    def plain(self, reason: str) -> Any:
+        """The tensor itself, which no record has from now on."""
+        return self.value.walk.leave(reason, self)
+
+    @staticmethod
+    def __dynograd_plain__(tensor: Any) -> Any:
+        return tensor.plain("a tensor changes its own shape")
 
     def item(self) -> Any:
         if self.value.size != 1:
@@ -166,7 +179,9 @@ class Handed(Tensor):
     def __dynograd_write__(target: Any, value: Any, who: str, write: Any) -> Any:
         walk = _walk_of((target, value))
         if isinstance(target, Handed) or (isinstance(value, Handed) and value.value.grad):
-            walk.leave(f"{who} writes into a recorded tensor")
+            for tensor in (target, value):
+                if isinstance(tensor, Handed):
+                    walk.leave(f"{who} writes into a recorded tensor", tensor)
         else:
             walk.read(value)
         return write(target, value, who)

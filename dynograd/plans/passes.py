@@ -7,7 +7,7 @@ from typing import Any
 from dynograd import arrays
 from dynograd.arrays import SCALARS, as_result, ndarray
 from dynograd.autograd import engine
-from dynograd.autograd.nodes import OutputNode, Partial, caller
+from dynograd.autograd.nodes import FREED, OutputNode, Partial, caller
 from dynograd.autograd.packing import map_saved
 from dynograd.kernels.build.launches import noting
 from dynograd.ops.reduce.deferred_sums import DeferredSum
@@ -44,7 +44,7 @@ class Pass:
     def __init__(self, recording: Any) -> None:
         self.recording = recording
         self.leaves: list[Any] = []
-        self.nodes: list[int] = []  # ids of those that it has gone through
+        self.nodes: list[Any] = []  # those that it has gone through
 
     def rule(self, node: Any, g: Any, create_graph: bool) -> Any:
         """Gradients of a node's inputs."""
@@ -54,7 +54,7 @@ class Pass:
         with noting() as launches:
             gradients = tuple([as_result(part) if isinstance(part, SCALARS) else part for part in node.apply(g)])
         recording = self.recording
-        self.nodes.append(id(node))
+        self.nodes.append(node)
         if recording.reason or type(node) is OutputNode:
             return gradients
         if shadow is None:
@@ -168,9 +168,10 @@ class Pass:
             return
         event = Event("backward", None, (("value", number), ("same", bool(retain))), 0, caller(2))
         event.subject, event.results = self.leaves, [number for _, number, _ in self.leaves]
-        if not retain:
-            for node in self.nodes:
-                recording.used.setdefault(node, len(recording.events))
+        for node in self.nodes:
+            if node.attrs is FREED:
+                recording.used.setdefault(id(node), len(recording.events))
+        recording.visited += self.nodes
         recording._over(event)
 
 

@@ -86,6 +86,7 @@ class Recording:
         self.shadows: dict[int, Any] = {}  # of nodes, by id: what they had saved
         self.nodes: list[Any] = []  # keeps them, so that ids stay theirs
         self.used: dict[int, int] = {}  # the events that have used nodes up, by the nodes' ids
+        self.visited: list[Any] = []  # nodes that backward passes have gone through: keeps them, so that ids stay theirs
         self.lines: dict[int, str] = {}  # of nodes, by id
         self.through: set[str] = set()  # names of dynograd's functions that ops were called from
         self.reason = self.line = ""
@@ -230,19 +231,37 @@ class Recording:
             return None
         return Pass(self)
 
-    def _used_by(self, node: Any) -> int | None:
-        return self.used.get(id(node.edges[0] if type(node) is OutputNode else node))
-
     def kept(self) -> list[int]:
         """The values that somebody has now."""
         return [number for number, tensor in enumerate(self.values) if getrefcount(tensor) > 3]
 
     def consumed(self) -> dict[int, int]:
-        """The values whose graph a backward pass has used up, with the number of that event."""
-        used = {
-            number: self._used_by(tensor.node) for number, tensor in enumerate(self.values) if tensor.node is not None
-        }
-        return {number: event for number, event in used.items() if event is not None}
+        """The values that lead to what a backward pass has used up, with the number of that event."""
+        first: dict[int, int | None] = {}
+
+        def look(root: Any) -> None:
+            waiting = [root]
+            while waiting:
+                node = waiting[-1]
+                if id(node) in first:
+                    waiting.pop()
+                    continue
+                edges = [edge for edge in node.edges if edge is not None and edge.seq]
+                unknown = [edge for edge in edges if id(edge) not in first]
+                if unknown:
+                    waiting += unknown
+                    continue
+                events = [event for event in (self.used.get(id(node)), *[first[id(edge)] for edge in edges]) if event is not None]
+                first[id(node)] = min(events, default=None)
+
+        found = {}
+        for number, tensor in enumerate(self.values):
+            if tensor.node is not None:
+                look(tensor.node)
+                event = first[id(tensor.node)]
+                if event is not None:
+                    found[number] = event
+        return found
 
     def replace(self, tensor: Any, other: Any) -> None:
         """`other` stands for `tensor`, which the step has made, from now on."""

@@ -334,7 +334,7 @@ class Walk(Tree, Leaving):
     def before_write(self, tensor: Any) -> None:
         """A tensor is about to be written in place."""
         if isinstance(tensor, Handed):
-            self.leave("a recorded tensor is written in place")
+            self.leave("a recorded tensor is written in place", tensor)
             return
         self.catch_up()
         self.holds = False
@@ -418,7 +418,7 @@ class Walk(Tree, Leaving):
                 if added:
                     self._add(added, choice.number)
                 return
-        self.leave("a backward pass that the record does not have here")
+        self.leave("a backward pass that the record does not have here", tensor)
         tensor.backward(gradient, retain_graph, create_graph, inputs)
 
     def _outside_now(self, path: Path, place: int) -> Any:

@@ -248,6 +248,9 @@ def reshaping_form(function: Any, who: str) -> Callable[..., Any]:
     """The method that changes a tensor's own shape (`unsqueeze_`): it becomes a view of what it was."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        plain = getattr(type(self), "__dynograd_plain__", None)
+        if plain is not None:
+            self = plain(self)
         if not MODES.grad and self.requires_grad and self.node is None:
             self.array = function(self.detach(), *args, **kwargs).array
             return self

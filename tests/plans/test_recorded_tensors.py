@@ -1,0 +1,88 @@
+"""A recorded tensor answers every question as a plain one does: within the step, and in what the step gives."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy
+import pytest
+
+import dynograd as torch
+from dynograd.plans.compiling import Compiled
+from tests.plans.twins import in_python_form, seen
+
+# Places in memory, how Python sees the class, what is drawn by chance, and what only a GPU has.
+APART = frozenset(
+    """array node __class__ __doc__ __module__ __slots__ __init__ __new__ __hash__ __repr__ __dir__ __sizeof__ __dlpack__ __reduce__ __reduce_ex__
+    __getstate__ __setstate__ __delattr__ __setattr__ __getattribute__ __dict__ __weakref__ __init_subclass__ __subclasshook__ __eq__ data_ptr
+    __cuda_array_interface__ bernoulli bernoulli_ cauchy_ exponential_ geometric_ log_normal_ multinomial normal_ random_ uniform_ storage
+    untyped_storage share_memory_ is_shared __deepcopy__""".split()
+)
+NAMES = [name for name in dir(torch.Tensor) if name not in APART]
+QUESTIONS: dict[str, Any] = {
+    name: lambda tensor, name=name: value() if callable(value := getattr(tensor, name)) else value for name in NAMES
+} | {
+    "numpy.asarray": lambda tensor: numpy.asarray(tensor.detach()),
+    "numpy.sum": lambda tensor: numpy.sum(tensor.detach().numpy()),
+    "the type of numpy()": lambda tensor: type(tensor.detach().numpy()).__name__,
+    "copy.copy": copy.copy,
+    "copy.deepcopy": copy.deepcopy,
+    "pickle": lambda tensor: pickle.loads(pickle.dumps(tensor.detach())),
+    "bool": bool,
+    "float": float,
+    "list": list,
+    "format": "{:}".format,
+    "in": lambda tensor: 2.0 in tensor,
+    "==": lambda tensor: tensor == 2.0,
+    "write": lambda tensor: tensor.detach().__setitem__(0, 5.0),
+    "data =": lambda tensor: setattr(tensor, "data", torch.zeros(2)),
+    "grad_fn": lambda tensor: tensor.grad_fn is None,
+    "retain_grad": lambda tensor: tensor.requires_grad and tensor.retain_grad(),
+    "dlpack": lambda tensor: torch.from_dlpack(tensor.detach()),
+    "storage": lambda tensor: tensor.detach().untyped_storage().tolist(),
+    "hash": lambda tensor: {tensor: 1}[tensor],
+}
+
+
+def answer(tensor: Any, name: str) -> Any:
+    try:
+        result = QUESTIONS[name](tensor)
+        if getattr(result, "is_sparse", False) or str(getattr(result, "layout", "strided"))[-7:] != "strided":
+            return str(result)
+        if hasattr(result, "__next__"):
+            result = list(result)
+        if isinstance(result, (torch.Tensor, tuple, list, numpy.ndarray)):
+            return repr(seen(result))
+        return repr(result).partition(" at 0x")[0]
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("inside", [True, False], ids=["inside", "afterwards"])
+@pytest.mark.parametrize("grad", [True, False], ids=["gradient", "plain"])
+def test_every_attribute(grad: bool, inside: bool) -> None:
+    wrong = []
+    leaf = torch.tensor([1.0, 3.0], requires_grad=grad)
+    with in_python_form():
+        for name in QUESTIONS:
+            answers: list[Any] = []
+
+            def step(x: Any) -> Any:
+                y = x * 2
+                if inside:
+                    answers.append(answer(y, name))  # noqa: B023
+                return y
+
+            compiled = Compiled(step)
+            for function in (step, compiled, compiled, compiled, compiled):
+                y = function(leaf)
+                if not inside:
+                    answers.append(answer(y, name))
+                answers.append(answer(y.detach(), "tolist"))
+            expected, given = answers[:2], answers[-2:]
+            if expected != given:
+                wrong.append(f"{name}: {expected} and {given}")
+    assert not wrong, "\n".join(wrong)
