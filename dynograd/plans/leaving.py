@@ -40,6 +40,7 @@ class Leaving:
             return self._outlive(tensor)
         owner = self.owner
         owner.note_left(reason)
+        owner.may_leave(reason)
         done, number = self.done, self.at.number
         boundary = self.boundary
         self.running = False

@@ -116,7 +116,7 @@ class PlanNode(Node):
             forward = recording.events[-1].calls
             kept = [None if array is None else array.copy() for array in gradients]
             program = Program(recording, self.walk.arena, list(range(len(recording.values))), seeds, list(gradients))
-            if forward == path.forward and program.check(recording):
+            if forward == path.forward and program.check(recording, owner.exact):
                 path.take(program)
                 path.parts = numbers
             return tuple(kept)
