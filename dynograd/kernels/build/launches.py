@@ -34,7 +34,7 @@ class Launch:
         arguments: of a `Chunked` without start and stop. Arrays are views with the shape in which the kernel has seen them.
         count: the items 0 to `count` were handled; -1 of a `compiled` function.
         parts: in how many parts it ran; 1: on the calling thread.
-        kept: arrays that stand among the arguments by `addresses_numba.handle`, in their order.
+        kept: arrays that stand among the arguments by `addresses_numba.handle` or `addresses.data_address`, in their order.
         returns: whether it gave something back to Python. What Python has done with that is not part of the launch.
     """
 
@@ -105,6 +105,7 @@ class _Hook:
             if self._count == 1:
                 _prepare()
                 self._set_handles(_plain["handle"], _handle)
+                self._set_addresses(_plain["data_address"], _data_address)
                 _plain["class"].__call__ = _call
 
     def take_out(self) -> None:
@@ -113,17 +114,25 @@ class _Hook:
             if not self._count:
                 del _plain["class"].__call__
                 self._set_handles(_handle, _plain["handle"])
+                self._set_addresses(_data_address, _plain["data_address"])
 
     def _set_handles(self, old: Any, new: Any) -> None:
         if len(sys.modules) != self._known:  # modules that were imported meanwhile have taken what they found
             modules = list(sys.modules.items())
             self._known = len(modules)
             self._modules = [
-                module for name, module in modules if name.startswith("dynograd.kernels.") and "handle" in vars(module)
+                module
+                for name, module in modules
+                if name.startswith("dynograd.kernels.") and not {"handle", "data_address"}.isdisjoint(vars(module))
             ]
         for module in self._modules:
-            if module.handle is old:
+            if vars(module).get("handle") is old:
                 module.handle = new
+
+    def _set_addresses(self, old: Any, new: Any) -> None:
+        for module in self._modules:
+            if vars(module).get("data_address") is old:
+                module.data_address = new
 
 
 _hook = _Hook()
@@ -132,9 +141,9 @@ _plain: dict[str, Any] = {}  # what stands there while nobody notes
 
 def _prepare() -> None:
     if not _plain:
-        from dynograd.kernels.build import addresses_numba, compiling_numba, targets_numba
+        from dynograd.kernels.build import addresses, addresses_numba, compiling_numba, targets_numba
 
-        _plain["handle"] = addresses_numba.handle
+        _plain["handle"], _plain["data_address"] = addresses_numba.handle, addresses.data_address
         _plain["class"] = targets_numba._Dispatcher
         _plain["call"] = compiling_numba.call_unnoted
 
@@ -181,3 +190,11 @@ def _handle(array: Any) -> int:
     if _thread.lists:
         _thread.handles[handle] = array
     return handle
+
+
+def _data_address(array: Any) -> int:
+    """`addresses.data_address` while somebody notes."""
+    address: int = _plain["data_address"](array)
+    if _thread.lists:
+        _thread.handles[address] = array
+    return address
