@@ -37,6 +37,7 @@ STATES = [(5, 64), (5, 64)]
 ROWS = [
     Row("convolution", _of((4, 8, 20, 20), (16, 8, 3, 3), (16,), numbers=WINDOW), dtypes=F),
     Row("convolution", lambda r, d: (TURNED(r, d), tensor(r, d, 16, 16, 3, 3), None, *WINDOW), "channels last", F),
+    Row("convolution", _of((16, 1, 28, 28), (6, 1, 5, 5), (6,), numbers=((1, 1), (2, 2), (1, 1), 1)), "one channel", F),
     Row("max_pool_values", _of((8, 16, 20, 20), numbers=(((2, 2), (2, 2), (0, 0), (1, 1), False),)), dtypes=F),
     Row("batch_norm", _norm(PLAIN), dtypes=F),
     Row("batch_norm", _norm(TURNED), "channels last", F),
@@ -72,3 +73,11 @@ def test_what_python_reads_from_an_array_is_not_bound():
     made = Made(Row("huber_in_one_pass", _of((90, 90), (90, 90), numbers=(1.0, "mean"))), "float32", 1, "rule")
     assert made.call.launches
     assert lower_bound(made.call) is None
+
+
+def test_arrays_that_kernels_take_by_address_are_kept():
+    make = _of((4, 8, 20, 20), (16, 8, 3, 3), (16,), numbers=WINDOW)
+    made = Made(Row("convolution", make), "float32", 1)
+    kept = [array for launch in made.call.launches for array in launch.kept]
+    assert any([array is made.call.outputs[0] or array.base is made.call.outputs[0].base for array in kept])
+    assert all([launch.kept for launch in made.call.launches if launch.name.endswith("correlate")])
