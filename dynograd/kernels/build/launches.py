@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy
 
-__all__ = ["Launch", "noting"]
+__all__ = ["Launch", "data_address", "noting"]
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Launch:
         arguments: of a `Chunked` without start and stop. Arrays are views with the shape in which the kernel has seen them.
         count: the items 0 to `count` were handled; -1 of a `compiled` function.
         parts: in how many parts it ran; 1: on the calling thread.
-        kept: arrays that stand among the arguments by `addresses_numba.handle` or `addresses.data_address`, in their order.
+        kept: arrays that stand among the arguments by `addresses_numba.handle` or `data_address`, in their order.
         returns: whether it gave something back to Python. What Python has done with that is not part of the launch.
     """
 
@@ -51,6 +51,11 @@ class Launch:
         function = getattr(self.kernel, "serial", self.kernel).py_func
         module = "" if hasattr(function, "dynograd_source") else function.__module__.rpartition(".")[2] + "."
         return module + str(function.__name__)
+
+
+def data_address(array: Any) -> int:
+    """Where element 0 of an array lies, for a kernel that takes addresses. The caller keeps the array; who notes does, too."""
+    return int(array.__array_interface__["data"][0])
 
 
 class noting:
@@ -141,9 +146,9 @@ _plain: dict[str, Any] = {}  # what stands there while nobody notes
 
 def _prepare() -> None:
     if not _plain:
-        from dynograd.kernels.build import addresses, addresses_numba, compiling_numba, targets_numba
+        from dynograd.kernels.build import addresses_numba, compiling_numba, targets_numba
 
-        _plain["handle"], _plain["data_address"] = addresses_numba.handle, addresses.data_address
+        _plain["handle"], _plain["data_address"] = addresses_numba.handle, data_address
         _plain["class"] = targets_numba._Dispatcher
         _plain["call"] = compiling_numba.call_unnoted
 
@@ -193,7 +198,7 @@ def _handle(array: Any) -> int:
 
 
 def _data_address(array: Any) -> int:
-    """`addresses.data_address` while somebody notes."""
+    """`data_address` while somebody notes."""
     address: int = _plain["data_address"](array)
     if _thread.lists:
         _thread.handles[address] = array

@@ -19,8 +19,8 @@ import numpy as np
 
 from dynograd.arrays import buffers
 from dynograd.kernels.build import threads
-from dynograd.kernels.build.addresses import data_address
 from dynograd.kernels.build.batch_invariance import batch_invariant
+from dynograd.kernels.build.launches import data_address
 from dynograd.kernels.conv import convolutions_columns as columns
 from dynograd.kernels.conv import convolutions_plans as plans
 from dynograd.kernels.conv import convolutions_point_plans as points

@@ -15,8 +15,7 @@ import numpy
 
 from dynograd.autograd.nodes import Partial
 from dynograd.autograd.packing import map_saved
-from dynograd.kernels.build.addresses import data_address
-from dynograd.kernels.build.launches import Launch
+from dynograd.kernels.build.launches import Launch, data_address
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts
 from dynograd.plans.lowering.forms import Lowered, arguments_of
@@ -148,8 +147,8 @@ def _computed(call: Call, at: Callable[[Any], Any]) -> list[Any]:
         if isinstance(results[0], (tuple, list)):  # several outputs, and extras
             results[:1] = results[0]
         count = len(call.outputs)
-        made = [array for array, output in zip(results[:count], call.outputs) if output is not None]
-        return [*made, *(_floats_in(results[count:]) if call.node is not None else ())]
+        written = [array for array, output in zip(results[:count], call.outputs) if output is not None]
+        return [*written, *(_floats_in(results[count:]) if call.node is not None else ())]
     node = copy.copy(call.node)
     for name in node.saved_names:
         setattr(node, name, map_saved(getattr(node, name), at))
