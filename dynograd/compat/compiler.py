@@ -209,7 +209,9 @@ class set_stance:
     tensor(2.)
     """
 
-    def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None) -> None:
+    def __init__(
+        self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None
+    ) -> None:
         if stance not in STANCES:
             raise RuntimeError(f"set_stance: expected a stance out of {', '.join(STANCES)}, got {stance!r}.")
         self.stance = stance

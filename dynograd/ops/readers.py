@@ -138,7 +138,9 @@ class Reader:
 
     def _functions(self) -> list[Any]:
         """All whose code changes when the reader comes or goes."""
-        entries = dict.fromkeys([*self.entries, *[entry for name in self.sets_aside for entry in _with_ways.get(name, ())]])
+        entries = dict.fromkeys(
+            [*self.entries, *[entry for name in self.sets_aside for entry in _with_ways.get(name, ())]]
+        )
         return list(dict.fromkeys([function for entry in entries for function in (entry.function, entry.plain)]))
 
     def look(self) -> None:

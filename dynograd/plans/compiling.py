@@ -104,7 +104,7 @@ class Compiled:
         """Whether the call is left as it is written: in another compiled function, or under what looks at each op."""
         return bool(
             self.stopped
-            or _stance[0] != "default" and self._stands_aside()
+            or (_stance[0] != "default" and self._stands_aside())
             or MODES.plan is not None
             or MODES.recorder is not None
             or MODES.grad > 1
@@ -189,7 +189,9 @@ class Compiled:
     def may_leave(self, reason: str) -> None:
         """Raises where the stance says that only what is recorded may run."""
         if _stance[0] == "fail_on_recompile":
-            raise RuntimeError(f"compile: {self.name} goes a way that is not recorded ({reason}), and the stance is fail_on_recompile.")
+            raise RuntimeError(
+                f"compile: {self.name} goes a way that is not recorded ({reason}), and the stance is fail_on_recompile."
+            )
 
     def note_left(self, reason: str) -> None:
         self.reasons[reason] = self.reasons.get(reason, 0) + 1

@@ -11,11 +11,11 @@ from dynograd.arrays import buffers, ndarray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.packing import map_saved
 from dynograd.kernels.build import threads
-from dynograd.kernels.build.addresses_numba import handle
 from dynograd.kernels.build.launches import Launch
 from dynograd.plans.calls import Call
 from dynograd.plans.groups import Group, groups_of
 from dynograd.plans.lowering import lower
+from dynograd.plans.lowering.bound import moved
 from dynograd.plans.memory import Arena, Memory, write
 from dynograd.plans.recording import Recording
 
@@ -88,7 +88,9 @@ class Program:
         aliases = [(recording.values[number].array, array) for number, array in recording.own_gradients.values()]
         touched = [array for call in recording.calls for launch in call.launches for array in arrays_of(launch)]
         self.memory = memory = Memory(made, fresh, staying, aliases, touched)
-        ended = [recording.values[number].array for number in self._kept_by(recording, keeps)] + [array for array in gradients or () if array is not None]
+        ended = [recording.values[number].array for number in self._kept_by(recording, keeps)] + [
+            array for array in gradients or () if array is not None
+        ]
         ended += [array for _, array in recording.own_gradients.values()]
         values = [tensor.array for tensor in recording.values]
         self.groups = groups_of(recording.calls, ended, values, memory)
@@ -158,7 +160,7 @@ class Program:
         at = self.memory.at
         call.inputs = tuple([at(array) for array in call.inputs])
         call.outputs = tuple([None if array is None else at(array) for array in call.outputs])
-        call.launches = [relocated(launch, at) for launch in call.launches]
+        call.launches = [moved(launch, at) for launch in call.launches]
         call.compute.relocated(at)  # type: ignore[attr-defined]
 
     def set_key(self, event: Any, key: Any) -> None:
@@ -274,7 +276,9 @@ class Program:
         for output in outputs:
             write(output, numpy.full(output.shape, numpy.nan if output.dtype.kind in "fc" else 1, output.dtype))
         Bound([group.form]).launch(0, 1)
-        if not all([_same(output, array) or (not exact and _close(output, array)) for output, array in zip(outputs, expected)]):
+        if not all(
+            [_same(output, array) or (not exact and _close(output, array)) for output, array in zip(outputs, expected)]
+        ):
             self.replaced.append(f"group {group.fused.name}")
             group.form = None
         for output, array in zip(outputs, expected):
@@ -297,22 +301,6 @@ def _flat(arguments: Any) -> list[Any]:
     for argument in arguments:
         flat += _flat(argument) if type(argument) is tuple else [argument]
     return flat
-
-
-def relocated(launch: Launch, at: Callable[[Any], Any]) -> Launch:
-    """The launch on other memory."""
-    kept = [at(array) for array in launch.kept]
-    handles = {handle(array): handle(other) for array, other in zip(launch.kept, kept)}
-
-    def moved(argument: Any) -> Any:
-        if type(argument) is ndarray:
-            return at(argument)
-        if type(argument) is tuple:
-            return tuple([moved(inner) for inner in argument])
-        return handles.get(argument, argument) if type(argument) is int else argument
-
-    arguments = tuple([moved(argument) for argument in launch.arguments])
-    return Launch(launch.kernel, arguments, launch.count, launch.parts, tuple(kept), launch.returns)
 
 
 def _form_of(call: Call) -> list[Launch] | None:

@@ -313,7 +313,9 @@ class Walk(Tree, Leaving):
         """Operands of a write in place, of which recorded ones without history are plain tensors."""
         return tuple(
             [
-                Tensor.wrap(self.read(value)) if isinstance(value, Handed) and not (MODES.grad and value.requires_grad) else value
+                Tensor.wrap(self.read(value))
+                if isinstance(value, Handed) and not (MODES.grad and value.requires_grad)
+                else value
                 for value in args
             ]
         )
