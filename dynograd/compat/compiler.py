@@ -105,7 +105,9 @@ def compile(
         )
     if disable or backend in _EAGER_BACKENDS or _is_step_of_optimizer(model):
         return model
-    settings = dict(exact=mode == "exact", fullgraph=fullgraph, name=name or "", most_ways=recompile_limit or 0)
+    settings: dict[str, Any] = dict(
+        exact=mode == "exact", fullgraph=fullgraph, name=name or "", most_ways=recompile_limit or 0
+    )
     if isinstance(model, Module):
         return model if isinstance(model, OptimizedModule) else OptimizedModule(model, settings)
     return model if isinstance(model, Compiled) else Compiled(model, **settings)
@@ -153,7 +155,7 @@ class OptimizedModule(Module):
         """What the module gives, compiled."""
         return self.__dict__["_compiled"](*args, **kwargs)
 
-    def report(self) -> Any:
+    def report(self) -> str:
         """What became of the calls so far.
 
         Returns:

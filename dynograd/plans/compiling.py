@@ -73,7 +73,7 @@ class Compiled:
         self.calls = self.walked = self.ways = 0
         self.reasons: dict[str, int] = {}
         self.recording: Recording | None = None
-        self.given: tuple = ()
+        self.arguments: tuple = ()
         self.missed = self.pause = self.paused = 0
         self.stopped = False
 
@@ -83,7 +83,7 @@ class Compiled:
         inplace.guards.append(inplace.ask)
         try:
             self.calls += 1
-            self.given = args, kwargs
+            self.arguments = args, kwargs
             if self.paused:
                 self.paused -= 1
                 return self.function(*args, **kwargs)
@@ -96,7 +96,7 @@ class Compiled:
             finally:
                 self._learn(self.walked > walked)
         finally:
-            self.given = ()
+            self.arguments = ()
             inplace.guards.remove(inplace.ask)
             self.lock.release()
 
@@ -130,7 +130,7 @@ class Compiled:
     # --- recording --------------------------------------------------------------------------------------------------------------
 
     def begin_recording(self) -> Recording:
-        self.recording = recording = Recording(self.known, {id(tensor) for tensor in _tensors_in(self.given)})
+        self.recording = recording = Recording(self.known, {id(tensor) for tensor in _tensors_in(self.arguments)})
         RECORDER.turn_on()
         recording.noting.__enter__()
         MODES.plan = recording

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from dynograd.arrays import buffers, ndarray
+from dynograd.arrays import Array, buffers, ndarray
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.packing import map_saved
 from dynograd.kernels.build import threads
@@ -77,17 +77,17 @@ class Program:
             call.outputs = tuple(
                 [None if array is None or _is_part_of_any(array, call.inputs) else array for array in call.outputs]
             )
-        made = [array for call in recording.calls for array in call.outputs if array is not None]
+        written = [array for call in recording.calls for array in call.outputs if array is not None]
         nodes = list(recording.shadows.values())
         foreign = [*fresh, *staying]
         for node in nodes:
             for array in _arrays_of(node):
                 constant = not array.ndim and not array.flags.writeable  # a number beside the tensors
                 if not constant and not any([numpy.may_share_memory(array, other) for other in foreign]):
-                    made.append(array)
+                    written.append(array)
         aliases = [(recording.values[number].array, array) for number, array in recording.own_gradients.values()]
         touched = [array for call in recording.calls for launch in call.launches for array in arrays_of(launch)]
-        self.memory = memory = Memory(made, fresh, staying, aliases, touched)
+        self.memory = memory = Memory(written, fresh, staying, aliases, touched)
         ended = [recording.values[number].array for number in self._kept_by(recording, keeps)] + [
             array for array in gradients or () if array is not None
         ]
@@ -215,7 +215,7 @@ class Program:
                 (output, result) for output, result in zip(call.outputs, results) if not _is_there(output, result)
             ]
             if len(others) > 1:  # one may lie where another is to come
-                others = [(output, result.copy()) for output, result in others]
+                others = [(output, numpy.copy(result, order="K")) for output, result in others]
             for output, result in others:
                 write(output, result)
         finally:
@@ -312,16 +312,16 @@ def _form_of(call: Call) -> list[Launch] | None:
 
 
 def _arrays_of(node: Any) -> list[Any]:
-    found: list[Any] = []
+    saved: list[Any] = []
 
     def note(value: Any) -> Any:
         if type(value) is ndarray:
-            found.append(value)
+            saved.append(value)
         return value
 
     for name in node.saved_names:
         map_saved(getattr(node, name), note)
-    return found
+    return saved
 
 
 def _is_part_of_any(array: Any, others: Any) -> bool:
@@ -341,7 +341,7 @@ def _is_there(output: Any, result: Any) -> bool:
     )
 
 
-def _in_order(array: Any) -> Any:
+def _in_order(array: Any) -> Array:
     """The array with its dims in the order of its memory."""
     order = sorted(range(array.ndim), key=lambda dim: -array.strides[dim])
     return array.transpose(order)

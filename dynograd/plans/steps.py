@@ -99,7 +99,7 @@ class Freed(Node):
     op = None
 
 
-def freed() -> Any:
+def freed() -> Freed:
     node = Freed()
     node.edges, node.seq, node.hooks, node.attrs = (), 1, None, FREED
     return node
@@ -133,7 +133,7 @@ def same(left: Any, right: Any) -> bool:
         )
     try:
         return bool(left == right) or bool(left != left and right != right)
-    except Exception:  # what has no order is not the same
+    except (RuntimeError, TypeError, ValueError):  # what has no order is not the same
         return False
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy
 
+from dynograd.arrays import Array
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, OutputNode
 from dynograd.interpreter import TENSORS
@@ -62,7 +63,7 @@ class Walk(Tree, Leaving):
         self.lent: list[Any] = []  # arrays that NumPy was given
         self.boundary = -1
         self.holds = False  # tensors from outside are the recorded ones
-        self.copies: dict[int, Any] = {}  # values of this step whose memory the plan has used again
+        self.copies = {}  # values of this step whose memory the plan has used again
 
     def _let_go(self) -> None:
         """Recorded tensors of the step before that someone holds become their own; the record gets others in their place."""
@@ -121,8 +122,10 @@ class Walk(Tree, Leaving):
         if self.written or self.boundary >= 0:
             return False
         path = choice.path
-        held = [(number, self.path.program.outside[number].copy()) for number in self.bound]  # ways share their memory
-        for number, values in held:
+        inputs = [
+            (number, self.path.program.outside[number].copy()) for number in self.bound
+        ]  # ways share their memory
+        for number, values in inputs:
             path.program.outside[number][...] = values
         self.path, self.done = path, 0
         return True
@@ -150,7 +153,7 @@ class Walk(Tree, Leaving):
                 elif content in self.stale or self._may_be_written_unseen(value.array):
                     new.append((content, value))
             elif kind == "key":
-                step.key = value
+                step.key = value  # type: ignore[union-attr]
             elif type(value) is not content[0] or len(value) != len(content[1]):
                 return None
             else:
@@ -212,7 +215,13 @@ class Walk(Tree, Leaving):
                     program.set_key(step.event, step.key)
             try:
                 self._run(program, start, stop)
-            except Exception:  # said where the op stands that fails, which is run anew
+            except (
+                ArithmeticError,
+                LookupError,
+                RuntimeError,
+                TypeError,
+                ValueError,
+            ):  # the op that fails says so when it is run anew
                 self.done = start
                 self.leave("an op fails")
 
@@ -233,7 +242,7 @@ class Walk(Tree, Leaving):
         """The same, by the number that the path's own record has."""
         return self._is_held(self.path.numbers[number])
 
-    def where(self, number: int) -> Any:
+    def where(self, number: int) -> Array:
         """The array of a value that has been computed in this step."""
         copied = self.copies.get(number)
         return self.path.arrays[number] if copied is None else copied
@@ -258,7 +267,7 @@ class Walk(Tree, Leaving):
                 return False
         return True
 
-    def number_of(self, tensor: Any) -> Any:
+    def number_of(self, tensor: Any) -> Array:
         """The plan's own array of a recorded tensor, which nobody may keep."""
         value = tensor.value
         number = value.number
@@ -268,7 +277,7 @@ class Walk(Tree, Leaving):
                 return tensor.array
         return self.where(number)
 
-    def read(self, tensor: Any) -> Any:
+    def read(self, tensor: Any) -> Array:
         """The array of a recorded tensor, for whoever asks: a copy that is its own from now on."""
         if type(tensor) is not Handed:
             return tensor.array
@@ -283,8 +292,7 @@ class Walk(Tree, Leaving):
             for step, place in self.uses[number]:
                 setattr(step, f"a{place}", UNSEEN)
             if value.grad:
-                tensor.__class__ = Read
-                tensor.array = copied
+                become(tensor, copied, None, True, kind=Read)
                 return copied
         become(tensor, copied, freed() if value.grad else None, value.grad)
         return copied
@@ -336,7 +344,7 @@ class Walk(Tree, Leaving):
                 if isinstance(tensor, Handed):
                     become(tensor, tensor.array, freed(), True)
 
-    def detach(self, tensor: Any) -> Any:
+    def detach(self, tensor: Any) -> Tensor:
         if not isinstance(tensor, Handed):
             return Tensor.wrap(tensor.array)
         step = self.at
@@ -352,7 +360,7 @@ class Walk(Tree, Leaving):
 
     # --- gradients and optimizers -----------------------------------------------------------------------------------------------
 
-    def notes_of_backward(self, create_graph: bool, targets: Any) -> Any:
+    def notes_of_backward(self, create_graph: bool, targets: Any) -> None:
         return None
 
     def backward(self, tensor: Any, gradient: Any, retain_graph: Any, create_graph: bool, inputs: Any) -> None:
@@ -383,7 +391,7 @@ class Walk(Tree, Leaving):
         self.leave("a backward pass that the record does not have here")
         tensor.backward(gradient, retain_graph, create_graph, inputs)
 
-    def _outside_now(self, path: Path, place: int) -> Any:
+    def _outside_now(self, path: Path, place: int) -> Tensor:
         outside = path.outside[place]
         return self.bound.get(place, outside.tensor) if outside.fresh else outside.tensor
 
