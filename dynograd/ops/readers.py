@@ -23,7 +23,17 @@ from typing import Any
 from dynograd.base.generated_sources import run_source
 from dynograd.errors import hands_on
 
-__all__ = ["CALLS", "ORDER", "Entry", "Reader", "entry_of", "is_read", "join", "set_quick_ways_aside"]
+__all__ = [
+    "CALLS",
+    "ORDER",
+    "Entry",
+    "Reader",
+    "entry_of",
+    "is_read",
+    "join",
+    "set_quick_ways_aside",
+    "with_quick_ways",
+]
 
 # Outermost first. The recorder stands above autocast: a recorded call notes what autocast was at, and is cast when it is run.
 # What a checkpoint keeps are results of the ops that kernels compute, below all others but `compile`, which sees what is computed at last.
@@ -300,6 +310,11 @@ _aside: Counter[str] = Counter()  # op, or "" for all
 def turned_on() -> tuple[Reader, ...]:
     """The readers that are on, innermost first."""
     return _on[0]
+
+
+def with_quick_ways(names: Iterable[str]) -> set[str]:
+    """Those of the names that quick ways have."""
+    return {name for name in names if name in _with_ways}
 
 
 def set_quick_ways_aside(change: int, names: Iterable[str] = ("",)) -> None:

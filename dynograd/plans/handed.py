@@ -120,6 +120,14 @@ class Handed(Tensor):
         tensor.value.walk.read(tensor)
         return tensor
 
+    def numpy(self, *, force: bool = False) -> Any:
+        self.value.walk.read(self)
+        return Tensor.numpy(self, force=force)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        self.value.walk.read(self)
+        return Tensor.__dlpack__(self, **options)
+
     def item(self) -> Any:
         if self.value.size != 1:
             return Tensor.item(self)
@@ -136,7 +144,9 @@ class Handed(Tensor):
 
     def detach(self) -> Tensor:
         walk = self.value.walk
-        return walk.detach(self) if walk.running else Tensor.detach(self)
+        return walk.detach(self) if walk.running else Tensor.wrap(walk.read(self))
+
+    data = property(lambda self: self.detach(), Tensor.data.__set__)  # type: ignore[attr-defined]
 
     @staticmethod
     def __dynograd_op__(op: Any, arguments: dict[str, Any]) -> Any:
@@ -177,7 +187,10 @@ class Read(Handed):
     __slots__ = ()
     array = _ARRAY  # type: ignore[assignment]
     item, __bool__, __float__, __int__ = Tensor.item, Tensor.__bool__, Tensor.__float__, Tensor.__int__
+    numpy, __dlpack__, data = Tensor.numpy, Tensor.__dlpack__, Tensor.data
 
+
+Handed.__name__ = Handed.__qualname__ = Read.__name__ = Read.__qualname__ = "Tensor"  # as errors name them
 
 _VIEW = Meta()  # what a view has for the rest: it is one
 

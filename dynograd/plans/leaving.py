@@ -80,7 +80,8 @@ class Leaving:
         """What came before the step of an optimizer keeps its values, and its place in the graph where that was not used up."""
         numbers = [number for step in steps for number in step.results]
         used = self.path.consumed
-        still = [number for number in numbers if self.values[number].grad and number not in used]
+        now = self.at.number
+        still = [number for number in numbers if self.values[number].grad and used.get(number, now) >= now]
         kept = [number for number in still if getrefcount(self.handed[number]) != self.counts[number]]
         if kept:
             parent = PlanNode(self, kept, False)  # type: ignore[arg-type]
@@ -89,9 +90,9 @@ class Leaving:
         for number in numbers:
             tensor, value = self.handed[number], self.values[number]
             if type(tensor) is Handed:
-                become(tensor, self.where(number).copy(order="K"), freed() if value.grad else None, value.grad)
+                become(tensor, self.own(number), freed(self.path) if value.grad else None, value.grad)
             elif type(tensor) is Read:
-                become(tensor, tensor.array, freed(), True)
+                become(tensor, tensor.array, freed(self.path), True)
 
     def _run_anew(self, step: Step, recording: Recording, done: int) -> None:
         event = step.event
@@ -125,6 +126,8 @@ class Leaving:
         """The recorded tensor that the user has becomes what its op has given now."""
         handed = self.handed[number]
         read = self.read_numbers.get(number)
+        if read is None and computed and number in self.read_numbers:  # one that shares its memory was read
+            read = self.own(number)
         if read is not None and not numpy.may_share_memory(read, tensor.array):
             _write(tensor.array, read)
         elif computed and (number in self.copies or self.path.lasts.get(number, self.done) >= self.done):
@@ -170,7 +173,7 @@ class Leaving:
         if type(tensor) is Handed:
             self.read(tensor)
         elif type(tensor) is Read:
-            become(tensor, tensor.array, freed(), True)
+            become(tensor, tensor.array, freed(self.path), True)
         return tensor
 
 

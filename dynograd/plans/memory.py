@@ -10,7 +10,7 @@ import numpy
 from dynograd import arrays
 from dynograd.arrays import Array, ndarray
 
-__all__ = ["Arena", "Memory", "bounds", "write"]
+__all__ = ["Arena", "Memory", "bounds", "same_part", "write"]
 
 _ALIGNED = 64
 
@@ -214,3 +214,13 @@ def write(place: Any, values: Any) -> None:
         index = tuple([slice(0, 1) if stride == 0 else slice(None) for stride in place.strides])
         place, values = place[index], values[index]
     place[...] = values
+
+
+def same_part(array: Any, whole: Any, other: Any) -> Any:
+    """What lies in `other` where `array` lies in `whole`, which is laid out alike; a copy where that cannot be said."""
+    offset = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    if not other.flags.c_contiguous:
+        other = other.T
+    if not other.flags.c_contiguous or offset < 0:
+        return array.copy(order="K")
+    return numpy.ndarray(array.shape, array.dtype, other, offset, array.strides)

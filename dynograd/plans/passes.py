@@ -44,6 +44,7 @@ class Pass:
     def __init__(self, recording: Any) -> None:
         self.recording = recording
         self.leaves: list[Any] = []
+        self.nodes: list[int] = []  # ids of those that it has gone through
 
     def rule(self, node: Any, g: Any, create_graph: bool) -> tuple[Any, ...]:
         """Gradients of a node's inputs."""
@@ -53,7 +54,7 @@ class Pass:
         with noting() as launches:
             gradients = tuple([as_result(part) if isinstance(part, SCALARS) else part for part in node.apply(g)])
         recording = self.recording
-        recording.used.add(id(node))
+        self.nodes.append(id(node))
         if recording.reason or type(node) is OutputNode:
             return gradients
         if shadow is None:
@@ -167,6 +168,9 @@ class Pass:
             return
         event = Event("backward", None, (("value", number), ("same", bool(retain))), 0, caller(2))
         event.subject, event.results = self.leaves, [number for _, number, _ in self.leaves]
+        if not retain:
+            for node in self.nodes:
+                recording.used.setdefault(node, len(recording.events))
         recording._over(event)
 
 

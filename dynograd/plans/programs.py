@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -114,10 +115,29 @@ class Program:
             if not memory.has(tensor.array)
             and not any([numpy.may_share_memory(tensor.array, array) for array in staying])
         ]
+        self.kin = self._kin_of(recording)
         self.differing = [f"a tensor of shape {tensor.shape} in unknown memory" for tensor in unknown]
         self.seeds = [(memory.at(seed), seed.copy(order="K")) for seed in seeds or ()]
         self.gradients = [None if array is None else memory.at(array) for array in gradients or ()]
         self.replaced: list[str] = []  # calls whose launches gave something else
+
+    def _kin_of(self, recording: Recording) -> list[Any]:
+        """Of each value what shares its memory: ("outside", number) of a tensor that is another one in each step, ("staying", None),
+        ("region", number) of a part of the plan's memory where other values lie too; None: nothing.
+        """
+        memory = self.memory
+        places = [memory.region_of(tensor.array) if tensor.array.size else -1 for tensor in recording.values]
+        counts = Counter(places)
+        inputs = {memory.region_of(outside.array): outside for outside in recording.outside if outside.fresh}
+        kin: list[Any] = []
+        for tensor, place in zip(recording.values, places):
+            if place is None:
+                kin.append(("staying", None))
+            elif place in inputs and numpy.may_share_memory(tensor.array, inputs[place].array):
+                kin.append(("outside", inputs[place].number))
+            else:
+                kin.append(("region", place) if place >= 0 and counts[place] > 1 else None)
+        return kin
 
     def _say_when(self, recording: Recording, fresh: list[Any], gradients: Any) -> None:
         """When each part of the memory is used: from the call that writes it to the last one that reads it."""

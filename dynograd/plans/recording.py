@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import re
+import sys
 from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
@@ -84,8 +85,9 @@ class Recording:
         self.places: dict[int, int] = {}  # of tensors from outside, by id
         self.shadows: dict[int, Any] = {}  # of nodes, by id: what they had saved
         self.nodes: list[Any] = []  # keeps them, so that ids stay theirs
-        self.used: set[int] = set()  # ids of nodes that a backward pass has gone through
+        self.used: dict[int, int] = {}  # the events that have used nodes up, by the nodes' ids
         self.lines: dict[int, str] = {}  # of nodes, by id
+        self.through: set[str] = set()  # names of dynograd's functions that ops were called from
         self.reason = self.line = ""
         self.own_gradients: dict[int, tuple[int, Any]] = {}  # (number of the value, array), by the array's id
         self.from_outside = False  # the backward pass is not the step's own
@@ -119,6 +121,7 @@ class Recording:
         if MODES.grad > 1:
             self.refuse("nodes are watched (anomaly mode, hooks of saved tensors)")
             return call_with(below, entry.op, args)
+        args = tuple([frozen(value) for value in args])
         described = tuple(
             [
                 self._described(value) if name != entry.op.row["by_row"] else ("key", None)
@@ -138,6 +141,7 @@ class Recording:
         if self.reason:
             return result
         event = Event("op", entry, described, MODES.grad, caller(2))
+        self.through.update(names_down_to(sys._getframe(2)))
         event.shape = shape
         for tensor in results:
             if id(tensor) in self.numbers or id(tensor) in self.places:
@@ -226,20 +230,19 @@ class Recording:
             return None
         return Pass(self)
 
-    def _is_used(self, node: Any) -> bool:
-        return id(node.edges[0] if type(node) is OutputNode else node) in self.used
+    def _used_by(self, node: Any) -> int | None:
+        return self.used.get(id(node.edges[0] if type(node) is OutputNode else node))
 
     def kept(self) -> list[int]:
         """The values that somebody has now."""
         return [number for number, tensor in enumerate(self.values) if getrefcount(tensor) > 3]
 
-    def consumed(self) -> set[int]:
-        """The values whose graph a backward pass has used up."""
-        return {
-            number
-            for number, tensor in enumerate(self.values)
-            if tensor.node is not None and self._is_used(tensor.node)
+    def consumed(self) -> dict[int, int]:
+        """The values whose graph a backward pass has used up, with the number of that event."""
+        used = {
+            number: self._used_by(tensor.node) for number, tensor in enumerate(self.values) if tensor.node is not None
         }
+        return {number: event for number, event in used.items() if event is not None}
 
     def replace(self, tensor: Any, other: Any) -> None:
         """`other` stands for `tensor`, which the step has made, from now on."""
@@ -302,6 +305,24 @@ class Recording:
 def _is_its_own(tensor: Any) -> bool:
     """Whether the memory is the tensor's alone, so that NumPy cannot write into it behind its back."""
     return tensor.array.base is None or tensor._requires_grad
+
+
+def names_down_to(frame: Any) -> set[str]:
+    """The names of dynograd's functions between the program and an op."""
+    names = set()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("dynograd"):
+        names.add(frame.f_code.co_name)
+        frame = frame.f_back
+    return names
+
+
+def frozen(value: Any) -> Any:
+    """An argument whose NumPy arrays nobody can write."""
+    if type(value) is ndarray:
+        return value.copy(order="K")
+    if type(value) in (list, tuple) and any([type(element) in (ndarray, list, tuple) for element in value]):
+        return type(value)([frozen(element) for element in value])
+    return value
 
 
 def copy_of(node: Node) -> Node:

@@ -62,6 +62,7 @@ class Path:
         self.events, self.program = recording.events, program
         self.outside = recording.outside
         self.staying = [outside for outside in recording.outside if not outside.fresh]
+        self.leaves = tuple([outside.tensor for outside in self.staying if outside.grad])
         self.steps: list[Step] = []
         self.optimizers: dict[int, Any] = {}  # their steps in a walk, by the number of the step of the record
         self.open: list[int] = []  # values with a gradient that no backward pass of the record has used up
@@ -81,7 +82,8 @@ class Path:
         # Values whose memory is used again: (after so many calls, number), in the order of time.
         self.lasts = dict(zip(self.numbers, program.ends))
         self.ends = sorted([(end, number) for number, end in zip(self.numbers, program.ends) if end < calls])
-        self.consumed = {self.numbers[number] for number in self.used}
+        self.kin = {number: kin for number, kin in zip(self.numbers, program.kin) if kin is not None}
+        self.consumed = {self.numbers[number]: event for number, event in self.used.items()}
         self.gradients = [
             (self.outside[place].tensor, number, Tensor.wrap(self.arrays[number]))
             for step in self.steps
@@ -99,9 +101,10 @@ class Freed(Node):
     op = None
 
 
-def freed() -> Freed:
+def freed(path: Path) -> Freed:
+    """Leads to all leaves, so that whoever asks for their gradients is told."""
     node = Freed()
-    node.edges, node.seq, node.hooks, node.attrs = (), 1, None, FREED
+    node.edges, node.seq, node.hooks, node.attrs = path.leaves, 1, None, FREED
     return node
 
 
@@ -129,7 +132,7 @@ def same(left: Any, right: Any) -> bool:
             left.dtype == right.dtype
             and left.shape == right.shape
             and left.nbytes <= _MOST_BYTES
-            and bool((left == right).all())
+            and left.tobytes() == right.tobytes()
         )
     try:
         return bool(left == right) or bool(left != left and right != right)

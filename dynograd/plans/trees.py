@@ -5,6 +5,7 @@ from __future__ import annotations
 from sys import getrefcount
 from typing import Any
 
+from dynograd.ops.readers import with_quick_ways
 from dynograd.plans.handed import Value, new_handed
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import Event, Recording
@@ -55,6 +56,7 @@ class Tree:
             if event.entry is not None:
                 self.reader.seen.add(event.entry)
                 self.reader.sets_aside.add(event.entry.key)
+        self.reader.sets_aside.update(with_quick_ways(recording.through))
         self.reader._looked = 0
         self.reader.entries = {}
         for number in range(len(self.handed)):

@@ -21,7 +21,7 @@ from dynograd.kernels import kernel
 from dynograd.ops.readers import Entry
 from dynograd.plans.handed import Handed, Read, become, new_handed
 from dynograd.plans.leaving import Leaving
-from dynograd.plans.memory import Arena
+from dynograd.plans.memory import Arena, same_part
 from dynograd.plans.optimizer_steps import OptimizerStep
 from dynograd.plans.plan_nodes import PlanNode
 from dynograd.plans.recording import call_with, depends_on_values, flat
@@ -45,6 +45,7 @@ class Walk(Tree, Leaving):
         self.at: Any = None
         self.path: Any = None
         self.copies: dict[int, Any] = {}
+        self.released: dict[int, Any] = {}
 
     # --- a step of the user's program -------------------------------------------------------------------------------------------
 
@@ -60,6 +61,9 @@ class Walk(Tree, Leaving):
         self.read_numbers: dict[int, Any] = {}  # values that were read in this step, with the copy
         self.written: list[tuple[int, Any, Any]] = []
         self.stale: set[int] = set()  # of those, the ones that were written since they were copied
+        self.released: dict[
+            int, Any
+        ] = {}  # parts of the plan's memory that were copied whole, and how many calls were computed then
         self.lent: list[Any] = []  # arrays that NumPy was given
         self.boundary = -1
         self.holds = False  # tensors from outside are the recorded ones
@@ -76,10 +80,9 @@ class Walk(Tree, Leaving):
     def _let_one_go(self, number: int, tensor: Any) -> None:
         if type(tensor) is Handed:
             value = self.values[number]
-            array = self.where(number)
-            become(tensor, array.copy(order="K"), freed() if value.grad else None, value.grad)
+            become(tensor, self.own(number), freed(self.path) if value.grad else None, value.grad)
         elif type(tensor) is Read:
-            become(tensor, tensor.array, freed(), True)
+            become(tensor, tensor.array, freed(self.path), True)
         self._put_in_place(number, new_handed(self.values[number]))
 
     def _put_in_place(self, number: int, new: Any) -> None:
@@ -186,11 +189,13 @@ class Walk(Tree, Leaving):
 
     def _is_as_read(self, number: int) -> bool:
         """Whether a value that was read in this step is still what it was: whoever has read it may have written it."""
-        copied = self.read_numbers.get(number)
-        if copied is None:
+        if number not in self.read_numbers:
             return True
-        own = self.path.arrays[number]
-        return copied.tobytes() == own.tobytes()
+        copied = self.read_numbers[number]
+        if copied is None:  # one that shares its memory was read
+            self.catch_up()
+            copied = self.own(number)
+        return self.running and copied.tobytes() == self.path.arrays[number].tobytes()
 
     # --- values -----------------------------------------------------------------------------------------------------------------
 
@@ -230,7 +235,7 @@ class Walk(Tree, Leaving):
         for end, number in self.path.ends:
             if start <= end < stop and number not in self.copies and self._is_held(number):
                 program.run(start, end, self._is_held_there)
-                self.copies[number] = self.path.arrays[number].copy(order="K")
+                self.copies[number] = self.own(number)
                 start = end
         program.run(start, stop, self._is_held_there)
 
@@ -246,6 +251,36 @@ class Walk(Tree, Leaving):
         """The array of a value that has been computed in this step."""
         copied = self.copies.get(number)
         return self.path.arrays[number] if copied is None else copied
+
+    def own(self, number: int) -> Any:
+        """The numbers of a value that has been computed in this step, in memory that the plan does not use.
+
+        It is shared where the program as it is written shares it: with a tensor from outside, or among values.
+        """
+        kin = self.path.kin.get(number)
+        if kin is None:
+            return self.where(number).copy(order="K")
+        if number in self.copies:
+            return self.copies[number]
+        kind, place = kin
+        array = self.path.arrays[number]
+        if kind == "staying":
+            return array
+        if kind == "outside":
+            tensor = self.bound.get(place)
+            return (
+                array.copy(order="K")
+                if tensor is None
+                else same_part(array, self.path.program.outside[place], tensor.array)
+            )
+        region = self.path.program.memory.buffers[place]
+        computed, copied = self.released.get(place, (-1, None))
+        if copied is None:
+            computed, copied = self.released[place] = self.done, region.copy()
+        result = same_part(array, region, copied)
+        if self.path.events[self.first[number]].calls > computed:
+            result[...] = array
+        return result
 
     def _make_room(self, path: Path) -> None:
         """Another path's memory is about to be overwritten: its gradients, which leaves may still have, become their own."""
@@ -283,19 +318,30 @@ class Walk(Tree, Leaving):
             return tensor.array
         value = tensor.value
         number = value.number
-        array = self.number_of(tensor)
+        self.number_of(tensor)
         if type(tensor) is not Handed:
             return tensor.array
-        copied = array.copy(order="K")
+        copied = self.own(number)
         if self.running and self.handed[number] is tensor and self.first[number] < self.at.number:
-            self.read_numbers[number] = copied
-            for step, place in self.uses[number]:
-                setattr(step, f"a{place}", UNSEEN)
+            self._note_read(number, copied)
             if value.grad:
                 become(tensor, copied, None, True, kind=Read)
                 return copied
-        become(tensor, copied, freed() if value.grad else None, value.grad)
+        become(tensor, copied, freed(self.path) if value.grad else None, value.grad)
         return copied
+
+    def _note_read(self, number: int, copied: Any) -> None:
+        """Whoever has read a value may write into it, and so into all that shares its memory."""
+        kin = self.path.kin.get(number)
+        mates = [number]
+        if kin is not None and kin[0] == "region":
+            mates = [other for other, its in self.path.kin.items() if its == kin]
+        elif kin is not None:
+            self.lent.append(copied)
+        for mate in mates:
+            self.read_numbers[mate] = copied if mate == number else None
+            for step, place in self.uses[mate]:
+                setattr(step, f"a{place}", UNSEEN)
 
     running = False
 
@@ -342,7 +388,7 @@ class Walk(Tree, Leaving):
             for tensor in recorded:
                 self.read(tensor)
                 if isinstance(tensor, Handed):
-                    become(tensor, tensor.array, freed(), True)
+                    become(tensor, tensor.array, freed(self.path), True)
 
     def detach(self, tensor: Any) -> Tensor:
         if not isinstance(tensor, Handed):
@@ -492,7 +538,7 @@ class Walk(Tree, Leaving):
 
     def _give_history(self, number: int, parent: Any) -> None:
         tensor = self.handed[number]
-        array = tensor.array if type(tensor) is Read else self.where(number).copy(order="K")
+        array = tensor.array if type(tensor) is Read else self.own(number)
         become(tensor, array, OutputNode(parent, number), True)
 
     def is_leased(self) -> bool:

@@ -20,11 +20,12 @@ __all__ = ["Outcome", "difference", "in_python_form", "outcome_of", "seen"]
 @contextlib.contextmanager
 def in_python_form() -> Iterator[None]:
     """Inside, plans that are made compute all their calls in the Python form: with eager's bits."""
-    lower, programs.lower = programs.lower, lambda call: None
+    lower, groups_of = programs.lower, programs.groups_of
+    programs.lower, programs.groups_of = lambda call: None, lambda *args: []
     try:
         yield
     finally:
-        programs.lower = lower
+        programs.lower, programs.groups_of = lower, groups_of
 
 
 def seen(value: Any, memo: dict[int, Any] | None = None) -> Any:
