@@ -131,8 +131,8 @@ class offering:
 
 
 def _taken_of_offer(shape: tuple[int, ...], dtype: Any) -> Any:
-    offered = _offers.get(threading.get_ident())
-    for place, array in enumerate(offered or ()):
+    offered = _offers.get(threading.get_ident(), [])
+    for place, array in enumerate(offered):
         if array.shape == shape and array.dtype == dtype:
             return offered.pop(place)
     return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -76,20 +77,21 @@ _NO_ARCHIVE = (
 )
 
 
+def _compiler() -> Any:
+    return importlib.import_module("dynograd.compat.compiler")
+
+
 def _downloads(name: Any) -> str:
     return f"nothing is downloaded (asked for {name!r})."
 
 
 # Path below `dynograd` -> kind, function (None: it is written where its path says, and only warns by this table), sentence.
 TABLE: dict[str, tuple[Any, Callable[..., Any] | None, str]] = {
-    "compile": (WARNS, None, _SAID),
-    "nn.Module.compile": (WARNS, lambda function, *args, **kwargs: function, _SAID),
+    "nn.Module.compile": (MARKER, lambda function, *args, **kwargs: _compiler().compile(function, *args, **kwargs), "calls are compiled."),
     "compiler.allow_in_graph": (MARKER, lambda fn: fn, _EAGER),
     "compiler.assume_constant_result": (MARKER, lambda fn: fn, _EAGER),
     "compiler.disable": (MARKER, lambda fn=None, recursive=True, *, reason=None: (lambda fn: fn) if fn is None else fn, _EAGER),
-    "compiler.set_stance": (MARKER, lambda stance="default", *, skip_guard_eval_unsafe=False, force_backend=None: _Nothing(), _EAGER),
     "compiler.cudagraph_mark_step_begin": (CONSTANT, lambda: None, "no graph is captured unasked."),
-    "compiler.reset": (CONSTANT, lambda: None, "there is nothing compiled to forget."),
     "compiler.is_compiling": (CONSTANT, lambda: False, _EAGER),
     "compiler.is_dynamo_compiling": (CONSTANT, lambda: False, _EAGER),
     "compiler.is_exporting": (CONSTANT, lambda: False, _EAGER),

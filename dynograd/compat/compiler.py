@@ -1,18 +1,27 @@
-"""`torch.compile` and `torch.compiler` for programs that ask: nothing is translated, functions and modules come back as they are.
+"""`torch.compile` and `torch.compiler`: a function is recorded when it is first called, and from then on compared with the record.
 
-Kernels are compiled one by one (see docs/performance.md), without a word from the program.
+What it computes then are bound kernels; the program itself runs in every call (`dynograd/plans`, docs/compile.md).
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from dynograd.base import stubs
 from dynograd.base.signatures import show_plainly as _show_plainly
+from dynograd.nn.module import Module
+from dynograd.plans.compiling import STANCES, Compiled, forget_all, set_stance_to
 
 globals().update(stubs.names("compiler"))
 
-__all__ = ["OptimizedModule", "compile", *stubs.names("compiler")]
+__all__ = ["OptimizedModule", "compile", "reset", "set_stance", *stubs.names("compiler")]
+
+MODES = ("default", "checked", "exact", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+_BACKENDS = ("inductor", "dynograd", "cudagraphs")
+_EAGER_BACKENDS = ("eager", "aot_eager")
 
 
 def compile(
@@ -29,54 +38,203 @@ def compile(
     isolate_recompiles: bool = False,
     shapes_spec: object = None,
 ) -> Any:
-    """The function or module itself, as `compile(model)`, `@compile` and `@compile(dynamic=True)`: it runs eagerly, as it is written.
+    """A function that computes what `model` does with bound kernels, as `compile(function)`, `compile(module)`, `@compile(mode="exact")`.
 
-    Shapes may change from call to call. Unless `disable=True`, the first call warns that nothing is translated.
+    The first two calls run as they are written and are recorded: ops, backward passes, steps of optimizers. In every later call the program
+    runs as before, but its ops only compare themselves with the record and hand out the recorded tensors; kernels that are bound to the
+    plan's memory compute them when a value is read, and at the end. Where the program goes another way, the call runs as it is written, and
+    that way is recorded as well: other shapes, another branch. So nothing that Python does is skipped, and nothing is guessed. `report()` of the
+    result says what became of the calls.
+
+    A whole training step may be compiled, with its backward and optimizer, or a module.
 
     Args:
-        model: a function or module; without it a decorator comes back.
-        disable: no warning.
-        fullgraph, dynamic, backend, mode, options, name, recompile_limit, isolate_recompiles, shapes_spec: accepted; they say how
-            PyTorch translates and when it translates again.
+        model: a function or module; without it a decorator comes back. The bound `step` of an optimizer comes back as it is.
+        fullgraph: what cannot be recorded is an error that says where.
+        dynamic: accepted; each size is a way of its own, and 64 of them are kept.
+        backend: "inductor", "dynograd" or "cudagraphs" for this one; "eager" or "aot_eager" give `model` back.
+        mode: None, "default", "checked", "reduce-overhead", "max-autotune" and "max-autotune-no-cudagraphs" are one: results may differ from
+            those of the program as it is written in the last bits, as sums are added in another order. "exact": they have the same bits.
+        options: accepted where it is None or empty.
+        disable: `model` comes back.
+        name: in the report.
+        recompile_limit: how many ways are kept.
+        isolate_recompiles, shapes_spec: accepted.
     Returns:
-        `model`, or a decorator that gives back its function.
+        A `Compiled` for a function, an `OptimizedModule` for a module, or a decorator.
     Raises:
         TypeError: `model` cannot be called.
-        RuntimeError: both `mode` and `options` are given.
+        RuntimeError: both `mode` and `options` are given, or options that there are not.
+        ValueError: an unknown mode or backend.
 
-    >>> @dynograd.compile(disable=True)
+    >>> @dynograd.compile
     ... def double(x):
     ...     return 2 * x
-    >>> double(tensor(3.0))
-    tensor(6.)
+    >>> [double(tensor(float(k))).item() for k in range(4)]
+    [0.0, 2.0, 4.0, 6.0]
     """
     if mode is not None and options is not None:
         raise RuntimeError(
             f"compile: either mode or options can be specified, but both can't be: got {mode=}, {options=}."
         )
+    if options:
+        raise RuntimeError(f"compile: there are no options; got {options!r}. Leave them out.")
+    if mode is not None and mode not in MODES:
+        raise ValueError(f"compile: expected a mode out of {', '.join(MODES)}, got {mode!r}.")
     if model is None:
-        return lambda function: compile(function, disable=disable)
+        return functools.partial(
+            compile,
+            fullgraph=fullgraph,
+            dynamic=dynamic,
+            backend=backend,
+            mode=mode,
+            options=options,
+            disable=disable,
+            name=name,
+            recompile_limit=recompile_limit,
+        )
     if not callable(model):
         raise TypeError(f"compile: expected a function or module, got {type(model).__name__} ({model!r}).")
-    if not disable:
-        stubs.warn_once("compile")
-    return model
+    if backend not in (*_BACKENDS, *_EAGER_BACKENDS) and not callable(backend):
+        raise ValueError(
+            f"compile: expected a backend out of {', '.join((*_BACKENDS, *_EAGER_BACKENDS))}, got {backend!r}. Leave it out."
+        )
+    if callable(backend):
+        raise ValueError(
+            "compile: a backend of one's own gets graphs of PyTorch's tracer, which there are not. Leave it out, or trace with dynograd.fx."
+        )
+    if disable or backend in _EAGER_BACKENDS or _is_step_of_optimizer(model):
+        return model
+    settings: dict[str, Any] = dict(
+        exact=mode == "exact", fullgraph=fullgraph, name=name or "", most_ways=recompile_limit or 0
+    )
+    if isinstance(model, Module):
+        return model if isinstance(model, OptimizedModule) else OptimizedModule(model, settings)
+    return model if isinstance(model, Compiled) else Compiled(model, **settings)
 
 
-class OptimizedModule:
-    """What PyTorch's `compile` makes of a module. None is made here; `isinstance` says False.
+def _is_step_of_optimizer(function: Any) -> bool:
+    from dynograd.optim.optimizer import Optimizer
+
+    return isinstance(getattr(function, "__self__", None), Optimizer)
+
+
+class OptimizedModule(Module):
+    """What `compile` makes of a module: calls are compiled, all else is the module's own. `state_dict` has the prefix `_orig_mod.`.
 
     Args:
-        *args, **kwargs: not used.
+        mod: the module.
+        settings: of `compile`.
 
-    >>> isinstance(dynograd.nn.ReLU(), dynograd.compiler.OptimizedModule)
-    False
+    >>> model = dynograd.compile(dynograd.nn.Linear(2, 1))
+    >>> isinstance(model, dynograd.nn.Module), list(model.state_dict())
+    (True, ['_orig_mod.weight', '_orig_mod.bias'])
     """
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise NotImplementedError(
-            "compiler.OptimizedModule: nothing is translated here; compile gives back the module itself."
-        )
+    _orig_mod: Module
+
+    def __init__(self, mod: Module, settings: dict[str, Any] | None = None) -> None:
+        super().__init__()
+        self.__dict__["_settings"] = dict(settings or {})
+        self.__dict__["_compiled"] = Compiled(mod.__call__, **self._settings)
+        self._modules["_orig_mod"] = mod
+
+    @property
+    def training(self) -> bool:
+        """Whether the module is in training mode."""
+        mod = self.__dict__.get("_modules", {}).get("_orig_mod")
+        return True if mod is None else mod.training
+
+    @training.setter
+    def training(self, value: bool) -> None:
+        mod = self.__dict__.get("_modules", {}).get("_orig_mod")
+        if mod is not None:
+            mod.training = value
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module gives, compiled."""
+        return self.__dict__["_compiled"](*args, **kwargs)
+
+    def report(self) -> str:
+        """What became of the calls so far.
+
+        Returns:
+            A text.
+        """
+        return self.__dict__["_compiled"].report()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_orig_mod":
+            return self._modules["_orig_mod"]
+        return getattr(self._modules["_orig_mod"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        mod = self.__dict__.get("_modules", {}).get("_orig_mod")
+        if mod is None or name in ("training", "_orig_mod") or name in self.__dict__:
+            super().__setattr__(name, value)
+        else:
+            setattr(mod, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._modules["_orig_mod"], name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self._modules["_orig_mod"])})
+
+    def __len__(self) -> int:
+        return len(self._modules["_orig_mod"])  # type: ignore[arg-type]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OptimizedModule, (self._modules["_orig_mod"], self.__dict__["_settings"])
+
+
+def reset() -> None:
+    """Compiled functions forget their records, and begin anew.
+
+    >>> dynograd.compiler.reset()
+    """
+    forget_all()
+
+
+class set_stance:
+    """How compiled functions behave from now on, or inside `with`, or in a function that it decorates.
+
+    Args:
+        stance: "default"; "force_eager": they run as they are written; "eager_on_recompile": what is not recorded yet runs as it is written;
+            "fail_on_recompile": that is an error.
+        skip_guard_eval_unsafe, force_backend: accepted.
+    Raises:
+        RuntimeError: an unknown stance.
+
+    >>> with dynograd.compiler.set_stance("force_eager"):
+    ...     dynograd.compile(lambda x: x + 1)(tensor(1.0))
+    tensor(2.)
+    """
+
+    def __init__(
+        self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None
+    ) -> None:
+        if stance not in STANCES:
+            raise RuntimeError(f"set_stance: expected a stance out of {', '.join(STANCES)}, got {stance!r}.")
+        self.stance = stance
+        self.before = set_stance_to(stance)
+
+    def __enter__(self) -> None:
+        set_stance_to(self.stance)
+
+    def __exit__(self, *error: object) -> None:
+        set_stance_to(self.before)
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        set_stance_to(self.before)
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with contextlib.ExitStack() as stack:
+                stack.callback(set_stance_to, set_stance_to(self.stance))
+                return function(*args, **kwargs)
+
+        return call
 
 
 class TensorifyScalarRestartAnalysis(Exception):

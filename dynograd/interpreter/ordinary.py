@@ -10,6 +10,7 @@ from typing import Any
 from dynograd import arrays
 from dynograd.arrays import FLOATING_WARNINGS, Array, as_result, ndarray
 from dynograd.arrays.cuda_arrays import HostReadError, mixed_devices
+from dynograd.arrays.meta_arrays import MetaArray, NoValuesError
 from dynograd.autograd.nodes import Node, OutputNode, next_seq
 from dynograd.base import dtypes
 from dynograd.interpreter.dispatch import names_for_all
@@ -89,6 +90,7 @@ def op_source(op: Op) -> str:
             lines += ["        try:", f"            out = few({', '.join(inner_call)})", "        except WRONG:"]
             lines += ["            pass", "    if out is None:"]
             indent = "        "
+        lines += _place_lines(op, [inner[name] for name in required + optional], indent)
         lines += quietly_lines(f"out = forward({', '.join(inner_call)})", indent)
         lines += [
             f"{indent}except HostReadError as error:",
@@ -151,10 +153,45 @@ def op_names(op: Op) -> dict[str, Any]:
         plain=plain_of(op),
         any=any,
         HostReadError=HostReadError,
+        MetaArray=MetaArray,
+        refuse_meta=_refuse_meta,
         WRONG=(TypeError, ValueError, LookupError, *FLOATING_WARNINGS),
         device_failure=_device_failure,
         **names_for_all(),
     )
+
+
+def _place_lines(op: Op, operands: list[str], indent: str) -> list[str]:
+    """The kernel is that of the first operand's device: one of the CPU would read the memory that an operand on "meta" has not got."""
+    first, *others = operands or [""]
+    lists = [f"*{op.list_name}_array"] if op.list_name and first else []
+    if not others and not lists:
+        return []
+    kinds = [f"type({other})" for other in others]
+    on_meta = f"{kinds[0]} is MetaArray" if kinds else "False"
+    if len(kinds) > 1:
+        on_meta = f"MetaArray in ({', '.join(kinds)})"
+    if lists:
+        on_meta = (
+            f"{on_meta} or MetaArray in map(type, {op.list_name}_array)"
+            if kinds
+            else f"MetaArray in map(type, {op.list_name}_array)"
+        )
+        on_meta = f"({on_meta})" if kinds else on_meta
+    return [
+        f"{indent}if {on_meta} and type({first}) is ndarray:",
+        f"{indent}    refuse_meta(op, {', '.join([*operands, *lists])})",
+    ]
+
+
+def _refuse_meta(op: Op, first: Any, *others: Any) -> None:
+    if first.ndim:  # numbers may lie anywhere
+        at = [other for other in others if other is not None]
+        shapes = [tuple(other.shape) for other in at if type(other) is MetaArray]
+        raise NoValuesError(
+            f"{op.name}: an operand of shape {shapes[0]} lies on device 'meta', which has no values, and the first, of shape {tuple(first.shape)}, "
+            f"on 'cpu'. Put both on one device: x.to('meta') for shapes alone, or give the model memory with model.to_empty(device='cpu')."
+        )
 
 
 def _plain(op: Op, call: list[str]) -> str:

@@ -23,7 +23,17 @@ from typing import Any
 from dynograd.base.generated_sources import run_source
 from dynograd.errors import hands_on
 
-__all__ = ["CALLS", "ORDER", "Entry", "Reader", "entry_of", "is_read", "join", "set_quick_ways_aside", "with_quick_ways"]
+__all__ = [
+    "CALLS",
+    "ORDER",
+    "Entry",
+    "Reader",
+    "entry_of",
+    "is_read",
+    "join",
+    "set_quick_ways_aside",
+    "with_quick_ways",
+]
 
 # Outermost first. The recorder stands above autocast: a recorded call notes what autocast was at, and is cast when it is run.
 # What a checkpoint keeps are results of the ops that kernels compute, below all others but `compile`, which sees what is computed at last.
@@ -138,7 +148,9 @@ class Reader:
 
     def _functions(self) -> list[Any]:
         """All whose code changes when the reader comes or goes."""
-        entries = dict.fromkeys([*self.entries, *[entry for name in self.sets_aside for entry in _with_ways.get(name, ())]])
+        entries = dict.fromkeys(
+            [*self.entries, *[entry for name in self.sets_aside for entry in _with_ways.get(name, ())]]
+        )
         return list(dict.fromkeys([function for entry in entries for function in (entry.function, entry.plain)]))
 
     def look(self) -> None:

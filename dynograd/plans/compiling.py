@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+import types
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +19,7 @@ from dynograd.plans.walks import Walk
 from dynograd.tensor import inplace
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Compiled"]
+__all__ = ["STANCES", "Compiled", "forget_all", "set_stance_to"]
 
 _LOOKING = ("modes", "profiler", "checkpoint")  # readers under which a function runs as it is written
 _MOST_WAYS = 64  # through one function; then its record begins anew
@@ -26,12 +27,42 @@ _PATIENCE = 16  # calls that went ways of their own, before recording pauses
 _LONGEST_PAUSE = 63  # calls
 
 
-class Compiled:
-    """A function that is recorded when it is first called, and then compared with the record, op by op."""
+_all: weakref.WeakSet[Compiled] = weakref.WeakSet()
+STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
+_stance = ["default"]
 
-    def __init__(self, function: Any) -> None:
+
+def forget_all() -> None:
+    """All compiled functions of the process begin anew."""
+    for function in list(_all):
+        function.reset()
+
+
+def set_stance_to(stance: str) -> str:
+    """Gives the one before."""
+    before, _stance[0] = _stance[0], stance
+    return before
+
+
+class Compiled:
+    """A function that is recorded when it is first called, and then compared with the record, op by op: see `dynograd.compile`.
+
+    Args:
+        function: what is called.
+        exact: results have the bits of the program as it is written.
+        fullgraph: what cannot be recorded is an error.
+        name: for the report.
+        most_ways: how many ways through the function are kept; 0: the usual number.
+    """
+
+    def __init__(
+        self, function: Any, *, exact: bool = False, fullgraph: bool = False, name: str = "", most_ways: int = 0
+    ) -> None:
         self.function = function
+        self.exact, self.fullgraph, self.most_ways = exact, fullgraph, most_ways or _MOST_WAYS
         functools.update_wrapper(self, function, updated=())
+        self.name = name or getattr(function, "__qualname__", type(function).__name__)
+        _all.add(self)
         self.lock = threading.Lock()
         self.reset()
 
@@ -42,7 +73,7 @@ class Compiled:
         self.calls = self.walked = self.ways = 0
         self.reasons: dict[str, int] = {}
         self.recording: Recording | None = None
-        self.given: tuple = ()
+        self.arguments: tuple = ()
         self.missed = self.pause = self.paused = 0
         self.stopped = False
 
@@ -52,7 +83,7 @@ class Compiled:
         inplace.guards.append(inplace.ask)
         try:
             self.calls += 1
-            self.given = args, kwargs
+            self.arguments = args, kwargs
             if self.paused:
                 self.paused -= 1
                 return self.function(*args, **kwargs)
@@ -65,7 +96,7 @@ class Compiled:
             finally:
                 self._learn(self.walked > walked)
         finally:
-            self.given = ()
+            self.arguments = ()
             inplace.guards.remove(inplace.ask)
             self.lock.release()
 
@@ -73,6 +104,7 @@ class Compiled:
         """Whether the call is left as it is written: in another compiled function, or under what looks at each op."""
         return bool(
             self.stopped
+            or (_stance[0] != "default" and self._stands_aside())
             or MODES.plan is not None
             or MODES.recorder is not None
             or MODES.grad > 1
@@ -81,10 +113,24 @@ class Compiled:
             or (readers.turned_on() and any([reader.name in _LOOKING for reader in readers.turned_on()]))
         )
 
+    def _stands_aside(self) -> bool:
+        """What a stance other than the usual one says."""
+        if _stance[0] == "force_eager":
+            return True
+        if self.walk.root.next is None and _stance[0] == "fail_on_recompile":
+            raise RuntimeError(f"compile: {self.name} is not recorded yet, and the stance is fail_on_recompile.")
+        return self.walk.root.next is None
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.name}>"
+
     # --- recording --------------------------------------------------------------------------------------------------------------
 
     def begin_recording(self) -> Recording:
-        self.recording = recording = Recording(self.known, {id(tensor) for tensor in _tensors_in(self.given)})
+        self.recording = recording = Recording(self.known, {id(tensor) for tensor in _tensors_in(self.arguments)})
         RECORDER.turn_on()
         recording.noting.__enter__()
         MODES.plan = recording
@@ -110,10 +156,15 @@ class Compiled:
             self.known[id(outside.tensor)] = weakref.ref(outside.tensor)
         if recording.reason:
             self.note_left(f"{recording.reason} ({recording.line})")
+            if self.fullgraph and recording.reason != "an exception":
+                raise RuntimeError(
+                    f"compile: {self.name} cannot be recorded whole, as fullgraph=True asks: {recording.reason}, at {recording.line}. Leave "
+                    f"fullgraph out, or change the program there."
+                )
         elif met_before and recording.events:
             program = Program(recording, self.walk.arena, recording.kept())
-            if program.check(recording):
-                if self.ways < _MOST_WAYS:
+            if program.check(recording, self.exact):
+                if self.ways < self.most_ways:
                     self.walk.add(recording, program)
                     self.ways += 1
                 else:
@@ -134,6 +185,13 @@ class Compiled:
         """From now on the function runs as it is written."""
         self.note_left(reason)
         self.stopped = True
+
+    def may_leave(self, reason: str) -> None:
+        """Raises where the stance says that only what is recorded may run."""
+        if _stance[0] == "fail_on_recompile":
+            raise RuntimeError(
+                f"compile: {self.name} goes a way that is not recorded ({reason}), and the stance is fail_on_recompile."
+            )
 
     def note_left(self, reason: str) -> None:
         self.reasons[reason] = self.reasons.get(reason, 0) + 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.autograd.nodes import Node
 from dynograd.base import devices, dtypes
 from dynograd.base.shapes import Size
 from dynograd.interpreter.tensor_parts import Meta
@@ -45,7 +46,7 @@ class Handed(Tensor):
     origin = property(lambda self: self if self.value.is_view else None)
 
     @property
-    def array(self) -> Any:
+    def array(self) -> PendingArray:
         return PendingArray(self)
 
     @array.setter
@@ -53,7 +54,7 @@ class Handed(Tensor):
         self.plain("a tensor was given other memory").array = array
 
     @property
-    def node(self) -> Any:
+    def node(self) -> Node | None:
         if not self.value.grad:
             return None
         return self.value.walk.leave("the graph of gradients was asked for", self).node
@@ -70,7 +71,7 @@ class Handed(Tensor):
     is_leaf = property(lambda self: not self.value.grad)
     requires_grad = property(
         lambda self: self.value.grad,
-        lambda self, wanted: setattr(self.value.walk.leave("requires_grad was set", self), "requires_grad", wanted),
+        lambda self, value: setattr(self.value.walk.leave("requires_grad was set", self), "requires_grad", value),
     )
     device = property(lambda self: devices.cpu)
     is_cpu = property(lambda self: True)
@@ -108,13 +109,13 @@ class Handed(Tensor):
             return self.value.contiguous
         return Tensor.is_contiguous(self, memory_format)
 
-    def stride(self, dim: int | None = None, *, axis: int | None = None) -> Any:
+    def stride(self, dim: int | None = None, *, axis: int | None = None) -> int | tuple[int, ...]:
         if dim is None and axis is None:
             return tuple([stride // self.value.dtype.itemsize for stride in self.value.strides])
         return Tensor.stride(self, dim, axis=axis)
 
     @staticmethod
-    def __dynograd_settle__(tensor: Any) -> Any:
+    def __dynograd_settle__(tensor: Any) -> Tensor:
         tensor.value.walk.read(tensor)
         return tensor
 
@@ -157,7 +158,7 @@ class Handed(Tensor):
     def __int__(self) -> int:
         return int(self.item()) if self.value.size == 1 else Tensor.__int__(self)
 
-    def detach(self) -> Any:
+    def detach(self) -> Tensor:
         walk = self.value.walk
         return walk.detach(self) if walk.running else Tensor.wrap(walk.read(self))
 
@@ -219,8 +220,11 @@ def new_handed(value: Value) -> Handed:
     return result
 
 
-def become(handed: Any, array: Any, node: Any, requires_grad: bool, meta: Any = None) -> Any:
-    """The recorded tensor is a plain one from now on."""
-    handed.__class__ = Tensor
-    handed.array, handed.node, handed._requires_grad, handed._meta = array, node, requires_grad, meta
-    return handed
+def become(
+    handed: Any, array: Any, node: Any, requires_grad: bool, meta: Any = None, kind: type[Tensor] = Tensor
+) -> None:
+    """The recorded tensor is a plain one from now on; or a `Read`, which still knows what it is in the record."""
+    handed.__class__ = kind
+    handed.array, handed._requires_grad = array, requires_grad
+    if kind is Tensor:
+        handed.node, handed._meta = node, meta

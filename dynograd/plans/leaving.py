@@ -12,6 +12,7 @@ from dynograd.plans.handed import Handed, Read, become
 from dynograd.plans.plan_nodes import PlanNode
 from dynograd.plans.recording import Recording, call_with
 from dynograd.plans.steps import Path, Step, freed
+from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Leaving"]
 
@@ -34,12 +35,13 @@ class Leaving:
     values: list[Any]
     written: list[tuple[int, Any, Any]]
 
-    def leave(self, reason: str, tensor: Any = None) -> Any:
+    def leave(self, reason: str, tensor: Any = None) -> Tensor:
         """The program goes its own way: all ops of this call are run anew, as they are written, and recorded."""
         if not self.running:  # long after
             return self._outlive(tensor)
         owner = self.owner
         owner.note_left(reason)
+        owner.may_leave(reason)
         done, number = self.done, self.at.number
         boundary = self.boundary
         self.running = False
@@ -80,10 +82,10 @@ class Leaving:
         used = self.path.consumed
         now = self.at.number
         still = [number for number in numbers if self.values[number].grad and used.get(number, now) >= now]
-        held = [number for number in still if getrefcount(self.handed[number]) != self.counts[number]]
-        if held:
-            parent = PlanNode(self, held, False)  # type: ignore[arg-type]
-            for number in held:
+        kept = [number for number in still if getrefcount(self.handed[number]) != self.counts[number]]
+        if kept:
+            parent = PlanNode(self, kept, False)  # type: ignore[arg-type]
+            for number in kept:
                 self._give_history(number, parent)  # type: ignore[attr-defined]
         for number in numbers:
             tensor, value = self.handed[number], self.values[number]
@@ -166,7 +168,7 @@ class Leaving:
             else list({id(tensor): (tensor, array) for tensor, array in restored[::-1]}.values())
         )
 
-    def _outlive(self, tensor: Any) -> Any:
+    def _outlive(self, tensor: Any) -> Tensor:
         """A recorded tensor whose step is over becomes a plain one."""
         if type(tensor) is Handed:
             self.read(tensor)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from dynograd import arrays
-from dynograd.arrays import ndarray
+from dynograd.arrays import Array, ndarray
 
 __all__ = ["Arena", "Memory", "bounds", "same_part", "write"]
 
@@ -29,7 +29,7 @@ class Arena:
     def __init__(self) -> None:
         self.whole = numpy.empty(0, numpy.uint8)
 
-    def take(self, count: int) -> Any:
+    def take(self, count: int) -> ndarray:
         """So many bytes, the same ones each time, or new ones where they were fewer."""
         if count > self.whole.size:
             self.whole = _aligned(count + count // 4)
@@ -42,23 +42,23 @@ class Memory:
     `touch` says when memory is used, `place` then lays it out: what is not used at the same time may lie in one place.
 
     Args:
-        made: arrays that the step's calls have written.
-        given: arrays of tensors from outside that are others in each step.
+        written: arrays that the step's calls have written.
+        inputs: arrays of tensors from outside that are others in each step.
         staying: arrays of tensors from outside that are the same ones in each step.
         aliases: (array, other): the plan has the one where it has the other, which is laid out alike.
-        touched: arrays that kernels were called with; a part of one may be among `made`.
+        touched: arrays that kernels were called with; a part of one may be among `written`.
     """
 
     def __init__(
         self,
-        made: list[Any],
-        given: list[Any],
+        written: list[Any],
+        inputs: list[Any],
         staying: list[Any],
         aliases: list[tuple[Any, Any]],
         touched: list[Any],
     ) -> None:
-        intervals = [bounds(_owner(array)) for array in made if array.size]
-        intervals += [bounds(array) for array in given]
+        intervals = [bounds(_owner(array)) for array in written if array.size]
+        intervals += [bounds(array) for array in inputs]
         kept = _merged([bounds(_owner(array)) for array in staying])
         self.regions = _with_all_of([pair for pair in _merged(intervals) if not _meets(kept, pair)], touched)
         self.starts = [start for start, _ in self.regions]
@@ -93,7 +93,7 @@ class Memory:
             return None
         return self._place_of(start + (self._move_of(start) if self.moves else 0))
 
-    def at(self, array: Any) -> Any:
+    def at(self, array: Any) -> Array:
         """The same part of the plan's memory."""
         if type(array) is not ndarray:
             return array
@@ -167,7 +167,7 @@ def _give_back(free: list[tuple[int, int]], start: int, stop: int) -> None:
     free.insert(at, (start, stop))
 
 
-def _owner(array: Any) -> Any:
+def _owner(array: Any) -> Array:
     owner = arrays.base_of(array)
     return owner if type(owner) is ndarray else array
 
@@ -199,7 +199,7 @@ def _meets(intervals: list[tuple[int, int]], pair: tuple[int, int]) -> bool:
     return any([start < pair[1] and pair[0] < stop for start, stop in intervals[max(place - 1, 0) : place + 2]])
 
 
-def _aligned(count: int) -> Any:
+def _aligned(count: int) -> ndarray:
     whole = numpy.empty(count + _ALIGNED, numpy.uint8)
     offset = -whole.__array_interface__["data"][0] % _ALIGNED
     return whole[offset : offset + count]

@@ -35,12 +35,10 @@ class OptimizerStep:
                 self.usual = False
                 return
             for batch in plan.batches:
-                known = [by_leaf.get(id(p)) for p in batch.members]
-                self.usual = self.usual and None not in known
+                self.usual = self.usual and all([id(p) in by_leaf for p in batch.members])
                 if self.usual:
-                    self.leaves += [(p, number) for p, (number, _) in zip(batch.members, known)]
-                    arrays = [array for _, array in known]
-                    self.batches.append((group, plan, batch, arrays))
+                    self.leaves += [(p, by_leaf[id(p)][0]) for p in batch.members]
+                    self.batches.append((group, plan, batch, [by_leaf[id(p)][1] for p in batch.members]))
 
     def run(self, handed: list[Any]) -> bool:
         """Takes the step; False, and nothing is done, where something is not as it was."""

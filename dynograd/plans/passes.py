@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynograd import arrays
-from dynograd.arrays import SCALARS, as_result, ndarray
+from dynograd.arrays import SCALARS, Array, as_result, ndarray
 from dynograd.autograd import engine
 from dynograd.autograd.nodes import FREED, OutputNode, Partial, caller
 from dynograd.autograd.packing import map_saved
@@ -46,7 +46,7 @@ class Pass:
         self.leaves: list[Any] = []
         self.nodes: list[Any] = []  # those that it has gone through
 
-    def rule(self, node: Any, g: Any, create_graph: bool) -> Any:
+    def rule(self, node: Any, g: Any, create_graph: bool) -> tuple[Any, ...]:
         """Gradients of a node's inputs."""
         shadow = self.recording.shadows.get(id(node))
         saved = [] if shadow is None else saved_of(shadow)
@@ -145,7 +145,7 @@ class Pass:
                 recording.calls.append(Call("copy", "copy", None, (g,), (grad.array,), (), CopyForm(g)))
         self.leaves.append((recording._place_of(leaf), number, False))
 
-    def dense(self, deferred: DeferredSum) -> Any:
+    def dense(self, deferred: DeferredSum) -> Array:
         recording = self.recording
         if deferred.total is not None:
             recording.refuse("a deferred sum that was settled on the way")

@@ -57,8 +57,10 @@ class PlanNode(Node):
             return self._run(roots, True)
 
     def _run(self, roots: list[Any], create_graph: bool) -> tuple[Any, ...]:
-        wanted = [edge for edge in self.edges if edge is not None]
-        result = run_backward(roots, retain_graph=create_graph, create_graph=create_graph, targets=wanted, hooks_of_leaves=False)
+        leaves = [edge for edge in self.edges if edge is not None]
+        result = run_backward(
+            roots, retain_graph=create_graph, create_graph=create_graph, targets=leaves, hooks_of_leaves=False
+        )
         assert result is not None
         gradients = iter(result)
         return tuple([None if edge is None else next(gradients) for edge in self.edges])
@@ -116,7 +118,7 @@ class PlanNode(Node):
             forward = recording.events[-1].calls
             kept = [None if array is None else array.copy() for array in gradients]
             program = Program(recording, self.walk.arena, list(range(len(recording.values))), seeds, list(gradients))
-            if forward == path.forward and program.check(recording):
+            if forward == path.forward and program.check(recording, owner.exact):
                 path.take(program)
                 path.parts = numbers
             return tuple(kept)
@@ -131,11 +133,11 @@ class PlanNode(Node):
 
 def needed_for(path: Any, numbers: list[int], stop: int) -> tuple[list[Any], list[int]]:
     """The steps before `stop` that these values are computed by, and the tensors from outside that come into them."""
-    wanted, steps, places = set(numbers), [], set()
+    needed, steps, places = set(numbers), [], set()
 
     def note(kind: str, content: Any) -> None:
         if kind == "value":
-            wanted.add(content)
+            needed.add(content)
         elif kind == "outside":
             places.add(content)
         elif kind == "list":
@@ -143,7 +145,7 @@ def needed_for(path: Any, numbers: list[int], stop: int) -> tuple[list[Any], lis
                 note(*part)
 
     for step in reversed(path.steps[:stop]):
-        if step.event.kind in ("op", "detach") and not wanted.isdisjoint(step.results):
+        if step.event.kind in ("op", "detach") and not needed.isdisjoint(step.results):
             steps.append(step)
             for described in step.args:
                 note(*described)

@@ -101,7 +101,7 @@ def taken(new: Any, kept: Any) -> Any:
     if type(new) in (list, tuple):
         if type(kept) is not type(new) or len(new) != len(kept):
             return new
-        return type(new)([taken(one, other) for one, other in zip(new, kept)])
+        return type(new)([taken(first, second) for first, second in zip(new, kept)])
     if type(new) is not ndarray or type(kept) is not ndarray or new.shape != kept.shape or new.dtype != kept.dtype:
         return new
     if not new.ndim and not kept.flags.writeable:  # a number beside the tensors

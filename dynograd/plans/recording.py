@@ -18,7 +18,7 @@ import numpy
 from dynograd.arrays import ndarray
 from dynograd.autograd.engine import observers
 from dynograd.autograd.modes import MODES
-from dynograd.autograd.nodes import OutputNode, caller, line_text
+from dynograd.autograd.nodes import Node, OutputNode, caller, line_text
 from dynograd.interpreter import TENSORS
 from dynograd.interpreter.shared import signature_of
 from dynograd.interpreter.view_history import follow_base
@@ -53,7 +53,7 @@ class Outside:
         return value.node is None and kind_of(value) == self.kind
 
 
-def kind_of(tensor: Any) -> Any:
+def kind_of(tensor: Any) -> tuple[Any, ...]:
     array = tensor.array
     return type(array), array.dtype, array.shape, array.strides, tensor._requires_grad
 
@@ -200,7 +200,7 @@ class Recording:
             self.shadows[id(node)] = copy_of(node)
             self.nodes.append(node)
             self.lines[id(node)] = line_text(event.line)
-        made = [tensor.array for tensor in results]
+        outputs = [tensor.array for tensor in results]
         inputs, statics = described(op, dict(zip(op.parameter_names, [_as_arrays(value) for value in args])))
         self.calls.append(
             Call(
@@ -208,7 +208,7 @@ class Recording:
                 op.name,
                 op,
                 inputs,
-                tuple(made),
+                tuple(outputs),
                 statics,
                 Forward(entry, args, MODES.grad, self.shadows.get(id(node))),
                 list(launches),
@@ -219,7 +219,7 @@ class Recording:
 
     # --- backward ---------------------------------------------------------------------------------------------------------------
 
-    def notes_of_backward(self, create_graph: bool, targets: Any) -> Any:
+    def notes_of_backward(self, create_graph: bool, targets: Any) -> Pass | None:
         """What the engine tells of the pass that it begins; None if it need not."""
         if self.inside or self.reason:
             return None
@@ -296,7 +296,7 @@ class Recording:
             if numpy.may_share_memory(self.outside[place].tensor.array, tensor.array):
                 self.current.discard(place)
 
-    def detach(self, tensor: Any) -> Any:
+    def detach(self, tensor: Any) -> Tensor:
         """`tensor.detach()`, which is no op: the same memory."""
         result = Tensor.wrap(tensor.array)
         if self.inside or self.reason or type(tensor) not in TENSORS or id(tensor) not in self.numbers:
@@ -344,7 +344,7 @@ def frozen(value: Any) -> Any:
     return value
 
 
-def copy_of(node: Any) -> Any:
+def copy_of(node: Node) -> Node:
     """The node, with what it saves: it drops that after its backward."""
     return copy.copy(node)
 

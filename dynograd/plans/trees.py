@@ -64,7 +64,7 @@ class Tree:
         path.open = [
             number
             for step in path.steps
-            if step.event.kind != "backward"
+            if step.event is not None and step.event.kind != "backward"
             for number in step.results
             if self.values[number].grad and number not in path.consumed
         ]
@@ -105,10 +105,10 @@ class Tree:
             if kind == "outside":
                 if first != second:
                     return False
-                one, two = left_path.outside[first], right_path.outside[second]
-                if one.fresh != two.fresh or (not one.fresh and one.tensor is not two.tensor):
+                mine, other = left_path.outside[first], right_path.outside[second]
+                if mine.fresh != other.fresh or (not mine.fresh and mine.tensor is not other.tensor):
                     return False
-                if one.fresh and one.kind != two.kind:
+                if mine.fresh and mine.kind != other.kind:
                     return False
             if kind == "same" and not same(first, second):
                 return False
@@ -165,7 +165,7 @@ class Tree:
         return content if kind == "same" else UNSEEN
 
 
-def translated(args: Any, numbers: list[int]) -> Any:
+def translated(args: Any, numbers: list[int]) -> tuple[Any, ...]:
     """Described operands, with the numbers of values in the tree."""
     return tuple(
         [

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy
 
+from dynograd.arrays import Array
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, OutputNode
 from dynograd.interpreter import TENSORS
@@ -60,11 +61,13 @@ class Walk(Tree, Leaving):
         self.read_numbers: dict[int, Any] = {}  # values that were read in this step, with the copy
         self.written: list[tuple[int, Any, Any]] = []
         self.stale: set[int] = set()  # of those, the ones that were written since they were copied
-        self.released: dict[int, Any] = {}  # parts of the plan's memory that were copied whole, and how many calls were computed then
+        self.released: dict[
+            int, Any
+        ] = {}  # parts of the plan's memory that were copied whole, and how many calls were computed then
         self.lent: list[Any] = []  # arrays that NumPy was given
         self.boundary = -1
         self.holds = False  # tensors from outside are the recorded ones
-        self.copies: dict[int, Any] = {}  # values of this step whose memory the plan has used again
+        self.copies = {}  # values of this step whose memory the plan has used again
 
     def _let_go(self) -> None:
         """Recorded tensors of the step before that someone holds become their own; the record gets others in their place."""
@@ -122,8 +125,10 @@ class Walk(Tree, Leaving):
         if self.written or self.boundary >= 0:
             return False
         path = choice.path
-        held = [(number, self.path.program.outside[number].copy()) for number in self.bound]  # ways share their memory
-        for number, values in held:
+        inputs = [
+            (number, self.path.program.outside[number].copy()) for number in self.bound
+        ]  # ways share their memory
+        for number, values in inputs:
             path.program.outside[number][...] = values
         self.path, self.done = path, 0
         return True
@@ -151,7 +156,7 @@ class Walk(Tree, Leaving):
                 elif content in self.stale or self._may_be_written_unseen(value.array):
                     new.append((content, value))
             elif kind == "key":
-                step.key = value
+                step.key = value  # type: ignore[union-attr]
             elif type(value) is not content[0] or len(value) != len(content[1]):
                 return None
             else:
@@ -215,7 +220,13 @@ class Walk(Tree, Leaving):
                     program.set_key(step.event, step.key)
             try:
                 self._run(program, start, stop)
-            except Exception:  # said where the op stands that fails, which is run anew
+            except (
+                ArithmeticError,
+                LookupError,
+                RuntimeError,
+                TypeError,
+                ValueError,
+            ):  # the op that fails says so when it is run anew
                 self.done = start
                 self.leave("an op fails")
 
@@ -236,7 +247,7 @@ class Walk(Tree, Leaving):
         """The same, by the number that the path's own record has."""
         return self._is_held(self.path.numbers[number])
 
-    def where(self, number: int) -> Any:
+    def where(self, number: int) -> Array:
         """The array of a value that has been computed in this step."""
         copied = self.copies.get(number)
         return self.path.arrays[number] if copied is None else copied
@@ -257,7 +268,11 @@ class Walk(Tree, Leaving):
             return array
         if kind == "outside":
             tensor = self.bound.get(place)
-            return array.copy(order="K") if tensor is None else same_part(array, self.path.program.outside[place], tensor.array)
+            return (
+                array.copy(order="K")
+                if tensor is None
+                else same_part(array, self.path.program.outside[place], tensor.array)
+            )
         region = self.path.program.memory.buffers[place]
         computed, copied = self.released.get(place, (-1, None))
         if copied is None:
@@ -287,7 +302,7 @@ class Walk(Tree, Leaving):
                 return False
         return True
 
-    def number_of(self, tensor: Any) -> Any:
+    def number_of(self, tensor: Any) -> Array:
         """The plan's own array of a recorded tensor, which nobody may keep."""
         value = tensor.value
         number = value.number
@@ -297,7 +312,7 @@ class Walk(Tree, Leaving):
                 return tensor.array
         return self.where(number)
 
-    def read(self, tensor: Any) -> Any:
+    def read(self, tensor: Any) -> Array:
         """The array of a recorded tensor, for whoever asks: a copy that is its own from now on."""
         if type(tensor) is not Handed:
             return tensor.array
@@ -310,8 +325,7 @@ class Walk(Tree, Leaving):
         if self.running and self.handed[number] is tensor and self.first[number] < self.at.number:
             self._note_read(number, copied)
             if value.grad:
-                tensor.__class__ = Read
-                tensor.array = copied
+                become(tensor, copied, None, True, kind=Read)
                 return copied
         become(tensor, copied, freed(self.path) if value.grad else None, value.grad)
         return copied
@@ -353,7 +367,9 @@ class Walk(Tree, Leaving):
         """Operands of a write in place, of which recorded ones without history are plain tensors."""
         return tuple(
             [
-                Tensor.wrap(self.read(value)) if isinstance(value, Handed) and not (MODES.grad and value.requires_grad) else value
+                Tensor.wrap(self.read(value))
+                if isinstance(value, Handed) and not (MODES.grad and value.requires_grad)
+                else value
                 for value in args
             ]
         )
@@ -374,7 +390,7 @@ class Walk(Tree, Leaving):
                 if isinstance(tensor, Handed):
                     become(tensor, tensor.array, freed(self.path), True)
 
-    def detach(self, tensor: Any) -> Any:
+    def detach(self, tensor: Any) -> Tensor:
         if not isinstance(tensor, Handed):
             return Tensor.wrap(tensor.array)
         step = self.at
@@ -390,7 +406,7 @@ class Walk(Tree, Leaving):
 
     # --- gradients and optimizers -----------------------------------------------------------------------------------------------
 
-    def notes_of_backward(self, create_graph: bool, targets: Any) -> Any:
+    def notes_of_backward(self, create_graph: bool, targets: Any) -> None:
         return None
 
     def backward(self, tensor: Any, gradient: Any, retain_graph: Any, create_graph: bool, inputs: Any) -> None:
@@ -421,7 +437,7 @@ class Walk(Tree, Leaving):
         self.leave("a backward pass that the record does not have here", tensor)
         tensor.backward(gradient, retain_graph, create_graph, inputs)
 
-    def _outside_now(self, path: Path, place: int) -> Any:
+    def _outside_now(self, path: Path, place: int) -> Tensor:
         outside = path.outside[place]
         return self.bound.get(place, outside.tensor) if outside.fresh else outside.tensor
 

@@ -347,7 +347,8 @@ class SparseTensor(Tensor):
         """(crow, col, entries) of a matrix, its entries sorted by row; where the entries go is found out once."""
         if len(self.whole) - self.dense_dim() != 2:
             raise ShapeError(
-                f"sparse: expected a matrix (2 sparse dims), got shape {self.whole} with {self.sparse_dim()} sparse dims."
+                f"sparse: expected a matrix (2 sparse dims), got shape {self.whole} with {self.sparse_dim()} sparse dims. "
+                f"to_sparse() and sparse_coo_tensor take any number of dims."
             )
         if self.form == CSR:
             return self.starts, self.places, self.entries

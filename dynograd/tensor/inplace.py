@@ -13,6 +13,7 @@ from numpy import may_share_memory, putmask
 
 from dynograd import arrays
 from dynograd.arrays import Array, buffers, literals, ndarray, storages
+from dynograd.arrays.meta_arrays import MetaArray, no_values
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import caller
 from dynograd.autograd.packing import Packed, map_saved
@@ -276,6 +277,8 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
     if not self._requires_grad and _write_plain(self, index, value):
         return
     source = _as_tensor(value, self)
+    if type(source.array) is MetaArray and type(self.array) is ndarray:
+        raise no_values("setitem")
     is_basic, ready = indexing.normalize_index(self.array.shape, index)
     if is_basic:
         whole = ready == (Ellipsis,)  # of what is overwritten throughout the history ends
@@ -363,7 +366,7 @@ def _write_plain(self: Tensor, index: Any, value: Any) -> bool:
         return False
     else:
         source, value = value, value.array
-        if value.dtype != array.dtype:
+        if value.dtype != array.dtype or type(value) is not type(array):
             return False
         if (value.base is not None or array.base is not None) and arrays.base_of(value) is arrays.base_of(array):
             if _is_view_at(source, self, index):

@@ -101,7 +101,9 @@ def asking(writing: Writing, guarded: Callable[..., Any]) -> Writing:
 
     def asked(source: Callable[[], str]) -> str:
         head, _, body = source().partition("\n")
-        gives_up = next(line for line in body.splitlines() if "return general(" in line or "return named(general" in line)
+        gives_up = next(
+            line for line in body.splitlines() if "return general(" in line or "return named(general" in line
+        )
         return "\n".join([head, "    if guards:", "        " + gives_up.strip().replace("general", "guarded", 1), body])
 
     names = names | {"guards": guards, "guarded": guarded}

@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy
 
@@ -107,6 +107,13 @@ class Tensor(InstalledMethods, metaclass=TensorType):
     _requires_grad: bool
     _grad: Tensor | None
     _meta: Meta | None
+
+    @staticmethod
+    def _make_wrapper_subclass(cls: type, *size: object, **options: object) -> NoReturn:
+        raise NotImplementedError(
+            f"_make_wrapper_subclass: {cls.__name__} would be a tensor without memory of its own, which PyTorch's dispatcher unwraps; there is "
+            f"none here. Derive from Tensor, keep the inner tensors as attributes and define __torch_function__."
+        )
 
     def __new__(cls, *data: Any, device: Any = None, dtype: Any = None) -> Any:
         if cls is not Tensor and data and isinstance(data[0], Tensor):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 import dynograd
-from dynograd.ops.op import rows_with
+from dynograd.ops.op import registry, rows_with
 from dynograd.plans.lowering import lower
 from dynograd.plans.lowering.bound import lower_bound
+from dynograd.plans.lowering.forms import FORMS
 from tests.plans.lowering_rows import Made, Row, check, tensor
 
 F = ("float32",)
@@ -37,6 +38,7 @@ STATES = [(5, 64), (5, 64)]
 ROWS = [
     Row("convolution", _of((4, 8, 20, 20), (16, 8, 3, 3), (16,), numbers=WINDOW), dtypes=F),
     Row("convolution", lambda r, d: (TURNED(r, d), tensor(r, d, 16, 16, 3, 3), None, *WINDOW), "channels last", F),
+    Row("convolution", _of((16, 1, 28, 28), (6, 1, 5, 5), (6,), numbers=((1, 1), (2, 2), (1, 1), 1)), "one channel", F),
     Row("max_pool_values", _of((8, 16, 20, 20), numbers=(((2, 2), (2, 2), (0, 0), (1, 1), False),)), dtypes=F),
     Row("batch_norm", _norm(PLAIN), dtypes=F),
     Row("batch_norm", _norm(TURNED), "channels last", F),
@@ -72,3 +74,39 @@ def test_what_python_reads_from_an_array_is_not_bound():
     made = Made(Row("huber_in_one_pass", _of((90, 90), (90, 90), numbers=(1.0, "mean"))), "float32", 1, "rule")
     assert made.call.launches
     assert lower_bound(made.call) is None
+
+
+def test_arrays_that_kernels_take_by_address_are_kept():
+    make = _of((4, 8, 20, 20), (16, 8, 3, 3), (16,), numbers=WINDOW)
+    made = Made(Row("convolution", make), "float32", 1)
+    kept = [array for launch in made.call.launches for array in launch.kept]
+    assert any([array is made.call.outputs[0] or array.base is made.call.outputs[0].base for array in kept])
+    assert all([launch.kept for launch in made.call.launches if launch.name.endswith("correlate")])
+
+
+# What training rows of the benchmarks record, and which of it stays in Python: ops whose shapes or steps follow from whole numbers.
+TRAINING = """add basic_index batch_norm cat clone convolution cross_entropy div embedding exp gelu index index_put_at layer_norm linear lstm_layer
+gru_layer matmul max_pool_values mean moved_statistics mul neg permute relu scaled_dot_product_attention sigmoid split_with_sizes stack sub sum
+tanh to_copy unbind view where adaptive_avg_pool binary_cross_entropy_with_logits_in_one_pass softmax expand lt gt eq clamp sqrt""".split()
+IN_PYTHON = """segment_sum segment_softmax segment_places segment_gather segment_scatter varlen_attention chain_likelihoods sparse_product
+lstm_step gru_step dropout""".split()
+
+
+def test_ops_of_training_rows_have_a_form():
+    """Prints the ops that have one, by how they came by it."""
+    ways = {name: _way(name) for name in [*TRAINING, *IN_PYTHON]}
+    for way in ("written", "formula", "view", "noted", ""):
+        print(f"{way or 'Python'}: {' '.join([name for name, own in ways.items() if own == way])}")
+    assert not [name for name in TRAINING if not ways[name]]
+    assert not [name for name in IN_PYTHON if ways[name]]
+
+
+def _way(name):
+    op = registry[name]
+    if ("op", name) in FORMS:
+        return "written"
+    if op.kind == "elementwise" and op.formula:
+        return "formula"
+    if op.view:
+        return "view"
+    return "noted" if name in {row.name for row in ROWS} else ""

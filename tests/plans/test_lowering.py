@@ -135,6 +135,7 @@ ROWS = [
         for name in ("mse", "l1", "smooth_l1", "huber", "binary_cross_entropy_with_logits")
         for reduction in ("mean", "sum") for n in (100, 2000)
     ],
+    Row("cross_entropy", lambda r, d: (tensor(r, d, 7), _index(r, 7), None, -100, 0.0, "mean", True), "one"),
     Row("cross_entropy", lambda r, d: (tensor(r, d, 50, 7), _index(r, 7, 50), tensor(r, d, 7, grad=False).abs(), -100, 0.0, "mean", False), "weights"),
 ]  # fmt: skip
 CASES = [
@@ -155,6 +156,26 @@ def test_sum_of_gradients_goes_into_its_own_memory():
     total = numpy.full((2, 3), numpy.nan)
     run(lower(Call("sum", "sum", None, (first, second), (total,), (), lambda: [first + second])))
     numpy.testing.assert_array_equal(total, first + second)
+
+
+class _Deferred:
+    def __init__(self, key):
+        self.key = key
+
+
+def test_deferred_sums_of_products_and_of_tables():
+    random = numpy.random.default_rng(0)
+    rows, others = [random.standard_normal((n, 3)) for n in (2, 1)], [random.standard_normal((n, 4)) for n in (2, 1)]
+    out = numpy.full((3, 4), numpy.nan)
+    operands = (rows[0], others[0], rows[1], others[1])
+    run(lower(Call("deferred", "deferred", None, operands, (out,), (), _Deferred("linear"))))
+    numpy.testing.assert_allclose(out, rows[0].T @ others[0] + rows[1].T @ others[1], rtol=1e-12)
+    places, table = [numpy.array([1, 4]), numpy.array([1])], numpy.full((5, 3), numpy.nan)
+    operands = (rows[0], places[0], rows[1], places[1])
+    run(lower(Call("deferred", "deferred", None, operands, (table,), (), _Deferred(("embedding", 5, 4)))))
+    expected = numpy.zeros((5, 3))
+    expected[1] = rows[0][0] + rows[1][0]
+    numpy.testing.assert_allclose(table, expected, rtol=1e-12)
 
 
 def test_accumulation_adds_to_what_is_there():

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy
 
-__all__ = ["Launch", "noting"]
+__all__ = ["Launch", "data_address", "noting"]
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Launch:
         arguments: of a `Chunked` without start and stop. Arrays are views with the shape in which the kernel has seen them.
         count: the items 0 to `count` were handled; -1 of a `compiled` function.
         parts: in how many parts it ran; 1: on the calling thread.
-        kept: arrays that stand among the arguments by `addresses_numba.handle`, in their order.
+        kept: arrays that stand among the arguments by `addresses_numba.handle` or `data_address`, in their order.
         returns: whether it gave something back to Python. What Python has done with that is not part of the launch.
     """
 
@@ -51,6 +51,11 @@ class Launch:
         function = getattr(self.kernel, "serial", self.kernel).py_func
         module = "" if hasattr(function, "dynograd_source") else function.__module__.rpartition(".")[2] + "."
         return module + str(function.__name__)
+
+
+def data_address(array: Any) -> int:
+    """Where element 0 of an array lies, for a kernel that takes addresses. The caller keeps the array; who notes does, too."""
+    return int(array.__array_interface__["data"][0])
 
 
 class noting:
@@ -105,6 +110,7 @@ class _Hook:
             if self._count == 1:
                 _prepare()
                 self._set_handles(_plain["handle"], _handle)
+                self._set_addresses(_plain["data_address"], _data_address)
                 _plain["class"].__call__ = _call
 
     def take_out(self) -> None:
@@ -113,17 +119,25 @@ class _Hook:
             if not self._count:
                 del _plain["class"].__call__
                 self._set_handles(_handle, _plain["handle"])
+                self._set_addresses(_data_address, _plain["data_address"])
 
     def _set_handles(self, old: Any, new: Any) -> None:
         if len(sys.modules) != self._known:  # modules that were imported meanwhile have taken what they found
             modules = list(sys.modules.items())
             self._known = len(modules)
             self._modules = [
-                module for name, module in modules if name.startswith("dynograd.kernels.") and "handle" in vars(module)
+                module
+                for name, module in modules
+                if name.startswith("dynograd.kernels.") and not {"handle", "data_address"}.isdisjoint(vars(module))
             ]
         for module in self._modules:
-            if module.handle is old:
+            if vars(module).get("handle") is old:
                 module.handle = new
+
+    def _set_addresses(self, old: Any, new: Any) -> None:
+        for module in self._modules:
+            if vars(module).get("data_address") is old:
+                module.data_address = new
 
 
 _hook = _Hook()
@@ -134,7 +148,7 @@ def _prepare() -> None:
     if not _plain:
         from dynograd.kernels.build import addresses_numba, compiling_numba, targets_numba
 
-        _plain["handle"] = addresses_numba.handle
+        _plain["handle"], _plain["data_address"] = addresses_numba.handle, data_address
         _plain["class"] = targets_numba._Dispatcher
         _plain["call"] = compiling_numba.call_unnoted
 
@@ -181,3 +195,11 @@ def _handle(array: Any) -> int:
     if _thread.lists:
         _thread.handles[handle] = array
     return handle
+
+
+def _data_address(array: Any) -> int:
+    """`data_address` while somebody notes."""
+    address: int = _plain["data_address"](array)
+    if _thread.lists:
+        _thread.handles[address] = array
+    return address

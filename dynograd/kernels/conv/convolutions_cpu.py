@@ -20,6 +20,7 @@ import numpy as np
 from dynograd.arrays import buffers
 from dynograd.kernels.build import threads
 from dynograd.kernels.build.batch_invariance import batch_invariant
+from dynograd.kernels.build.launches import data_address
 from dynograd.kernels.conv import convolutions_columns as columns
 from dynograd.kernels.conv import convolutions_plans as plans
 from dynograd.kernels.conv import convolutions_point_plans as points
@@ -133,7 +134,9 @@ def conv_weight_gradient(x, g, weight_shape, stride, padding, dilation, groups):
     if plan.lay_out:
         make = buffers.zeros if plan.loose else buffers.empty
         laid, work = make((plan.g_elements,), x.dtype), 2 * plan.g_elements
-        compiled.planes(partial, _address(laid), _address(g), plan.pitch, plan.g_tables, count=plan.pieces, work=work)
+        compiled.planes(
+            partial, data_address(laid), data_address(g), plan.pitch, plan.g_tables, count=plan.pieces, work=work
+        )
     result = buffers.empty(tuple(weight_shape), x.dtype)
     _weight_gradient(compiled, plan, plan.tables, x, laid, partial, result)
     if plan.loose and not np.isfinite(np.add.reduce(result, axis=None)):
@@ -199,7 +202,7 @@ def _as_matrix(array):
 
 def _weight_gradient(compiled, plan, tables, x, laid, partial, result):
     work = plan.work >> 3
-    compiled.correlate_weights(partial, _address(x), _address(laid), 0, tables, count=plan.items, work=work)
+    compiled.correlate_weights(partial, data_address(x), data_address(laid), 0, tables, count=plan.items, work=work)
     compiled.add_partials(partial, result.reshape(-1), plan.sizes, count=result.shape[0], work=partial.size)
 
 
@@ -225,7 +228,13 @@ def _correlate_points(plan, x, weight, bias, out, back=False):
     )
     bias = np.zeros(out.shape[1], x.dtype) if bias is None else np.ascontiguousarray(bias, x.dtype)
     compiled.correlate_points(
-        bias, _address(x), _address(packed), _address(out), plan.tables, count=plan.items, work=plan.work >> 3
+        bias,
+        data_address(x),
+        data_address(packed),
+        data_address(out),
+        plan.tables,
+        count=plan.items,
+        work=plan.work >> 3,
     )
 
 
@@ -234,7 +243,7 @@ def _weight_gradient_by_points(x, g, weight_shape, windows):
     plan = points.weight_points(*_five(x), *_five(g), *windows, *_point_tiles(x.dtype))
     partial, result = buffers.empty((plan.partial,), x.dtype), buffers.empty(tuple(weight_shape), x.dtype)
     compiled.correlate_weight_points(
-        partial, _address(x), _address(g), 0, plan.tables, count=plan.items, work=plan.work >> 3
+        partial, data_address(x), data_address(g), 0, plan.tables, count=plan.items, work=plan.work >> 3
     )
     compiled.add_point_partials(
         partial, result.reshape(-1), plan.rows, plan.blocks, plan.shares, count=len(plan.blocks), work=partial.size
@@ -254,7 +263,13 @@ def _correlate(plan, x, weight, bias, out, groups, outer, inner, back=False):
     )  # fmt: skip
     bias = np.zeros(groups * outer, x.dtype) if bias is None else np.ascontiguousarray(bias, x.dtype)
     compiled.correlate(
-        bias, _address(x), _address(packed), _address(out), plan.tables, count=plan.items, work=plan.work >> 3
+        bias,
+        data_address(x),
+        data_address(packed),
+        data_address(out),
+        plan.tables,
+        count=plan.items,
+        work=plan.work >> 3,
     )
 
 
@@ -322,10 +337,6 @@ def _five(array):
     missing = 5 - array.ndim
     shape, strides = array.shape, array.strides
     return (*shape[:2], *(1,) * missing, *shape[2:]), (*strides[:2], *(strides[1],) * missing, *strides[2:])
-
-
-def _address(array):
-    return array.__array_interface__["data"][0]
 
 
 def _is_channels_last(array):

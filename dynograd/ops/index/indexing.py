@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from dynograd import arrays
 from dynograd.arrays import Array, IndexArrays, ndarray
+from dynograd.arrays.meta_arrays import MetaArray, no_values
 from dynograd.base import dtypes
 from dynograd.base.values import TENSORS, has_values
 from dynograd.errors import DtypeError, ShapeError, refusal
@@ -442,7 +443,10 @@ def put_at(input: Any, values: Any, ready: Advanced) -> Array:
 def assign_at(array: Any, ready: Advanced, value: Any) -> None:
     """Writes the array `value` (broadcast) into `array` at an advanced index from `normalize_index`."""
     try:
-        if type(array) is not ndarray:
+        if type(array) is ndarray:
+            if MetaArray in map(type, (value, *ready.indices)):
+                raise no_values("setitem")
+        else:
             ready = ready._replace(indices=_beside(array, ready.indices))
         kernel("indexing", "index_assign", array)(array, ready, value)
     except (TypeError, ValueError):

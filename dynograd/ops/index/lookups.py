@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from dynograd import arrays
-from dynograd.arrays import Array
+from dynograd.arrays import Array, ndarray
 from dynograd.base import dtypes
 from dynograd.base.shapes import normalize_dim
 from dynograd.base.values import read_values
@@ -340,7 +340,7 @@ def _chosen(result: Any, inverse: bool, counts: bool) -> Array | tuple[Array, ..
 def inserted_at(sorted_sequence: Array, input: Array, sorter: Array | None, right: bool, out_int32: bool) -> Array:
     """Where values belong in sorted rows; checked."""
     kind = dtypes.int32 if out_int32 else dtypes.int64
-    return kernel("lookups", "searchsorted", input)(
+    return kernel("lookups", "searchsorted", sorted_sequence if type(input) is ndarray else input)(
         sorted_sequence, input, "right" if right else "left", sorter, kind.numpy
     )
 

@@ -8,7 +8,17 @@ neighbouring elementwise ones.
 from __future__ import annotations
 
 from dynograd.plans.calls import Call
-from dynograd.plans.lowering import batch_norms, lookups, losses, movements, products, recurrences, reductions, rows
+from dynograd.plans.lowering import (
+    batch_norms,
+    convolutions,
+    lookups,
+    losses,
+    movements,
+    products,
+    recurrences,
+    reductions,
+    rows,
+)
 from dynograd.plans.lowering.bound import lower_bound
 from dynograd.plans.lowering.elementwise import launches_of, lower_elementwise
 from dynograd.plans.lowering.forms import FORMS, Lowered, described

@@ -120,14 +120,3 @@ def _image_means_rule(call: Call) -> Lowered | None:
         return None
     launches = loops.launches_of("mean_backward", [_QUOTIENT], [once], {"x": g}, {"count": float(count)})
     return None if launches is None else Lowered(launches, exact=False)
-
-
-@assistance("rule", "convolution")
-def _convolution_rule(call: Call) -> list[Launch] | None:
-    """The gradient of a bias is summed anew: NumPy adds up the blocks of its kernel."""
-    g, bias = call.inputs[0], call.outputs[2] if len(call.outputs) > 2 else None
-    if bias is None:
-        return call.launches
-    summed = reductions.reduced("sum", "same", g, (0, *range(2, g.ndim)), bias)
-    own = [launch for launch in call.launches if not launch.name.startswith("sum_")]
-    return None if summed is None else [*own, *summed]

@@ -12,7 +12,7 @@ from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts
 from dynograd.plans.lowering.forms import Lowered, arguments_of, form
 
-__all__: list[str] = []
+__all__ = ["collected"]
 
 _FULL = slice(None)
 
@@ -124,9 +124,8 @@ def _embedding_backward(call: Call) -> Lowered | None:
     return _collected(call, [(arguments["g"], arguments["indices"])], arguments["padding_idx"], call.outputs[0])
 
 
-def collected(call: Call) -> Lowered | None:
+def collected(call: Call, padding: int | None) -> Lowered | None:
     """A deferred sum of an embedding's gradients."""
-    _, _, padding = getattr(call.compute, "key")  # noqa: B009
     return _collected(call, list(zip(call.inputs[::2], call.inputs[1::2])), padding, call.outputs[0])
 
 

@@ -23,6 +23,8 @@ class _Classes:
     """Cross-entropy of class numbers: what forward and rule have in common."""
 
     def __init__(self, scores: Any, labels: Any, weight: Any, ignored: int, smoothing: float, reduction: str) -> None:
+        if scores.ndim == 1 and scores.flags.c_contiguous:  # one example
+            scores, labels = scores.reshape(1, -1), labels.reshape(1)
         self.shape, self.reduction, dtype = scores.shape, reduction, scores.dtype
         self.fits = (
             scores.ndim == 2

@@ -10,7 +10,7 @@ import numpy
 from dynograd.kernels.build.launches import Launch
 from dynograd.kernels.matmul import matmuls_cpu
 from dynograd.plans.calls import Call
-from dynograd.plans.lowering import layouts, reductions
+from dynograd.plans.lowering import layouts, lookups, reductions
 from dynograd.plans.lowering.forms import Lowered, arguments_of, form
 
 __all__ = ["product"]
@@ -248,8 +248,11 @@ def _linear_rule(call: Call) -> Lowered | None:
 
 @form("deferred", "deferred")
 def _deferred(call: Call) -> Lowered | None:
-    """Rows of several calls one after the other, and one product of them."""
-    if getattr(call.compute, "key", None) != "linear":
+    """Rows of several calls one after the other, and one product of them, or one addition into a table."""
+    key = getattr(call.compute, "key", None)
+    if isinstance(key, tuple) and key[0] == "embedding":
+        return lookups.collected(call, key[2])
+    if key != "linear":
         return None
     (out,) = call.outputs
     rows, others = call.inputs[::2], call.inputs[1::2]

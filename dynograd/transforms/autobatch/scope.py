@@ -136,5 +136,3 @@ class autobatch:
         if _last[0] is None:
             raise RuntimeError("autobatch.report: there was no `with dynograd.autobatch():` yet in this process.")
         return _last[0]
-
-
