@@ -64,6 +64,7 @@ class Walk(Tree, Leaving):
         self.released: dict[
             int, Any
         ] = {}  # parts of the plan's memory that were copied whole, and how many calls were computed then
+        self.assigned: set[int] = set()  # gradients that this step has given to leaves
         self.lent: list[Any] = []  # arrays that NumPy was given
         self.boundary = -1
         self.holds = False  # tensors from outside are the recorded ones
@@ -286,6 +287,8 @@ class Walk(Tree, Leaving):
         """Another path's memory is about to be overwritten: its gradients, which leaves may still have, become their own."""
         if self.latest is not None:
             for leaf, number, tensor in self.latest.gradients:
+                if number in self.assigned:  # it is this step's own, and not yet computed
+                    continue
                 if leaf._grad is self.handed[number] and type(leaf._grad) is Handed:
                     self.handed[number] = new_handed(self.values[number])
                     become(leaf._grad, tensor.array.copy(order="K"), None, False)
@@ -430,6 +433,7 @@ class Walk(Tree, Leaving):
                         added.append((leaf, number))
                     else:
                         leaf._grad = self.handed[number]
+                        self.assigned.add(number)
                 self.at = choice.next
                 if added:
                     self._add(added, choice.number)

@@ -492,12 +492,12 @@ class Twin:
         ]
 
 
-def compare(text: str, tolerance: float = 0.0, steps: int = STEPS) -> Result:
+def compare(text: str, tolerance: float = 0.0, exact: bool = False, steps: int = STEPS) -> Result:
     """Runs a program's text as it is written and compiled."""
     made: list[Compiled] = []
 
     def compiling(function: Any) -> Any:
-        made.append(Compiled(function))
+        made.append(Compiled(function, exact=exact))
         return made[-1]
 
     code = compile(text, "<program>", "exec")

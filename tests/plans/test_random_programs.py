@@ -1,11 +1,14 @@
 """Programs by chance give compiled, bit for bit, what they give as they are written: values, gradients, states, what was kept.
 
-`python -m tests.plans.test_random_programs 1000` runs so many, and shortens those that differ; a second number says where to begin.
+`python -m tests.plans.test_random_programs 1000` runs so many, and shortens those that differ; a second number says where to begin, a word
+(`exact`, `bound`) which kernels.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from typing import Any
 
 import pytest
 
@@ -23,21 +26,23 @@ def test_programs_give_the_same_bits(first: int) -> None:
             assert not result.difference, f"seed {seed}, {result.difference}\n{result.report}\n{program_of(seed).text()}"
 
 
-def failure(text: str) -> str:
+def failure(text: str, *options: Any) -> str:
     try:
-        result = compare(text)
+        result = compare(text, *options)
     except (NameError, KeyError):  # shortened too far
         return ""
     return result.difference and f"{result.difference}\n{result.report}"
 
 
-def main(count: int, first: int = 0) -> int:
+def main(count: int, first: int = 0, way: str = "python") -> int:
+    """`way` is "python" (all calls in their Python form), "exact" (the mode), or "bound" (compared up to rounding)."""
     walked = calls = never = failed = 0
-    with in_python_form():
+    options = {"python": (0.0, False), "exact": (0.0, True), "bound": (1e-3, False)}[way]
+    with in_python_form() if way == "python" else contextlib.nullcontext():
         for seed in range(first, first + count):
             program = program_of(seed)
             try:
-                result = compare(program.text())
+                result = compare(program.text(), *options)
                 walked, calls, never = walked + result.walked, calls + result.calls, never + (not result.walked)
                 if not result.difference:
                     continue
@@ -45,11 +50,11 @@ def main(count: int, first: int = 0) -> int:
                 print(f"seed {seed}: {type(error).__name__}: {error}")
                 raise
             failed += 1
-            short = shortened(program, lambda text: bool(failure(text)))
-            print(f"--- seed {seed}: {failure(short.text())[:1500]}\n{short.text()}", flush=True)
+            short = shortened(program, lambda text: bool(failure(text, *options)))
+            print(f"--- seed {seed}: {failure(short.text(), *options)[:1500]}\n{short.text()}", flush=True)
     print(f"{count} programs, {failed} failed; {walked} of {calls} calls along the record, {never} programs never")
     return min(failed, 1)
 
 
 if __name__ == "__main__":
-    sys.exit(main(*[int(word) for word in sys.argv[1:]]))
+    sys.exit(main(*[int(word) if word.isdigit() else word for word in sys.argv[1:]]))  # type: ignore[arg-type]
