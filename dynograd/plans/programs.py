@@ -247,6 +247,9 @@ class Program:
         A call whose launches give something else gets its Python form.
         """
         forms: list[list[Launch] | None] = [_form_of(call) for call in self.calls]
+        if exact:
+            forms = [form if getattr(form, "exact", True) else None for form in forms]
+            self.groups = [group for group in self.groups if getattr(group.form, "exact", True)]
         self._bind(forms)
         for buffer in self.memory.buffers:
             buffer[...] = 0xFF

@@ -56,6 +56,8 @@ def launches_of(
         [numbers[text] != numbers[text] for text in numbers]
     ):  # choices between NaN and a number would take the number
         return None
+    if not names:  # constants alone; a loop has an operand
+        values = [numpy.zeros((), kind)]
     loop = _loop_of(name, names, tuple(numbers), tuple(trees), truths)
     special = loop.with_statics(tuple(numbers.values()))
     if special is None or not special.supports(kind):
