@@ -7,3 +7,5 @@ Written by `python -m tools.make_stubs` from the functions themselves; do not ed
 
 from dynograd.compat.compiler import OptimizedModule as OptimizedModule
 from dynograd.compat.compiler import compile as compile
+from dynograd.compat.compiler import reset as reset
+from dynograd.compat.compiler import set_stance as set_stance

@@ -205,7 +205,7 @@ class Read(Handed):
     __slots__ = ()
     array = _ARRAY  # type: ignore[assignment]
     item, __bool__, __float__, __int__ = Tensor.item, Tensor.__bool__, Tensor.__float__, Tensor.__int__
-    numpy, __dlpack__, data = Tensor.numpy, Tensor.__dlpack__, Tensor.data
+    numpy, __dlpack__, data = Tensor.numpy, Tensor.__dlpack__, Tensor.data  # type: ignore[assignment]
 
 
 Handed.__name__ = Handed.__qualname__ = Read.__name__ = Read.__qualname__ = "Tensor"  # as errors name them

@@ -61,9 +61,7 @@ class Walk(Tree, Leaving):
         self.read_numbers: dict[int, Any] = {}  # values that were read in this step, with the copy
         self.written: list[tuple[int, Any, Any]] = []
         self.stale: set[int] = set()  # of those, the ones that were written since they were copied
-        self.released: dict[
-            int, Any
-        ] = {}  # parts of the plan's memory that were copied whole, and how many calls were computed then
+        self.released = {}  # parts of the plan's memory that were copied whole, and how many calls were computed then
         self.assigned: set[int] = set()  # gradients that this step has given to leaves
         self.lent: list[Any] = []  # arrays that NumPy was given
         self.boundary = -1
@@ -154,7 +152,7 @@ class Walk(Tree, Leaving):
                     if content in bound or not outside.takes(value):
                         return None
                     new.append((content, value))
-                elif content in self.stale or self._may_be_written_unseen(value.array):
+                elif content in self.stale or self._may_be_written_unseen(value):
                     new.append((content, value))
             elif kind == "key":
                 step.key = value  # type: ignore[union-attr]
@@ -377,8 +375,9 @@ class Walk(Tree, Leaving):
             ]
         )
 
-    def _may_be_written_unseen(self, array: Any) -> bool:
+    def _may_be_written_unseen(self, tensor: Any) -> bool:
         """Whether NumPy may have written into it since it was copied."""
+        array = tensor.array
         return array.base is not None or any([numpy.may_share_memory(array, lent) for lent in self.lent])
 
     def met_unknown(self, op: Any, arguments: Any) -> None:

@@ -107,7 +107,7 @@ def asking(writing: Writing, guarded: Callable[..., Any]) -> Writing:
         return "\n".join([head, "    if guards:", "        " + gives_up.strip().replace("general", "guarded", 1), body])
 
     names = names | {"guards": guards, "guarded": guarded}
-    return {name: lambda source=source: asked(source) for name, source in sources.items()}, names
+    return {name: functools.partial(asked, source) for name, source in sources.items()}, names
 
 
 def _writer(face: Op, op: Op | None, name: str) -> Callable[[Any], Writing] | None:

@@ -66,7 +66,6 @@ def test_modules_list_what_the_table_fills_in(name):
     ("path", "arguments", "value"),
     [
         ("compiler.cudagraph_mark_step_begin", (), None),
-        ("compiler.reset", (), None),
         ("compiler.is_compiling", (), False),
         ("compiler.is_dynamo_compiling", (), False),
         ("compiler.is_exporting", (), False),
@@ -107,7 +106,6 @@ def test_constants(path, arguments, value):
         (torch.compiler.disable(recursive=False), max),
         (torch.compiler.allow_in_graph, max),
         (torch.compiler.assume_constant_result, max),
-        (torch.compiler.set_stance("default"), max),
         (torch._dynamo.disable, max),
         (torch._dynamo.disable(reason="slow"), max),
         (torch.jit.export, LAYER.forward),
@@ -126,7 +124,6 @@ def test_markers_give_back_what_they_get(mark, value):
 @pytest.mark.parametrize(
     "block",
     [
-        lambda: torch.compiler.set_stance("force_eager", skip_guard_eval_unsafe=True),
         lambda: torch.jit.optimized_execution(False),
         lambda: importlib.import_module("dynograd.autograd.grad_mode").set_multithreading_enabled(False),
     ],
@@ -139,10 +136,6 @@ def test_blocks_that_change_nothing(block):
 @pytest.mark.parametrize(
     ("path", "call", "words"),
     [
-        ("compile", lambda: torch.compile(LAYER), "nothing is translated.* unasked. Leave the call out, or .* disable=True"),
-        ("compile", lambda: torch.compile(LAYER, mode="max-autotune", fullgraph=True), ".* runs eagerly"),
-        ("compile", lambda: torch.compile(dynamic=True)(LAYER), ".* runs eagerly"),
-        ("nn.Module.compile", lambda: LAYER.compile(mode="max") or LAYER, "nothing is translated.* disable=True"),
         ("_dynamo.optimize", lambda: torch._dynamo.optimize("inductor")(LAYER), "nothing is translated.* runs eagerly"),
         ("jit.script", lambda: torch.jit.script(LAYER), "nothing is translated: .* the Python that it is. Leave the call out"),
         ("jit.script_method", lambda: torch.jit.script_method(LAYER), "nothing is translated"),
@@ -165,9 +158,6 @@ def test_what_does_not_happen_is_said_once(path, call, words):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: torch.compile(LAYER, disable=True),
-        lambda: torch.compile(disable=True)(LAYER),
-        lambda: LAYER.compile(disable=True) or LAYER,
         lambda: torch._dynamo.optimize(disable=True)(LAYER),
     ],
 )
@@ -178,8 +168,6 @@ def test_disabled_compilers_are_silent(call):
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: torch.compile(3), TypeError, "compile: expected a function or module, got int .3."),
-        (lambda: torch.compile(LAYER, mode="a", options={}), RuntimeError, "either mode or options.*mode='a', options={}"),
         (lambda: torch.jit.script(), TypeError, r"script\(\) missing 1 required positional argument: 'obj'"),
         (lambda: torch.hub.load(), TypeError, r"load\(\) missing 1 required positional argument: 'repo_or_dir'"),
         (lambda: torch.xpu.is_available(1), TypeError, r"is_available\(\) takes 0 positional arguments but 1 was given"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -44,7 +45,7 @@ def watching(*things: Any) -> Callable[[], Any]:
 
 def network(*sizes: int) -> nn.Sequential:
     layers: list[Any] = []
-    for inner, outer in zip(sizes, sizes[1:]):
+    for inner, outer in itertools.pairwise(sizes):
         layers += [nn.Linear(inner, outer), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
@@ -116,7 +117,7 @@ def lengths_that_change(compile: Any) -> Any:
     def step(tokens: Any) -> Any:
         h = c = torch.zeros(tokens.shape[1], 8)
         losses = []
-        for now, following in zip(tokens, tokens[1:]):
+        for now, following in itertools.pairwise(tokens):
             h, c = cell(embedding(now), (h, c))
             losses.append(F.cross_entropy(head(h), following))
         loss = torch.stack(losses).mean()

@@ -97,19 +97,37 @@ torch.addcmul({a}, {b}, {b}, value=0.5) | torch.stack([{a}, {b}]).sum(0) | torch
 """
 # (shape, shape of the result): expressions
 FROM_TO = {
-    (FULL, SINGLE): "{a}.sum() | {a}.mean() | {a}.norm() | {a}[0, 1] | {a}.abs().max() | {a}.std() | {a}.logsumexp((0, 1)) | F.mse_loss({a}, x)"
+    (
+        FULL,
+        SINGLE,
+    ): "{a}.sum() | {a}.mean() | {a}.norm() | {a}[0, 1] | {a}.abs().max() | {a}.std() | {a}.logsumexp((0, 1)) | F.mse_loss({a}, x)"
     " | F.cross_entropy({a}, y) | {a}.pow(2).mean() | {a}.flatten()[-1] | {a}.diagonal().sum() | F.smooth_l1_loss({a}, x) | {a}.max()",
-    (FULL, ROW): "{a}.sum(0) | {a}.mean(0) | {a}[0] | {a}[-1] | {a}.max(0).values | {a}.amax(0) | {a}.unbind()[0] | {a}.select(0, 1) | {a}.t()[:, 0]"
+    (
+        FULL,
+        ROW,
+    ): "{a}.sum(0) | {a}.mean(0) | {a}[0] | {a}[-1] | {a}.max(0).values | {a}.amax(0) | {a}.unbind()[0] | {a}.select(0, 1) | {a}.t()[:, 0]"
     " | {a}.logsumexp(0) | {a}[n % 2] | {a}.median(0).values",
-    (FULL, COLUMN): "{a}.sum(-1) | {a}.mean(1) | {a}[:, 0] | {a}[:, n % 3] | {a}.argmax(-1).float() | {a}.select(1, 2) | {a}.gather(1, y[:, None])[:, 0]"
+    (
+        FULL,
+        COLUMN,
+    ): "{a}.sum(-1) | {a}.mean(1) | {a}[:, 0] | {a}[:, n % 3] | {a}.argmax(-1).float() | {a}.select(1, 2) | {a}.gather(1, y[:, None])[:, 0]"
     " | {a}.norm(dim=1) | {a}.max(1)[0] | {a}.chunk(2, 1)[1].sum(1) | {a}.unbind(1)[3] | F.cross_entropy({a}, y, reduction='none')",
-    (FULL, FULL): "m0({a}) | m1({a}) | {a} @ w | F.linear({a}, w, p) | {a}.t().contiguous().t() | {a}.reshape(-1).view(-1, 4) | {a}.softmax(-1)"
+    (
+        FULL,
+        FULL,
+    ): "m0({a}) | m1({a}) | {a} @ w | F.linear({a}, w, p) | {a}.t().contiguous().t() | {a}.reshape(-1).view(-1, 4) | {a}.softmax(-1)"
     " | {a}[torch.randperm({a}.shape[0])] | {a}.flip(1) | {a}[:, [3, 1, 2, 0]] | torch.cat([{a}[:, :2], {a}[:, 2:]], 1) | {a} + p | {a} * p"
     " | F.layer_norm({a}, (4,), p) | {a}.sort(1).values | {a}.cumsum(1) | m2({a}) | {a} * {a}.sum(1, keepdim=True) | {a}.unsqueeze(1).expand(-1, 2, -1)[:, 1]"
     " | torch.einsum('bi,ij->bj', {a}, w) | {a}.view(-1, 2, 2).transpose(1, 2).reshape(-1, 4) | {a} + buffer | {a}.index_select(0, y.clamp(max={a}.shape[0] - 1))"
     " | {a}.split(2, 1)[0].repeat(1, 2) | m0(m0({a})) | {a}.narrow(1, 0, 4) | F.pad({a}, (1, 0))[:, :4] | F.embedding(y, w) + {a} | {a}.T.T | torch.atleast_2d({a})",
-    (ROW, FULL): "{a} + x | {a}.expand(x.shape) | x * {a} | torch.outer(x[:, 0], {a}) | {a}.unsqueeze(0).repeat(x.shape[0], 1)",
-    (COLUMN, FULL): "{a}[:, None] * x | {a}.unsqueeze(1).expand(-1, 4) | {a}[:, None] + torch.zeros(4) | torch.outer({a}, p)",
+    (
+        ROW,
+        FULL,
+    ): "{a} + x | {a}.expand(x.shape) | x * {a} | torch.outer(x[:, 0], {a}) | {a}.unsqueeze(0).repeat(x.shape[0], 1)",
+    (
+        COLUMN,
+        FULL,
+    ): "{a}[:, None] * x | {a}.unsqueeze(1).expand(-1, 4) | {a}[:, None] + torch.zeros(4) | torch.outer({a}, p)",
     (COLUMN, SINGLE): "{a}.sum() | {a}.mean() | {a}[0] | {a}.max() | {a}.dot({a})",
     (ROW, SINGLE): "{a}.sum() | {a}[2] | {a}.mean() | {a} @ p | {a}.prod() | {a}.norm()",
     (ROW, SQUARE): "{a} + w | {a}.expand(4, 4) | torch.outer({a}, p) | torch.diag({a}) | {a}[:, None] * w",
@@ -150,18 +168,55 @@ PASSES = [
     ["if n % 2 == 0: optimizer.zero_grad()", "{loss}.backward()", "if n % 2: optimizer.step()"],
     ["optimizer.zero_grad()", "{loss}.backward(retain_graph=True)", "{other}.backward()", "optimizer.step()"],
     ["optimizer.zero_grad()", "{loss}.backward()", "nn.utils.clip_grad_norm_(parameters, 1.0)", "optimizer.step()"],
-    ["optimizer.zero_grad()", "{loss}.backward()", "norm = nn.utils.clip_grad_value_(parameters, 0.1)", "optimizer.step()", "schedule.step()"],
-    ["optimizer.zero_grad()", "{loss}.backward()", "second.step()", "second.zero_grad()", "{other}.backward()", "optimizer.step()"],
-    ["grads = torch.autograd.grad({loss}, [w, p], allow_unused=True)", "seen_numbers.append([g.sum().item() for g in grads if g is not None])"],
-    ["grads = torch.autograd.grad({loss}, [w, p], allow_unused=True, create_graph=True)", "({loss} + sum([g.pow(2).sum() for g in grads if g is not None])).backward()", "optimizer.step()"],
-    ["{loss}.backward()", "for q in parameters:\n    if q.grad is not None:\n        q.data.add_(q.grad, alpha=-0.01)\n        q.grad = None"],
-    ["{loss}.backward()", "with torch.no_grad():\n    for q in parameters:\n        if q.grad is not None:\n            q -= 0.01 * q.grad\n            q.grad.zero_()"],
-    ["{loss}.backward()", "seen_numbers.append([None if q.grad is None else q.grad.norm().item() for q in parameters])", "optimizer.step()"],
+    [
+        "optimizer.zero_grad()",
+        "{loss}.backward()",
+        "norm = nn.utils.clip_grad_value_(parameters, 0.1)",
+        "optimizer.step()",
+        "schedule.step()",
+    ],
+    [
+        "optimizer.zero_grad()",
+        "{loss}.backward()",
+        "second.step()",
+        "second.zero_grad()",
+        "{other}.backward()",
+        "optimizer.step()",
+    ],
+    [
+        "grads = torch.autograd.grad({loss}, [w, p], allow_unused=True)",
+        "seen_numbers.append([g.sum().item() for g in grads if g is not None])",
+    ],
+    [
+        "grads = torch.autograd.grad({loss}, [w, p], allow_unused=True, create_graph=True)",
+        "({loss} + sum([g.pow(2).sum() for g in grads if g is not None])).backward()",
+        "optimizer.step()",
+    ],
+    [
+        "{loss}.backward()",
+        "for q in parameters:\n    if q.grad is not None:\n        q.data.add_(q.grad, alpha=-0.01)\n        q.grad = None",
+    ],
+    [
+        "{loss}.backward()",
+        "with torch.no_grad():\n    for q in parameters:\n        if q.grad is not None:\n            q -= 0.01 * q.grad\n            q.grad.zero_()",
+    ],
+    [
+        "{loss}.backward()",
+        "seen_numbers.append([None if q.grad is None else q.grad.norm().item() for q in parameters])",
+        "optimizer.step()",
+    ],
     ["optimizer.zero_grad()", "{loss}.backward()", "kept.append(p.grad)", "optimizer.step()"],
     ["optimizer.zero_grad()", "({loss} * 0.5).backward()", "({other} * 0.5).backward()", "optimizer.step()"],
-    ["if {loss}.requires_grad: {loss}.backward()", "p.grad = None if p.grad is None else p.grad * 0.5", "optimizer.step()"],
+    [
+        "if {loss}.requires_grad: {loss}.backward()",
+        "p.grad = None if p.grad is None else p.grad * 0.5",
+        "optimizer.step()",
+    ],
     ["optimizer.zero_grad()", "{loss}.backward(torch.tensor(0.5))", "optimizer.step()"],
-    ["def closure():\n    optimizer.zero_grad()\n    loss = F.mse_loss(m0(x), x * 0)\n    loss.backward()\n    return loss", "optimizer.step(closure)"],
+    [
+        "def closure():\n    optimizer.zero_grad()\n    loss = F.mse_loss(m0(x), x * 0)\n    loss.backward()\n    return loss",
+        "optimizer.step(closure)",
+    ],
     ["scaler.scale({loss}).backward()", "scaler.step(optimizer)", "scaler.update()", "optimizer.zero_grad()"],
 ]
 BETWEEN = """
@@ -305,7 +360,9 @@ class Maker:
         rng = self.rng
         kind = rng.choices(
             ["pointwise", "binary", "change", "in place", "state", "block", "fault", "rebind", "list"],
-            [10, 7, 14, 3, 6, 3 if depth < 2 else 0, 0.5, 3, 1] if not self.calm else [10, 7, 14, 0.02, 2, 1 if depth < 2 else 0, 0, 1, 0],
+            [10, 7, 14, 3, 6, 3 if depth < 2 else 0, 0.5, 3, 1]
+            if not self.calm
+            else [10, 7, 14, 0.02, 2, 1 if depth < 2 else 0, 0, 1, 0],
         )[0]
         if kind == "pointwise":
             a, shape = self._pick()
@@ -329,7 +386,9 @@ class Maker:
             blocks = []
             if rng.random() < 0.5 or a not in self.own:
                 name = self._new(shape)
-                blocks.append(Block(f"{name} = {a}{rng.choice(['.clone()', ' * 1.5', '.detach().clone()', '.clone().detach()'])}"))
+                blocks.append(
+                    Block(f"{name} = {a}{rng.choice(['.clone()', ' * 1.5', '.detach().clone()', '.clone().detach()'])}")
+                )
                 a = name
             return [*blocks, Block(self.choice(IN_PLACE).format(a=a, b=b))]
         if kind == "state":
@@ -339,7 +398,10 @@ class Maker:
         if kind == "list":
             pairs = [self._pick() for _ in range(3)]
             names = ", ".join([name for name, _ in pairs])
-            return [Block(f"together = [{names}]"), Block("kept.append(together)" if rng.random() < 0.3 else "together.reverse()")]
+            return [
+                Block(f"together = [{names}]"),
+                Block("kept.append(together)" if rng.random() < 0.3 else "together.reverse()"),
+            ]
         head = self._filled(self.choice(HEADS))
         before, own = list(self.names), set(self.own)
         below = [block for _ in range(rng.randint(1, 4)) for block in self._statement(depth + 1)]
@@ -358,7 +420,9 @@ class Maker:
             self.names.append(rng.choice(inside))
         blocks = [*lead, Block(head, below)]
         if head == "try:":
-            blocks.append(Block("except (ValueError, RuntimeError, AttributeError, IndexError): seen_numbers.append('raised')"))
+            blocks.append(
+                Block("except (ValueError, RuntimeError, AttributeError, IndexError): seen_numbers.append('raised')")
+            )
         elif head.startswith("if") and rng.random() < 0.3:
             blocks.append(Block("else:", [block for _ in range(rng.randint(1, 2)) for block in self._apart(depth)]))
         return blocks
@@ -374,7 +438,7 @@ class Maker:
         blocks = []
         names = []
         for _ in range(2):
-            a, shape = self._pick(FULL, ROW, COLUMN, SINGLE)
+            a, _shape = self._pick(FULL, ROW, COLUMN, SINGLE)
             terms = [f"{a}.float().pow(2).mean()" if rng.random() < 0.7 else f"{a}.float().sum()"]
             if rng.random() < 0.5:
                 terms.append(f"{self._pick(FULL, ROW)[0]}.float().mean()")
@@ -385,7 +449,9 @@ class Maker:
             name = self._new(SINGLE)
             names.append(name)
             blocks.append(Block(f"{name} = {' + '.join(terms)}"))
-        passes = [one for one in PASSES if not self.calm or not any([word in line for word in self.wild for line in one])]
+        passes = [
+            one for one in PASSES if not self.calm or not any([word in line for word in self.wild for line in one])
+        ]
         for line in rng.choice(passes):
             blocks.append(Block(line.format(loss=names[0], other=names[1])))
         return blocks

@@ -14,7 +14,7 @@ import dynograd as torch
 from dynograd.plans.compiling import Compiled
 from dynograd.tensor.tensor import Tensor, wrap
 from tests.ops.arguments import Subject, as_tuple, converted, draw, floating, wants_of
-from tests.ops.tables import all_rows, families, rows_of, title_of
+from tests.ops.tables import families, rows_of, title_of
 from tests.plans.twins import difference, in_python_form, outcome_of, seen
 from tests.support.cases import run_all
 
@@ -57,7 +57,9 @@ class Case:
         results = as_tuple(self.subject.run(self.arguments.with_leaves(leaves)))
         if self.backward:
             totals = [
-                result.sum() for result in results if isinstance(result, Tensor) and result.requires_grad and not result.is_complex()
+                result.sum()
+                for result in results
+                if isinstance(result, Tensor) and result.requires_grad and not result.is_complex()
             ]
             if totals:
                 sum(totals[1:], totals[0]).backward()
@@ -145,7 +147,13 @@ def main() -> None:
                         compiled = check_row(row, backward, 0.0)
                 except Exception as error:
                     counts["failed"] += 1
-                    print("FAILED", family, title, f"{type(error).__name__}: {error}"[:600].replace("\n", " | "), flush=True)
+                    print(
+                        "FAILED",
+                        family,
+                        title,
+                        f"{type(error).__name__}: {error}"[:600].replace("\n", " | "),
+                        flush=True,
+                    )
                     continue
                 if compiled is None:
                     continue

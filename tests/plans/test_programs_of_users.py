@@ -9,7 +9,6 @@ import pytest
 
 import dynograd as torch
 from dynograd.plans.compiling import Compiled
-
 from tests.plans.programs import PROGRAMS
 
 STEPS = 10

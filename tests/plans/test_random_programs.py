@@ -23,7 +23,9 @@ def test_programs_give_the_same_bits(first: int) -> None:
     with in_python_form():
         for seed in range(first, first + TOGETHER):
             result = compare(program_of(seed).text())
-            assert not result.difference, f"seed {seed}, {result.difference}\n{result.report}\n{program_of(seed).text()}"
+            assert not result.difference, (
+                f"seed {seed}, {result.difference}\n{result.report}\n{program_of(seed).text()}"
+            )
 
 
 def failure(text: str, *options: Any) -> str:

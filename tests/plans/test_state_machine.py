@@ -244,7 +244,12 @@ class Steps(RuleBasedStateMachine):
             wide = x.repeat(1, 2)[:, ::2]
             needed = x.clone().requires_grad_()
             side.forward(needed).sum().backward()
-            return side.forward(wide), side.forward(x.double().float()), needed.grad, side.forward(x.t().contiguous().t())
+            return (
+                side.forward(wide),
+                side.forward(x.double().float()),
+                needed.grad,
+                side.forward(x.t().contiguous().t()),
+            )
 
         self.call(4, take, 0)
 

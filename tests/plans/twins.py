@@ -36,7 +36,13 @@ def seen(value: Any, memo: dict[int, Any] | None = None) -> Any:
             return memo[id(value)]
         found = ["tensor", str(value.dtype), tuple(value.shape), value.requires_grad, value.is_leaf]
         memo[id(value)] = found
-        found.append(numpy.array(value.detach().resolve_conj().float().numpy() if value.dtype is torch.bfloat16 else value.detach().numpy()))
+        found.append(
+            numpy.array(
+                value.detach().resolve_conj().float().numpy()
+                if value.dtype is torch.bfloat16
+                else value.detach().numpy()
+            )
+        )
         if value.is_leaf and value.requires_grad:
             found.append(seen(value.grad, memo))
         return found
@@ -89,7 +95,12 @@ def _equal(first: Any, second: Any, tolerance: float) -> bool:
         return first.tobytes() == second.tobytes()
     if tolerance:
         return bool(numpy.allclose(first, second, tolerance, tolerance, equal_nan=True))
-    return bool(((first == second) & (numpy.signbit(first.real) == numpy.signbit(second.real)) | ((first != first) & (second != second))).all())
+    return bool(
+        (
+            (first == second) & (numpy.signbit(first.real) == numpy.signbit(second.real))
+            | ((first != first) & (second != second))
+        ).all()
+    )
 
 
 class Outcome:

@@ -27,6 +27,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "runs",
         "gpu",
         "performance",
+        "compile",
         "array-api",
         "pytorch-packages",
         "examples",

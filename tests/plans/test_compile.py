@@ -1,0 +1,166 @@
+"""`dynograd.compile` and `dynograd.compiler`: what they take and give, and what they refuse."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+import dynograd as torch
+from dynograd import nn
+from dynograd.plans.compiling import Compiled
+
+
+def layer():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+
+
+def double(x):
+    """Twice."""
+    return 2 * x
+
+
+@pytest.mark.parametrize(
+    "compile", [torch.compile, torch.compile(), torch.compile(mode="exact"), torch.compile(fullgraph=True)]
+)
+def test_functions_keep_what_they_are(compile):
+    compiled = compile(double)
+    assert isinstance(compiled, Compiled) and compiled.__name__ == "double" and compiled.__doc__ == "Twice."
+    assert [compiled(torch.tensor(float(k))).item() for k in range(5)] == [0.0, 2.0, 4.0, 6.0, 8.0]
+    assert compiled.walked == 3 and "5 calls, 3 along the record" in compiled.report()
+
+
+def test_methods():
+    class Model:
+        factor = 3.0
+
+        @torch.compile
+        def times(self, x):
+            return x * self.factor
+
+    model = Model()
+    assert [model.times(torch.tensor(float(k))).item() for k in range(4)] == [0.0, 3.0, 6.0, 9.0]
+    model.factor = 2.0
+    assert [model.times(torch.tensor(float(k))).item() for k in range(4)] == [0.0, 2.0, 4.0, 6.0]
+
+
+def test_modules():
+    model = layer()
+    compiled = torch.compile(model)
+    assert isinstance(compiled, torch.compiler.OptimizedModule) and isinstance(compiled, nn.Module)
+    assert (
+        next(iter(compiled.state_dict())) == "_orig_mod.0.weight" and compiled._orig_mod is model and len(compiled) == 3
+    )
+    compiled.eval()
+    assert not model.training and not compiled.training
+    compiled.note = "mine"
+    assert model.note == "mine" and compiled.note == "mine" and "note" in dir(compiled)
+    x = torch.randn(5, 3)
+    for _ in range(4):
+        assert torch.allclose(compiled(x), model(x))
+    assert "walk" not in compiled.report() and compiled.report().startswith("4 calls, 2 along")
+    again = pickle.loads(pickle.dumps(compiled))
+    assert torch.allclose(again(x), model(x))
+    assert torch.compile(compiled) is compiled
+
+
+def test_modules_in_place():
+    model, twin = layer(), layer()
+    model.compile()
+    for _k in range(4):
+        x = torch.randn(5, 3)
+        for net in (model, twin):
+            net.zero_grad()
+            net(x).square().sum().backward()
+        assert torch.allclose(model[0].weight.grad, twin[0].weight.grad)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda f: torch.compile(f, disable=True), lambda f: torch.compile(f, backend="eager")]
+)
+def test_what_comes_back_as_it_is(make):
+    step = torch.optim.SGD(layer().parameters(), lr=0.1).step
+    assert make(double) is double and torch.compile(step) == step
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: torch.compile(3), TypeError, "compile: expected a function or module, got int .3."),
+        (
+            lambda: torch.compile(double, mode="a", options={}),
+            RuntimeError,
+            "either mode or options.*mode='a', options={}",
+        ),
+        (lambda: torch.compile(double, options={"a": 1}), RuntimeError, "there are no options; got {'a': 1}"),
+        (
+            lambda: torch.compile(double, mode="fast"),
+            ValueError,
+            "expected a mode out of default, checked, exact,.* got 'fast'",
+        ),
+        (lambda: torch.compile(double, backend="tvm"), ValueError, "expected a backend out of inductor, .* got 'tvm'"),
+        (lambda: torch.compile(double, backend=print), ValueError, "a backend of one's own gets graphs"),
+        (
+            lambda: torch.compiler.set_stance("fast"),
+            RuntimeError,
+            "expected a stance out of default, force_eager,.* got 'fast'",
+        ),
+    ],
+)
+def test_errors(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_fullgraph_names_the_line():
+    @torch.compile(fullgraph=True)
+    def f(x):
+        h = x * 2
+        h += 1  # here
+        return h
+
+    with pytest.raises(RuntimeError, match=r"f cannot be recorded whole, .*in place.*test_compile.py:\d+ in f"):
+        f(torch.ones(2))
+
+
+def test_stances():
+    compiled = torch.compile(double)
+    for _ in range(4):
+        compiled(torch.ones(2))
+    walked = compiled.walked
+    with torch.compiler.set_stance("force_eager"):
+        compiled(torch.ones(2))
+    assert compiled.walked == walked
+
+    @torch.compiler.set_stance("force_eager")
+    def eagerly():
+        return compiled(torch.ones(2))
+
+    assert eagerly().tolist() == [2.0, 2.0] and compiled.walked == walked
+    compiled(torch.ones(2))
+    assert compiled.walked == walked + 1
+    with (
+        torch.compiler.set_stance("fail_on_recompile"),
+        pytest.raises(RuntimeError, match="goes a way that is not recorded"),
+    ):
+        compiled(torch.ones(3))
+    with torch.compiler.set_stance("fail_on_recompile"), pytest.raises(RuntimeError, match="is not recorded yet"):
+        torch.compile(double)(torch.ones(2))
+    torch.compiler.reset()
+    assert compiled.walked == 0 and compiled(torch.ones(3)).tolist() == [2.0, 2.0, 2.0]
+    assert torch.compiler.is_compiling() is False
+
+
+def test_an_op_that_fails_says_so_where_it_stands():
+    table = nn.Embedding(4, 2)
+
+    @torch.compile
+    def pick(index):
+        return table(index).sum()
+
+    for _ in range(4):
+        pick(torch.tensor([1, 3]))
+    with pytest.raises(IndexError, match="9"):
+        pick(torch.tensor([1, 9])).item()
+    assert pick(torch.tensor([1, 3])).item() == pytest.approx(table(torch.tensor([1, 3])).sum().item())
