@@ -6,8 +6,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from dynograd.arrays import ndarray
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import Fused, fuse, lower
+from dynograd.plans.lowering.bound import moved
 from dynograd.plans.lowering.elementwise import Result
 from dynograd.plans.memory import Memory, bounds
 
@@ -30,7 +32,9 @@ class Group:
 
     def arrays(self) -> list[Any]:
         """What it reads and writes."""
-        return [*self.fused.computed.operands.values(), *[result.array for result in self.fused.computed.results]]
+        computed = self.fused.computed
+        read = [value for launch in computed.before for value in (*launch.arguments, *launch.kept) if type(value) is ndarray]
+        return [*computed.operands.values(), *read, *[result.array for result in computed.results]]
 
     def lower(self, at: Callable[[Any], Any]) -> None:
         """Has the launches in the plan's memory from now on, if there are any."""
@@ -39,6 +43,7 @@ class Group:
             computed,
             operands={name: at(array) for name, array in computed.operands.items()},
             results=[Result(result.tree, at(result.array)) for result in computed.results],
+            before=[moved(launch, at) for launch in computed.before],
         )
         self.form = lower(self.fused)
 

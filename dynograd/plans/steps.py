@@ -82,6 +82,8 @@ class Path:
         # Values whose memory is used again: (after so many calls, number), in the order of time.
         self.lasts = dict(zip(self.numbers, program.ends))
         self.ends = sorted([(end, number) for number, end in zip(self.numbers, program.ends) if end < calls])
+        # Values that a group does not write, unless somebody has them.
+        self.gone = {self.numbers[number] for group in program.groups for number in group.gone}
         self.kin = {number: kin for number, kin in zip(self.numbers, program.kin) if kin is not None}
         self.consumed = {self.numbers[number]: event for number, event in self.used.items()}
         self.gradients = [
