@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 
+from dynograd.amp.autocasting import STATE
 from dynograd.autograd.modes import MODES
 from dynograd.plans.handed import Handed, Read, become
 from dynograd.plans.plan_nodes import PlanNode
@@ -53,9 +54,13 @@ class Leaving:
         steps = self._steps_to(number)
         grads = self._take_gradients(steps, boundary)
         self._settle([step for step in steps if step.number <= boundary])
-        for step in steps:
-            if step.number > boundary:
-                self._run_anew(step, recording, done)
+        inside, STATE.inside_op = STATE.inside_op, True  # the record's ops are cast already
+        try:
+            for step in steps:
+                if step.number > boundary:
+                    self._run_anew(step, recording, done)
+        finally:
+            STATE.inside_op = inside
         for leaf, current in grads:
             leaf._grad = current
         for n in range(len(self.handed)):  # the record has others from now on

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dynograd.amp.autocasting import STATE
 from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, Node, Partial, next_seq
@@ -71,6 +72,7 @@ class PlanNode(Node):
         for step in steps:
             event = step.event
             before, MODES.grad = MODES.grad, event.grad
+            inside, STATE.inside_op = STATE.inside_op, True  # the record's ops are cast already
             try:
                 if event.kind == "detach":
                     results = [tensors[step.args[0][1]].detach()]
@@ -80,7 +82,7 @@ class PlanNode(Node):
                 else:
                     results = []
             finally:
-                MODES.grad = before
+                MODES.grad, STATE.inside_op = before, inside
             tensors.update(zip(step.results, results))
         return tensors
 

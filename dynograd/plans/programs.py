@@ -80,7 +80,7 @@ class Program:
             )
         written = [array for call in recording.calls for array in call.outputs if array is not None]
         nodes = list(recording.shadows.values())
-        foreign = [*fresh, *staying]
+        foreign = [*fresh, *staying, *recording.constants]
         for node in nodes:
             for array in _arrays_of(node):
                 constant = not array.ndim and not array.flags.writeable  # a number beside the tensors

@@ -88,6 +88,7 @@ class Recording:
         self.used: dict[int, int] = {}  # the events that have used nodes up, by the nodes' ids
         self.visited: list[Any] = []  # nodes that backward passes have gone through: keeps them, so that ids stay theirs
         self.lines: dict[int, str] = {}  # of nodes, by id
+        self.constants: list[Any] = []  # NumPy arrays among the arguments of ops
         self.through: set[str] = set()  # names of dynograd's functions that ops were called from
         self.reason = self.line = ""
         self.own_gradients: dict[int, tuple[int, Any]] = {}  # (number of the value, array), by the array's id
@@ -122,7 +123,7 @@ class Recording:
         if MODES.grad > 1:
             self.refuse("nodes are watched (anomaly mode, hooks of saved tensors)")
             return call_with(below, entry.op, args)
-        args = tuple([frozen(value) for value in args])
+        args = tuple([frozen(value, self.constants) for value in args])
         described = tuple(
             [
                 self._described(value) if name != entry.op.row["by_row"] else ("key", None)
@@ -335,12 +336,13 @@ def names_down_to(frame: Any) -> set[str]:
     return names
 
 
-def frozen(value: Any) -> Any:
-    """An argument whose NumPy arrays nobody can write."""
+def frozen(value: Any, constants: list[Any]) -> Any:
+    """An argument whose NumPy arrays nobody can write: they are copied, and the copies are noted among `constants`."""
     if type(value) is ndarray:
-        return value.copy(order="K")
+        constants.append(value.copy(order="K"))
+        return constants[-1]
     if type(value) in (list, tuple) and any([type(element) in (ndarray, list, tuple) for element in value]):
-        return type(value)([frozen(element) for element in value])
+        return type(value)([frozen(element, constants) for element in value])
     return value
 
 

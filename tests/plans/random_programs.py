@@ -285,7 +285,7 @@ class Maker:
         modules = [
             "nn.Linear(4, 4)",
             "nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 4))",
-            "nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Tanh())",
+            "nn.Sequential(nn.Linear(4, 4, bias=False), nn.BatchNorm1d(4), nn.Tanh())",
             "nn.Sequential(nn.LayerNorm(4), nn.Dropout(0.3))",
             "nn.Sequential(nn.Linear(4, 4, bias=False), nn.ReLU(inplace=True), nn.Dropout(0.2))",
             "nn.utils.parametrizations.weight_norm(nn.Linear(4, 4))",

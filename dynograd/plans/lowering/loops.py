@@ -6,6 +6,7 @@ the bits of eager's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -56,6 +57,8 @@ def launches_of(
         [numbers[text] != numbers[text] for text in numbers]
     ):  # choices between NaN and a number would take the number
         return None
+    if kind.kind != "f" and any([_has_infinity(tree) for tree in trees]):  # loops over whole numbers have no such number
+        return None
     if not names:  # constants alone; a loop has an operand
         values = [numpy.zeros((), kind)]
     loop = _loop_of(name, names, tuple(numbers), tuple(trees), truths)
@@ -67,6 +70,10 @@ def launches_of(
         if result.dtype != (_BOOL if is_truth(tree, truths) else kind) or result.shape != results[0].shape:
             return None
     return _Layout(special, kind, statics, list(results), values).launches
+
+
+def _has_infinity(tree: Tree) -> bool:
+    return any([_has_infinity(part) if isinstance(part, Tree) else part in (math.inf, -math.inf) for part in tree.parts])
 
 
 def _loop_of(name: str, names: tuple, statics: tuple, trees: tuple, truths: frozenset) -> Loop:
