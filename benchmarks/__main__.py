@@ -98,7 +98,9 @@ def parser():
         "--against", metavar="FOLDER", type=Path, help="compare with another checkout of the library: before and after"
     )
     made.add_argument(
-        "--compile", action="store_true", help="beside torch also torch.compile, which takes 10 to 40 s a row to start"
+        "--compile",
+        action="store_true",
+        help="beside them also what each one's compile makes; PyTorch's takes 10 to 40 s a row to start",
     )
     made.add_argument(
         "--realtime", action="store_true", help="time at real-time priority, on a busy machine (Linux, root)"
@@ -137,7 +139,8 @@ def chosen_sides(options):
         print(f"{options.peer} cannot be imported by {sys.executable}: timing {options.library} alone", file=sys.stderr)
         return [first]
     label = options.peer if options.peer != options.library else f"{options.peer} again"
-    compiling = [Side(f"{options.peer}.compile", options.peer, *shared, compiles=True)] * options.compile
+    names = dict.fromkeys([options.library, options.peer]) if options.compile else ()
+    compiling = [Side(f"{name}.compile", name, *shared, compiles=True) for name in names]
     return [first, Side(label, options.peer, *shared), *compiling]
 
 

@@ -31,7 +31,7 @@ class Worker:
         self.foremost = foremost
         self.compiles = compiles
         if compiles:
-            use_compiler(library.compile)
+            use_compiler(library.compile, whole_steps=library.__name__ == "dynograd")
         self.watch = None
         self.floor = None
 

@@ -137,6 +137,7 @@ def train(step: Callable[[], object], parameters: Iterable, cycle: int = 1) -> W
     turns a gradient that is zero but for rounding into a full step.
     """
     kept = list(parameters)
+    step = _compilers[0](step) if _compilers and _whole else step
 
     def checksum():
         losses = [step() for _ in range(CHECKED_STEPS)]
@@ -149,7 +150,7 @@ def train_on(batches, loss_of: Callable, optimizer, parameters: Iterable) -> Wor
     """The usual training step, on one batch after the other: zero_grad, `loss_of(*batch)`, backward, the optimizer's step."""
     batches = list(batches)
     following = cycle(batches)
-    loss_of = compiled(loss_of)
+    loss_of = loss_of if _whole else compiled(loss_of)
 
     def step():
         optimizer.zero_grad()
@@ -164,13 +165,15 @@ def train_on(batches, loss_of: Callable, optimizer, parameters: Iterable) -> Wor
 # ---------------------------------------------------------------- the side that compiles
 
 _compilers: list[Callable] = []
+_whole: list[Callable] = []  # the compiler, if it takes whole steps
 
 
-def use_compiler(compiler: Callable) -> None:
-    """From now on this process passes models through `compiler`."""
+def use_compiler(compiler: Callable, whole_steps: bool) -> None:
+    """From now on this process passes models through `compiler`, or, with `whole_steps`, training steps with their backward and optimizer."""
     _compilers[:] = [compiler]
+    _whole[:] = [compiler] * whole_steps
 
 
 def compiled(function: Callable) -> Callable:
     """What a row calls for its model's output or its loss: the function itself, or on the side `torch.compile` its compiled form."""
-    return _compilers[0](function) if _compilers else function
+    return _compilers[0](function) if _compilers and not _whole else function

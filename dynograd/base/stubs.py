@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -77,17 +76,12 @@ _NO_ARCHIVE = (
 )
 
 
-def _compiler() -> Any:
-    return importlib.import_module("dynograd.compat.compiler")
-
-
 def _downloads(name: Any) -> str:
     return f"nothing is downloaded (asked for {name!r})."
 
 
 # Path below `dynograd` -> kind, function (None: it is written where its path says, and only warns by this table), sentence.
 TABLE: dict[str, tuple[Any, Callable[..., Any] | None, str]] = {
-    "nn.Module.compile": (MARKER, lambda function, *args, **kwargs: _compiler().compile(function, *args, **kwargs), "calls are compiled."),
     "compiler.allow_in_graph": (MARKER, lambda fn: fn, _EAGER),
     "compiler.assume_constant_result": (MARKER, lambda fn: fn, _EAGER),
     "compiler.disable": (MARKER, lambda fn=None, recursive=True, *, reason=None: (lambda fn: fn) if fn is None else fn, _EAGER),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -12,7 +13,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
 
 from dynograd.autograd.modes import MODES
-from dynograd.base import stubs
 from dynograd.errors import hands_on
 from dynograd.interpreter.recorded_methods import CELLS, NOT_QUICK, NOTED, READY, Ready
 from dynograd.nn import hooks, moves, state
@@ -161,19 +161,17 @@ class Module(AttributeMethods, state.StateMethods, hooks.HookMethods, moves.Move
         return self._call_with_hooks(args, kwargs) if self._hooked else self.forward(*args, **kwargs)
 
     def compile(self, *args: object, **kwargs: object) -> None:
-        """Has calls of this module, hooks included, compiled by what `compiled_by` names, with these options; in place.
-
-        Without a compiler there, calls run as they are, and a warning says so; `disable=True` leaves it out.
+        """Has calls of this module, hooks included, compiled in place.
 
         Args:
-            args, kwargs: options of the compiler.
+            args, kwargs: options of `dynograd.compile`.
 
         >>> model = dynograd.nn.Sequential(dynograd.nn.Linear(2, 1), dynograd.nn.ReLU())
         >>> model.compile(disable=True)
         >>> model(dynograd.ones(3, 2)).shape
         dynograd.Size([3, 1])
         """
-        self._compiled_call_impl = compiled_by(self._call_impl, *args, **kwargs)
+        self._compiled_call_impl = sys.modules["dynograd"].compile(self._call_impl, *args, **kwargs)
 
     @property
     def _hooked(self) -> bool:
@@ -753,9 +751,6 @@ def _addindent(s_: str, numSpaces: int) -> str:
     """The text with all lines but the first moved to the right."""
     return s_.replace("\n", "\n" + " " * numSpaces)
 
-
-compiled_by: Callable[..., Any] = stubs.function("nn.Module.compile")
-"""What `Module.compile` hands calls to. A compiler puts itself here; without one they run as they are, with a warning."""
 
 _ON_REGISTRATION: dict[str, dict[int, Any]] = {
     "_parameters": _global_parameter_registration_hooks,

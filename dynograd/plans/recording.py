@@ -86,7 +86,9 @@ class Recording:
         self.shadows: dict[int, Any] = {}  # of nodes, by id: what they had saved
         self.nodes: list[Any] = []  # keeps them, so that ids stay theirs
         self.used: dict[int, int] = {}  # the events that have used nodes up, by the nodes' ids
-        self.visited: list[Any] = []  # nodes that backward passes have gone through: keeps them, so that ids stay theirs
+        self.visited: list[
+            Any
+        ] = []  # nodes that backward passes have gone through: keeps them, so that ids stay theirs
         self.lines: dict[int, str] = {}  # of nodes, by id
         self.constants: list[Any] = []  # NumPy arrays among the arguments of ops
         self.through: set[str] = set()  # names of dynograd's functions that ops were called from
@@ -252,17 +254,21 @@ class Recording:
                 if unknown:
                     waiting += unknown
                     continue
-                events = [event for event in (self.used.get(id(node)), *[first[id(edge)] for edge in edges]) if event is not None]
+                events = [
+                    event
+                    for event in (self.used.get(id(node)), *[first[id(edge)] for edge in edges])
+                    if event is not None
+                ]
                 first[id(node)] = min(events, default=None)
 
-        found = {}
+        kept = {}
         for number, tensor in enumerate(self.values):
             if tensor.node is not None:
                 look(tensor.node)
                 event = first[id(tensor.node)]
                 if event is not None:
-                    found[number] = event
-        return found
+                    kept[number] = event
+        return kept
 
     def replace(self, tensor: Any, other: Any) -> None:
         """`other` stands for `tensor`, which the step has made, from now on."""

@@ -479,7 +479,7 @@ def test_submodules_are_set_by_path_and_compiled_calls_stand_in():
         net.set_submodule("third", nn.Tanh(), strict=True)
     with pytest.raises(ValueError, match="without a target name"):
         net.set_submodule("", nn.Tanh())
-    net.compile(mode="max", disable=True)
+    net.compile(mode="max-autotune", disable=True)
     assert net(dg.ones(1, 2)).shape == (1, 3) and copy.deepcopy(net)._compiled_call_impl is None
     with pytest.raises(TypeError, match="nn.Module takes no arguments, got 'size'"):
         nn.Module(size=3)
