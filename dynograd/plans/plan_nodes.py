@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 from dynograd.amp.autocasting import STATE
 from dynograd.autograd.engine import run_backward
 from dynograd.autograd.modes import MODES
 from dynograd.autograd.nodes import FREED, Node, Partial, next_seq
+from dynograd.errors import InplaceError
+from dynograd.plans.passes import saved_of
 from dynograd.plans.programs import Program, write
 from dynograd.plans.recording import call_with
 
@@ -23,7 +27,7 @@ class PlanNode(Node):
         whole: the function has come to its end; else the plan's memory is not used for the backward.
     """
 
-    __slots__ = ("bound", "keys", "path", "saved", "steps", "walk", "whole")
+    __slots__ = ("bound", "keys", "path", "saved", "spoiled", "steps", "walk", "whole")
     op = None
     saved_names = ("saved",)
 
@@ -35,6 +39,14 @@ class PlanNode(Node):
         tensors = [walk._outside_now(self.path, place) for place in places]
         self.edges = tuple([tensor if tensor._requires_grad else None for tensor in tensors])
         self.saved = [tensor.array for tensor in tensors]
+        self.spoiled = _spoiled(walk, self.steps)
+
+    def _check(self) -> None:
+        if self.spoiled:
+            raise InplaceError(
+                f"backward of {self.spoiled}: one of the variables needed for gradient computation has been modified by an inplace "
+                f"operation: the compiled function wrote into it after {self.spoiled} had saved it. Call backward before that, or clone()."
+            )
 
     def name(self) -> str:
         return "CompiledFunctionBackward"
@@ -43,6 +55,7 @@ class PlanNode(Node):
         return "a compiled function"
 
     def apply(self, g: Partial) -> tuple[Any, ...]:
+        self._check()
         path, parts = self.path, g.parts
         if not self.whole or path.parts is None or path.parts != tuple(sorted(parts)):
             return self._learn(parts)
@@ -52,6 +65,7 @@ class PlanNode(Node):
         return tuple(path.program.gradients)
 
     def apply_graph(self, g: Partial) -> tuple[Any, ...]:
+        self._check()
         with self.walk.owner.aside():
             tensors = self._again(self.steps)
             roots = [(tensors[number].node, part) for number, part in g.parts.items()]
@@ -152,3 +166,24 @@ def needed_for(path: Any, numbers: list[int], stop: int) -> tuple[list[Any], lis
             for described in step.args:
                 note(*described)
     return steps[::-1], sorted(places)
+
+
+def _spoiled(walk: Any, steps: list[Any]) -> str:
+    """The op among the steps that has saved what the function itself wrote later; "" if none has."""
+    if walk.boundary < 0 and not walk.written:
+        return ""
+    path = walk.path
+    writes = [(number, tensor.array) for number, tensor, _ in walk.written]
+    for step in path.steps[: walk.at.number]:
+        if step.event.kind == "step":
+            parameters = [parameter for group in step.event.subject.param_groups for parameter in group["params"]]
+            writes += [(step.number, parameter.array) for parameter in parameters]
+    for step in reversed(steps):
+        call = path.program.calls[step.event.calls - 1] if step.event.kind == "op" else None
+        if call is None or call.node is None:
+            continue
+        later = [array for number, array in writes if number > step.number]
+        for saved in saved_of(call.node):
+            if any([numpy.may_share_memory(saved, array) for array in later]):
+                return str(call.name)
+    return ""

@@ -9,6 +9,7 @@ import pytest
 
 import dynograd as torch
 from dynograd.plans.compiling import Compiled
+import tests.plans.larger_programs  # noqa: F401 (enters its programs)
 from tests.plans.programs import PROGRAMS
 
 STEPS = 10
@@ -55,6 +56,9 @@ LEFT = {
     "written_in_place": "relu gives a tensor that was there before",
     "hooks": "a hook on a gradient",
     "inner_loop": "a backward pass that gives gradients back, or is differentiated",
+    "gradient_penalty": "a backward pass that gives gradients back, or is differentiated",
+    "functional_transforms": "a backward pass that gives gradients back, or is differentiated",
+    "checkpointed": "nodes are watched",
 }
 
 

@@ -113,7 +113,8 @@ class Outcome:
         if self.error is None:
             return seen(self.value)
         told = f"{type(self.error).__name__}: {self.error}"
-        return re.sub(r"backward of \S+ Trying.*", "backward a second time", told)  # of what a compiled function gave
+        told = re.sub(r"backward of \S+ Trying.*", "backward a second time", told)  # of what a compiled function gave
+        return re.sub(r"backward of \S+ (.* modified by an inplace operation).*", r"\1", told)
 
 
 def outcome_of(function: Callable[[], Any]) -> Outcome:
