@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from dynograd import arrays
-from dynograd.arrays import Array, ndarray
+from dynograd.arrays import Array, buffers, ndarray
 
 __all__ = ["Arena", "Memory", "bounds", "same_part", "write"]
 
@@ -200,7 +200,7 @@ def _meets(intervals: list[tuple[int, int]], pair: tuple[int, int]) -> bool:
 
 
 def _aligned(count: int) -> ndarray:
-    whole = numpy.empty(count + _ALIGNED, numpy.uint8)
+    whole = buffers.empty((count + _ALIGNED,), numpy.uint8)
     offset = -whole.__array_interface__["data"][0] % _ALIGNED
     return whole[offset : offset + count]
 

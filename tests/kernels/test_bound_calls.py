@@ -293,6 +293,27 @@ def test_what_a_block_does_not_tell_is_called(monkeypatch):
         some.rebind(new, y)
 
 
+def test_rows_that_are_called_come_in_their_turn():
+    """1 and 8, which a set gives in the other order."""
+
+    @compiled
+    def added(x, flag, out):
+        out[:] = x + 1 if flag else x
+
+    chain = [np.zeros(4) for _ in range(11)]
+    with noting() as noted:
+        for number in range(10):
+            if number in (1, 8):
+                added(chain[number], True, chain[number + 1])
+            else:
+                doubled(chain[number], chain[number + 1])
+    table = Table(noted, 1)
+    assert table.called == [1, 8]
+    chain[0][:] = 3.0
+    table.run()
+    assert (chain[-1] == 2.0 * (2.0**6 * (2 * 3.0 + 1) + 1)).all()
+
+
 def test_functions_of_words_are_bound():
     x, y = np.arange(6.0).reshape(2, 3).T, np.zeros((3, 2))
     (launch,) = _noted(doubled, x, y)

@@ -86,7 +86,7 @@ class Table:
                 )
         first = len(self._rows)
         blocks = _Blocks(launches)
-        self._calls |= {first + number: _Call(launches[number]) for number in blocks.left}
+        self._calls |= {first + number: _Call(launches[number]) for number in sorted(blocks.left)}
         bound = [launch for number, launch in enumerate(launches) if number not in blocks.left]
         self._forks |= any(launch.parts > 1 for launch in bound)
         self._needs_blas |= any(getattr(launch.kernel, "needs_blas", False) for launch in bound)
@@ -141,7 +141,7 @@ class Table:
 
     def _pieces(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
         """(first, last) of what is run by one call: a row of `_calls`, or rows up to the next one."""
-        ends = [row for row in self._calls if start <= row < stop] + [stop]
+        ends = [*sorted(row for row in self._calls if start <= row < stop), stop]
         for end in ends:
             while start < end:
                 last = min(start + self._piece, end)
@@ -502,11 +502,11 @@ def _worker_of_words(count: int) -> int:
         def address():
             return worker()
 
-        _workers[count] = call_unnoted(address)
-    return _workers[count]
+        _workers[count] = call_unnoted(address), address
+    return _workers[count][0]
 
 
-_workers: dict[int, int] = {}
+_workers: dict[int, tuple[int, Any]] = {}  # with the function whose machine code lies there
 
 
 @compiled

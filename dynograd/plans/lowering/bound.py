@@ -175,6 +175,8 @@ def _same(array: Any, other: Any, exact: bool) -> bool:
         return bool(numpy.array_equal(array, other, equal_nan=array.dtype.kind in "fc"))
     bound = 4e-6 if array.dtype.itemsize == 4 else 1e-12
     scale = float(numpy.abs(other).max(initial=0))
+    if not numpy.isfinite(scale):
+        return bool(numpy.array_equal(array, other, equal_nan=True))
     return bool(numpy.allclose(array, other, rtol=bound, atol=bound * scale, equal_nan=True))
 
 
