@@ -53,13 +53,22 @@ class Compiled:
         fullgraph: what cannot be recorded is an error.
         name: for the report.
         most_ways: how many ways through the function are kept; 0: the usual number.
+        always: also where a step is likely to be slower so.
     """
 
     def __init__(
-        self, function: Any, *, exact: bool = False, fullgraph: bool = False, name: str = "", most_ways: int = 0
+        self,
+        function: Any,
+        *,
+        exact: bool = False,
+        fullgraph: bool = False,
+        name: str = "",
+        most_ways: int = 0,
+        always: bool = False,
     ) -> None:
         self.function = function
         self.exact, self.fullgraph, self.most_ways = exact, fullgraph, most_ways or _MOST_WAYS
+        self.always = always
         functools.update_wrapper(self, function, updated=())
         self.name = name or getattr(function, "__qualname__", type(function).__name__)
         _all.add(self)
@@ -164,7 +173,13 @@ class Compiled:
         elif met_before and recording.events:
             program = Program(recording, self.walk.arena, recording.kept())
             if program.check(recording, self.exact):
-                if self.ways < self.most_ways:
+                gain = program.gain()
+                if gain < 0 and not self.always:
+                    python = sorted({call.name for call, form in zip(program.calls, program.forms) if form is None})
+                    self.stop(
+                        f"it would be slower by some {-gain:.0f} us a call: there are no kernels of a plan for {', '.join(python)}"
+                    )
+                elif self.ways < self.most_ways:
                     self.walk.add(recording, program)
                     self.ways += 1
                 else:

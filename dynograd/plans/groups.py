@@ -33,7 +33,9 @@ class Group:
     def arrays(self) -> list[Any]:
         """What it reads and writes."""
         computed = self.fused.computed
-        read = [value for launch in computed.before for value in (*launch.arguments, *launch.kept) if type(value) is ndarray]
+        read = [
+            value for launch in computed.before for value in (*launch.arguments, *launch.kept) if type(value) is ndarray
+        ]
         return [*computed.operands.values(), *read, *[result.array for result in computed.results]]
 
     def lower(self, at: Callable[[Any], Any]) -> None:

@@ -135,7 +135,11 @@ class Leaving:
             read = self.own(number)
         if read is not None and not numpy.may_share_memory(read, tensor.array):
             _write(tensor.array, read)
-        elif computed and number not in self.path.gone and (number in self.copies or self.path.lasts.get(number, self.done) >= self.done):
+        elif (
+            computed
+            and number not in self.path.gone
+            and (number in self.copies or self.path.lasts.get(number, self.done) >= self.done)
+        ):
             _write(tensor.array, self.where(number))  # type: ignore[attr-defined]
         become(handed, tensor.array, tensor.node, tensor._requires_grad, tensor._meta)
         recording.replace(tensor, handed)

@@ -24,7 +24,8 @@ class Block(nn.Module):
     def forward(self, x: Any) -> Any:
         count, length, width = x.shape
         queries, keys, values = [
-            part.view(count, length, self.heads, -1).transpose(1, 2) for part in self.queries(self.before(x)).chunk(3, -1)
+            part.view(count, length, self.heads, -1).transpose(1, 2)
+            for part in self.queries(self.before(x)).chunk(3, -1)
         ]
         mixed = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)
         x = x + self.out(mixed.transpose(1, 2).reshape(count, length, width))
@@ -195,7 +196,9 @@ def packed_sequences(compile: Any) -> Any:
 @program
 def normalized_weights(compile: Any) -> Any:
     normed = nn.utils.parametrizations
-    model = nn.Sequential(normed.weight_norm(nn.Linear(4, 5)), nn.Tanh(), normed.spectral_norm(nn.Linear(5, 5)), nn.Linear(5, 2))
+    model = nn.Sequential(
+        normed.weight_norm(nn.Linear(4, 5)), nn.Tanh(), normed.spectral_norm(nn.Linear(5, 5)), nn.Linear(5, 2)
+    )
     normed.orthogonal(model[3])
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 

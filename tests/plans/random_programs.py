@@ -563,7 +563,7 @@ def compare(text: str, tolerance: float = 0.0, exact: bool = False, steps: int =
     made: list[Compiled] = []
 
     def compiling(function: Any) -> Any:
-        made.append(Compiled(function, exact=exact))
+        made.append(Compiled(function, exact=exact, always=True))
         return made[-1]
 
     code = compile(text, "<program>", "exec")

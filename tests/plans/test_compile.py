@@ -164,3 +164,16 @@ def test_an_op_that_fails_says_so_where_it_stands():
     with pytest.raises(IndexError, match="9"):
         pick(torch.tensor([1, 9])).item()
     assert pick(torch.tensor([1, 3])).item() == pytest.approx(table(torch.tensor([1, 3])).sum().item())
+
+
+def test_what_would_be_slower_is_left_as_it_is():
+    layer = nn.LSTM(8, 64, batch_first=True)
+    rows = torch.ragged_tensor([[[0.5] * 8] * length for length in (30, 20, 40)])
+
+    @torch.compile
+    def f(x):
+        return layer(x)[0].sum()
+
+    for _ in range(3):
+        f(rows).backward()
+    assert f.walked == 0 and "it would be slower by some" in f.report() and "lstm_layer" in f.report()

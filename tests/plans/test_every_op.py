@@ -90,7 +90,7 @@ def check_row(row: Any, backward: bool, tolerance: float) -> Compiled | None:
     arrays = case.arguments.leaves()
     if not arrays:
         return None
-    compiled = Compiled(case.run)
+    compiled = Compiled(case.run, always=True)
     kept = []
     for call in range(CALLS):
         others = case.others(arrays, call)

@@ -76,7 +76,7 @@ def test_every_attribute(grad: bool, inside: bool) -> None:
                     answers.append(answer(y, name))  # noqa: B023
                 return y
 
-            compiled = Compiled(step)
+            compiled = Compiled(step, always=True)
             for function in (step, compiled, compiled, compiled, compiled):
                 y = function(leaf)
                 if not inside:

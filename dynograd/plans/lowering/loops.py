@@ -57,7 +57,9 @@ def launches_of(
         [numbers[text] != numbers[text] for text in numbers]
     ):  # choices between NaN and a number would take the number
         return None
-    if kind.kind != "f" and any([_has_infinity(tree) for tree in trees]):  # loops over whole numbers have no such number
+    if kind.kind != "f" and any(
+        [_has_infinity(tree) for tree in trees]
+    ):  # loops over whole numbers have no such number
         return None
     if not names:  # constants alone; a loop has an operand
         values = [numpy.zeros((), kind)]
@@ -73,7 +75,9 @@ def launches_of(
 
 
 def _has_infinity(tree: Tree) -> bool:
-    return any([_has_infinity(part) if isinstance(part, Tree) else part in (math.inf, -math.inf) for part in tree.parts])
+    return any(
+        [_has_infinity(part) if isinstance(part, Tree) else part in (math.inf, -math.inf) for part in tree.parts]
+    )
 
 
 def _loop_of(name: str, names: tuple, statics: tuple, trees: tuple, truths: frozenset) -> Loop:
