@@ -215,7 +215,11 @@ class Compiled:
 
     def _walk(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         walk = self.walk
-        walk.begin()
+        if not walk.begin():
+            reason = "a tensor from outside has become another one"
+            self.note_left(reason)
+            self.may_leave(reason)
+            return self._record(args, kwargs)
         walk.running = True
         MODES.plan = walk
         walk.reader.turn_on()

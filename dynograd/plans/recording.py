@@ -44,6 +44,12 @@ class Outside:
         self.grad, self.meta = tensor._requires_grad, tensor._meta
         self.kind = kind_of(tensor)
 
+    def is_as(self, other: Outside) -> bool:
+        """Whether another record has the same tensor, in the same state."""
+        return (
+            self.tensor is other.tensor and self.array is other.array and self.grad is other.grad and self.meta is other.meta
+        )
+
     def takes(self, value: Any) -> bool:
         """Whether another tensor can stand in its place."""
         if type(value) not in TENSORS:
@@ -285,6 +291,11 @@ class Recording:
 
     def before_lending(self, tensor: Any) -> None:
         """NumPy gets a tensor's memory: what it writes there is found when the plan is compared with the step."""
+
+    def before_flag(self, tensor: Any) -> None:
+        """`requires_grad` of a tensor is about to change."""
+        if id(tensor) in self.places or id(tensor) in self.numbers:
+            self.refuse("requires_grad of a tensor changes within the step")
 
     def settled(self, args: tuple) -> tuple:
         """Operands of a write in place."""

@@ -106,7 +106,7 @@ class Tree:
                 if first != second:
                     return False
                 mine, other = left_path.outside[first], right_path.outside[second]
-                if mine.fresh != other.fresh or (not mine.fresh and mine.tensor is not other.tensor):
+                if mine.fresh != other.fresh or (not mine.fresh and not mine.is_as(other)):
                     return False
                 if mine.fresh and mine.kind != other.kind:
                     return False

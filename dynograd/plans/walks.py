@@ -49,12 +49,15 @@ class Walk(Tree, Leaving):
 
     # --- a step of the user's program -------------------------------------------------------------------------------------------
 
-    def begin(self) -> None:
-        """The function is called."""
+    def begin(self) -> bool:
+        """The function is called. False: its tensors from outside are not as any way has them."""
         if self.path is not None:
             self._let_go()
         self.before = self.root
-        self.at = self.root.next
+        ways = (self.root.next, *self.root.next.others)
+        self.at = next((step for step in ways if self._still_holds(step.path)), None)
+        if self.at is None:
+            return False
         self.path = self.at.path
         self.done = 0  # calls computed
         self.bound: dict[int, Any] = {}  # tensors from outside that are others in each step, by number
@@ -65,8 +68,9 @@ class Walk(Tree, Leaving):
         self.assigned: set[int] = set()  # gradients that this step has given to leaves
         self.lent: list[Any] = []  # arrays that NumPy was given
         self.boundary = -1
-        self.holds = False  # tensors from outside are the recorded ones
+        self.holds = True  # tensors from outside are the recorded ones
         self.copies = {}  # values of this step whose memory the plan has used again
+        return True
 
     def _let_go(self) -> None:
         """Recorded tensors of the step before that someone holds become their own; the record gets others in their place."""
@@ -206,7 +210,7 @@ class Walk(Tree, Leaving):
         stop = self.path.events[number - 1].calls
         if stop > self.done:
             if not self.holds:
-                if not self._still_holds():
+                if not self._still_holds(self.path):
                     self.leave("a tensor from outside has become another one")
                     return
                 self.holds = True
@@ -292,8 +296,8 @@ class Walk(Tree, Leaving):
                     become(leaf._grad, tensor.array.copy(order="K"), None, False)
         self.latest = path
 
-    def _still_holds(self) -> bool:
-        for outside in self.path.staying:
+    def _still_holds(self, path: Path) -> bool:
+        for outside in path.staying:
             tensor = outside.tensor
             if (
                 tensor.array is not outside.array
@@ -358,6 +362,12 @@ class Walk(Tree, Leaving):
             for number, value in self.bound.items():
                 if numpy.may_share_memory(value.array, tensor.array):
                     self.stale.add(number)
+
+    def before_flag(self, tensor: Any) -> None:
+        if any([outside.tensor is tensor for outside in self.path.staying]) or any(
+            [value is tensor for value in self.bound.values()]
+        ):
+            self.leave("requires_grad of a tensor changes within the step")
 
     def before_lending(self, tensor: Any) -> None:
         if not isinstance(tensor, Handed):

@@ -416,6 +416,8 @@ class Tensor(InstalledMethods, metaclass=TensorType):
                 f"requires_grad: only Tensors of floating point and complex dtype can require gradients, got {self.dtype}. "
                 f"Convert first, e.g. x.float()."
             )
+        if MODES.plan is not None and self._requires_grad is not bool(value):
+            MODES.plan.before_flag(self)
         self._requires_grad = bool(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:

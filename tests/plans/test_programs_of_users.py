@@ -56,7 +56,7 @@ LEFT = {
     "written_in_place": "relu gives a tensor that was there before",
     "hooks": "a hook on a gradient",
     "inner_loop": "a backward pass that gives gradients back, or is differentiated",
-    "gradient_penalty": "a backward pass that gives gradients back, or is differentiated",
+    "gradient_penalty": "requires_grad of a tensor changes within the step",
     "functional_transforms": "a backward pass that gives gradients back, or is differentiated",
     "checkpointed": "nodes are watched",
 }

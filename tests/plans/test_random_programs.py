@@ -28,6 +28,13 @@ def test_programs_give_the_same_bits(first: int) -> None:
             )
 
 
+@pytest.mark.parametrize("first", range(200, 300, TOGETHER))
+def test_the_exact_mode_gives_the_same_bits(first: int) -> None:
+    for seed in range(first, first + TOGETHER):
+        result = compare(program_of(seed).text(), 0.0, True)
+        assert not result.difference, f"seed {seed}, {result.difference}\n{result.report}\n{program_of(seed).text()}"
+
+
 def failure(text: str, *options: Any) -> str:
     try:
         result = compare(text, *options)

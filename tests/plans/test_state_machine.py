@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -103,11 +104,13 @@ class Side:
 
 
 class Steps(RuleBasedStateMachine):
+    exact = False  # the mode; else all calls have their Python form
+
     def __init__(self) -> None:
         super().__init__()
-        self.scope = in_python_form()
+        self.scope = contextlib.nullcontext() if self.exact else in_python_form()
         self.scope.__enter__()
-        self.sides = [Side(lambda function: function), Side(Compiled)]
+        self.sides = [Side(lambda function: function), Side(lambda function: Compiled(function, exact=self.exact, always=True))]
         self.count = 0
 
     def teardown(self) -> None:
@@ -435,10 +438,15 @@ class Steps(RuleBasedStateMachine):
         self.both(change)
 
 
-Steps.TestCase.settings = settings(
+class ExactSteps(Steps):
+    exact = True
+
+
+Steps.TestCase.settings = ExactSteps.TestCase.settings = settings(
     max_examples=int(os.environ.get("DYNOGRAD_STATE_MACHINE", 60)),
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-test_compiled_steps = Steps.TestCase
+test_steps_in_python = Steps.TestCase
+test_steps_in_the_exact_mode = ExactSteps.TestCase
