@@ -8,8 +8,8 @@ import numpy
 import pytest
 
 import dynograd as torch
-from dynograd.plans.compiling import Compiled
 import tests.plans.larger_programs  # noqa: F401 (enters its programs)
+from dynograd.plans.compiling import Compiled
 from tests.plans.programs import PROGRAMS
 
 STEPS = 10
