@@ -61,6 +61,7 @@ class Forward:
     def __init__(self, entry: Entry, args: tuple, grad: int, shadow: Any) -> None:
         self.entry, self.grad, self.shadow = entry, grad, shadow
         self.args = [stand_in(value) for value in args]
+        self.places: dict[str, Any] = {}  # where what the op saves lies; rules may drop it from the node
 
     def relocated(self, at: Callable[[Any], Any]) -> None:
         for tensor in flat(self.args):
@@ -91,7 +92,8 @@ class Forward:
     def take_saved(self, node: Any) -> None:
         """What the op has saved goes to the memory that the record's node has it in."""
         for name in node.saved_names:
-            setattr(self.shadow, name, taken(getattr(node, name), getattr(self.shadow, name)))
+            place = self.places.setdefault(name, getattr(self.shadow, name))
+            setattr(self.shadow, name, taken(getattr(node, name), place))
 
 
 def taken(new: Any, kept: Any) -> Any:

@@ -47,7 +47,10 @@ class Outside:
     def is_as(self, other: Outside) -> bool:
         """Whether another record has the same tensor, in the same state."""
         return (
-            self.tensor is other.tensor and self.array is other.array and self.grad is other.grad and self.meta is other.meta
+            self.tensor is other.tensor
+            and self.array is other.array
+            and self.grad is other.grad
+            and self.meta is other.meta
         )
 
     def takes(self, value: Any) -> bool:

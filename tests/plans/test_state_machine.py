@@ -110,7 +110,10 @@ class Steps(RuleBasedStateMachine):
         super().__init__()
         self.scope = contextlib.nullcontext() if self.exact else in_python_form()
         self.scope.__enter__()
-        self.sides = [Side(lambda function: function), Side(lambda function: Compiled(function, exact=self.exact, always=True))]
+        self.sides = [
+            Side(lambda function: function),
+            Side(lambda function: Compiled(function, exact=self.exact, always=True)),
+        ]
         self.count = 0
 
     def teardown(self) -> None:
