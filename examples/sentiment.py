@@ -149,8 +149,18 @@ def evaluate(model, batches):
     return loss / count, right / count
 
 
-def train_epoch(run, average, last_step):
-    """Trains on what is left of the epoch, at most to `last_step`. Returns the mean loss of the epoch."""
+def learn(model, optimizer, numbers, labels):
+    """One step of training. Returns the loss."""
+    loss = F.binary_cross_entropy_with_logits(model(numbers), labels.float())
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    return loss
+
+
+def train_epoch(run, average, last_step, step=learn):
+    """Trains on what is left of the epoch, at most to `last_step`, by `step`. Returns the mean loss of the epoch."""
     model, optimizer = run.parts["model"]["trained"], run.parts["optimizer"]
     sums = run.extra.setdefault("sums", {"loss": 0.0, "batches": 0})
     model.train()
@@ -159,11 +169,7 @@ def train_epoch(run, average, last_step):
     title = f"epoch {run.epoch + 1}"
     bar = tqdm(total=len(run.loader), initial=run.batch, desc=title, unit="batch", file=sys.stdout, mininterval=0.5)
     for numbers, labels in run.steps(until=last_step):
-        loss = F.binary_cross_entropy_with_logits(model(numbers), labels.float())
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        loss = step(model, optimizer, numbers, labels)
         move_average(average, model, run.step + 1)
 
         sums["loss"] += loss.item()
@@ -189,6 +195,7 @@ def main(
     plot=None,
     sentences=None,
     fresh=False,
+    compile=False,
 ):
     """Trains, keeps the epoch that validates best, and tests it.
 
@@ -197,6 +204,7 @@ def main(
         patience: stop after so many epochs without a better validation accuracy.
         sentences: use only about so many of each split (None: all).
         fresh: begin anew, even where a run was interrupted that could be continued.
+        compile: training steps go through `torch.compile` in its exact mode; the results are the same.
     Returns:
         dict of test_accuracy, test_loss, best_epoch, digest of the kept weights, history.
     """
@@ -219,6 +227,7 @@ def main(
     checkpoint = Path(checkpoint)
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
+    step = torch.compile(learn, mode="exact") if compile else learn
     with torch.Run(
         checkpoint.with_name(checkpoint.stem + "-run.safetensors"),
         model={"trained": model, "average": average},
@@ -232,7 +241,7 @@ def main(
         if run.resumed:
             print(f"continuing at step {run.step}, in epoch {run.epoch + 1} (--fresh begins anew)", flush=True)
         for epoch in run.epochs(epochs):
-            train_loss = train_epoch(run, average, steps)
+            train_loss = train_epoch(run, average, steps, step)
             loss, accuracy = evaluate(average, valid)
             run.extra["history"].append({"train_loss": train_loss, "valid_loss": loss, "valid_accuracy": accuracy})
             print(f"         valid loss {loss:.3f}, accuracy {accuracy:.2%}", flush=True)
@@ -340,6 +349,9 @@ def parse(arguments=None):
         "--seed", type=programs.seed, default=0, help="the same seed gives the same numbers (%(default)s)"
     )
     parser.add_argument("--fresh", action="store_true", help="begin anew instead of continuing an interrupted run")
+    parser.add_argument(
+        "--compile", action="store_true", help="training steps through torch.compile, with the same results"
+    )
     parser.add_argument("--plot", type=programs.file_to_write, help="file of the curves (beside the checkpoint)")
     commands = parser.add_subparsers(dest="command", metavar="predict")
     asked = commands.add_parser("predict", help="the probability that a sentence is positive")

@@ -63,7 +63,8 @@ def test_sentiment_is_the_same_bit_for_bit(trained, tmp_path):
     result, _ = trained
     again = short_run(tmp_path / "again.safetensors", workers=0)
     other = short_run(tmp_path / "other.safetensors", workers=0, seed=1)
-    assert again == result
+    compiled = short_run(tmp_path / "compiled.safetensors", workers=0, compile=True)
+    assert again == result == compiled
     assert other["digest"] != result["digest"]
 
 
