@@ -59,6 +59,7 @@ def main(count: int, first: int = 0, way: str = "python") -> int:
                 print(f"seed {seed}: {type(error).__name__}: {error}")
                 raise
             failed += 1
+            print(f"--- seed {seed} differs: {result.difference[:500]}", flush=True)
             short = shortened(program, lambda text: bool(failure(text, *options)))
             print(f"--- seed {seed}: {failure(short.text(), *options)[:1500]}\n{short.text()}", flush=True)
     print(f"{count} programs, {failed} failed; {walked} of {calls} calls along the record, {never} programs never")
