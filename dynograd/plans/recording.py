@@ -127,7 +127,10 @@ class Recording:
         tensors = [value for value in operands if isinstance(value, Tensor)]
         if self.inside or self.reason or not tensors or not all([type(tensor) in TENSORS for tensor in tensors]):
             return call_with(below, entry.op, args)
-        if depends_on_values(entry.op, args) or not all([type(tensor.array) is ndarray for tensor in tensors]):
+        if not all([type(tensor.array) is ndarray for tensor in tensors]):
+            self.refuse(f"{entry.key} of tensors that are not in the CPU's memory")
+            return call_with(below, entry.op, args)
+        if depends_on_values(entry.op, args):
             if MODES.grad and any([tensor.requires_grad for tensor in tensors]):
                 self.refuse(f"{entry.key} of values that only a run knows, with a gradient")
             return call_with(below, entry.op, args)

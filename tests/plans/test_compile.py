@@ -177,3 +177,13 @@ def test_what_would_be_slower_is_left_as_it_is():
     for _ in range(3):
         f(rows).backward()
     assert f.walked == 0 and "it would be slower by some" in f.report() and "lstm_layer" in f.report()
+
+
+def test_tensors_elsewhere_are_left():
+    @torch.compile
+    def f(x):
+        return x * 2
+
+    for _ in range(3):
+        assert f(torch.ones(2, device="meta")).shape == (2,)
+    assert f.walked == 0 and "mul of tensors that are not in the CPU's memory" in f.report()
