@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pickle
 
+import numpy
 import pytest
 
 import dynograd as torch
 from dynograd import nn
 from dynograd.plans.compiling import Compiled
+from dynograd.plans.lowering import layouts
 
 
 def layer():
@@ -187,3 +189,21 @@ def test_tensors_elsewhere_are_left():
     for _ in range(3):
         assert f(torch.ones(2, device="meta")).shape == (2,)
     assert f.walked == 0 and "mul of tensors that are not in the CPU's memory" in f.report()
+
+
+def test_gradients_of_a_mean_without_dims_lie_in_the_plan():
+    """`array[()]` is a number and no view: a kernel wrote where that lay."""
+    once = layouts.repeated_once(numpy.zeros((), numpy.float32))
+    assert isinstance(once, numpy.ndarray)
+    weight = nn.Parameter(torch.tensor(3.0))
+
+    @torch.compile
+    def f(x):
+        weight.grad = None
+        loss = (weight * x).pow(2).mean()
+        loss.backward()
+        return loss
+
+    for k in range(5):
+        f(torch.tensor(float(k)))
+        assert weight.grad.item() == 6.0 * k * k

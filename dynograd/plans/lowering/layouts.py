@@ -82,7 +82,8 @@ def overlaps(array: Any, other: Any) -> bool:
 
 def repeated_once(array: numpy.ndarray) -> numpy.ndarray:
     """The array without repetitions: dims of stride 0 have size 1."""
-    return array[tuple([slice(0, 1) if not stride else slice(None) for stride in array.strides])]
+    once = [slice(0, 1) if not stride else slice(None) for stride in array.strides]
+    return array[(*once, ...)]  # without the dots NumPy gives a number for an array without dims, and not its memory
 
 
 def memory_order(array: Any) -> list[int]:
@@ -148,7 +149,7 @@ def copy(target: Any, source: Any) -> list[Launch] | None:
         return launches
     # Where the source goes backwards, its memory begins at its last element.
     offset = sum([(extent - 1) * -step for extent, step in zip(sizes, of) if step < 0])
-    forward = source[tuple([slice(None, None, -1) if stride < 0 else slice(None) for stride in source.strides])]
+    forward = source[(*[slice(None, None, -1) if stride < 0 else slice(None) for stride in source.strides], ...)]
     kind = _UNSIGNED[size]
     return _rows(flat(target, kind), flat(forward, kind), offset, sizes, into, of)
 
