@@ -88,7 +88,7 @@ def test_values_that_are_not_there_are_told():
         lambda: layer.weight.tolist(),
         lambda: bool(layer.weight[0, 0]),
     ):
-        with pytest.raises(NotImplementedError, match=r"device 'meta' have no values.*to_empty.*assign=True"):
+        with pytest.raises(NotImplementedError, match=r"device 'meta'(,.*| have) no values.*to_empty"):
             call()
     with pytest.raises(TypeError, match="can't convert meta device type tensor to numpy"):
         layer.weight.detach().numpy()
