@@ -207,3 +207,9 @@ def test_gradients_of_a_mean_without_dims_lie_in_the_plan():
     for k in range(5):
         f(torch.tensor(float(k)))
         assert weight.grad.item() == 6.0 * k * k
+
+
+def test_the_place_of_one_number_is_memory():
+    assert isinstance(layouts.part_of(numpy.zeros(3), (1,)), numpy.ndarray)
+    with pytest.raises(AssertionError, match="a number has no memory"):
+        layouts.flat(numpy.zeros(3)[1])

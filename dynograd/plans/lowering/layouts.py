@@ -51,6 +51,7 @@ class _Memory:
 
 def flat(array: Any, dtype: Any = None) -> numpy.ndarray:
     """A writeable vector from element 0 to the last one in memory; strides are not negative. `dtype`: another of the same size."""
+    assert isinstance(array, numpy.ndarray), "a number has no memory of its own to write into"
     beyond = sum([(size - 1) * stride for size, stride in zip(array.shape, array.strides)]) if array.size else -1
     vector = _vector(array.__array_interface__["data"][0], beyond // array.itemsize + 1, array.dtype, array)
     return vector if dtype is None else vector.view(dtype)
@@ -78,6 +79,12 @@ def steps(array: Any) -> list[int] | None:
 
 def overlaps(array: Any, other: Any) -> bool:
     return bool(numpy.may_share_memory(array, other))
+
+
+def part_of(array: numpy.ndarray, index: Any) -> numpy.ndarray:
+    """The view at a basic index; also where NumPy would give the number that is there now."""
+    index = tuple(index)
+    return array[index if any([entry is ... for entry in index]) else (*index, ...)]
 
 
 def repeated_once(array: numpy.ndarray) -> numpy.ndarray:

@@ -194,7 +194,7 @@ def _split_rule(call: Call) -> Lowered | None:
 
 def _filled(g: Any, index: Any, target: Any) -> list[Launch] | None:
     """Zeros that hold `g` at a basic index."""
-    zeros, put = layouts.fill(target, 0), layouts.copy(target[tuple(index)], g)
+    zeros, put = layouts.fill(target, 0), layouts.copy(layouts.part_of(target, index), g)
     return None if zeros is None or put is None else [*zeros, *put]
 
 
@@ -214,7 +214,7 @@ def _basic_fill(call: Call) -> Lowered | None:
 def _basic_put(call: Call) -> Lowered | None:
     arguments = arguments_of(call)
     target, value = call.outputs[0], arguments["value"]
-    place = target[tuple(arguments["index"])]
+    place = layouts.part_of(target, arguments["index"])
     kept = layouts.copy(target, arguments["input"])
     put = layouts.copy(place, value) if isinstance(value, numpy.ndarray) else layouts.fill(place, value or 0)
     return None if kept is None or put is None else Lowered([*kept, *put])
