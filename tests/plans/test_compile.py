@@ -211,5 +211,5 @@ def test_gradients_of_a_mean_without_dims_lie_in_the_plan():
 
 def test_the_place_of_one_number_is_memory():
     assert isinstance(layouts.part_of(numpy.zeros(3), (1,)), numpy.ndarray)
-    with pytest.raises(AssertionError, match="a number has no memory"):
+    with pytest.raises(layouts.NoMemoryError, match="a number has no memory"):
         layouts.flat(numpy.zeros(3)[1])

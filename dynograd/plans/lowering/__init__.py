@@ -23,6 +23,7 @@ from dynograd.plans.lowering.bound import lower_bound
 from dynograd.plans.lowering.elementwise import launches_of, lower_elementwise
 from dynograd.plans.lowering.forms import FORMS, Lowered, described
 from dynograd.plans.lowering.fusion import Fused, fuse
+from dynograd.plans.lowering.layouts import NoMemoryError
 
 __all__ = ["Lowered", "described", "fuse", "lower"]
 
@@ -33,6 +34,13 @@ def lower(call: Call) -> Lowered | None:
     Args:
         call: on the plan's memory.
     """
+    try:
+        return _form_of(call)
+    except NoMemoryError:
+        return None
+
+
+def _form_of(call: Call) -> Lowered | None:
     if isinstance(call, Fused):
         return launches_of(call.computed)
     form = FORMS.get((call.kind, call.name))

@@ -45,13 +45,18 @@ def scratch(shape: Sequence[int], dtype: Any) -> numpy.ndarray:
     return numpy.ndarray(tuple(shape), dtype, whole, offset)
 
 
+class NoMemoryError(TypeError):
+    """A call that has NumPy's numbers among its arrays stays in Python."""
+
+
 class _Memory:
     __slots__ = ("__array_interface__", "owner")
 
 
 def flat(array: Any, dtype: Any = None) -> numpy.ndarray:
     """A writeable vector from element 0 to the last one in memory; strides are not negative. `dtype`: another of the same size."""
-    assert isinstance(array, numpy.ndarray), "a number has no memory of its own to write into"
+    if not isinstance(array, numpy.ndarray):
+        raise NoMemoryError("a number has no memory of its own, which a plan could read or write again")
     beyond = sum([(size - 1) * stride for size, stride in zip(array.shape, array.strides)]) if array.size else -1
     vector = _vector(array.__array_interface__["data"][0], beyond // array.itemsize + 1, array.dtype, array)
     return vector if dtype is None else vector.view(dtype)
