@@ -33,7 +33,9 @@ class Call:
         node: of a rule, the node with what it saved.
         line: of the user's program.
         in_place: it has written into memory that it reads, and gives that.
-        copies: the outputs' numbers, which the program may overwrite later, until the plan has been compared with them.
+        saved: of an op, what else its node has saved: arrays that are neither operands nor results.
+        copies: the outputs' numbers, which the program may overwrite later, until the plan has been compared with them; behind them those
+            of `saved`.
     """
 
     kind: str
@@ -47,7 +49,10 @@ class Call:
     node: Any = None
     line: str = ""
     in_place: bool = False
+    saved: tuple[Any, ...] = ()
     copies: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
-        self.copies = tuple([None if array is None else array.copy(order="K") for array in self.outputs])
+        self.copies = tuple(
+            [None if array is None else array.copy(order="K") for array in (*self.outputs, *self.saved)]
+        )

@@ -10,7 +10,7 @@ import numpy
 from dynograd import arrays
 from dynograd.arrays import Array, buffers, ndarray
 
-__all__ = ["Arena", "Memory", "bounds", "same_part", "write"]
+__all__ = ["Arena", "Memory", "bounds", "is_part_of_any", "same_part", "write"]
 
 _ALIGNED = 64
 
@@ -214,6 +214,11 @@ def write(place: Any, values: Any) -> None:
         index = tuple([slice(0, 1) if stride == 0 else slice(None) for stride in place.strides])
         place, values = place[index], values[index]
     place[...] = values
+
+
+def is_part_of_any(array: Any, others: Any) -> bool:
+    """Whether it shares memory with one of them."""
+    return any([type(other) is ndarray and numpy.may_share_memory(array, other) for other in others])
 
 
 def same_part(array: Any, whole: Any, other: Any) -> Any:

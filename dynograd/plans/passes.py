@@ -15,7 +15,7 @@ from dynograd.plans.calls import Call
 from dynograd.plans.python_forms import CopyForm, DeferredForm, RuleForm, SumForm
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Event", "Pass"]
+__all__ = ["Event", "Pass", "is_constant", "saved_of"]
 
 
 class Event:
@@ -180,7 +180,13 @@ def _takes(grad: Any, leaf: Any) -> bool:
     return type(grad) is Tensor and not grad._requires_grad and grad.shape == leaf.shape and grad.dtype is leaf.dtype
 
 
+def is_constant(array: Any) -> bool:
+    """Whether it is a number beside the tensors, which nobody writes."""
+    return not array.ndim and not array.flags.writeable
+
+
 def saved_of(node: Any) -> list[Any]:
+    """The arrays that it has saved."""
     saved: list[Any] = []
 
     def note(value: Any) -> Any:

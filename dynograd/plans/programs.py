@@ -17,7 +17,9 @@ from dynograd.plans.calls import Call
 from dynograd.plans.groups import Group, groups_of
 from dynograd.plans.lowering import lower
 from dynograd.plans.lowering.bound import moved
-from dynograd.plans.memory import Arena, Memory, write
+from dynograd.plans.memory import Arena, Memory, is_part_of_any, write
+from dynograd.plans.passes import is_constant, saved_of
+from dynograd.plans.python_forms import flat
 from dynograd.plans.recording import Recording
 
 __all__ = ["Program"]
@@ -80,15 +82,14 @@ class Program:
             if call.in_place:
                 continue
             call.outputs = tuple(
-                [None if array is None or _is_part_of_any(array, call.inputs) else array for array in call.outputs]
+                [None if array is None or is_part_of_any(array, call.inputs) else array for array in call.outputs]
             )
         written = [array for call in recording.calls for array in call.outputs if array is not None]
         nodes = list(recording.shadows.values())
         foreign = [*fresh, *staying, *recording.constants]
         for node in nodes:
-            for array in _arrays_of(node):
-                constant = not array.ndim and not array.flags.writeable  # a number beside the tensors
-                if not constant and not any([numpy.may_share_memory(array, other) for other in foreign]):
+            for array in saved_of(node):
+                if not is_constant(array) and not is_part_of_any(array, foreign):
                     written.append(array)
         aliases = [(recording.values[number].array, array) for number, array in recording.own_gradients.values()]
         touched = [array for call in recording.calls for launch in call.launches for array in arrays_of(launch)]
@@ -156,7 +157,7 @@ class Program:
                 memory.touch(array, number, number)
             if call.node is not None:
                 start = written.setdefault(id(call.node), number)
-                for array in _arrays_of(call.node):
+                for array in saved_of(call.node):
                     memory.touch(array, start, number)
         for group in self.groups:  # it reads all before it writes, or in any order
             for array in group.arrays():
@@ -184,6 +185,7 @@ class Program:
         at = self.memory.at
         call.inputs = tuple([at(array) for array in call.inputs])
         call.outputs = tuple([None if array is None else at(array) for array in call.outputs])
+        call.saved = tuple([at(array) for array in call.saved])
         call.launches = [moved(launch, at) for launch in call.launches]
         call.compute.relocated(at)  # type: ignore[attr-defined]
 
@@ -257,10 +259,7 @@ class Program:
             if form is not None:
                 gained += _SAVED * bool(written)
                 continue
-            known = [*call.inputs, *written]
-            extras = _arrays_of(call.node) if call.kind == "op" and call.node is not None else []
-            copied = sum([array.nbytes for array in extras if not _is_part_of_any(array, known)])
-            copied += sum([output.nbytes for output in written]) // 2
+            copied = sum([array.nbytes for array in call.saved]) + sum([output.nbytes for output in written]) // 2
             gained -= _LOST + copied / _COPIED
         return gained
 
@@ -284,7 +283,7 @@ class Program:
         ends = {group.last + 1: group for group in self.groups}
         try:
             for number, call in enumerate(self.calls):
-                expected = call.copies
+                expected, saved = call.copies[: len(call.outputs)], call.copies[len(call.outputs) :]
                 while snapshots and snapshots[0][0] <= number:
                     _, outside, values = snapshots.pop(0)
                     write(self.outside[outside], values)
@@ -292,24 +291,28 @@ class Program:
                     self._check_group(ends[number], exact)
                 if forms[number] is not None:
                     self.run(number, number + 1)
-                    if self._gives(call, expected, exact):
-                        for output, array in zip(call.outputs, expected):
+                    if _gives(call.outputs, expected, exact) and _gives(call.saved, saved, exact):
+                        for output, array in zip((*call.outputs, *call.saved), call.copies):
                             if output is not None:
                                 write(output, array)  # each call is compared on the step's own numbers
                         continue
                     self.replaced.append(f"{call.kind} {call.name}")
                     forms[number], changed = None, True
                 self._compute(call)
-                if not self._gives(call, expected, True):
+                if not _gives(call.outputs, expected, True):
                     self.differing.append(f"{call.kind} {call.name} at {call.line}")
         finally:
             for number, values in latest.items():
                 write(self.outside[number], values)
         if len(self.calls) in ends:
             self._check_group(ends[len(self.calls)], exact)
-        sound = [group for group in self.groups if group.form is not None]
+        sound = [
+            group
+            for group in self.groups
+            if group.form is not None and not any([forms[member] is None for member in group.members])
+        ]
         if changed or len(sound) != len(self.groups):
-            self.groups = [group for group in sound if not any([forms[member] is None for member in group.members])]
+            self.groups = sound
             self._bind(forms)
         for call in self.calls:
             call.copies = ()
@@ -322,31 +325,26 @@ class Program:
         for output in outputs:
             write(output, numpy.full(output.shape, numpy.nan if output.dtype.kind in "fc" else 1, output.dtype))
         Bound([group.form]).launch(0, 1)
-        if not all(
-            [_same(output, array) or (not exact and _close(output, array)) for output, array in zip(outputs, expected)]
-        ):
+        if not _gives(outputs, expected, exact):
             self.replaced.append(f"group {group.fused.name}")
             group.form = None
         for output, array in zip(outputs, expected):
             write(output, array)
 
-    def _gives(self, call: Call, expected: tuple[Any, ...], exactly: bool) -> bool:
-        for output, array in zip(call.outputs, expected):
-            if output is not None and not (_same(output, array) or (not exactly and _close(output, array))):
-                return False
-        return True
+
+def _gives(arrays: Any, expected: Any, exactly: bool) -> bool:
+    """Whether they hold the numbers expected of them; None: nothing is expected."""
+    return all(
+        [
+            array is None or _same(array, other) or (not exactly and _close(array, other))
+            for array, other in zip(arrays, expected)
+        ]
+    )
 
 
 def arrays_of(launch: Launch) -> list[Any]:
     """The arrays that it reads and writes."""
-    return [*launch.kept, *[argument for argument in _flat(launch.arguments) if type(argument) is ndarray]]
-
-
-def _flat(arguments: Any) -> list[Any]:
-    flat: list[Any] = []
-    for argument in arguments:
-        flat += _flat(argument) if type(argument) is tuple else [argument]
-    return flat
+    return [*launch.kept, *[argument for argument in flat(launch.arguments) if type(argument) is ndarray]]
 
 
 def _form_of(call: Call) -> list[Launch] | None:
@@ -355,23 +353,6 @@ def _form_of(call: Call) -> list[Launch] | None:
         return []
     form = lower(call)
     return None if not form and call.in_place else form  # it scales by what came
-
-
-def _arrays_of(node: Any) -> list[Any]:
-    saved: list[Any] = []
-
-    def note(value: Any) -> Any:
-        if type(value) is ndarray:
-            saved.append(value)
-        return value
-
-    for name in node.saved_names:
-        map_saved(getattr(node, name), note)
-    return saved
-
-
-def _is_part_of_any(array: Any, others: Any) -> bool:
-    return any([type(other) is ndarray and numpy.may_share_memory(array, other) for other in others])
 
 
 def _is_there(output: Any, result: Any) -> bool:

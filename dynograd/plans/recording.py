@@ -27,7 +27,8 @@ from dynograd.ops.op import Op
 from dynograd.ops.readers import Entry, Reader
 from dynograd.plans.calls import Call
 from dynograd.plans.lowering import described
-from dynograd.plans.passes import Event, Pass
+from dynograd.plans.memory import is_part_of_any
+from dynograd.plans.passes import Event, Pass, is_constant, saved_of
 from dynograd.plans.python_forms import Forward, call_with, flat, results_of
 from dynograd.tensor.tensor import Tensor
 
@@ -217,6 +218,9 @@ class Recording:
             self.lines[id(node)] = line_text(event.line)
         outputs = [tensor.array for tensor in results]
         inputs, statics = described(op, dict(zip(op.parameter_names, [_as_arrays(value) for value in args])))
+        shadow = self.shadows.get(id(node))
+        known = [array for array in (*inputs, *outputs) if type(array) is ndarray]
+        extras = [] if shadow is None else saved_of(shadow)
         self.calls.append(
             Call(
                 "op",
@@ -225,10 +229,11 @@ class Recording:
                 inputs,
                 tuple(outputs),
                 statics,
-                Forward(entry, args, MODES.grad, self.shadows.get(id(node))),
+                Forward(entry, args, MODES.grad, shadow),
                 list(launches),
-                self.shadows.get(id(node)),
+                shadow,
                 line_text(event.line),
+                saved=tuple([array for array in extras if not is_constant(array) and not is_part_of_any(array, known)]),
             )
         )
 

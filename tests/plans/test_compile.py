@@ -213,3 +213,22 @@ def test_the_place_of_one_number_is_memory():
     assert isinstance(layouts.part_of(numpy.zeros(3), (1,)), numpy.ndarray)
     with pytest.raises(layouts.NoMemoryError, match="a number has no memory"):
         layouts.flat(numpy.zeros(3)[1])
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_what_a_node_saves_beside_its_operands_is_written_in_each_step(exact):
+    """A truth value as a factor is saved as an array of its own, which no kernel writes."""
+    weight = torch.ones(4, requires_grad=True)
+
+    def step(x):
+        product = (x * weight) * True
+        product.sum().backward()
+        gradient, weight.grad = weight.grad.clone(), None
+        return gradient
+
+    compiled = Compiled(step, exact=exact, always=True)
+    for count in range(1, 6):
+        x = torch.arange(4.0) + count
+        compiled.walk.arena.whole[...] = 0  # between steps nobody has anything there
+        numpy.testing.assert_array_equal(compiled(x).numpy(), x.numpy())
+    assert compiled.walked

@@ -49,7 +49,7 @@ def fuse(calls: Sequence[Call], kept: Sequence[Any], place_of: Callable[[Any], A
     result: list[Call] = []
     group: _Group | None = None
     for position, call in enumerate(calls):
-        computed = pointwise(call)
+        computed = None if call.saved else pointwise(call)  # a loop writes results only
         if computed is None or not computed.results:
             if group is not None and (
                 any([output is not None for output in call.outputs]) or not _computes_nothing(call)
