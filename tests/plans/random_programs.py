@@ -18,7 +18,7 @@ import numpy
 import dynograd as torch
 from dynograd import nn
 from dynograd.plans.compiling import Compiled
-from tests.plans.twins import difference, outcome_of, seen
+from tests.plans.twins import difference, outcome_of, overwritten_between_steps, seen
 
 __all__ = ["Block", "Program", "Result", "compare", "program_of", "shortened"]
 
@@ -569,7 +569,7 @@ def compare(text: str, tolerance: float = 0.0, exact: bool = False, steps: int =
     code = compile(text, "<program>", "exec")
     sizes = [5, 5, 5, 3, 5, 3, 5, 5, 7, 3, 5, 5] if len(text) % 5 == 0 else [5] * STEPS
     found = ""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), overwritten_between_steps():
         warnings.simplefilter("ignore")
         keeps = len(text) % 4 == 0
         twins = [Twin(code, lambda function: function, keeps), Twin(code, compiling, keeps)]

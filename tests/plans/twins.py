@@ -11,10 +11,11 @@ import numpy
 
 import dynograd as torch
 from dynograd import nn
-from dynograd.plans import programs
+from dynograd.plans import programs, walks
 from dynograd.plans.compiling import Compiled
+from dynograd.plans.handed import Handed
 
-__all__ = ["Outcome", "difference", "in_python_form", "outcome_of", "seen"]
+__all__ = ["Outcome", "difference", "in_python_form", "outcome_of", "overwritten_between_steps", "seen"]
 
 
 @contextlib.contextmanager
@@ -26,6 +27,29 @@ def in_python_form() -> Iterator[None]:
         yield
     finally:
         programs.lower, programs.groups_of = lower, groups_of
+
+
+@contextlib.contextmanager
+def overwritten_between_steps() -> Iterator[None]:
+    """Inside, a step begins in memory full of zeros or of ones: what it reads it must have written, but gradients that leaves still have."""
+    begin, numbers = walks.Walk.begin, numpy.random.default_rng(0)
+
+    def begin_anew(walk: Any) -> bool:
+        if not begin(walk):
+            return False
+        gradients = [] if walk.latest is None else walk.latest.gradients
+        kept = [tensor.array for leaf, _, tensor in gradients if type(leaf._grad) is Handed]
+        copies = [array.copy(order="K") for array in kept]
+        walk.arena.whole[...] = numbers.choice([0, 1, 255])
+        for array, copied in zip(kept, copies):
+            array[...] = copied
+        return True
+
+    walks.Walk.begin = begin_anew  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        walks.Walk.begin = begin  # type: ignore[method-assign]
 
 
 def seen(value: Any, memo: dict[int, Any] | None = None) -> Any:
