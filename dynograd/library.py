@@ -749,7 +749,7 @@ def _no_cpp(place: str, path: Any) -> str:
     )
 
 
-_OWN = {"torchvision/_C": "detection"}
+_OWN = {"torchvision/_C": "detection", "torchvision/_C_stable": "detection"}
 """Libraries of packages whose operators are here: end of the path without its suffix -> the file of `compat.operators` that has them."""
 
 

@@ -86,6 +86,8 @@ def watch(module: ModuleType, name: str) -> None:
     if getattr(before, "explains", False):
         return
 
+    absent: set[str] = set()  # modules that were looked for in vain: packages ask for some names at every step
+
     def attribute(asked: str) -> Any:
         error: AttributeError | None = None
         if before is not None:
@@ -93,7 +95,7 @@ def watch(module: ModuleType, name: str) -> None:
                 return before(asked)
             except AttributeError as own:
                 error = own
-        if not asked.startswith("__") and (name, asked) not in _looking:
+        if not asked.startswith("__") and asked not in absent and (name, asked) not in _looking:
             _looking.add((name, asked))  # the import asks this module for the name, too
             with (
                 contextlib.ExitStack() as stack,
@@ -101,6 +103,7 @@ def watch(module: ModuleType, name: str) -> None:
             ):  # PyTorch has imported more of its modules by now
                 stack.callback(_looking.discard, (name, asked))
                 return importlib.import_module(f"{name}.{asked}")
+            absent.add(asked)
         return lacking(name, asked, error)
 
     attribute.explains = True  # type: ignore[attr-defined]

@@ -26,8 +26,6 @@ MODULES = {
     "_inductor": "`torch._inductor` for programs that set its options: they change nothing.",
     "_jit_internal": "`torch._jit_internal`: marks of scripted programs, which change nothing.",
     "_prims_common": "The name of it that packages import.",
-    "_subclasses": "The package of `fake_tensor`.",
-    "_subclasses.fake_tensor": "The names of it that packages import.",
     "backends.cpu": "`torch.backends.cpu`: what the processor can do is found out by the compiler of kernels.",
     "mps": "`torch.mps`: there is no support for these devices, and programs that ask are told so.",
     "mtia": "`torch.mtia`: there is no support for these devices, and programs that ask are told so.",
@@ -105,7 +103,6 @@ TABLE: dict[str, tuple[Any, Callable[..., Any] | None, str]] = {
     "_dynamo.maybe_mark_dynamic": (CONSTANT, lambda t, index: None, _ANY_SIZE),
     "_dynamo.utils.is_compile_supported": (CONSTANT, lambda device_type: False, _EAGER),
     "_dynamo.optimize": (WARNS, lambda *args, **kwargs: lambda fn: fn, _UNCOMPILED),
-    "_dynamo.reset": (CONSTANT, lambda: None, "there is nothing compiled to forget."),
     "_inductor.config": (SETTINGS, None, _UNUSED),
 
     "jit.script": (WARNS, lambda obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None: obj, _UNTRANSLATED),

@@ -78,6 +78,7 @@ class _OfNames(importlib.abc.Loader):
             faces.make(module)
         else:
             refused.fill(module)
+            module.__dict__["__getattr__"] = below(module.__name__.partition(".")[2])
             show_plainly(module.__dict__)
 
 
@@ -166,6 +167,7 @@ def below(package: str) -> Callable[[str], ModuleType]:
         if (
             _has_below(f"{package}.{name}")
             or f"{package}.{name}" in stubs.MODULES
+            or f"{package}.{name}" in refused.modules()
             or f"dynograd.{package}.{name}" in faces.FACES
         ):
             return importlib.import_module(f"dynograd.{package}.{name}")

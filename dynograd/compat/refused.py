@@ -29,6 +29,7 @@ _REASONS = {
     "DEVICES": "xpu.streams",
     "GRAPHS": "fx.experimental",
     "DRIVER": "cuda.tunable",
+    "FAKE": "_subclasses",
 }
 
 

@@ -69,6 +69,7 @@ _MODULES = {
     "masked.maskedtensor": _MASKED,
     "xpu.streams": "there are no XPU, MPS or MTIA devices here. Use device='cuda' or 'cpu'.",
     "fx.experimental": "nothing is compiled of graphs. fx traces, rewrites and runs them: symbolic_trace, replace_pattern, Interpreter, split_module.",
+    "_subclasses": "nothing is traced with tensors that stand for others. Tensors without memory are those of device='meta'.",
     "cuda.tunable": "this part of PyTorch's CUDA runtime is not here, there is nothing to set. Streams, events, graphs and memory are in dynograd.cuda.",
 }
 _METHODS = {

@@ -8,7 +8,8 @@ import pytest
 import dynograd
 from dynograd.gradcheck import gradcheck
 
-dynograd.ops.load_library("site-packages/torchvision/_C.so")
+for name in ("_C.so", "_C_stable.so"):  # the second from torchvision 0.29 on
+    dynograd.ops.load_library(f"site-packages/torchvision/{name}")
 OPS = dynograd.ops.torchvision
 
 

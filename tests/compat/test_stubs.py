@@ -73,7 +73,6 @@ def test_modules_list_what_the_table_fills_in(name):
         ("_dynamo.mark_dynamic", (LAYER.weight, 0), None),
         ("_dynamo.mark_static", (LAYER.weight,), None),
         ("_dynamo.maybe_mark_dynamic", (LAYER.weight, 0), None),
-        ("_dynamo.reset", (), None),
         ("jit.is_scripting", (), False),
         ("jit.is_tracing", (), False),
         ("xpu.is_available", (), False),

@@ -116,7 +116,7 @@ def test_every_number_of_channels_has_tiles(tiles):
 
 @pytest.mark.parametrize(
     ("variables", "seen"),
-    [({}, "3000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)],
+    [({}, "10000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)],
 )
 def test_threads_of_the_pool_sleep_soon_unless_the_user_says_otherwise(variables, seen, monkeypatch):
     from numba.np.ufunc import parallel

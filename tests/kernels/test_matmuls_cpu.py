@@ -99,6 +99,17 @@ def test_linear_adds_the_bias(shape):
     assert numpy.allclose(found, x.astype("float64") @ weight.T + bias, atol=1e-4)
 
 
+@pytest.mark.parametrize("features", [1, 255, 300, 2100])
+@pytest.mark.parametrize(
+    "bias", [(slice(None),), (slice(0, 1),), (slice(None, None, -1),)], ids=["each", "all", "backwards"]
+)
+@pytest.mark.parametrize("columns", [False, True], ids=["rows", "columns"])
+def test_a_row_begins_with_the_bias(features, bias, columns):
+    x, weight, bias = drawn(1, 203), drawn(features, 203), drawn(features)[bias]
+    found = matmuls_cpu.linear_forward(x, numpy.asfortranarray(weight) if columns else weight, bias)
+    assert numpy.allclose(found, x.astype("float64") @ weight.T + bias, atol=1e-4)
+
+
 @pytest.mark.parametrize("size", [(300, 200, 150), (30, 900, 500), (1, 900, 700), (700, 900, 1)], ids=str)
 def test_any_number_of_threads_gives_the_same_bits(size):
     m, k, n = size

@@ -113,9 +113,9 @@ def pool_threads() -> int:
     return max(0, count if count < _most else _most)
 
 
-# Turns of the loop in which a thread of the pool waits for its next part before it sleeps, some 50 microseconds. Alone on two cores a program is as
-# fast as with GNU OpenMP's own 300,000; with one core busy elsewhere a step of 1 ms takes 2.9 ms, not 4 to 5 (docs/performance.md).
-_SPINS = "3000"
+# Turns of the loop in which a thread of the pool waits for its next part before it sleeps: some 50 to 150 microseconds, which is the Python between two
+# kernels. Longer waits take a busy machine's cores from others, shorter ones wake the thread for every kernel (docs/performance.md).
+_SPINS = "10000"
 
 
 @contextlib.contextmanager

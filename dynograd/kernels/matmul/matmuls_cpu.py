@@ -20,7 +20,8 @@ from dynograd.kernels.build.batch_invariance import USES, batch_invariant
 _SMALL, _SMALL_WITH_VECTOR = 1 << 19, 9216
 # A thread of our pool pays from about 4 us of multiplying; `threads.parts` counts simple operations, a fused one in a tile takes an eighth.
 _PER_OPERATION = 8
-_VECTOR_BLOCK = 256  # columns whose sums stay in the level-1 cache
+# Columns whose sums stay in the level-1 cache; where one thread computes, long blocks read the matrix in longer pieces.
+_VECTOR_BLOCK, _LONG_VECTOR_BLOCK = 256, 2048
 _FLOATS = (numpy.dtype(numpy.float32), numpy.dtype(numpy.float64))
 _loops: list[Any] = []
 
@@ -186,14 +187,16 @@ def _of_matrices(x: Any, y: Any, begin: Any, invariant: bool) -> numpy.ndarray:
     x, transpose_x, row_x = in_rows(x)
     y, transpose_y, row_y = in_rows(y)
     begin_row = 0
+    if (m == 1 or (n == 1 and begin is None)) and not invariant:
+        if begin is not None and (begin.shape != (n,) or begin.strides[0] != out.itemsize):
+            begin = _begin_in_rows(begin, out)[0]
+        flags = [transpose_x, row_x, transpose_y, row_y]
+        if _vector_product([x, y, begin, out], flags, (m, n, k), [], [[], [], [], []]):
+            return out
     if begin is not None:
         if begin.shape != (n,) or begin.strides[0] != out.itemsize:
             begin = _begin_in_rows(begin, out)
             begin_row = begin.strides[0] // out.itemsize
-    elif (m == 1 or n == 1) and not invariant:
-        flags = [transpose_x, row_x, transpose_y, row_y]
-        if _vector_product([x, y, None, out], flags, (m, n, k), [], [[], [], [], []]):
-            return out
     parts = threads.parts(m * n * k // _PER_OPERATION)
     block_m, block_n = (m, n) if parts == 1 else _cut(m, n, parts)
     loops = _kernels()
@@ -228,8 +231,11 @@ def _begin_in_rows(begin: Any, out: Any) -> Any:
 def _vector_product(
     operands: list[Any], flags: list[Any], extents: tuple[int, int, int], sizes: list[int], strides: list[Any]
 ) -> bool:
-    """Writes the product if one operand is a vector and the other one's rows or columns can be read in one piece each."""
-    x, y, _, out = operands
+    """Writes the product if one operand is a vector and the other one's rows or columns can be read in one piece each.
+
+    A `begin`, for one product of a row, is in one piece.
+    """
+    x, y, begin, out = operands
     transpose_x, row_x, transpose_y, row_y = flags
     m, n, k = extents
     if n == 1:  # as a row times the transposed matrix
@@ -242,23 +248,36 @@ def _vector_product(
     loops = _kernels()
     handle = loops.handle
     count = sizes[0] if sizes else 1
+    begins = 0 if begin is None else handle(begin)
     if transpose_y and step == 1:
         outer = [steps[0] if steps else 0 for steps in strides]
         loops.vector_rows[out.dtype](
-            handle(y), outer[1], row_y, handle(x), outer[0], handle(out), n, k, count=count * n, work=count * n * k
+            handle(y),
+            outer[1],
+            row_y,
+            handle(x),
+            outer[0],
+            begins,
+            handle(out),
+            n,
+            k,
+            count=count * n,
+            work=count * n * k,
         )
         return True
     if not transpose_y and count == 1:
+        width = _LONG_VECTOR_BLOCK if threads.parts(n * k) == 1 else _VECTOR_BLOCK
         loops.vector_columns[out.dtype](
             handle(y),
             row_y,
             handle(x),
             step,
+            begins,
             handle(out),
             k,
-            _VECTOR_BLOCK,
+            width,
             n,
-            count=_up(n, _VECTOR_BLOCK) // _VECTOR_BLOCK,
+            count=_up(n, width) // width,
             work=n * k,
         )
         return True

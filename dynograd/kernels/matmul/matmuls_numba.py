@@ -49,8 +49,8 @@ def _make_vector_rows(real, vector):
     zero, size = real(0), real().itemsize
 
     @chunked(key=real.__name__)
-    def vector_rows(a, a_outer, a_row, x, x_outer, c, rows, k, start, stop):
-        """c[o, r] = a[o, r] . x[o]: rows that lie in one piece. Items are all rows of all o."""
+    def vector_rows(a, a_outer, a_row, x, x_outer, begin, c, rows, k, start, stop):
+        """c[o, r] = begin[r] + a[o, r] . x[o]: rows that lie in one piece, no `begin` where it is 0. Items are all rows of all o."""
         for item in range(start, stop):
             outer, row = item // rows, item % rows
             element = vector(address(a) + (outer * a_outer + row * a_row) * size, k)
@@ -58,6 +58,8 @@ def _make_vector_rows(real, vector):
             total = zero
             for i in range(k):
                 total += element[i] * factors[i]
+            if begin != 0:
+                total += vector(address(begin) + row * size, 1)[0]
             vector(address(c) + item * size, 1)[0] = total
 
     return vector_rows
@@ -67,14 +69,17 @@ def _make_vector_columns(real, vector):
     zero, size = real(0), real().itemsize
 
     @chunked(noalias=True, key=real.__name__)
-    def vector_columns(a, a_step, x, x_step, c, k, width, n, start, stop):
-        """c = x @ a where rows of a (k, n) lie in one piece. Items are blocks of `width` columns."""
+    def vector_columns(a, a_step, x, x_step, begin, c, k, width, n, start, stop):
+        """c = begin + x @ a where rows of a (k, n) lie in one piece, no `begin` where it is 0. Items are blocks of `width` columns."""
         factors = vector(address(x), (k - 1) * x_step + 1)
         for item in range(start, stop):
             left = item * width
             count = min(width, n - left)
             total = vector(address(c) + left * size, count)
-            total[:] = zero
+            if begin != 0:
+                total[:] = vector(address(begin) + left * size, count)
+            else:
+                total[:] = zero
             i = 0
             while i + 4 <= k:  # four rows at a time: the sums are read and written once for them
                 at = address(a) + (i * a_step + left) * size

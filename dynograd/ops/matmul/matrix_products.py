@@ -27,6 +27,9 @@ __all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm", "chain_matmul", "cross
 
 def _check_dtypes(who: str, **arrays: Any) -> None:
     """Raises where the operands are not of one dtype."""
+    first, *others = arrays.values()
+    if all(operand.dtype is first.dtype for operand in others):
+        return
     kinds = {name: dtypes.of_array(getattr(operand, "array", operand)) for name, operand in arrays.items()}
     if len(set(kinds.values())) > 1:
         shown = ", ".join([f"{name} {kind}" for name, kind in kinds.items()])
