@@ -98,6 +98,7 @@ def test_numbers_that_are_symbols_elsewhere():
 
 
 def test_hub_reads_what_is_there(tmp_path, monkeypatch):
+    monkeypatch.setattr("dynograd.compat.hub._folder", None)
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     assert torch.hub.get_dir() == os.path.join(tmp_path, "hub")
     with pytest.raises(FileNotFoundError, match=r"nothing is downloaded, and there is no .*w\.pth\. Download http"):
@@ -107,7 +108,6 @@ def test_hub_reads_what_is_there(tmp_path, monkeypatch):
     assert torch.hub.load_state_dict_from_url("https://example.org/w.pth")["w"].tolist() == [1.0, 1.0]
     torch.hub.set_dir(tmp_path / "other")
     assert torch.hub.get_dir() == str(tmp_path / "other")
-    monkeypatch.setattr("dynograd.compat.hub._folder", None)
 
 
 def test_inner_operators_refuse():

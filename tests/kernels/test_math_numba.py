@@ -38,6 +38,7 @@ def computed(text, x):
         ("sigmoid", special.expit, 3),
         ("erf", special.erf, 6),
         ("normal_cdf", special.ndtr, 10),
+        ("erfinv", special.erfinv, 4),
     ],
 )
 def test_error_and_ends(name, reference, units):
