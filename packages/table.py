@@ -68,7 +68,7 @@ agree as far as draws differ.
 
 | program | here | with PyTorch 2.13.0 |
 | --- | ---: | ---: |
-| transformers: `Trainer`, DistilBERT's size with random weights, 256 sentences of rt-polarity in batches of 16; and evaluation on 128 | 18.8 s, 2.5 s | 20.3 s, 3.1 s |
+| transformers: `Trainer`, DistilBERT's size, random weights, 256 sentences of rt-polarity by 16; evaluation on 128 | 18.8 s, 2.5 s | 20.3 s, 3.1 s |
 | timm: features of ResNet-18 and ViT-tiny for eight images of 224 x 224, five times each, models made on the way | 1.9 s | 1.6 s |
 | PyTorch Geometric's introduction: a GCN on Cora, 200 epochs | 2.2 s | 2.1 s |
 | Lightning: a convolutional net on 10,000 digits, three epochs, validation, checkpoints, early stopping, and loading the best | 4.1 s | 7.8 s |
