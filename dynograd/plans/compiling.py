@@ -15,6 +15,7 @@ from dynograd.autograd.modes import MODES
 from dynograd.ops import readers
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import RECORDER, Recording
+from dynograd.plans.sharing import Shared
 from dynograd.plans.walks import Walk
 from dynograd.tensor import inplace
 from dynograd.tensor.tensor import Tensor
@@ -77,9 +78,12 @@ class Compiled:
 
     def reset(self) -> None:
         """Forgets all records."""
-        self.walk = Walk(self)
+        self.shared = Shared(Walk)
+        self.walks: dict[tuple, Walk] = {}  # by the sizes of the arguments; those used last stand last
+        self.sizes: tuple = ()
+        self.walk = self._walk_of(self.sizes)
         self.known: dict[int, Any] = {}
-        self.calls = self.walked = self.ways = 0
+        self.calls = self.walked = 0
         self.reasons: dict[str, int] = {}
         self.recording: Recording | None = None
         self.arguments: tuple = ()
@@ -96,8 +100,14 @@ class Compiled:
             if self.paused:
                 self.paused -= 1
                 return self.function(*args, **kwargs)
-            if self.walk.is_leased():
+            if self.shared.is_leased():
                 self.note_left("what it gave before is still to be differentiated")
+                return self.function(*args, **kwargs)
+            self.shared.let_go()
+            self.sizes = sizes_of((args, kwargs))
+            self.walk = self._walk_of(self.sizes)
+            if _stance[0] != "default" and self.walk.root.next is None:
+                self._may_record()
                 return self.function(*args, **kwargs)
             walked = self.walked
             try:
@@ -113,7 +123,7 @@ class Compiled:
         """Whether the call is left as it is written: in another compiled function, or under what looks at each op."""
         return bool(
             self.stopped
-            or (_stance[0] != "default" and self._stands_aside())
+            or _stance[0] == "force_eager"
             or MODES.plan is not None
             or MODES.recorder is not None
             or MODES.grad > 1
@@ -122,13 +132,31 @@ class Compiled:
             or (readers.turned_on() and any([reader.name in _LOOKING for reader in readers.turned_on()]))
         )
 
-    def _stands_aside(self) -> bool:
-        """What a stance other than the usual one says."""
-        if _stance[0] == "force_eager":
-            return True
-        if self.walk.root.next is None and _stance[0] == "fail_on_recompile":
-            raise RuntimeError(f"compile: {self.name} is not recorded yet, and the stance is fail_on_recompile.")
-        return self.walk.root.next is None
+    def _may_record(self) -> None:
+        """Raises where the stance says that only what is recorded may run."""
+        if _stance[0] == "fail_on_recompile":
+            raise RuntimeError(
+                f"compile: {self.name} is not recorded yet with arguments of these sizes, and the stance is fail_on_recompile."
+            )
+
+    def _walk_of(self, sizes: tuple) -> Walk:
+        """The walk for arguments of these sizes; a new one takes the place of the one that was used longest ago."""
+        walk = self.walks.get(sizes)
+        if walk is None:
+            while len(self.walks) >= self.most_ways:
+                del self.walks[next(iter(self.walks))]
+            walk = Walk(self, self.shared)
+        elif walk is self.walk:
+            return walk
+        else:
+            del self.walks[sizes]
+        self.walks[sizes] = walk
+        return walk
+
+    @property
+    def ways(self) -> int:
+        """How many ways through the function are recorded."""
+        return sum([len(walk.paths) for walk in self.walks.values()])
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -171,6 +199,7 @@ class Compiled:
                     f"fullgraph out, or change the program there."
                 )
         elif met_before and recording.events:
+            self.shared.make_room(None, None)
             program = Program(recording, self.walk.arena, recording.kept())
             if program.check(recording, self.exact):
                 gain = program.gain()
@@ -179,11 +208,10 @@ class Compiled:
                     self.stop(
                         f"it would be slower by some {-gain:.0f} us a call: there are no kernels of a plan for {', '.join(python)}"
                     )
-                elif self.ways < self.most_ways:
+                elif len(self.walk.paths) < self.most_ways:
                     self.walk.add(recording, program)
-                    self.ways += 1
                 else:
-                    self.walk, self.ways = Walk(self), 0
+                    self.walk = self.walks[self.sizes] = Walk(self, self.shared)
             else:
                 self.note_left(f"the plan gives something else: {', '.join(program.differing[:3])}")
 
@@ -260,6 +288,22 @@ class Compiled:
         if self.pause:
             lines.append("  runs mostly as it is written: each call goes another way")
         return "\n".join(lines)
+
+
+def sizes_of(values: Any) -> tuple:
+    """The shapes of all tensors among the values; of a ragged one those of its elements, and how many rows it has, and the longest."""
+    sizes: list[Any] = []
+    for value in values.values() if isinstance(values, dict) else values:
+        if type(value) is Tensor:
+            sizes.append(value.array.shape)
+        elif isinstance(value, (tuple, list, dict)):
+            if value:
+                sizes.append(sizes_of(value))
+        elif isinstance(value, Tensor):
+            sizes.append(tuple(value.shape))
+        elif (partition := getattr(value, "partition", None)) is not None:
+            sizes.append((*value.packed.shape, partition.count, partition.longest))
+    return tuple(sizes)
 
 
 def _tensors_in(value: Any) -> list[Any]:

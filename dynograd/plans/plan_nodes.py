@@ -133,6 +133,7 @@ class PlanNode(Node):
         if self.whole and path.parts is None and not recording.reason and len(recording.events) == len(path.events):
             forward = recording.events[-1].calls
             kept = [None if array is None else array.copy() for array in gradients]
+            self.walk.shared.make_room(None, None)
             program = Program(recording, self.walk.arena, list(range(len(recording.values))), seeds, list(gradients))
             if forward == path.forward and program.check(recording, owner.exact):
                 path.take(program)

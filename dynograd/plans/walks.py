@@ -21,13 +21,13 @@ from dynograd.kernels import kernel
 from dynograd.ops.readers import Entry
 from dynograd.plans.handed import Handed, Read, become, new_handed
 from dynograd.plans.leaving import Leaving
-from dynograd.plans.memory import Arena, same_part
+from dynograd.plans.memory import same_part
 from dynograd.plans.optimizer_steps import OptimizerStep
 from dynograd.plans.plan_nodes import PlanNode
 from dynograd.plans.recording import call_with, depends_on_values, flat
+from dynograd.plans.sharing import Shared
 from dynograd.plans.steps import UNSEEN, Listed, Path, Step, freed, same, told
 from dynograd.plans.trees import Tree
-from dynograd.plans.walk_readers import WalkReader
 from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Walk"]
@@ -36,12 +36,11 @@ __all__ = ["Walk"]
 class Walk(Tree, Leaving):
     """Of one compiled function: where in the record its program is."""
 
-    def __init__(self, owner: Any) -> None:
+    def __init__(self, owner: Any, shared: Any = None) -> None:
         super().__init__()
         self.owner = owner
-        self.reader = WalkReader(Walk)
-        self.arena = Arena()
-        self.latest: Any = None  # the path that was computed last
+        self.shared = Shared(Walk) if shared is None else shared
+        self.reader, self.arena = self.shared.reader, self.shared.arena
         self.at: Any = None
         self.path: Any = None
         self.copies: dict[int, Any] = {}
@@ -51,9 +50,7 @@ class Walk(Tree, Leaving):
 
     def begin(self) -> bool:
         """The function is called. False: its tensors from outside are not as any way has them."""
-        if self.path is not None:
-            self._let_go()
-        self.before = self.root
+        self.shared.walk = self
         ways = (self.root.next, *self.root.next.others)
         self.at = next((step for step in ways if self._still_holds(step.path)), None)
         if self.at is None:
@@ -72,8 +69,10 @@ class Walk(Tree, Leaving):
         self.copies = {}  # values of this step whose memory the plan has used again
         return True
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
         """Recorded tensors of the step before that someone holds become their own; the record gets others in their place."""
+        if self.path is None:
+            return
         counts, handed = self.counts, self.handed
         for number in self.results:
             tensor = handed[number]
@@ -171,8 +170,8 @@ class Walk(Tree, Leaving):
 
     def _go_to(self, choice: Step, new: list[tuple[int, Any]]) -> None:
         if new:
-            if self.latest is not choice.path:
-                self._make_room(choice.path)
+            if self.shared.path is not choice.path:
+                self.shared.make_room(self, choice.path)
             arrays = choice.path.program.outside
             for content, value in new:
                 place = arrays[content]
@@ -215,8 +214,8 @@ class Walk(Tree, Leaving):
                     return
                 self.holds = True
             start, self.done = self.done, stop
-            if self.latest is not self.path:
-                self._make_room(self.path)
+            if self.shared.path is not self.path:
+                self.shared.make_room(self, self.path)
             program = self.path.program
             for step in self.path.keyed:
                 if step.number < number:
@@ -284,17 +283,6 @@ class Walk(Tree, Leaving):
         if self.path.events[self.first[number]].calls > computed:
             result[...] = array
         return result
-
-    def _make_room(self, path: Path) -> None:
-        """Another path's memory is about to be overwritten: its gradients, which leaves may still have, become their own."""
-        if self.latest is not None:
-            for leaf, number, tensor in self.latest.gradients:
-                if number in self.assigned:  # it is this step's own, and not yet computed
-                    continue
-                if leaf._grad is self.handed[number] and type(leaf._grad) is Handed:
-                    self.handed[number] = new_handed(self.values[number])
-                    become(leaf._grad, tensor.array.copy(order="K"), None, False)
-        self.latest = path
 
     def _still_holds(self, path: Path) -> bool:
         for outside in path.staying:
@@ -378,7 +366,7 @@ class Walk(Tree, Leaving):
         """Operands of a write in place, of which recorded ones without history are plain tensors."""
         return tuple(
             [
-                Tensor.wrap(self.read(value))
+                Tensor.wrap(value.value.walk.read(value))
                 if isinstance(value, Handed) and not (MODES.grad and value.requires_grad)
                 else value
                 for value in args
@@ -398,7 +386,8 @@ class Walk(Tree, Leaving):
             self.leave(f"{op.name}, which the record does not have")
         else:
             for tensor in recorded:
-                self.read(tensor)
+                if isinstance(tensor, Handed):  # reading one may have made others plain
+                    tensor.value.walk.read(tensor)
                 if isinstance(tensor, Handed):
                     become(tensor, tensor.array, freed(self.path), True)
 
@@ -476,7 +465,8 @@ class Walk(Tree, Leaving):
             self.boundary = number
             for leaf, place in added:
                 grad = leaf._grad
-                self.read(grad)
+                if isinstance(grad, Handed):
+                    grad.value.walk.read(grad)
                 kernel("gradients", "add_into", grad.array)(grad.array, self.path.arrays[place])
 
     def step(self, optimizer: Any, run: Any, with_closure: bool) -> Any:

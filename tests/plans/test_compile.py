@@ -146,6 +146,11 @@ def test_stances():
         torch.compiler.set_stance("fail_on_recompile"),
         pytest.raises(RuntimeError, match="goes a way that is not recorded"),
     ):
+        compiled(torch.ones(2, dtype=torch.float64))
+    with (
+        torch.compiler.set_stance("fail_on_recompile"),
+        pytest.raises(RuntimeError, match="not recorded yet with arguments of"),
+    ):
         compiled(torch.ones(3))
     with torch.compiler.set_stance("fail_on_recompile"), pytest.raises(RuntimeError, match="is not recorded yet"):
         torch.compile(double)(torch.ones(2))

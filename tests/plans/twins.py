@@ -37,7 +37,7 @@ def overwritten_between_steps() -> Iterator[None]:
     def begin_anew(walk: Any) -> bool:
         if not begin(walk):
             return False
-        gradients = [] if walk.latest is None else walk.latest.gradients
+        gradients = [] if walk.shared.path is None else walk.shared.path.gradients
         kept = [tensor.array for leaf, _, tensor in gradients if type(leaf._grad) is Handed]
         copies = [array.copy(order="K") for array in kept]
         walk.arena.whole[...] = numbers.choice([0, 1, 255])

@@ -1,0 +1,43 @@
+"""What the walks of one function share: memory, of which one path at a time is computed in, and the code that ops have meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dynograd.plans.handed import Handed, become, new_handed
+from dynograd.plans.memory import Arena
+from dynograd.plans.walk_readers import WalkReader
+
+__all__ = ["Shared"]
+
+
+class Shared:
+    """There is a walk for each size of the function's arguments; the last one's tensors may still be the program's."""
+
+    def __init__(self, walk_class: type) -> None:
+        self.arena = Arena()
+        self.reader = WalkReader(walk_class)
+        self.walk: Any = None  # the one that was begun last
+        self.path: Any = None  # the path that was computed last
+        self.computed: Any = None  # its walk
+
+    def let_go(self) -> None:
+        """Another call begins: what the program has of the last one becomes its own."""
+        if self.walk is not None:
+            self.walk.let_go()
+
+    def make_room(self, walk: Any, path: Any) -> None:
+        """The memory is about to be overwritten by another path: its gradients, which leaves may still have, become their own."""
+        before = self.computed
+        if self.path is not None:
+            for leaf, number, tensor in self.path.gradients:
+                if walk is before and number in walk.assigned:  # it is this step's own, and not yet computed
+                    continue
+                if leaf._grad is before.handed[number] and type(leaf._grad) is Handed:
+                    before.handed[number] = new_handed(before.values[number])
+                    become(leaf._grad, tensor.array.copy(order="K"), None, False)
+        self.computed, self.path = walk, path
+
+    def is_leased(self) -> bool:
+        """Whether the memory is still needed for a backward pass."""
+        return self.walk is not None and self.walk.is_leased()
