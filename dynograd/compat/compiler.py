@@ -106,7 +106,11 @@ def compile(
     if disable or backend in _EAGER_BACKENDS or _is_step_of_optimizer(model):
         return model
     settings: dict[str, Any] = dict(
-        exact=mode == "exact", fullgraph=fullgraph, name=name or "", most_ways=recompile_limit or 0
+        exact=mode == "exact",
+        fullgraph=fullgraph,
+        name=name or "",
+        most_ways=recompile_limit or 0,
+        dynamic=dynamic is not False,
     )
     if isinstance(model, Module):
         return model if isinstance(model, OptimizedModule) else OptimizedModule(model, settings)

@@ -13,6 +13,7 @@ from typing import Any
 from dynograd.autograd import engine
 from dynograd.autograd.modes import MODES
 from dynograd.ops import readers
+from dynograd.plans.families import Families
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import RECORDER, Recording
 from dynograd.plans.sharing import Shared
@@ -55,6 +56,7 @@ class Compiled:
         name: for the report.
         most_ways: how many ways through the function are kept; 0: the usual number.
         always: also where a step is likely to be slower so.
+        dynamic: whether sizes between recorded ones are walked without a record of their own.
     """
 
     def __init__(
@@ -66,10 +68,11 @@ class Compiled:
         name: str = "",
         most_ways: int = 0,
         always: bool = False,
+        dynamic: bool = True,
     ) -> None:
         self.function = function
         self.exact, self.fullgraph, self.most_ways = exact, fullgraph, most_ways or _MOST_WAYS
-        self.always = always
+        self.always, self.dynamic = always, dynamic
         functools.update_wrapper(self, function, updated=())
         self.name = name or getattr(function, "__qualname__", type(function).__name__)
         _all.add(self)
@@ -81,7 +84,8 @@ class Compiled:
         self.shared = Shared(Walk)
         self.walks: dict[tuple, Walk] = {}  # by the sizes of the arguments; those used last stand last
         self.sizes: tuple = ()
-        self.walk = self._walk_of(self.sizes)
+        self.families = Families(lambda: Walk(self, self.shared), self.note_left)
+        self.walk = self._own_walk(self.sizes)
         self.known: dict[int, Any] = {}
         self.calls = self.walked = 0
         self.reasons: dict[str, int] = {}
@@ -140,23 +144,32 @@ class Compiled:
             )
 
     def _walk_of(self, sizes: tuple) -> Walk:
-        """The walk for arguments of these sizes; a new one takes the place of the one that was used longest ago."""
+        """The walk for arguments of these sizes: their own, or one of several sizes; else a new one."""
         walk = self.walks.get(sizes)
-        if walk is None:
-            while len(self.walks) >= self.most_ways:
-                del self.walks[next(iter(self.walks))]
-            walk = Walk(self, self.shared)
-        elif walk is self.walk:
+        if walk is not None and walk.paths:
+            if walk is not self.walk:
+                self.walks[sizes] = self.walks.pop(sizes)
             return walk
-        else:
-            del self.walks[sizes]
-        self.walks[sizes] = walk
+        if self.dynamic:
+            recorded = {
+                own: walk.paths[0] for own, walk in self.walks.items() if walk.paths and walk.paths[0].is_eligible()
+            }
+            common = self.families.walk_for(sizes, recorded)
+            if common is not None:
+                return common  # type: ignore[no-any-return]
+        return self._own_walk(sizes) if walk is None else walk
+
+    def _own_walk(self, sizes: tuple) -> Walk:
+        """A new walk, in the place of the one that was used longest ago."""
+        while len(self.walks) >= self.most_ways:
+            del self.walks[next(iter(self.walks))]
+        walk = self.walks[sizes] = Walk(self, self.shared)
         return walk
 
     @property
     def ways(self) -> int:
         """How many ways through the function are recorded."""
-        return sum([len(walk.paths) for walk in self.walks.values()])
+        return sum([len(walk.paths) for walk in self.walks.values()]) + len(self.families.all)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -208,7 +221,11 @@ class Compiled:
                     self.stop(
                         f"it would be slower by some {-gain:.0f} us a call: there are no kernels of a plan for {', '.join(python)}"
                     )
-                elif len(self.walk.paths) < self.most_ways:
+                    return
+                if self.walk.is_sized:
+                    self.families.missed(self.walk)
+                    self.walk = self._own_walk(self.sizes)
+                if len(self.walk.paths) < self.most_ways:
                     self.walk.add(recording, program)
                 else:
                     self.walk = self.walks[self.sizes] = Walk(self, self.shared)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from sys import getrefcount
 from typing import Any
 
@@ -90,6 +91,7 @@ class Leaving:
         kept = [number for number in still if getrefcount(self.handed[number]) != self.counts[number]]
         if kept:
             parent = PlanNode(self, kept, False)  # type: ignore[arg-type]
+            self.path.needed = weakref.ref(parent)
             for number in kept:
                 self._give_history(number, parent)  # type: ignore[attr-defined]
         for number in numbers:

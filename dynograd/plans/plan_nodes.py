@@ -130,6 +130,8 @@ class PlanNode(Node):
             MODES.grad, MODES.task = mode
             owner.recording = None
             recording.end()
+        if self.walk.is_sized:
+            return gradients
         if self.whole and path.parts is None and not recording.reason and len(recording.events) == len(path.events):
             forward = recording.events[-1].calls
             kept = [None if array is None else array.copy() for array in gradients]

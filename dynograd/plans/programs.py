@@ -15,7 +15,7 @@ from dynograd.kernels.build import threads
 from dynograd.kernels.build.launches import Launch
 from dynograd.plans.calls import Call
 from dynograd.plans.groups import Group, groups_of
-from dynograd.plans.lowering import lower
+from dynograd.plans.lowering import layouts, lower
 from dynograd.plans.lowering.bound import moved
 from dynograd.plans.memory import Arena, Memory, is_part_of_any, write
 from dynograd.plans.passes import is_constant, saved_of
@@ -102,8 +102,9 @@ class Program:
         self.groups = groups_of(recording.calls, ended, values, memory)
         self._say_when(recording, fresh, gradients or ())
         memory.place(arena)
-        for group in self.groups:
-            group.lower(memory.at)
+        with layouts.scratches() as self.scratches:
+            for group in self.groups:
+                group.lower(memory.at)
         self.groups = [group for group in self.groups if group.form is not None]
         for node in nodes:
             for name in node.saved_names:
@@ -120,6 +121,8 @@ class Program:
             if not memory.has(tensor.array)
             and not any([numpy.may_share_memory(tensor.array, array) for array in staying])
         ]
+        self.names = tuple([(call.kind, call.name, call.in_place) for call in self.calls])
+        self.regions = [memory.region_of(tensor.array) for tensor in recording.values]
         self.kin = self._kin_of(recording)
         self.differing = [f"a tensor of shape {tensor.shape} in unknown memory" for tensor in unknown]
         self.seeds = [(memory.at(seed), seed.copy(order="K")) for seed in seeds or ()]
@@ -268,7 +271,9 @@ class Program:
 
         A call whose launches give something else gets its Python form.
         """
-        forms: list[list[Launch] | None] = [_form_of(call) for call in self.calls]
+        with layouts.scratches() as taken:
+            forms: list[list[Launch] | None] = [_form_of(call) for call in self.calls]
+        self.scratches += taken
         if exact:
             forms = [form if getattr(form, "exact", True) else None for form in forms]
             self.groups = [group for group in self.groups if getattr(group.form, "exact", True)]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from sys import getrefcount
 from typing import Any
 
 from dynograd.plans.handed import Handed, become, new_handed
 from dynograd.plans.memory import Arena
 from dynograd.plans.walk_readers import WalkReader
 
-__all__ = ["Shared"]
+__all__ = ["Shared", "let_gradient_go"]
 
 
 class Shared:
@@ -30,14 +31,21 @@ class Shared:
         """The memory is about to be overwritten by another path: its gradients, which leaves may still have, become their own."""
         before = self.computed
         if self.path is not None:
-            for leaf, number, tensor in self.path.gradients:
-                if walk is before and number in walk.assigned:  # it is this step's own, and not yet computed
-                    continue
-                if leaf._grad is before.handed[number] and type(leaf._grad) is Handed:
-                    before.handed[number] = new_handed(before.values[number])
-                    become(leaf._grad, tensor.array.copy(order="K"), None, False)
+            for _, number, tensor in self.path.gradients:
+                if (
+                    walk is not before or number not in walk.assigned
+                ):  # else it is this step's own, and not yet computed
+                    let_gradient_go(before, number, tensor)
         self.computed, self.path = walk, path
 
     def is_leased(self) -> bool:
         """Whether the memory is still needed for a backward pass."""
         return self.walk is not None and self.walk.is_leased()
+
+
+def let_gradient_go(walk: Any, number: int, tensor: Any) -> None:
+    """A gradient that somebody has becomes its own."""
+    handed = walk.handed[number]
+    if type(handed) is Handed and getrefcount(handed) != walk.counts[number] + 1:
+        walk.put_in_place(number, new_handed(walk.values[number]))
+        become(handed, tensor.array.copy(order="K"), None, False)

@@ -58,8 +58,8 @@ class Step:
 class Path:
     """One way through the program: its steps, its tensors from outside, and what computes it."""
 
-    def __init__(self, recording: Recording, program: Program) -> None:
-        self.events, self.program = recording.events, program
+    def __init__(self, recording: Recording, program: Program, tree: Any) -> None:
+        self.events, self.program, self.tree = recording.events, program, tree
         self.outside = recording.outside
         self.staying = [outside for outside in recording.outside if not outside.fresh]
         self.leaves = tuple([outside.tensor for outside in self.staying if outside.grad])
@@ -71,6 +71,7 @@ class Path:
         self.keyed: list[Step] = []  # those that draw random numbers
         self.used = recording.consumed()
         self.lease: Any = lambda: None  # gives what a backward pass from outside still needs the memory for
+        self.needed: Any = lambda: None  # gives what a backward pass from outside still needs the steps for
         self.forward = len(recording.calls)
         self.parts: tuple[int, ...] | None = None  # the values that the recorded backward pass from outside began at
 
@@ -93,6 +94,10 @@ class Path:
             for place, number, had in step.subject
             if not had
         ]
+
+    def is_eligible(self) -> bool:
+        """Whether it may stand for other sizes: all gradients that come to it are its own backward's, or are learnt."""
+        return not self.open or self.parts is not None
 
 
 class Freed(Node):

@@ -32,7 +32,7 @@ class Tree:
 
     def add(self, recording: Recording, program: Program) -> None:
         """A new way through the program."""
-        path = Path(recording, program)
+        path = Path(recording, program, self)
         self.paths.append(path)
         before = self.root
         shared = True
@@ -52,13 +52,13 @@ class Tree:
         if not any([other.event is None for other in self._choices(before)]):
             self._follow(before, Step(None, len(recording.events), path))
         path.take(program)
-        for event in recording.events:
-            if event.entry is not None:
-                self.reader.seen.add(event.entry)
-                self.reader.sets_aside.add(event.entry.key)
-        self.reader.sets_aside.update(with_quick_ways(recording.through))
-        self.reader._looked = 0
-        self.reader.entries = {}
+        entries = {event.entry for event in recording.events if event.entry is not None}
+        aside = {entry.key for entry in entries} | with_quick_ways(recording.through)
+        if not (entries <= self.reader.seen and aside <= self.reader.sets_aside):
+            self.reader.seen |= entries
+            self.reader.sets_aside |= aside
+            self.reader._looked = 0
+            self.reader.entries = {}
         for number in range(len(self.handed)):
             self.counts[number] = getrefcount(self.handed[number])
         path.open = [

@@ -85,9 +85,9 @@ class Walk(Tree, Leaving):
             become(tensor, self.own(number), freed(self.path) if value.grad else None, value.grad)
         elif type(tensor) is Read:
             become(tensor, tensor.array, freed(self.path), True)
-        self._put_in_place(number, new_handed(self.values[number]))
+        self.put_in_place(number, new_handed(self.values[number]))
 
-    def _put_in_place(self, number: int, new: Any) -> None:
+    def put_in_place(self, number: int, new: Any) -> None:
         self.handed[number] = new
         for step, place in self.uses[number]:
             setattr(step, f"a{place}", new)
@@ -337,6 +337,7 @@ class Walk(Tree, Leaving):
                 setattr(step, f"a{place}", UNSEEN)
 
     running = False
+    is_sized = False  # a family's
 
     def before_write(self, tensor: Any) -> None:
         """A tensor is about to be written in place."""
@@ -537,7 +538,7 @@ class Walk(Tree, Leaving):
             self.path.lease = weakref.ref(parent)
             for number in numbers:
                 self._give_history(number, parent)
-                self._put_in_place(number, new_handed(self.values[number]))
+                self.put_in_place(number, new_handed(self.values[number]))
 
     def _give_history(self, number: int, parent: Any) -> None:
         tensor = self.handed[number]

@@ -27,6 +27,11 @@ def _slow_handle(array):
 handle = id if _BY_IDENTITY else _slow_handle
 
 
+def handle_of_place(place):
+    """A handle whose data's address is the number that stands at the address `place`, at any time; None where there are none such."""
+    return place - _HEADER if _BY_IDENTITY else None
+
+
 @intrinsic
 def address(typing_context, handle):
     """Where the data of the array with this handle begins."""

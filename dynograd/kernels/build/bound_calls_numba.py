@@ -8,6 +8,7 @@ the block and notes the worker that reads it. From then on a call is one of the 
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Container, Iterable, Iterator
 from ctypes import addressof, c_int64
 from time import perf_counter
@@ -116,6 +117,41 @@ class Table:
                 else:
                     self._drive(first, last, pool, num_threads)
 
+    def copied(self) -> Table:
+        """A table of the same launches, whose numbers and addresses are its own to change: see `words`."""
+        (blocks,) = self._blocks
+        table = copy.copy(self)
+        table._blocks = [blocks.copied()]
+        table._rows = self._rows.copy()
+        table._rows[:, 1] += _address(table.words) - _address(self.words)
+        return table
+
+    @property
+    def words(self) -> numpy.ndarray:
+        """What the kernels read: the numbers and addresses of all launches, row by row (int64)."""
+        return self._blocks[0]._words
+
+    @property
+    def first_words(self) -> numpy.ndarray:
+        """Where the words of each row begin; the first says in how many parts it runs."""
+        return (self._rows[:, 1] - _address(self.words)) >> 3
+
+    @property
+    def parts(self) -> numpy.ndarray:
+        """In how many parts each row runs; may be written."""
+        return self._rows[:, 2]
+
+    @property
+    def workers(self) -> numpy.ndarray:
+        """The machine code of each row."""
+        return self._rows[:, 0]
+
+    def places(self) -> tuple[list[tuple[int, Any]], list[tuple[int, Any]], list[int]]:
+        """Of the words: (place, array) where the address of an array's data stands, the same for handles, and what no kernel reads."""
+        blocks = self._blocks[0]
+        data = list(zip(blocks._at.tolist(), blocks._owners))
+        return data, list(zip(blocks._handle_places, blocks._handle_owners)), blocks.starts
+
     def rebind(self, old: numpy.ndarray, new: numpy.ndarray) -> None:
         """Puts the memory of `new` in the place of `old`'s: each argument that lies in it lies as far from its beginning from now on.
 
@@ -217,6 +253,7 @@ class _Blocks:
         self._handle_places: list[int] = []
         self._handle_owners: list[Any] = []
         cleared: list[int] = []  # what only the bound call had: where it wanted its result and error
+        self.starts: list[int] = []  # places of what says in how many parts the bound call ran
         first = 0
         for number, (launch, layout, line_count) in enumerate(zip(launches, layouts, lines)):
             if layout is None:
@@ -224,6 +261,7 @@ class _Blocks:
             if not layout.values:
                 end = first + layout.words
                 places.append(end - 2)
+                self.starts.append(end - 2)
                 values.append(start)
                 cleared += first + 1, first + 2
             for place, array in layout.arrays:
@@ -245,6 +283,14 @@ class _Blocks:
         for numbers in (cleared, at, at + 1):  # references are Numba's: nobody counts them here
             self._words[numbers] = 0
         self._at = at + 4
+
+    def copied(self) -> _Blocks:
+        blocks = copy.copy(self)
+        memory = numpy.zeros(self._words.nbytes + _LINE, numpy.uint8)
+        ahead = -_address(memory) % _LINE
+        blocks._words = memory[ahead : ahead + self._words.nbytes].view(numpy.int64)
+        blocks._words[:] = self._words
+        return blocks
 
     def rebind(self, moved: _Move) -> None:
         addresses = self._words[self._at]

@@ -11,6 +11,7 @@ from dynograd.plans.calls import Call
 from dynograd.plans.lowering import (
     batch_norms,
     convolutions,
+    layouts,
     lookups,
     losses,
     movements,
@@ -25,7 +26,7 @@ from dynograd.plans.lowering.forms import FORMS, Lowered, described
 from dynograd.plans.lowering.fusion import Fused, fuse
 from dynograd.plans.lowering.layouts import NoMemoryError
 
-__all__ = ["Lowered", "described", "fuse", "lower"]
+__all__ = ["Lowered", "described", "fuse", "layouts", "lower"]
 
 
 def lower(call: Call) -> Lowered | None:

@@ -227,7 +227,7 @@ class _Apart:
 
 def _copied_bytes(start: int, stop: int) -> numpy.ndarray:
     """A copy of memory, at the same place of a cache line."""
-    whole = layouts.scratch((stop - start + 64,), numpy.uint8)
+    whole = layouts.aligned((stop - start + 64,), numpy.uint8)
     part = whole[start % 64 : start % 64 + stop - start]
     part[...] = layouts.memory_at(start, stop - start)
     return part

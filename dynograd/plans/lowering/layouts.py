@@ -16,6 +16,7 @@ from dynograd.kernels.build import threads
 from dynograd.kernels.build.launches import Launch
 
 __all__ = [
+    "aligned",
     "collapsed",
     "converted",
     "copy",
@@ -27,6 +28,7 @@ __all__ = [
     "parts_of",
     "repeated_once",
     "scratch",
+    "scratches",
     "steps",
 ]
 
@@ -38,11 +40,34 @@ _MOST_COPIES = 64  # of arrays with more
 
 def scratch(shape: Sequence[int], dtype: Any) -> numpy.ndarray:
     """Memory of a plan's own between two launches, 64 bytes aligned."""
+    array = aligned(shape, dtype)
+    for taken in _takers:
+        taken.append(array)
+    return array
+
+
+def aligned(shape: Sequence[int], dtype: Any) -> numpy.ndarray:
+    """Memory that begins where a line of the cache does."""
     dtype = numpy.dtype(dtype)
     whole = numpy.empty(prod(shape) * dtype.itemsize + 64, numpy.uint8)
     offset = -whole.__array_interface__["data"][0] % 64
     whole.fill(0xFF)  # NaN, which the check of a new plan would find in a result
     return numpy.ndarray(tuple(shape), dtype, whole, offset)
+
+
+_takers: list[list[numpy.ndarray]] = []
+
+
+class scratches:
+    """Lists the scratch memory that is taken meanwhile."""
+
+    def __enter__(self) -> list[numpy.ndarray]:
+        self.taken: list[numpy.ndarray] = []
+        _takers.append(self.taken)
+        return self.taken
+
+    def __exit__(self, *error: object) -> None:
+        _takers.pop()
 
 
 class NoMemoryError(TypeError):

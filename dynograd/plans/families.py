@@ -1,0 +1,277 @@
+"""A function's steps at many sizes of its arguments: what is recorded at some of them is walked at those between, without a record of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from dynograd.autograd.nodes import FREED
+from dynograd.base.shapes import Size
+from dynograd.plans.recording import Outside
+from dynograd.plans.sharing import let_gradient_go
+from dynograd.plans.sized_memory import Differs
+from dynograd.plans.sized_programs import Common, SizedProgram
+from dynograd.plans.sizes import FEWEST, NoFormula, Sizes, flat_sizes
+from dynograd.plans.steps import MOST, Path
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["Families", "Family"]
+
+_MOST_SAMPLES = 6
+_MOST_FAILURES = 4
+
+
+class Family:
+    """One way through a function at all sizes between recorded ones. `walk` goes along it, at the sizes that `resize` has set.
+
+    Args:
+        paths: recorded at some sizes, in the order of these.
+        sizes: of the arguments.
+        form: how they are nested.
+        walk: without a way so far.
+    Raises:
+        Differs: they are not one program at several sizes.
+    """
+
+    def __init__(self, paths: Sequence[Path], sizes: Sizes, form: tuple, walk: Any) -> None:
+        first = paths[0]
+        self.form, self.walk = form, walk
+        walk.is_sized = True
+        self.program = program = SizedProgram([path.program for path in paths], sizes, walk.arena)
+        self.missed = 0
+        self.names: Any = None  # of its calls
+        common, end = program.common, len(program.calls)
+        events = [path.events for path in paths]
+        if any([len(other) != len(first.events) for other in events]):
+            raise Differs("other steps")
+        self._args = [_common_args(step, common, end) for step in zip(*events)]
+        self._kinds = [_common_outside(others, common) for others in zip(*[path.outside for path in paths])]
+        if any(
+            [path.used != first.used or path.parts != first.parts or path.forward != first.forward for path in paths]
+        ):
+            raise Differs("other gradients")
+        if not program.resize(sizes.samples[0]):
+            raise Differs("numbers that two formulas give")
+        self._add(first)
+        self._resize_steps()
+
+    def _add(self, first: Path) -> None:
+        outside = []
+        for _kind, given, array in zip(self._kinds, first.outside, self.program.outside):
+            if given.fresh:
+                own = object.__new__(Outside)
+                own.number, own.tensor, own.array, own.fresh, own.first = (
+                    given.number,
+                    Tensor.wrap(array),
+                    array,
+                    True,
+                    given.first,
+                )
+                own.grad, own.meta, own.kind = given.grad, None, given.kind
+                given = own
+            outside.append(given)
+        values = [
+            SimpleNamespace(_requires_grad=value.grad, _meta=True if value.is_view else None)
+            for value in _values_of(first)
+        ]
+        recording: Any = SimpleNamespace(
+            events=first.events,
+            outside=outside,
+            values=values,
+            calls=range(first.forward),
+            through=(),
+            consumed=lambda: first.used,
+        )
+        self.walk.add(recording, self.program)
+        self.path = path = self.walk.paths[0]
+        path.parts = first.parts
+        self._varying = {path.numbers[place] for place in self.program.varying}
+
+    def resize(self, sizes: tuple) -> bool:
+        """Makes the walk one of arguments of these sizes. False: they are none that it can have."""
+        numbers, form = flat_sizes(sizes)
+        if form != self.form or not self.program.sizes.fits(numbers):
+            return False
+        if numbers == self.program.at:
+            return True
+        node = self.path.needed()
+        if node is not None and node.attrs is not FREED:
+            return False
+        self._let_gradients_go()
+        if not self.program.resize(numbers):
+            return False
+        self._resize_steps()
+        return True
+
+    def _let_gradients_go(self) -> None:
+        """Gradients whose sizes will be others."""
+        for _, number, tensor in self.path.gradients:
+            if number in self._varying:
+                let_gradient_go(self.walk, number, tensor)
+
+    def _resize_steps(self) -> None:
+        """Steps, values and tensors from outside have the numbers of the program's sizes."""
+        program, path, walk = self.program, self.path, self.walk
+        made, numbers = program.common.made, program.numbers
+        for step, args in zip(path.steps, self._args):
+            if args is None:
+                continue
+            for place, common in args:
+                described = made(common, numbers)
+                step.args = (*step.args[:place], described, *step.args[place + 1 :])
+                if place < MOST and described[0] == "same":
+                    setattr(step, f"a{place}", described[1])
+        for outside, kind, array in zip(path.outside, self._kinds, program.outside):
+            if outside.fresh:
+                outside.kind = made(kind, numbers)
+                outside.tensor.array = outside.array = array
+        for place in program.varying:
+            array, number = program.arrays[place], path.numbers[place]
+            value, path.arrays[number] = walk.values[number], array
+            value.shape, value.strides, value.size = array.shape, array.strides, array.size
+            value.shown, value.contiguous = Size(array.shape), array.flags.c_contiguous
+        for place, (leaf, number, _tensor) in enumerate(path.gradients):
+            if number in self._varying:
+                path.gradients[place] = leaf, number, Tensor.wrap(path.arrays[number])
+
+
+def _values_of(path: Path) -> list[Any]:
+    return [path.tree.values[number] for number in path.numbers]
+
+
+def _common_args(events: Sequence[Any], common: Common, time: int) -> Any:
+    """The arguments of one step that differ: (place, what is common to them); None: none do.
+
+    Raises:
+        Differs: they are not the same step.
+    """
+    first = events[0]
+    for event in events:
+        alike = (
+            event.kind == first.kind
+            and event.entry is first.entry
+            and event.grad == first.grad
+            and event.results == first.results
+            and event.calls == first.calls
+            and event.shape == first.shape
+            and (event.subject is first.subject or (event.kind == "backward" and event.subject == first.subject))
+            and len(event.args) == len(first.args)
+        )
+        if not alike:
+            raise Differs("another step")
+    differing = []
+    for place, described in enumerate(zip(*[event.args for event in events])):
+        whole = _described(described, common, time)
+        if whole is not described[0]:
+            differing.append((place, whole))
+    return differing or None
+
+
+def _described(values: Sequence[Any], common: Common, time: int) -> Any:
+    """What is common to descriptions of one operand, or the first itself."""
+    kind = values[0][0]
+    if any([value[0] != kind for value in values]):
+        raise Differs("operands of other kinds")
+    if kind in ("value", "outside", "key"):
+        if any([value[1] != values[0][1] for value in values]) and kind != "key":
+            raise Differs("other operands")
+        return values[0]
+    return common.of(values, time)
+
+
+def _common_outside(others: Sequence[Outside], common: Common) -> Any:
+    """What is common to the kinds of a tensor from outside that is another one in each step."""
+    first = others[0]
+    for other in others:
+        if other.fresh is not first.fresh or other.first != first.first or other.grad is not first.grad:
+            raise Differs("tensors from outside of other kinds")
+        if not first.fresh and not other.is_as(first):
+            raise Differs("other tensors from outside")
+    return common.of([other.kind for other in others], 0) if first.fresh else None
+
+
+class Families:
+    """The families of one function: of its ways that computed the same calls in the same order.
+
+    Args:
+        make_walk: gives a walk without ways.
+        note: is told why there is no family.
+    """
+
+    def __init__(self, make_walk: Callable[[], Any], note: Callable[[str], None]) -> None:
+        self.make_walk, self.note = make_walk, note
+        self.all: list[Family] = []
+        self.tried: dict[Any, list[Any]] = {}  # programs that a family was looked for among, by their calls
+        self.failures: dict[Any, int] = {}
+
+    def walk_for(self, sizes: tuple, recorded: dict[tuple, Path]) -> Any:
+        """The walk of a family, at these sizes; None where none can have them.
+
+        Args:
+            recorded: the ways that stand for others, by the sizes of their arguments.
+        """
+        for family in self.all:
+            if family.resize(sizes):
+                return family.walk
+        numbers, form = flat_sizes(sizes)
+        alike: dict[Any, dict[tuple[int, ...], Path]] = {}
+        for own, path in recorded.items():
+            flat, own_form = flat_sizes(own)
+            if own_form == form:
+                alike.setdefault(path.program.names, {})[flat] = path
+        for names, paths in alike.items():
+            programs = [path.program for path in paths.values()]
+            if (
+                len(paths) < FEWEST
+                or self.tried.get(names) == programs
+                or self.failures.get(names, 0) >= _MOST_FAILURES
+            ):
+                continue
+            family = self._found(names, paths, form, numbers)
+            if family is not None and family.resize(sizes):
+                return family.walk
+        return None
+
+    def _found(
+        self, names: Any, paths: dict[tuple[int, ...], Path], form: tuple, numbers: tuple[int, ...]
+    ) -> Family | None:
+        chosen = _chosen(list(paths))
+        try:
+            sizes = Sizes(chosen)
+            if not sizes.fits(numbers):
+                return None
+            self.tried[names] = [path.program for path in paths.values()]
+            family = Family([paths[sample] for sample in chosen], sizes, form, self.make_walk())
+        except (Differs, NoFormula) as error:
+            self.failures[names] = self.failures.get(names, 0) + 1
+            self.note(f"each size is recorded by itself: {error}")
+            return None
+        self.all = [other for other in self.all if other.names != names]
+        family.names = names
+        self.all.append(family)
+        return family
+
+    def missed(self, walk: Any) -> None:
+        """The program went another way than the family's."""
+        for family in self.all:
+            if family.walk is walk:
+                family.missed += 1
+                if family.missed >= _MOST_FAILURES:
+                    self.failures[family.names] = _MOST_FAILURES
+                    self.all = [other for other in self.all if other is not family]
+                return
+
+
+def _chosen(samples: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """A few of the samples: those with the least and most of each size, and the latest."""
+    chosen: dict[tuple[int, ...], None] = {}
+    for place in range(len(samples[0])):
+        if len({sample[place] for sample in samples}) > 1:
+            chosen[min(samples, key=lambda sample: sample[place])] = None
+            chosen[max(samples, key=lambda sample: sample[place])] = None
+    for sample in reversed(samples):
+        if len(chosen) >= _MOST_SAMPLES:
+            break
+        chosen[sample] = None
+    return list(chosen)[: 2 * _MOST_SAMPLES]

@@ -1,0 +1,187 @@
+"""Memory of a program for several sizes: room for the largest, so that nothing moves when the sizes change; and what lies where in recorded programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from dynograd import arrays
+from dynograd.arrays import Array, ndarray
+from dynograd.plans.memory import Arena, bounds, laid_out
+from dynograd.plans.sizes import NoFormula, Number, Sizes
+
+__all__ = ["Differs", "Part", "SizedMemory"]
+
+_ALIGNED = 64
+
+
+class Differs(Exception):
+    """The recorded steps are not the same program at several sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An array of a program for several sizes: of a region by its number, or of an array that stays."""
+
+    region: Any
+    offset: int | Number
+    dtype: Any
+    shape: tuple[Any, ...]
+    strides: tuple[Any, ...]
+    writeable: bool
+
+
+class _Regions:
+    """The parts of one recorded program's memory, and scratch memory behind them."""
+
+    def __init__(self, program: Any) -> None:
+        memory, end = program.memory, len(program.calls)
+        places = [bounds(buffer) for buffer in memory.buffers] + [bounds(array) for array in program.scratches]
+        self.count = len(memory.buffers)
+        self.low = numpy.array([low for low, _ in places], numpy.int64)
+        self.high = numpy.array([high for _, high in places], numpy.int64)
+        first = [first or 0 for first in memory.first] + [0] * len(program.scratches)
+        last = [last or 0 for last in memory.last] + [end] * len(program.scratches)
+        self.first, self.last = numpy.array(first), numpy.array(last)
+        self.around = int(self.low.min(initial=0)), int(self.high.max(initial=0))
+        self._known: dict[tuple[int, int], int | None] = {}
+
+    def find(self, address: int, time: int) -> int | None:
+        """The region that the address lies in while the call `time` is computed."""
+        key = address, time
+        if key not in self._known:
+            inside = (self.low <= address) & (address < self.high) & (self.first <= time) & (time <= self.last)
+            found = numpy.flatnonzero(inside)
+            if len(found) > 1:
+                raise Differs("memory that is used twice at a time")
+            self._known[key] = int(found[0]) if len(found) else None
+        return self._known[key]
+
+
+class SizedMemory:
+    """What is common to the memory of programs that are one program at several sizes.
+
+    Args:
+        programs: recorded at the sizes of the samples.
+        sizes: of these.
+    """
+
+    def __init__(self, programs: Sequence[Any], sizes: Sizes) -> None:
+        self.sizes = sizes
+        self.regions = [_Regions(program) for program in programs]
+        self.matches: list[dict[int, int]] = [{} for _ in programs]  # from regions of the first program
+        self.back: list[dict[int, int]] = [{} for _ in programs]
+        self.buffers: list[Any] = []
+
+    def number(self, values: Sequence[int]) -> int | Number:
+        try:
+            return self.sizes.number(values)
+        except NoFormula as error:
+            raise Differs(str(error)) from None
+
+    def place_of(self, addresses: Sequence[int], time: int) -> tuple[int, int | Number] | None:
+        """(region of the first program, offset) of memory that the programs have at these addresses; None where they have it from elsewhere."""
+        found = [regions.find(address, time) for regions, address in zip(self.regions, addresses)]
+        if all([region is None for region in found]):
+            return None
+        if any([region is None for region in found]):
+            raise Differs("memory of a plan in some programs, and not in others")
+        self._match(found)
+        offsets = [
+            address - int(regions.low[region]) for regions, address, region in zip(self.regions, addresses, found)
+        ]
+        return found[0], self.number(offsets)  # type: ignore[return-value]
+
+    def _match(self, found: Sequence[Any]) -> None:
+        for match, back, region in zip(self.matches, self.back, found):
+            if match.setdefault(found[0], region) != region or back.setdefault(region, found[0]) != found[0]:
+                raise Differs("memory that is laid out otherwise")
+
+    def part(self, values: Sequence[Any], time: int, regions: Sequence[Any] | None = None) -> Any:
+        """What stands for arrays that the programs have in one place: a `Part`, or the array itself if it is the same one in all."""
+        first = values[0]
+        if any(
+            [
+                type(value) is not ndarray or value.dtype != first.dtype or value.ndim != first.ndim or value.flags.writeable is not first.flags.writeable
+                for value in values
+            ]
+        ):  # fmt: skip
+            raise Differs("arrays of other kinds")
+        addresses = [value.__array_interface__["data"][0] for value in values]
+        if regions is not None and all([region is not None for region in regions]):
+            self._match(regions)
+            lows = [int(of.low[region]) for of, region in zip(self.regions, regions)]
+            offset = self.number([address - low for address, low in zip(addresses, lows)])
+            return self._part(regions[0], offset, values)
+        place = self.place_of(addresses, time) if all([value.size for value in values]) else None
+        if place is not None:
+            return self._part(*place, values)
+        if all([value is first for value in values]) or _lie_alike(values, addresses):
+            return first
+        owners = [arrays.base_of(value) for value in values]
+        if (
+            type(owners[0]) is ndarray
+            and all([owner is owners[0] for owner in owners])
+            and owners[0].flags.c_contiguous
+        ):
+            start = owners[0].__array_interface__["data"][0]
+            return self._part(owners[0], self.number([address - start for address in addresses]), values)
+        if all([value.shape == first.shape and value.tobytes() == first.tobytes() for value in values]):
+            return first  # a constant
+        raise Differs("arrays that are no part of a plan")
+
+    def _part(self, region: Any, offset: int | Number, values: Sequence[Any]) -> Part:
+        shape = tuple([self.number(extents) for extents in zip(*[value.shape for value in values])])
+        strides = tuple([self.number(steps) for steps in zip(*[value.strides for value in values])])
+        return Part(region, offset, values[0].dtype, shape, strides, values[0].flags.writeable)
+
+    def place(self, arena: Arena) -> None:
+        """Lays out the memory of all regions that were met, with room for the largest sizes."""
+        first = self.regions[0]
+        room: list[int] = []
+        for region in range(len(first.low)):
+            if region not in self.back[0]:
+                room.append(0)
+                continue
+            others = [match[region] for match in self.matches]
+            extents = [int(of.high[other] - of.low[other]) for of, other in zip(self.regions, others)]
+            times = {(int(of.first[other]), int(of.last[other])) for of, other in zip(self.regions, others)}
+            if len(times) > 1:
+                raise Differs("memory that is used at other times")
+            room.append(-(-self.sizes.largest(self.number(extents)) // _ALIGNED) * _ALIGNED)
+        places, count = laid_out(room, first.first.tolist(), first.last.tolist())
+        whole = arena.take(count)
+        self.buffers = [whole[place : place + size] for place, size in zip(places, room)]
+        self.bases = [bounds(buffer)[0] for buffer in self.buffers]
+        self.bytes = count
+
+    def base(self, region: Any) -> int:
+        """The address that offsets in a region count from."""
+        return self.bases[region] if type(region) is int else int(region.__array_interface__["data"][0])
+
+    def made(self, part: Part, numbers: list[int]) -> Array:
+        """The array at sizes whose numbers these are."""
+
+        def at(number: Any) -> int:
+            return numbers[number.place] if type(number) is Number else number
+
+        buffer = self.buffers[part.region] if type(part.region) is int else part.region.reshape(-1).view(numpy.uint8)
+        shape, strides = tuple([at(extent) for extent in part.shape]), tuple([at(step) for step in part.strides])
+        array = ndarray(shape, part.dtype, buffer, at(part.offset), strides)
+        if not part.writeable:
+            array.flags.writeable = False
+        return array
+
+
+def _lie_alike(values: Sequence[Any], addresses: Sequence[int]) -> bool:
+    """Whether they are views of the same memory."""
+    first = values[0]
+    return all(
+        [
+            address == addresses[0] and value.shape == first.shape and value.strides == first.strides
+            for address, value in zip(addresses, values)
+        ]
+    )

@@ -1,0 +1,380 @@
+"""A program for several sizes, made of programs that were recorded at some of them: kernels get other numbers, nothing is compiled or recorded."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from dynograd.arrays import ndarray
+from dynograd.autograd.nodes import Node, Partial
+from dynograd.plans.calls import Call
+from dynograd.plans.lowering import lower
+from dynograd.plans.memory import Arena
+from dynograd.plans.programs import Bound, Program
+from dynograd.plans.sized_memory import Differs, Part, SizedMemory
+from dynograd.plans.sized_tables import OtherKernels, SizedBound, unexplained
+from dynograd.plans.sizes import NoFormula, Number, Real, Sizes
+from dynograd.tensor.tensor import Tensor
+
+__all__ = ["Common", "SizedProgram"]
+
+_NOT_OURS = ("edges", "hooks", "seq", "__weakref__")  # of a node: its place in the graph
+
+
+@dataclass(slots=True)
+class _Nested:
+    make: Any
+    parts: list[Any]
+
+
+class Common:
+    """What is common to values of recorded programs: the value itself where it is the same in all, else what it is made of at other sizes."""
+
+    def __init__(self, memory: SizedMemory) -> None:
+        self.memory = memory
+
+    def of(self, values: Sequence[Any], time: int) -> Any:
+        """What stands for these values, which the call `time` has.
+
+        Raises:
+            Differs: they are no functions of the sizes.
+        """
+        first = values[0]
+        kind = type(first)
+        if any([type(value) is not kind for value in values]):
+            raise Differs(f"{[type(value).__name__ for value in values]}")
+        if kind is ndarray:
+            if not first.ndim and not first.flags.writeable and not all([value is first for value in values]):
+                return self._constant(values)
+            return self.memory.part(values, time)
+        if kind is float:
+            return self._real(values)
+        if kind is int:
+            return self.memory.number(values)
+        if isinstance(first, (tuple, list)):
+            if any([len(value) != len(first) for value in values]):
+                raise Differs("lists of other lengths")
+            parts = [self.of(inner, time) for inner in zip(*values)]
+            if all([part is inner for part, inner in zip(parts, first)]):
+                return first
+            return _Nested(kind._make if hasattr(kind, "_make") else kind, parts)
+        if kind is slice:
+            parts = [self.of([getattr(value, name) for value in values], time) for name in ("start", "stop", "step")]
+            return first if not any([isinstance(part, Number) for part in parts]) else _Nested(_as_slice, parts)
+        if kind is Partial:
+            names = list(first.parts)
+            if any([list(value.parts) != names for value in values]):
+                raise Differs("gradients of other results")
+            parts = [self.of([value.parts[name] for value in values], time) for name in names]
+            return _Nested(lambda parts: Partial(dict(zip(names, parts))), parts)
+        if isinstance(first, Tensor):
+            array = self.memory.part([value.array for value in values], time)
+            grad = first._requires_grad
+            return _Nested(lambda parts: _stand_in(parts[0], grad), [array])
+        if all([value is first for value in values]):
+            return first
+        try:
+            if all([bool(value == first) or bool(value != value and first != first) for value in values]):
+                return first
+        except (RuntimeError, TypeError, ValueError):
+            pass
+        if callable(first) and hasattr(first, "__code__") and all([_same_function(value, first) for value in values]):
+            return first
+        raise Differs(f"{first!r} and others")
+
+    def _real(self, values: Sequence[float]) -> Any:
+        try:
+            return self.memory.sizes.real(values)
+        except (NoFormula, OverflowError, ZeroDivisionError) as error:
+            raise Differs(str(error)) from None
+
+    def _constant(self, values: Sequence[Any]) -> Any:
+        """A number beside the tensors."""
+        first = values[0]
+        if any([value.dtype != first.dtype or value.ndim for value in values]):
+            raise Differs("numbers of other kinds")
+        numbers = [value.item() for value in values]
+        if all([value.tobytes() == first.tobytes() for value in values]):
+            return first
+        common = self.of(numbers, 0)
+
+        def make(parts: list[Any]) -> Any:
+            array = numpy.array(parts[0], first.dtype)
+            array.flags.writeable = False
+            return array
+
+        return _Nested(make, [common])
+
+    def made(self, common: Any, numbers: list[int]) -> Any:
+        """The value at other sizes."""
+        kind = type(common)
+        if kind is Real:
+            return common.at(numbers)
+        if kind is Number:
+            return numbers[common.place]
+        if kind is Part:
+            return self.memory.made(common, numbers)
+        if kind is _Nested:
+            return common.make([self.made(part, numbers) for part in common.parts])
+        return common
+
+
+def _as_slice(parts: list[Any]) -> slice:
+    return slice(*parts)
+
+
+def _stand_in(array: Any, grad: bool) -> Tensor:
+    tensor = Tensor.wrap(array)
+    tensor._requires_grad = grad
+    return tensor
+
+
+def _same_function(function: Any, other: Any) -> bool:
+    if getattr(function, "__code__", None) is not other.__code__:
+        return False
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    others = [cell.cell_contents for cell in other.__closure__ or ()]
+    return all(
+        [
+            cell is second or (type(cell) in (int, float, bool, str) and cell == second)
+            for cell, second in zip(cells, others)
+        ]
+    )
+
+
+class _Apart:
+    """A call that is made anew for each size, and computed in its Python form or by kernels that are looked for then."""
+
+    def __init__(self, calls: Sequence[Call], number: int, common: Common, is_lowered: bool) -> None:
+        self.first, self.number, self.is_lowered = calls[0], number, is_lowered
+        first, of = calls[0], common.of
+        self.common = common
+        self.inputs = of([call.inputs for call in calls], number)
+        self.outputs = of([call.outputs for call in calls], number)
+        self.saved = of([call.saved for call in calls], number)
+        key = None if first.op is None else first.op.row["by_row"]
+        key_place = None if key is None else first.op.static_names.index(key)
+        self.statics = of([_without(call.statics, key_place, first.statics) for call in calls], number)
+        self.node: dict[str, Any] = {}
+        nodes = [call.node for call in calls]
+        if first.node is not None:
+            for name in _names_of(type(first.node)):
+                values = [getattr(node, name, None) for node in nodes]
+                if name == "attrs" and key_place is not None:
+                    values = [_without(value, key_place, first.node.attrs) for value in values]
+                self.node[name] = of(values, number)
+        self.compute: dict[str, Any] = {}
+        for name, value in vars(first.compute).items():
+            values = [getattr(call.compute, name) for call in calls]
+            if isinstance(value, Node) or name == "places":
+                continue
+            if name == "args" and key is not None:
+                place = first.op.parameter_names.index(key)
+                values = [_without(tuple(one), place, value) for one in values]  # type: ignore[arg-type]
+            self.compute[name] = of(values, number)
+
+    def made(self, numbers: list[int], nodes: dict[int, Any]) -> Call:
+        """The call at other sizes. `nodes` are those made already, by the id of the first program's."""
+        first, made = self.first, self.common.made
+        node = first.node
+        if node is not None:
+            new = nodes.get(id(node))
+            if new is None:
+                new = nodes[id(node)] = copy.copy(node)
+                for name, value in self.node.items():
+                    if value is not None or getattr(node, name, None) is not None:
+                        setattr(new, name, made(value, numbers))
+            node = new
+        compute = copy.copy(first.compute)
+        for name, value in vars(compute).items():
+            if isinstance(value, Node):
+                setattr(compute, name, node)
+            elif name == "places":
+                setattr(compute, name, {})
+            else:
+                content = made(self.compute[name], numbers)
+                setattr(compute, name, list(content) if name == "args" else content)
+        call = copy.copy(first)
+        call.inputs, call.outputs = made(self.inputs, numbers), made(self.outputs, numbers)
+        call.statics, call.saved = made(self.statics, numbers), made(self.saved, numbers)
+        call.node, call.compute, call.launches = node, compute, []
+        return call
+
+
+def _without(values: Any, place: int | None, others: Any) -> Any:
+    """The values, with that of `others` at one place: random keys are others in each step."""
+    if place is None or type(values) is not tuple or len(values) <= place:
+        return values
+    return (*values[:place], others[place], *values[place + 1 :])
+
+
+def _names_of(kind: type) -> list[str]:
+    names = [
+        name
+        for part in kind.__mro__
+        for name in getattr(part, "__slots__", ())
+        if isinstance(getattr(part, "__slots__", ()), tuple)
+    ]
+    return [name for name in dict.fromkeys(names) if name not in _NOT_OURS]
+
+
+class SizedProgram(Program):
+    """What programs recorded at several sizes have in common, at sizes that `resize` sets.
+
+    Args:
+        programs: recorded, and compared with their steps.
+        sizes: of these.
+        arena: where it computes.
+    Raises:
+        Differs: they are not one program at several sizes.
+    """
+
+    def __init__(
+        self, programs: Sequence[Program], sizes: Sizes, arena: Arena
+    ) -> None:  # not as a recorded one is made
+        first = programs[0]
+        self.sizes, self.memory = sizes, SizedMemory(programs, sizes)  # type: ignore[assignment]
+        self.common = common = Common(self.memory)  # type: ignore[arg-type]
+        self.names = first.names
+        self.calls, self.forms = list(first.calls), first.forms
+        self._bounds_of(programs)
+        self.apart = [
+            _Apart([program.calls[number] for program in programs], number, common, first.forms[number] is not None)
+            for number in sorted(self.lone)
+        ]
+        end = len(self.calls)
+        self._arrays = [
+            self._value(values, regions, end)
+            for values, regions in zip(
+                zip(*[program.arrays for program in programs]), zip(*[program.regions for program in programs])
+            )
+        ]
+        self._outside = [self.memory.part(values, 0) for values in zip(*[program.outside for program in programs])]  # type: ignore[attr-defined]
+        self._seeds = [
+            common.of([seed for seed, _ in seeds], end) for seeds in zip(*[program.seeds for program in programs])
+        ]
+        self._gradients = [common.of(gradients, end) for gradients in zip(*[program.gradients for program in programs])]
+        if any([program.ends != first.ends or len(program.kin) != len(first.kin) for program in programs]):
+            raise Differs("values that are there at other times")
+        self.ends, self.kin, self.replaced, self.differing = first.ends, first.kin, first.replaced, []
+        self.memory.place(arena)  # type: ignore[arg-type,call-arg]
+        self.plain.place()
+        if self.mixed is not self.plain:
+            self.mixed.place()
+        self.at: tuple[int, ...] = ()
+        self.varying = [place for place, array in enumerate(self._arrays) if type(array) is Part and _varies(array)]
+        self.arrays = [
+            array if type(array) is not Part or _varies(array) else self.memory.made(array, [])  # type: ignore[attr-defined]
+            for array in self._arrays
+        ]
+
+    def _value(self, values: Any, regions: Any, end: int) -> Any:
+        return self.memory.part(values, end, regions)  # type: ignore[attr-defined]
+
+    def _bounds_of(self, programs: Sequence[Program]) -> None:
+        """The tables, and the calls that are not in them."""
+        count = len(self.calls)
+        lone = {
+            number
+            for number in range(count)
+            if any(
+                [program.forms[number] is None or getattr(program.forms[number], "check", None) for program in programs]
+            )
+        }
+        groups = [[group for group in program.groups if _is_in_all(group, programs)] for program in programs]
+        while True:
+            plain = [
+                Bound([None if number in lone else form for number, form in enumerate(program.forms)])
+                for program in programs
+            ]
+            try:
+                odd = unexplained(plain, self.memory)  # type: ignore[arg-type]
+            except OtherKernels as others:
+                odd = others.calls
+            if not odd:
+                break
+            lone |= odd
+        self.lone = lone
+        while True:
+            members = [{member for group in of for member in group.members} for of in groups]
+            if any([other != members[0] for other in members]):
+                raise Differs("other groups")
+            if not groups[0]:
+                mixed = plain
+                break
+            mixed = [Bound(_mixed(program, of, lone)) for program, of in zip(programs, groups)]
+            try:
+                odd = unexplained(mixed, self.memory)  # type: ignore[arg-type]
+            except OtherKernels as others:
+                odd = others.calls
+            left = [[group for group in of if group.first not in odd] for of in groups]
+            if not odd:
+                break
+            if [len(of) for of in left] == [len(of) for of in groups]:
+                raise Differs(f"other kernels in calls {sorted(odd)}")
+            groups = left
+        self.groups = groups[0]
+        memory: Any = self.memory
+        self.plain: Any = SizedBound(plain, memory, lone)
+        self.mixed: Any = self.plain if mixed is plain else SizedBound(mixed, memory, lone - members[0])
+
+    def resize(self, sizes: tuple[int, ...]) -> bool:
+        """Sets the sizes. False: they are none that it can have."""
+        if sizes == self.at:
+            return True
+        numbers = self.sizes.numbers(sizes)
+        if numbers is None:
+            return False
+        self.at, self.numbers = sizes, numbers
+        words = numpy.array(numbers, numpy.int64)
+        for bound in {id(bound): bound for bound in (self.plain, self.mixed)}.values():
+            bound.resize(words)
+        made = self.common.made
+        for place in self.varying:
+            self.arrays[place] = made(self._arrays[place], numbers)
+        self.outside = [made(array, numbers) for array in self._outside]
+        self.seeds = [(made(seed, numbers), None) for seed in self._seeds]
+        self.gradients = [made(gradient, numbers) for gradient in self._gradients]
+        nodes: dict[int, Any] = {}
+        self.tables: dict[int, Any] = {}
+        for apart in self.apart:
+            call = self.calls[apart.number] = apart.made(numbers, nodes)
+            form = lower(call) if apart.is_lowered else None
+            if form is not None:
+                self.tables[id(call)] = Bound([form]), getattr(form, "check", None)
+        return True
+
+    def _compute(self, call: Call) -> None:
+        bound, check = self.tables.get(id(call), (None, None))
+        if bound is None:
+            super()._compute(call)
+            return
+        if check is not None:
+            check()
+        bound.launch(0, 1)
+
+
+def _varies(part: Part) -> bool:
+    return any([type(number) is Number for number in (part.offset, *part.shape, *part.strides)])
+
+
+def _is_in_all(group: Any, programs: Sequence[Program]) -> bool:
+    return all(
+        [
+            any([other.members == group.members and other.gone == group.gone for other in program.groups])
+            for program in programs
+        ]
+    )
+
+
+def _mixed(program: Program, groups: list[Any], lone: set[int]) -> list[Any]:
+    forms: list[Any] = [None if number in lone else form for number, form in enumerate(program.forms)]
+    for group in groups:
+        for member in group.members:
+            forms[member] = ()
+        forms[group.first] = group.form
+    return forms

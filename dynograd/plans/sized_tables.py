@@ -1,0 +1,250 @@
+"""Tables of bound kernels for several sizes: the words that differ among the tables of recorded steps are written anew when the sizes change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from dynograd.arrays import ndarray
+from dynograd.kernels.build.addresses_numba import handle_of_place
+from dynograd.plans.sized_memory import Differs, SizedMemory
+from dynograd.plans.sizes import NoFormula, Number, Real
+
+__all__ = ["SizedBound", "unexplained"]
+
+
+class SizedBound:
+    """The launches of a program's calls in one table, as in `programs.Bound`; `resize` makes it that of other sizes.
+
+    Args:
+        bounds: of the recorded programs.
+        memory: what they have in common.
+        apart: the calls that are computed otherwise.
+    Raises:
+        Differs: they are not the same kernels in the same order.
+    """
+
+    def __init__(self, bounds: Sequence[Any], memory: SizedMemory, apart: set[int]) -> None:
+        first = bounds[0]
+        self.rows, count = first.rows, len(first.rows) - 1
+        self.checks: dict[int, Any] = {}
+        self.next_stop = [0] * count
+        following = count
+        for place in reversed(range(count)):
+            if place in apart:
+                following = place
+            self.next_stop[place] = following
+        self.table: Any = None
+        self._words: list[tuple[int, Any, Any]] = []  # (place, region, offset)
+        self._data: list[tuple[Any, Any]] = []  # the same of what handles lead to
+        self._handles: list[int] = []  # the places of those handles
+        self._numbers: list[tuple[int, Number]] = []
+        self._reals: list[tuple[int, Real]] = []
+        if any([bound.table is None for bound in bounds]):
+            if not all([bound.table is None for bound in bounds]):
+                raise Differs("kernels in some programs only")
+            return
+        self.memory = memory
+        self._compare([bound.table for bound in bounds], apart)
+
+    def _compare(self, tables: list[Any], apart: set[int]) -> None:
+        first = tables[0]
+        words = numpy.stack([table.words for table in tables])
+        calls = call_of_rows(self.rows)
+        owner = call_of_words(first, calls)
+        self.table = first.copied()
+        self.table.parts[:] = numpy.max([table.parts for table in tables], axis=0)
+        self.table.words[self.table.first_words] = words[:, first.first_words].max(0)
+        skipped = set(numpy.flatnonzero(numpy.isin(owner, list(apart))).tolist())
+        skipped.update(first.first_words.tolist())
+        for place, kind, found in explained(tables, self.memory, words, owner, skipped):
+            if kind == "unexplained":
+                raise Differs(f"{found} of the kernels of call {owner[place]}")
+            {"word": self._words, "data": self._data, "number": self._numbers, "real": self._reals}[kind].append(found)
+            if kind == "data":
+                self._handles.append(place)
+
+    def place(self) -> None:
+        """The memory is laid out: addresses are known."""
+        if self.table is None:
+            return
+        words, memory = self.table.words, self.memory
+        places, numbers, added = [place for place, _ in self._numbers], [number for _, number in self._numbers], []
+        added += [0] * len(places)
+        self._slots = numpy.zeros(len(self._data) + 1, numpy.int64)
+        start = self._slots.__array_interface__["data"][0]
+        for place, slot in zip(self._handles, range(len(self._data))):
+            words[place] = handle_of_place(start + 8 * slot)
+        moving: list[tuple[int, Number, int]] = []
+        for slot, (region, offset) in enumerate(self._data):
+            if type(offset) is Number:
+                moving.append((slot, offset, memory.base(region)))
+            else:
+                self._slots[slot] = memory.base(region) + offset
+        for place, region, offset in self._words:
+            if type(offset) is Number:
+                places.append(place)
+                numbers.append(offset)
+                added.append(memory.base(region))
+            else:
+                words[place] = memory.base(region) + offset
+        self._places = numpy.array(places, numpy.int64), numpy.array([number.place for number in numbers], numpy.int64)
+        self._added = numpy.array(added, numpy.int64)
+        self._moving = (
+            numpy.array([slot for slot, _, _ in moving], numpy.int64),
+            numpy.array([number.place for _, number, _ in moving], numpy.int64),
+            numpy.array([base for _, _, base in moving], numpy.int64),
+        )
+
+    def resize(self, numbers: Any) -> None:
+        """The sizes are those with these numbers (int64)."""
+        if self.table is None:
+            return
+        words = self.table.words
+        places, which = self._places
+        words[places] = numbers[which] + self._added
+        slots, which, bases = self._moving
+        self._slots[slots] = numbers[which] + bases
+        floats = words.view(numpy.float64)
+        for place, real in self._reals:
+            floats[place] = real.at(numbers)
+
+    def launch(self, start: int, stop: int) -> None:
+        first, last = self.rows[start], self.rows[stop]
+        if last > first:
+            self.table.run(first, last)
+
+
+def unexplained(bounds: Sequence[Any], memory: SizedMemory) -> set[int]:
+    """The calls whose kernels have numbers at the recorded sizes that no formula gives.
+
+    Raises:
+        Differs: other kernels run at other sizes.
+    """
+    tables = [bound.table for bound in bounds]
+    if any([table is None for table in tables]):
+        return set()
+    calls = call_of_rows(bounds[0].rows)
+    odd: set[int] = set()
+    if any([bound.rows != bounds[0].rows for bound in bounds]):
+        odd = {
+            call
+            for call in range(len(bounds[0].rows) - 1)
+            if len({bound.rows[call + 1] - bound.rows[call] for bound in bounds}) > 1
+        }
+        raise OtherKernels(odd)
+    for row, call in enumerate(calls):
+        if len({int(table.workers[row]) for table in tables}) > 1:
+            odd.add(call)
+    sizes = [numpy.diff(table.first_words, append=len(table.words)) for table in tables]
+    for row, call in enumerate(calls):
+        if len({int(size[row]) for size in sizes}) > 1:
+            odd.add(call)
+    if odd:
+        raise OtherKernels(odd)
+    first = tables[0]
+    words = numpy.stack([table.words for table in tables])
+    owner = call_of_words(first, calls)
+    skipped = set(first.first_words.tolist())
+    return {
+        int(owner[place])
+        for place, kind, _ in explained(tables, memory, words, owner, skipped)
+        if kind == "unexplained"
+    }
+
+
+class OtherKernels(Differs):
+    """Some calls have other kernels at other sizes."""
+
+    def __init__(self, calls: set[int]) -> None:
+        super().__init__(f"other kernels in calls {sorted(calls)}")
+        self.calls = calls
+
+
+def explained(tables: list[Any], memory: SizedMemory, words: Any, owner: Any, skipped: set[int]) -> Any:
+    """(place, kind, what it is) of each word that is not the same in all tables, or is an address."""
+    places = [table.places() for table in tables]
+    for data, handles, _starts in places[1:]:
+        if [place for place, _ in data] != [place for place, _ in places[0][0]] or [place for place, _ in handles] != [
+            place for place, _ in places[0][1]
+        ]:
+            raise Differs("arrays at other places")
+    skipped = skipped | set(places[0][2])
+    for index, name in enumerate(("word", "data")):
+        for position, (place, _) in enumerate(places[0][index]):
+            if place in skipped:
+                continue
+            skipped.add(place)
+            yield _address(place, name, [of[index][position][1] for of in places], memory, int(owner[place]))
+    inside = numpy.zeros(words.shape[1], bool)
+    for row, regions in zip(words, memory.regions):
+        inside |= (row >= regions.around[0]) & (row < regions.around[1])
+    for place in numpy.flatnonzero((words != words[0]).any(0) | inside).tolist():
+        if place in skipped:
+            continue
+        values = [int(value) for value in words[:, place]]
+        try:
+            found = memory.place_of(values, int(owner[place])) if inside[place] else None
+            if found is not None:
+                yield place, "word", (place, *found)
+                continue
+            if any([value != values[0] for value in values]):
+                yield place, "number", (place, memory.sizes.number(values))
+        except (Differs, NoFormula):
+            yield place, *_real(place, values, memory)
+
+
+def _real(place: int, values: list[int], memory: SizedMemory) -> tuple[str, Any]:
+    """A floating number."""
+    floats = numpy.array(values, numpy.int64).view(numpy.float64)
+    try:
+        number = memory.sizes.real(floats.tolist())
+    except (NoFormula, OverflowError, ZeroDivisionError):
+        return "unexplained", f"words {values}"
+    return "real", (place, number)
+
+
+def _address(place: int, name: str, arrays: list[Any], memory: SizedMemory, time: int) -> tuple[int, str, Any]:
+    """What the address of an array is."""
+    addresses = [array.__array_interface__["data"][0] for array in arrays]
+    try:
+        found = memory.place_of(addresses, time)
+    except Differs as error:
+        return place, "unexplained", str(error)
+    if found is not None:
+        if name == "data" and handle_of_place(0) is None:
+            return place, "word", (place, *found)
+        return place, name, (place, *found) if name == "word" else found
+    first = arrays[0]
+    if all([address == addresses[0] for address in addresses]) or _is_constant(arrays, memory):
+        # The first program's own: of a handle the array is alive as long as the table.
+        return (place, name, (place, first, 0)) if name == "word" else (place, name, (first, 0))
+    return place, "unexplained", "an array that is no part of the plan"
+
+
+def _is_constant(arrays: list[Any], memory: SizedMemory) -> bool:
+    """Whether the programs' own arrays hold the same, and no addresses of the plan."""
+    first = arrays[0]
+    if any(
+        [type(array) is not ndarray or array.dtype != first.dtype or array.shape != first.shape for array in arrays]
+    ):
+        return False
+    if any([array.tobytes() != first.tobytes() for array in arrays]):
+        return False
+    if first.dtype.itemsize == 8 and first.dtype.kind in "iu":
+        low, high = memory.regions[0].around
+        return not bool(((first >= low) & (first < high)).any())
+    return True
+
+
+def call_of_rows(rows: list[int]) -> list[int]:
+    """The call of each row of a table."""
+    return [call for call in range(len(rows) - 1) for _ in range(rows[call], rows[call + 1])]
+
+
+def call_of_words(table: Any, calls: list[int]) -> Any:
+    """The call of each word of a table."""
+    begins = table.first_words
+    return numpy.repeat(numpy.array(calls), numpy.diff(begins, append=len(table.words)))

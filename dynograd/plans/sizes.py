@@ -1,0 +1,179 @@
+"""Numbers of a step as formulas of the sizes of its arguments: found from the steps recorded at some sizes, used at sizes between those.
+
+A formula is c m + d with whole numbers c and d, where m is a size or a product of sizes. It must give the number of every recorded step. It is used
+only where each size lies between recorded ones, at a distance from them that is a multiple of what their distances have in common: numbers that are
+cut off (the first 16 of n) or rounded up (n in eights) have no such formula at three sizes, or one that holds between them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["FEWEST", "NoFormula", "Number", "Real", "Sizes", "flat_sizes"]
+
+FEWEST = 3  # steps that a formula is found from
+_MOST_FACTORS = 3
+
+
+class NoFormula(Exception):
+    """A number that differs among the recorded steps is none of the formulas."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number that differs from size to size: its place among those that `Sizes.numbers` gives."""
+
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class Real:
+    """A floating number that is a whole one, or one part of a whole one."""
+
+    whole: Number
+    is_share: bool
+
+    def at(self, numbers: Sequence[int]) -> float:
+        number = float(numbers[self.whole.place])
+        return 1.0 / number if self.is_share else number
+
+
+class Sizes:
+    """The sizes of the arguments of some recorded steps, and the formulas of their numbers.
+
+    Args:
+        samples: of each step, in the order of `flat_sizes`; at least `FEWEST`, all of one length.
+    Raises:
+        NoFormula: fewer than two of them differ.
+    """
+
+    def __init__(self, samples: Sequence[tuple[int, ...]]) -> None:
+        self.samples = list(samples)
+        columns = list(zip(*samples))
+        self.places: list[int] = []  # of the sizes that differ, each kind once
+        self.alike: list[tuple[int, int]] = []  # sizes that are another one
+        self.fixed: list[tuple[int, int]] = []  # (place, size) of the others
+        for place, column in enumerate(columns):
+            if len(set(column)) == 1:
+                self.fixed.append((place, column[0]))
+            else:
+                known = next((other for other in self.places if columns[other] == column), None)
+                if known is None:
+                    self.places.append(place)
+                else:
+                    self.alike.append((place, known))
+        if len(samples) < FEWEST or not self.places:
+            raise NoFormula("too few sizes")
+        self.ranges = [
+            (min(columns[place]), max(columns[place]), math.gcd(*[size - columns[place][0] for size in columns[place]]))
+            for place in self.places
+        ]
+        self.factors = list(_products(len(self.places)))
+        self._of_samples = [self._products_of([sample[place] for place in self.places]) for sample in samples]
+        self._known: dict[tuple[int, ...], Number] = {}
+        self._formulas: list[list[tuple[int, int, int]]] = []  # (product, c, d), each of which fits
+
+    def number(self, values: Sequence[int]) -> int | Number:
+        """The number that is `values[k]` in the step k.
+
+        Raises:
+            NoFormula: nothing fits.
+        """
+        first = values[0]
+        if all([value == first for value in values]):
+            return first
+        key = tuple(values)
+        known = self._known.get(key)
+        if known is None:
+            fitting = [fit for fit in map(self._fit, range(len(self.factors)), itertools.repeat(key)) if fit]
+            if not fitting:
+                raise NoFormula(f"numbers {key} at sizes {self.samples}")
+            known = self._known[key] = Number(len(self._formulas))
+            self._formulas.append(fitting)
+        return known
+
+    def real(self, values: Sequence[float]) -> float | Real:
+        """The same of floating numbers.
+
+        Raises:
+            NoFormula: nothing fits.
+        """
+        first = values[0]
+        if all([value == first or (value != value and first != first) for value in values]):
+            return first
+        if all([math.isfinite(value) for value in values]):
+            if all([value == int(value) for value in values]):
+                return Real(self.number([int(value) for value in values]), False)  # type: ignore[arg-type]
+            if all([value and 1.0 / round(1.0 / value) == value for value in values if abs(value) < 1 or not value]):
+                return Real(self.number([round(1.0 / value) for value in values]), True)  # type: ignore[arg-type]
+        raise NoFormula(f"numbers {values} at sizes {self.samples}")
+
+    def fits(self, sizes: tuple[int, ...]) -> bool:
+        """Whether these sizes lie between those of the samples."""
+        if len(sizes) != len(self.samples[0]):
+            return False
+        if any([sizes[place] != size for place, size in self.fixed]) or any(
+            [sizes[place] != sizes[other] for place, other in self.alike]
+        ):
+            return False
+        return all(
+            [
+                low <= sizes[place] <= high and not (sizes[place] - low) % step
+                for place, (low, high, step) in zip(self.places, self.ranges)
+            ]
+        )
+
+    def numbers(self, sizes: tuple[int, ...]) -> Any:
+        """All numbers at these sizes, in the order of their places; None where several formulas fit one and differ here."""
+        products = self._products_of([sizes[place] for place in self.places])
+        numbers = []
+        for formulas in self._formulas:
+            product, c, d = formulas[0]
+            value = c * products[product] + d
+            for product, c, d in formulas[1:]:
+                if c * products[product] + d != value:
+                    return None
+            numbers.append(value)
+        return numbers
+
+    def largest(self, number: int | Number) -> int:
+        """The most that a number can be between the samples."""
+        if not isinstance(number, Number):
+            return number
+        corners = [self._products_of(list(corner)) for corner in itertools.product(*[pair[:2] for pair in self.ranges])]
+        return max([c * corner[product] + d for corner in corners for product, c, d in self._formulas[number.place]])
+
+    def _products_of(self, sizes: list[int]) -> list[int]:
+        return [math.prod([sizes[factor] for factor in factors]) for factors in self.factors]
+
+    def _fit(self, product: int, values: tuple[int, ...]) -> tuple[int, int, int] | None:
+        known = [(products[product], value) for products, value in zip(self._of_samples, values)]
+        (m, value), other = known[0], next((pair for pair in known if pair[0] != known[0][0]), None)
+        if other is None or (other[1] - value) % (other[0] - m):
+            return None
+        c = (other[1] - value) // (other[0] - m)
+        d = value - c * m
+        return (product, c, d) if c and all([c * m + d == value for m, value in known]) else None
+
+
+def _products(count: int) -> Iterator[tuple[int, ...]]:
+    for factors in range(1, _MOST_FACTORS + 1):
+        yield from itertools.combinations_with_replacement(range(count), factors)
+
+
+def flat_sizes(sizes: tuple) -> tuple[tuple[int, ...], tuple]:
+    """The numbers of nested sizes, in order, and how they were nested."""
+    numbers: list[int] = []
+
+    def nested(part: Any) -> Any:
+        if isinstance(part, tuple):
+            return tuple([nested(inner) for inner in part])
+        numbers.append(part)
+        return None
+
+    form = nested(sizes)
+    return tuple(numbers), form
