@@ -228,9 +228,9 @@ class Families:
                 or self.failures.get(names, 0) >= _MOST_FAILURES
             ):
                 continue
-            family = self._found(names, paths, form, numbers)
-            if family is not None and family.resize(sizes):
-                return family.walk
+            found = self._found(names, paths, form, numbers)
+            if found is not None and found.resize(sizes):
+                return found.walk
         return None
 
     def _found(

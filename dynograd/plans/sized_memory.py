@@ -11,7 +11,7 @@ import numpy
 from dynograd import arrays
 from dynograd.arrays import Array, ndarray
 from dynograd.plans.memory import Arena, bounds, laid_out
-from dynograd.plans.sizes import NoFormula, Number, Sizes
+from dynograd.plans.sizes import NoFormula, Number, Sizes, at
 
 __all__ = ["Differs", "Part", "SizedMemory"]
 
@@ -165,12 +165,9 @@ class SizedMemory:
     def made(self, part: Part, numbers: list[int]) -> Array:
         """The array at sizes whose numbers these are."""
 
-        def at(number: Any) -> int:
-            return numbers[number.place] if type(number) is Number else number
-
         buffer = self.buffers[part.region] if type(part.region) is int else part.region.reshape(-1).view(numpy.uint8)
-        shape, strides = tuple([at(extent) for extent in part.shape]), tuple([at(step) for step in part.strides])
-        array = ndarray(shape, part.dtype, buffer, at(part.offset), strides)
+        shape, strides = [tuple([at(number, numbers) for number in row]) for row in (part.shape, part.strides)]
+        array = ndarray(shape, part.dtype, buffer, at(part.offset, numbers), strides)
         if not part.writeable:
             array.flags.writeable = False
         return array

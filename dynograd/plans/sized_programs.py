@@ -329,10 +329,11 @@ class SizedProgram(Program):
         numbers = self.sizes.numbers(sizes)
         if numbers is None:
             return False
-        self.at, self.numbers = sizes, numbers
+        self.at = ()
         words = numpy.array(numbers, numpy.int64)
-        for bound in {id(bound): bound for bound in (self.plain, self.mixed)}.values():
-            bound.resize(words)
+        if not self.plain.resize(words) or (self.mixed is not self.plain and not self.mixed.resize(words)):
+            return False
+        self.at, self.numbers = sizes, numbers
         made = self.common.made
         for place in self.varying:
             self.arrays[place] = made(self._arrays[place], numbers)

@@ -9,10 +9,15 @@ import numpy
 
 from dynograd.arrays import ndarray
 from dynograd.kernels.build.addresses_numba import handle_of_place
+from dynograd.kernels.matmul import matmuls_numba
+from dynograd.kernels.matmul.matmuls_cpu import blocking
 from dynograd.plans.sized_memory import Differs, SizedMemory
-from dynograd.plans.sizes import NoFormula, Number, Real
+from dynograd.plans.sizes import NoFormula, Number, Real, at
 
 __all__ = ["SizedBound", "unexplained"]
+
+_HEAD = 3  # words before a kernel's own
+_MOST_IN_A_PIECE = 1 << 20
 
 
 class SizedBound:
@@ -57,12 +62,18 @@ class SizedBound:
         self.table = first.copied()
         self.table.parts[:] = numpy.max([table.parts for table in tables], axis=0)
         self.table.words[self.table.first_words] = words[:, first.first_words].max(0)
+        self._counts: list[
+            tuple[int, list[tuple[int, int]]]
+        ] = []  # (place, [(place of a number, in pieces of so many)])
+        self._products = products_of(tables, words, self.memory)
         skipped = set(numpy.flatnonzero(numpy.isin(owner, list(apart))).tolist())
         skipped.update(first.first_words.tolist())
         for place, kind, found in explained(tables, self.memory, words, owner, skipped):
             if kind == "unexplained":
                 raise Differs(f"{found} of the kernels of call {owner[place]}")
-            {"word": self._words, "data": self._data, "number": self._numbers, "real": self._reals}[kind].append(found)
+            kinds: dict[str, list[Any]] = dict(word=self._words, data=self._data, number=self._numbers)
+            kinds |= dict(real=self._reals, count=self._counts)
+            kinds[kind].append(found)
             if kind == "data":
                 self._handles.append(place)
 
@@ -98,10 +109,10 @@ class SizedBound:
             numpy.array([base for _, _, base in moving], numpy.int64),
         )
 
-    def resize(self, numbers: Any) -> None:
-        """The sizes are those with these numbers (int64)."""
+    def resize(self, numbers: Any) -> bool:
+        """The sizes are those with these numbers (int64). False: what is known does not say how they are shared out."""
         if self.table is None:
-            return
+            return True
         words = self.table.words
         places, which = self._places
         words[places] = numbers[which] + self._added
@@ -110,6 +121,17 @@ class SizedBound:
         floats = words.view(numpy.float64)
         for place, real in self._reals:
             floats[place] = real.at(numbers)
+        for place, pieces in self._counts:
+            counts = {-(-int(words[total]) // size) for total, size in pieces}
+            if len(counts) > 1:
+                return False
+            words[place] = counts.pop()
+        for row, first, last, batch in self._products:
+            m, n, k = words[first + _M : first + _M + 3].tolist()
+            block_m, block_n, count, parts = blocking(at(batch, numbers), m, n, k)
+            words[first + _M + 3], words[first + _M + 4], words[last] = block_m, block_n, count
+            words[first] = self.table.parts[row] = max(1, min(parts, count))
+        return True
 
     def launch(self, start: int, stop: int) -> None:
         first, last = self.rows[start], self.rows[stop]
@@ -127,7 +149,9 @@ def unexplained(bounds: Sequence[Any], memory: SizedMemory) -> set[int]:
     if any([table is None for table in tables]):
         return set()
     calls = call_of_rows(bounds[0].rows)
-    odd: set[int] = set()
+    odd = {call_of_rows(bound.rows)[row] for bound in bounds for row in bound.table.called}
+    if odd:
+        raise OtherKernels(odd)
     if any([bound.rows != bounds[0].rows for bound in bounds]):
         odd = {
             call
@@ -163,6 +187,33 @@ class OtherKernels(Differs):
         self.calls = calls
 
 
+_M = 4  # the word of a matrix product that says how many rows it has; then come columns, steps, and the rows and columns of a block
+
+
+def products_of(tables: list[Any], words: Any, memory: SizedMemory) -> list[tuple[int, int, int, int | Number]]:
+    """(row, its first word, its last one, how many products) of the rows that are matrix products: how these are cut says `matmuls_cpu`."""
+    found = []
+    table = tables[0]
+    begins = table.first_words.tolist()
+    lasts = last_words(table)
+    for row, kernel in enumerate(table.kernels):
+        if kernel not in matmuls_numba.products.values():
+            continue
+        first, last = begins[row], lasts[row]
+        m, n, _, block_m, block_n = words[:, first + _M : first + _M + 5].T
+        batches = words[:, last] // (-(-m // block_m) * -(-n // block_n))
+        try:
+            found.append((row, first, last, memory.sizes.number(batches.tolist())))
+        except NoFormula:
+            raise Differs("batches of products") from None
+    return found
+
+
+def last_words(table: Any) -> list[int]:
+    """The place of each row's number of items."""
+    return [start + 1 for start in table.places()[2]]
+
+
 def explained(tables: list[Any], memory: SizedMemory, words: Any, owner: Any, skipped: set[int]) -> Any:
     """(place, kind, what it is) of each word that is not the same in all tables, or is an address."""
     places = [table.places() for table in tables]
@@ -172,6 +223,9 @@ def explained(tables: list[Any], memory: SizedMemory, words: Any, owner: Any, sk
         ]:
             raise Differs("arrays at other places")
     skipped = skipped | set(places[0][2])
+    lasts = dict.fromkeys(last_words(tables[0]))
+    for _, first, last, _ in products_of(tables, words, memory):
+        skipped |= {first + _M + 3, first + _M + 4, last}
     for index, name in enumerate(("word", "data")):
         for position, (place, _) in enumerate(places[0][index]):
             if place in skipped:
@@ -193,7 +247,28 @@ def explained(tables: list[Any], memory: SizedMemory, words: Any, owner: Any, sk
             if any([value != values[0] for value in values]):
                 yield place, "number", (place, memory.sizes.number(values))
         except (Differs, NoFormula):
-            yield place, *_real(place, values, memory)
+            pieces = _pieces(tables[0], words, place) if place in lasts else []
+            if pieces:
+                yield place, "count", (place, pieces)
+            else:
+                yield place, *_real(place, values, memory)
+
+
+def _pieces(table: Any, words: Any, last: int) -> list[tuple[int, int]]:
+    """What a number of items counts: (place, size) of numbers of the same row, which are cut into pieces of that size."""
+    begins = table.first_words
+    first = int(begins[numpy.searchsorted(begins, last, side="right") - 1]) + _HEAD
+    row = words[:, first:last]
+    sizes = {int(size) for size in row[0][(row == row[0]).all(0) & (row[0] > 1)] if size < _MOST_IN_A_PIECE}
+    totals = [
+        place for place in range(last - first) if (row[:, place] > 0).all() and (row[:, place] != row[0, place]).any()
+    ]
+    return [
+        (first + place, size)
+        for size in sorted(sizes)
+        for place in totals
+        if (-(-row[:, place] // size) == words[:, last]).all()
+    ]
 
 
 def _real(place: int, values: list[int], memory: SizedMemory) -> tuple[str, Any]:

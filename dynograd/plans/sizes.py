@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["FEWEST", "NoFormula", "Number", "Real", "Sizes", "flat_sizes"]
+__all__ = ["FEWEST", "NoFormula", "Number", "Real", "Sizes", "at", "flat_sizes"]
 
 FEWEST = 3  # steps that a formula is found from
 _MOST_FACTORS = 3
@@ -28,6 +28,11 @@ class Number:
     """A number that differs from size to size: its place among those that `Sizes.numbers` gives."""
 
     place: int
+
+
+def at(number: int | Number, numbers: Sequence[int]) -> int:
+    """The number at sizes that have these numbers."""
+    return int(numbers[number.place]) if type(number) is Number else number  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)

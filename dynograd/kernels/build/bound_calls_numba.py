@@ -146,6 +146,11 @@ class Table:
         """The machine code of each row."""
         return self._rows[:, 0]
 
+    @property
+    def kernels(self) -> list[Any]:
+        """What each row runs."""
+        return self._kernels
+
     def places(self) -> tuple[list[tuple[int, Any]], list[tuple[int, Any]], list[int]]:
         """Of the words: (place, array) where the address of an array's data stands, the same for handles, and what no kernel reads."""
         blocks = self._blocks[0]
@@ -275,6 +280,8 @@ class _Blocks:
                 places.append(first + place)
                 values.append(handle(array))
             of += [number] * (len(places) - len(of))
+            for low, high in layout.unused:
+                self._words.view(numpy.uint8)[8 * first + low : 8 * first + high] = 0
             first += line_count * _LINE_WORDS
         self.left = {number for number, layout in enumerate(layouts) if layout is None}
         wrong = self._words[places] != values
@@ -312,6 +319,7 @@ class _Layout(NamedTuple):
     arrays: list[tuple[int, Any]]
     handles: list[int]
     values: list[int] | None = None
+    unused: list[tuple[int, int]] = []
 
 
 def _layout_of(launch: Launch) -> _Layout | None:
@@ -326,19 +334,28 @@ def _layout_of(launch: Launch) -> _Layout | None:
     arrays: list[tuple[int, Any]] = []
     handles: list[int] = []
     known = {handle(array) for array in launch.kept} if launch.kept else ()
-    at = _place(launch.arguments, 8 * _HEAD, arrays, handles, known)
-    return None if at < 0 else _Layout((at + 7 >> 3) + 2, arrays, handles)
+    unused: list[tuple[int, int]] = []
+    at = _place(launch.arguments, 8 * _HEAD, arrays, handles, known, unused)
+    unused.append((at, at + 7 & -8))
+    return None if at < 0 else _Layout((at + 7 >> 3) + 2, arrays, handles, None, unused)
 
 
 _COMPLEX, _NUMBERS = (complex, numpy.complexfloating), (numpy.number, numpy.bool_)
 
 
 def _place(
-    arguments: tuple[Any, ...], at: int, arrays: list[tuple[int, Any]], handles: list[int], known: Container[int]
+    arguments: tuple[Any, ...],
+    at: int,
+    arrays: list[tuple[int, Any]],
+    handles: list[int],
+    known: Container[int],
+    unused: list[tuple[int, int]],
 ) -> int:
-    """Where the arguments end that begin at byte `at`; -1: nobody knows."""
+    """Where the arguments end that begin at byte `at`; -1: nobody knows. Bytes between them go to `unused`."""
     for argument in arguments:
         kind = type(argument)
+        if at & 7 and kind in (numpy.ndarray, int, float):
+            unused.append((at, at + 7 & -8))
         if kind is numpy.ndarray:
             at = at + 7 & -8
             arrays.append((at >> 3, argument))
@@ -353,7 +370,7 @@ def _place(
         elif kind is bool:
             at += 1
         elif isinstance(argument, tuple):
-            at = _place(argument, at, arrays, handles, known)
+            at = _place(argument, at, arrays, handles, known, unused)
             if at < 0:
                 return at
         elif isinstance(argument, _COMPLEX):

@@ -353,11 +353,7 @@ def blocks_of(
     m, n, k = extents
     outer, inner = (1, 1) if not sizes else (1, sizes[0]) if len(sizes) == 1 else sizes
     (xo, xi), (yo, yi), (bo, bi), (oo, oi) = [[0, 0, *steps][-2:] for steps in strides]
-    batch = outer * inner
-    parts = threads.parts(batch * m * n * k // _PER_OPERATION)
-    block_m, block_n = m, n
-    if parts > 1 and batch % parts and batch < 8 * parts:
-        block_m, block_n = _cut(m, n, parts)
+    block_m, block_n, count, parts = blocking(outer * inner, m, n, k)
     loops = _kernels()
     handle = loops.handle
     begin_row = 0 if begin is None or begin.ndim < 2 else begin.strides[-2] // out.itemsize
@@ -371,9 +367,18 @@ def blocks_of(
     return (
         loops.products[out.dtype],
         arguments,
-        batch * (_up(m, block_m) // block_m) * (_up(n, block_n) // block_n),
+        count,
         parts,
     )
+
+
+def blocking(batch: int, m: int, n: int, k: int) -> tuple[int, int, int, int]:
+    """(rows of a block, columns, items, parts) of so many products."""
+    parts = threads.parts(batch * m * n * k // _PER_OPERATION)
+    block_m, block_n = m, n
+    if parts > 1 and batch % parts and batch < 8 * parts:
+        block_m, block_n = _cut(m, n, parts)
+    return block_m, block_n, batch * (_up(m, block_m) // block_m) * (_up(n, block_n) // block_n), parts
 
 
 def _cut(m: int, n: int, parts: int) -> tuple[int, int]:
