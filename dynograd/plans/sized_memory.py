@@ -11,6 +11,7 @@ import numpy
 from dynograd import arrays
 from dynograd.arrays import Array, ndarray
 from dynograd.plans.memory import Arena, bounds, laid_out
+from dynograd.plans.sized_extras import Extras
 from dynograd.plans.sizes import NoFormula, Number, Sizes, at
 
 __all__ = ["Differs", "Part", "SizedMemory"]
@@ -75,6 +76,7 @@ class SizedMemory:
         self.matches: list[dict[int, int]] = [{} for _ in programs]  # from regions of the first program
         self.back: list[dict[int, int]] = [{} for _ in programs]
         self.buffers: list[Any] = []
+        self.extras = Extras(programs, sizes)
 
     def number(self, values: Sequence[int]) -> int | Number:
         try:
@@ -131,7 +133,13 @@ class SizedMemory:
             return self._part(owners[0], self.number([address - start for address in addresses]), values)
         if all([value.shape == first.shape and value.tobytes() == first.tobytes() for value in values]):
             return first  # a constant
-        raise Differs("arrays that are no part of a plan")
+        try:
+            extra = self.extras.find(values, time)
+        except NoFormula as error:
+            raise Differs(str(error)) from None
+        if extra is None:
+            raise Differs("arrays that are no part of a plan")
+        return self._part(*extra, values)
 
     def _part(self, region: Any, offset: int | Number, values: Sequence[Any]) -> Part:
         shape = tuple([self.number(extents) for extents in zip(*[value.shape for value in values])])

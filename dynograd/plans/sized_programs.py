@@ -334,6 +334,7 @@ class SizedProgram(Program):
         if not self.plain.resize(words) or (self.mixed is not self.plain and not self.mixed.resize(words)):
             return False
         self.at, self.numbers = sizes, numbers
+        self.memory.extras.resize(numbers)  # type: ignore[attr-defined]
         made = self.common.made
         for place in self.varying:
             self.arrays[place] = made(self._arrays[place], numbers)

@@ -296,7 +296,13 @@ def _address(place: int, name: str, arrays: list[Any], memory: SizedMemory, time
     if all([address == addresses[0] for address in addresses]) or _is_constant(arrays, memory):
         # The first program's own: of a handle the array is alive as long as the table.
         return (place, name, (place, first, 0)) if name == "word" else (place, name, (first, 0))
-    return place, "unexplained", "an array that is no part of the plan"
+    try:
+        extra = memory.extras.find(arrays, time)
+    except NoFormula:
+        extra = None
+    if extra is None:
+        return place, "unexplained", "an array that is no part of the plan"
+    return (place, name, (place, *extra)) if name == "word" else (place, name, extra)
 
 
 def _is_constant(arrays: list[Any], memory: SizedMemory) -> bool:

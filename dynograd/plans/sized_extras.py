@@ -1,0 +1,90 @@
+"""Arrays that recorded programs have beside their plans' memory, at several sizes: whole numbers in even steps, and what kernels write for one another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from dynograd.arrays import ndarray
+from dynograd.plans.lowering import layouts
+from dynograd.plans.lowering.bound import computes_apart
+from dynograd.plans.memory import bounds
+from dynograd.plans.sizes import NoFormula, Number, Sizes, at
+
+__all__ = ["Extras"]
+
+
+class Extras:
+    """Memory in the place of such arrays, with room for the largest sizes.
+
+    Args:
+        programs: recorded at the sizes of the samples.
+        sizes: of these.
+    """
+
+    def __init__(self, programs: Sequence[Any], sizes: Sizes) -> None:
+        self.programs, self.sizes = programs, sizes
+        self.known: list[
+            tuple[list[tuple[int, int]], ndarray, Any]
+        ] = []  # (where programs have it, the array, whose they are)
+        self.ramps: list[tuple[ndarray, list[int | Number]]] = []  # (array, count, first number, step)
+
+    def find(self, arrays: Sequence[Any], time: int) -> tuple[ndarray, int | Number] | None:
+        """(array, offset) in the place of arrays that the programs have; None: these must be others.
+
+        Args:
+            time: the call that has them.
+        """
+        spans = [bounds(array) for array in arrays]
+        for owned, array, _ in self.known:
+            if all([low <= start < high for (low, high), (start, _) in zip(owned, spans)]):
+                return array, self.sizes.number([start - low for (low, _), (start, _) in zip(owned, spans)])
+        if any([type(array) is not ndarray or not array.size for array in arrays]):
+            return None
+        ramp = self._ramp(arrays)
+        if ramp is None and not self._is_scratch(arrays[0], time):
+            return None
+        room = self.sizes.largest(self.sizes.number([high - low for low, high in spans]))
+        array = layouts.aligned((room,), numpy.uint8)
+        self.known.append((spans, array, list(arrays)))
+        if ramp is not None:
+            self.ramps.append((array.view(arrays[0].dtype), ramp))
+        return array, 0
+
+    def _ramp(self, arrays: Sequence[Any]) -> list[int | Number] | None:
+        """Count, first number and step of whole numbers in even steps."""
+        values: list[list[int]] = []
+        for array in arrays:
+            if array.dtype.kind not in "iu" or array.ndim != 1 or not array.flags.c_contiguous:
+                return None
+            step = int(array[1] - array[0]) if len(array) > 1 else 0
+            if (array != array[0] + step * numpy.arange(len(array))).any():
+                return None
+            values.append([len(array), int(array[0]), step])
+        try:
+            return [self.sizes.number(column) for column in zip(*values)]
+        except NoFormula:
+            return None
+
+    def _is_scratch(self, array: Any, time: int) -> bool:
+        """Whether the call's kernels give the same whatever the array has held."""
+        program = self.programs[0]
+        call, form = program.calls[time], program.forms[time]
+        if array.dtype.kind not in "fc" or not form or call.kind not in ("op", "rule"):
+            return False
+        kept = array.copy(order="K")
+        try:
+            array.view(numpy.uint8)[...] = 0xFF
+            return computes_apart(call, list(form), form.exact)
+        except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError):
+            return False
+        finally:
+            array[...] = kept
+
+    def resize(self, numbers: Sequence[int]) -> None:
+        """The sizes are those with these numbers."""
+        for array, ramp in self.ramps:
+            count, first, step = [at(number, numbers) for number in ramp]
+            array[:count] = first + step * numpy.arange(count)
