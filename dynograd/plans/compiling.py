@@ -316,10 +316,10 @@ def sizes_of(values: Any) -> tuple:
         elif isinstance(value, (tuple, list, dict)):
             if value:
                 sizes.append(sizes_of(value))
-        elif isinstance(value, Tensor):
-            sizes.append(tuple(value.shape))
         elif (partition := getattr(value, "partition", None)) is not None:
             sizes.append((*value.packed.shape, partition.count, partition.longest))
+        elif isinstance(value, Tensor):
+            sizes.append(tuple(value.shape))
     return tuple(sizes)
 
 

@@ -20,6 +20,7 @@ __all__ = ["Families", "Family"]
 
 _MOST_SAMPLES = 6
 _MOST_FAILURES = 4
+_MOST_NEAR = 4
 
 
 class Family:
@@ -39,7 +40,7 @@ class Family:
         self.form, self.walk = form, walk
         walk.is_sized = True
         self.program = program = SizedProgram([path.program for path in paths], sizes, walk.arena)
-        self.missed = 0
+        self.missed = self.taken = 0
         self.names: Any = None  # of its calls
         common, end = program.common, len(program.calls)
         events = [path.events for path in paths]
@@ -94,6 +95,7 @@ class Family:
         if form != self.form or not self.program.sizes.fits(numbers):
             return False
         if numbers == self.program.at:
+            self.taken += 1
             return True
         node = self.path.needed()
         if node is not None and node.attrs is not FREED:
@@ -102,6 +104,7 @@ class Family:
         if not self.program.resize(numbers):
             return False
         self._resize_steps()
+        self.taken += 1
         return True
 
     def _let_gradients_go(self) -> None:
@@ -112,28 +115,51 @@ class Family:
 
     def _resize_steps(self) -> None:
         """Steps, values and tensors from outside have the numbers of the program's sizes."""
+        program, path = self.program, self.path
+        state = program.state
+        if state.steps is None:
+            state.steps = self._steps_made()
+        steps, values, gradients = state.steps
+        for step, args, fields in steps:
+            step.args = args
+            for name, content in fields:
+                setattr(step, name, content)
+        for outside, kind, array in zip(path.outside, state.kinds, program.outside):
+            if outside.fresh:
+                outside.kind, outside.array = kind, array
+                outside.tensor.array = array
+        for number, array, value, fields in values:
+            path.arrays[number] = array
+            value.shape, value.strides, value.size, value.shown, value.contiguous = fields
+        for place, gradient in gradients:
+            path.gradients[place] = gradient
+
+    def _steps_made(self) -> tuple[Any, ...]:
         program, path, walk = self.program, self.path, self.walk
         made, numbers = program.common.made, program.numbers
+        steps: list[Any] = []
         for step, args in zip(path.steps, self._args):
             if args is None:
                 continue
+            described, fields = list(step.args), []  # type: ignore[var-annotated]
             for place, common in args:
-                described = made(common, numbers)
-                step.args = (*step.args[:place], described, *step.args[place + 1 :])
-                if place < MOST and described[0] == "same":
-                    setattr(step, f"a{place}", described[1])
-        for outside, kind, array in zip(path.outside, self._kinds, program.outside):
-            if outside.fresh:
-                outside.kind = made(kind, numbers)
-                outside.tensor.array = outside.array = array
+                described[place] = made(common, numbers)
+                if place < MOST and described[place][0] == "same":
+                    fields.append((f"a{place}", described[place][1]))
+            steps.append((step, tuple(described), fields))
+        program.state.kinds = [made(kind, numbers) for kind in self._kinds]
+        values = []
         for place in program.varying:
             array, number = program.arrays[place], path.numbers[place]
-            value, path.arrays[number] = walk.values[number], array
-            value.shape, value.strides, value.size = array.shape, array.strides, array.size
-            value.shown, value.contiguous = Size(array.shape), array.flags.c_contiguous
-        for place, (leaf, number, _tensor) in enumerate(path.gradients):
-            if number in self._varying:
-                path.gradients[place] = leaf, number, Tensor.wrap(path.arrays[number])
+            shown = array.shape, array.strides, array.size, Size(array.shape), array.flags.c_contiguous
+            values.append((number, array, walk.values[number], shown))
+        arrays = {number: array for number, array, _, _ in values}
+        gradients = [
+            (place, (leaf, number, Tensor.wrap(arrays[number])))
+            for place, (leaf, number, _) in enumerate(path.gradients)
+            if number in self._varying
+        ]
+        return steps, values, gradients
 
 
 def _values_of(path: Path) -> list[Any]:
@@ -236,28 +262,33 @@ class Families:
     def _found(
         self, names: Any, paths: dict[tuple[int, ...], Path], form: tuple, numbers: tuple[int, ...]
     ) -> Family | None:
-        chosen = _chosen(list(paths))
-        try:
-            sizes = Sizes(chosen)
-            if not sizes.fits(numbers):
-                return None
-            self.tried[names] = [path.program for path in paths.values()]
-            family = Family([paths[sample] for sample in chosen], sizes, form, self.make_walk())
-        except (Differs, NoFormula) as error:
+        """A family for these sizes: of steps at the least and most sizes, or, where that is no one program, of those next to them."""
+        reason = ""
+        for chosen in (_chosen(list(paths)), _nearest(list(paths), numbers)):
+            try:
+                sizes = Sizes(chosen)
+                if not sizes.fits(numbers):
+                    continue
+                self.tried[names] = [path.program for path in paths.values()]
+                family = Family([paths[sample] for sample in chosen], sizes, form, self.make_walk())
+            except (Differs, NoFormula) as error:
+                reason = str(error)
+                continue
+            self.all = [other for other in self.all if other.names != names]
+            family.names = names
+            self.all.append(family)
+            return family
+        if reason:
             self.failures[names] = self.failures.get(names, 0) + 1
-            self.note(f"each size is recorded by itself: {error}")
-            return None
-        self.all = [other for other in self.all if other.names != names]
-        family.names = names
-        self.all.append(family)
-        return family
+            self.note(f"each size is recorded by itself: {reason}")
+        return None
 
     def missed(self, walk: Any) -> None:
         """The program went another way than the family's."""
         for family in self.all:
             if family.walk is walk:
                 family.missed += 1
-                if family.missed >= _MOST_FAILURES:
+                if family.missed >= _MOST_FAILURES and 4 * family.missed > family.taken:
                     self.failures[family.names] = _MOST_FAILURES
                     self.all = [other for other in self.all if other is not family]
                 return
@@ -275,3 +306,9 @@ def _chosen(samples: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
             break
         chosen[sample] = None
     return list(chosen)[: 2 * _MOST_SAMPLES]
+
+
+def _nearest(samples: list[tuple[int, ...]], numbers: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The samples that are most like these sizes."""
+    near = sorted(samples, key=lambda sample: sum([abs(one - other) for one, other in zip(sample, numbers)]))
+    return near[:_MOST_NEAR]

@@ -75,6 +75,7 @@ class Program:
         """`keeps` are values that the program has when the step is over; `seeds` come into a backward pass that is not the step's own,
         and `gradients` leave it.
         """
+        self.keeps = keeps
         fresh = [outside.array for outside in recording.outside if outside.fresh]
         fresh += seeds or []
         staying = [outside.array for outside in recording.outside if not outside.fresh]

@@ -10,8 +10,9 @@ import numpy
 from dynograd.arrays import ndarray
 from dynograd.plans.lowering import layouts
 from dynograd.plans.lowering.bound import computes_apart
-from dynograd.plans.memory import bounds
-from dynograd.plans.sizes import NoFormula, Number, Sizes, at
+from dynograd.plans.memory import bounds, is_part_of_any
+from dynograd.plans.passes import saved_of
+from dynograd.plans.sizes import NoFormula, Number, Real, Sizes, at
 
 __all__ = ["Extras"]
 
@@ -29,6 +30,7 @@ class Extras:
         self.known: list[
             tuple[list[tuple[int, int]], ndarray, Any]
         ] = []  # (where programs have it, the array, whose they are)
+        self.reals: list[tuple[ndarray, Real]] = []
         self.ramps: list[tuple[ndarray, list[int | Number]]] = []  # (array, count, first number, step)
 
     def find(self, arrays: Sequence[Any], time: int) -> tuple[ndarray, int | Number] | None:
@@ -43,15 +45,27 @@ class Extras:
                 return array, self.sizes.number([start - low for (low, _), (start, _) in zip(owned, spans)])
         if any([type(array) is not ndarray or not array.size for array in arrays]):
             return None
-        ramp = self._ramp(arrays)
-        if ramp is None and not self._is_scratch(arrays[0], time):
+        ramp, real = self._ramp(arrays), self._real(arrays)
+        if ramp is None and real is None and not self._is_scratch(arrays[0], time):
             return None
         room = self.sizes.largest(self.sizes.number([high - low for low, high in spans]))
         array = layouts.aligned((room,), numpy.uint8)
         self.known.append((spans, array, list(arrays)))
         if ramp is not None:
             self.ramps.append((array.view(arrays[0].dtype), ramp))
+        if real is not None:
+            self.reals.append((array.view(arrays[0].dtype)[:1], real))
         return array, 0
+
+    def _real(self, arrays: Sequence[Any]) -> Real | None:
+        """A number beside the tensors."""
+        if any([array.ndim or array.flags.writeable or array.dtype.kind != "f" for array in arrays]):
+            return None
+        try:
+            real = self.sizes.real([float(array) for array in arrays])
+        except (NoFormula, OverflowError, ZeroDivisionError):
+            return None
+        return real if isinstance(real, Real) else None
 
     def _ramp(self, arrays: Sequence[Any]) -> list[int | Number] | None:
         """Count, first number and step of whole numbers in even steps."""
@@ -74,6 +88,9 @@ class Extras:
         call, form = program.calls[time], program.forms[time]
         if array.dtype.kind not in "fc" or not form or call.kind not in ("op", "rule"):
             return False
+        saved = [] if call.node is None else saved_of(call.node)
+        if is_part_of_any(array, [*call.inputs, *call.outputs, *call.saved, *saved]):
+            return False
         kept = array.copy(order="K")
         try:
             array.view(numpy.uint8)[...] = 0xFF
@@ -88,3 +105,5 @@ class Extras:
         for array, ramp in self.ramps:
             count, first, step = [at(number, numbers) for number in ramp]
             array[:count] = first + step * numpy.arange(count)
+        for array, real in self.reals:
+            array[...] = real.at(numbers)

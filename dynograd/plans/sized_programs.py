@@ -22,6 +22,7 @@ from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Common", "SizedProgram"]
 
+_MOST_STATES = 64  # sizes that are kept
 _NOT_OURS = ("edges", "hooks", "seq", "__weakref__")  # of a node: its place in the graph
 
 
@@ -262,9 +263,11 @@ class SizedProgram(Program):
             raise Differs("values that are there at other times")
         self.ends, self.kin, self.replaced, self.differing = first.ends, first.kin, first.replaced, []
         self.memory.place(arena)  # type: ignore[arg-type,call-arg]
-        self.plain.place()
-        if self.mixed is not self.plain:
-            self.mixed.place()
+        self.tables = [self.plain] if self.mixed is self.plain else [self.plain, self.mixed]
+        for bound in self.tables:
+            bound.place()
+        self.kernels: dict[int, Any] = {}  # (bound launches, check) by the ids of the calls at these sizes
+        self.states: dict[tuple[int, ...], _State] = {}
         self.at: tuple[int, ...] = ()
         self.varying = [place for place, array in enumerate(self._arrays) if type(array) is Part and _varies(array)]
         self.arrays = [
@@ -326,38 +329,76 @@ class SizedProgram(Program):
         """Sets the sizes. False: they are none that it can have."""
         if sizes == self.at:
             return True
-        numbers = self.sizes.numbers(sizes)
-        if numbers is None:
-            return False
+        state = self.states.pop(sizes, None)
+        if state is not None:
+            self._restore(state)
+        else:
+            numbers = self.sizes.numbers(sizes)
+            if numbers is None or not self._resize(numbers):
+                return False
+            while len(self.states) >= _MOST_STATES:
+                del self.states[next(iter(self.states))]
+            state = self.state = _State(self)
+        self.at, self.states[sizes] = sizes, state
+        return True
+
+    def _restore(self, state: _State) -> None:
+        self.state, self.numbers = state, state.numbers
+        for bound, words in zip(self.tables, state.words):
+            bound.restore(words)
+        self.arrays, self.outside, self.seeds, self.gradients = (
+            state.arrays,
+            state.outside,
+            state.seeds,
+            state.gradients,
+        )
+        self.kernels, self.calls = state.kernels, state.calls
+        self.memory.extras.resize(self.numbers)  # type: ignore[attr-defined]
+
+    def _resize(self, numbers: list[int]) -> bool:
         self.at = ()
         words = numpy.array(numbers, numpy.int64)
-        if not self.plain.resize(words) or (self.mixed is not self.plain and not self.mixed.resize(words)):
+        if not all([bound.resize(words) for bound in self.tables]):
             return False
-        self.at, self.numbers = sizes, numbers
+        self.numbers = numbers
         self.memory.extras.resize(numbers)  # type: ignore[attr-defined]
         made = self.common.made
+        self.arrays = list(self.arrays)
         for place in self.varying:
             self.arrays[place] = made(self._arrays[place], numbers)
         self.outside = [made(array, numbers) for array in self._outside]
         self.seeds = [(made(seed, numbers), None) for seed in self._seeds]
         self.gradients = [made(gradient, numbers) for gradient in self._gradients]
         nodes: dict[int, Any] = {}
-        self.tables: dict[int, Any] = {}
+        self.kernels = {}
+        self.calls = list(self.calls)
         for apart in self.apart:
             call = self.calls[apart.number] = apart.made(numbers, nodes)
             form = lower(call) if apart.is_lowered else None
             if form is not None:
-                self.tables[id(call)] = Bound([form]), getattr(form, "check", None)
+                self.kernels[id(call)] = Bound([form]), getattr(form, "check", None)
         return True
 
     def _compute(self, call: Call) -> None:
-        bound, check = self.tables.get(id(call), (None, None))
+        bound, check = self.kernels.get(id(call), (None, None))
         if bound is None:
             super()._compute(call)
             return
         if check is not None:
             check()
         bound.launch(0, 1)
+
+
+class _State:
+    """A program at some sizes that it had."""
+
+    def __init__(self, program: Any) -> None:
+        self.numbers, self.words = program.numbers, [bound.state() for bound in program.tables]
+        self.arrays, self.outside = program.arrays, program.outside
+        self.seeds, self.gradients = program.seeds, program.gradients
+        self.kernels, self.calls = program.kernels, program.calls
+        self.steps: Any = None  # what a family has made of it
+        self.kinds: Any = None
 
 
 def _varies(part: Part) -> bool:

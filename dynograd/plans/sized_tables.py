@@ -133,6 +133,15 @@ class SizedBound:
             words[first] = self.table.parts[row] = max(1, min(parts, count))
         return True
 
+    def state(self) -> tuple[Any, ...]:
+        """What `resize` has written."""
+        return () if self.table is None else (self.table.words.copy(), self._slots.copy(), self.table.parts.copy())
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Makes the table one of the sizes again that it had then."""
+        if state:
+            self.table.words[:], self._slots[:], self.table.parts[:] = state
+
     def launch(self, start: int, stop: int) -> None:
         first, last = self.rows[start], self.rows[stop]
         if last > first:

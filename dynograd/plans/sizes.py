@@ -1,8 +1,8 @@
 """Numbers of a step as formulas of the sizes of its arguments: found from the steps recorded at some sizes, used at sizes between those.
 
-A formula is c m + d with whole numbers c and d, where m is a size or a product of sizes. It must give the number of every recorded step. It is used
-only where each size lies between recorded ones, at a distance from them that is a multiple of what their distances have in common: numbers that are
-cut off (the first 16 of n) or rounded up (n in eights) have no such formula at three sizes, or one that holds between them.
+A formula is c m + d with whole numbers c and d, where m is a size or a product of sizes (n, b n, (n - 1) (n - 1)). It must give the number of every
+recorded step. It is used only where each size lies between recorded ones, at a distance from them that is a multiple of what their distances have in
+common: numbers that are cut off (the first 16 of n) or rounded up (n in eights) have no such formula at three sizes, or one that holds between them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ __all__ = ["FEWEST", "NoFormula", "Number", "Real", "Sizes", "at", "flat_sizes"]
 
 FEWEST = 3  # steps that a formula is found from
 _MOST_FACTORS = 3
+_SHIFTS = (-1, 1, -2, 2)
 
 
 class NoFormula(Exception):
@@ -113,7 +114,7 @@ class Sizes:
         if all([math.isfinite(value) for value in values]):
             if all([value == int(value) for value in values]):
                 return Real(self.number([int(value) for value in values]), False)  # type: ignore[arg-type]
-            if all([value and 1.0 / round(1.0 / value) == value for value in values if abs(value) < 1 or not value]):
+            if all([0 < abs(value) < 1 and 1.0 / round(1.0 / value) == value for value in values]):
                 return Real(self.number([round(1.0 / value) for value in values]), True)  # type: ignore[arg-type]
         raise NoFormula(f"numbers {values} at sizes {self.samples}")
 
@@ -153,7 +154,7 @@ class Sizes:
         return max([c * corner[product] + d for corner in corners for product, c, d in self._formulas[number.place]])
 
     def _products_of(self, sizes: list[int]) -> list[int]:
-        return [math.prod([sizes[factor] for factor in factors]) for factors in self.factors]
+        return [math.prod([sizes[factor] + by for factor, by in factors]) for factors in self.factors]
 
     def _fit(self, product: int, values: tuple[int, ...]) -> tuple[int, int, int] | None:
         known = [(products[product], value) for products, value in zip(self._of_samples, values)]
@@ -165,9 +166,14 @@ class Sizes:
         return (product, c, d) if c and all([c * m + d == value for m, value in known]) else None
 
 
-def _products(count: int) -> Iterator[tuple[int, ...]]:
-    for factors in range(1, _MOST_FACTORS + 1):
-        yield from itertools.combinations_with_replacement(range(count), factors)
+def _products(count: int) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Factors: (which size, what is added to it). In products one size may be a little shorter or longer than the argument."""
+    for number in range(1, _MOST_FACTORS + 1):
+        for factors in itertools.combinations_with_replacement(range(count), number):
+            yield tuple([(factor, 0) for factor in factors])
+            for shifted in sorted(set(factors)) if number > 1 else ():
+                for by in _SHIFTS:
+                    yield tuple([(factor, by if factor == shifted else 0) for factor in factors])
 
 
 def flat_sizes(sizes: tuple) -> tuple[tuple[int, ...], tuple]:

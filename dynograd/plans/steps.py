@@ -96,8 +96,8 @@ class Path:
         ]
 
     def is_eligible(self) -> bool:
-        """Whether it may stand for other sizes: all gradients that come to it are its own backward's, or are learnt."""
-        return not self.open or self.parts is not None
+        """Whether it may stand for other sizes: nothing that it gives has a history, or the backward of that is learnt."""
+        return self.parts is not None or {self.numbers[number] for number in self.program.keeps}.isdisjoint(self.open)
 
 
 class Freed(Node):
