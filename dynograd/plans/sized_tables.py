@@ -244,23 +244,25 @@ def explained(tables: list[Any], memory: SizedMemory, words: Any, owner: Any, sk
     inside = numpy.zeros(words.shape[1], bool)
     for row, regions in zip(words, memory.regions):
         inside |= (row >= regions.around[0]) & (row < regions.around[1])
+    reals, packed = [set(places) for places in tables[0].floating()]
     for place in numpy.flatnonzero((words != words[0]).any(0) | inside).tolist():
         if place in skipped:
             continue
         values = [int(value) for value in words[:, place]]
+        differs = any([value != values[0] for value in values])
+        if place in reals or place in packed:
+            if differs:
+                yield place, *(_real(place, values, memory) if place in reals else ("unexplained", f"words {values}"))
+            continue
         try:
             found = memory.place_of(values, int(owner[place])) if inside[place] else None
             if found is not None:
                 yield place, "word", (place, *found)
-                continue
-            if any([value != values[0] for value in values]):
+            elif differs:
                 yield place, "number", (place, memory.sizes.number(values))
         except (Differs, NoFormula):
             pieces = _pieces(tables[0], words, place) if place in lasts else []
-            if pieces:
-                yield place, "count", (place, pieces)
-            else:
-                yield place, *_real(place, values, memory)
+            yield place, *(("count", (place, pieces)) if pieces else ("unexplained", f"words {values}"))
 
 
 def _pieces(table: Any, words: Any, last: int) -> list[tuple[int, int]]:

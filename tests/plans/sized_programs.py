@@ -10,11 +10,11 @@ from dynograd import nn
 
 F = nn.functional
 PROGRAMS: dict[str, Callable[[Any], Any]] = {}
-WALKED: dict[str, bool] = {}  # whether sizes between recorded ones are walked
+WALKED: dict[str, bool | None] = {}  # whether sizes between recorded ones are walked; None: at times
 WORDS, WIDTH = 20, 8
 
 
-def program(walked: bool = True) -> Any:
+def program(walked: bool | None = True) -> Any:
     def enter(function: Any) -> Any:
         PROGRAMS[function.__name__] = function
         WALKED[function.__name__] = walked
@@ -245,7 +245,7 @@ def without_gradients(compile: Any) -> Any:
     return keeping, lambda: [model], words_and_labels
 
 
-@program()
+@program(walked=None)
 def a_choice_in_the_middle(compile: Any) -> Any:
     model = nn.Linear(WIDTH, 4)
 

@@ -54,5 +54,5 @@ def test_sizes_between_recorded_ones(name, exact, kind):
         assert differing is None, f"step {step} of sizes {sizes[step]}: {differing}\n{made[0].report()}"
     if WALKED[name] and kind == "lengths" and not exact:
         assert made[0].families.all, made[0].report()
-    if not WALKED[name]:
+    if WALKED[name] is False:
         assert not made[0].families.all

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from ctypes import addressof, c_int64
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -157,6 +157,10 @@ class Table:
         data = list(zip(blocks._at.tolist(), blocks._owners))
         return data, list(zip(blocks._handle_places, blocks._handle_owners)), blocks.starts
 
+    def floating(self) -> tuple[list[int], list[int]]:
+        """Of the words: those that are floating numbers, and those of numbers that fill less than a word each."""
+        return self._blocks[0].reals, self._blocks[0].packed
+
     def rebind(self, old: numpy.ndarray, new: numpy.ndarray) -> None:
         """Puts the memory of `new` in the place of `old`'s: each argument that lies in it lies as far from its beginning from now on.
 
@@ -259,6 +263,8 @@ class _Blocks:
         self._handle_owners: list[Any] = []
         cleared: list[int] = []  # what only the bound call had: where it wanted its result and error
         self.starts: list[int] = []  # places of what says in how many parts the bound call ran
+        self.reals: list[int] = []
+        self.packed: list[int] = []
         first = 0
         for number, (launch, layout, line_count) in enumerate(zip(launches, layouts, lines)):
             if layout is None:
@@ -280,6 +286,8 @@ class _Blocks:
                 places.append(first + place)
                 values.append(handle(array))
             of += [number] * (len(places) - len(of))
+            self.reals += [first + place for place in layout.reals]
+            self.packed += [first + place for place in layout.packed]
             for low, high in layout.unused:
                 self._words.view(numpy.uint8)[8 * first + low : 8 * first + high] = 0
             first += line_count * _LINE_WORDS
@@ -313,13 +321,18 @@ class _Blocks:
 
 
 class _Layout(NamedTuple):
-    """How long a block is, the first words of arrays and the words of handles in it; and all of it where no call of the kernel writes it."""
+    """How long a block is, the first words of arrays and the words of handles in it; and all of it where no call of the kernel writes it.
+
+    `reals` are words that are floating numbers, `packed` those of numbers of fewer bytes, `unused` bytes between arguments.
+    """
 
     words: int
     arrays: list[tuple[int, Any]]
     handles: list[int]
     values: list[int] | None = None
-    unused: list[tuple[int, int]] = []
+    reals: Sequence[int] = ()
+    packed: Sequence[int] = ()
+    unused: Sequence[tuple[int, int]] = ()
 
 
 def _layout_of(launch: Launch) -> _Layout | None:
@@ -331,57 +344,71 @@ def _layout_of(launch: Launch) -> _Layout | None:
         return _layout_of_words(launch)
     if not launch.kernel.splits:
         return None
-    arrays: list[tuple[int, Any]] = []
-    handles: list[int] = []
-    known = {handle(array) for array in launch.kept} if launch.kept else ()
-    unused: list[tuple[int, int]] = []
-    at = _place(launch.arguments, 8 * _HEAD, arrays, handles, known, unused)
-    unused.append((at, at + 7 & -8))
-    return None if at < 0 else _Layout((at + 7 >> 3) + 2, arrays, handles, None, unused)
+    places = _Places({handle(array) for array in launch.kept} if launch.kept else ())
+    if not places.take(launch.arguments):
+        return None
+    places.align()
+    return _Layout(
+        (places.at >> 3) + 2, places.arrays, places.handles, None, places.reals, places.packed, places.unused
+    )
 
 
 _COMPLEX, _NUMBERS = (complex, numpy.complexfloating), (numpy.number, numpy.bool_)
 
 
-def _place(
-    arguments: tuple[Any, ...],
-    at: int,
-    arrays: list[tuple[int, Any]],
-    handles: list[int],
-    known: Container[int],
-    unused: list[tuple[int, int]],
-) -> int:
-    """Where the arguments end that begin at byte `at`; -1: nobody knows. Bytes between them go to `unused`."""
-    for argument in arguments:
-        kind = type(argument)
-        if at & 7 and kind in (numpy.ndarray, int, float):
-            unused.append((at, at + 7 & -8))
-        if kind is numpy.ndarray:
-            at = at + 7 & -8
-            arrays.append((at >> 3, argument))
-            at += 40 + 16 * argument.ndim
-        elif kind is int:
-            at = at + 7 & -8
-            if argument in known:
-                handles.append(at >> 3)
-            at += 8
-        elif kind is float:
-            at = (at + 7 & -8) + 8
-        elif kind is bool:
-            at += 1
-        elif isinstance(argument, tuple):
-            at = _place(argument, at, arrays, handles, known, unused)
-            if at < 0:
-                return at
-        elif isinstance(argument, _COMPLEX):
-            size = numpy.asarray(argument).itemsize // 2
-            at = -(-at // size) * size + 2 * size
-        elif isinstance(argument, _NUMBERS):
-            size = argument.itemsize
-            at = -(-at // size) * size + size
-        else:
-            return -1
-    return at
+class _Places:
+    """Where arguments lie in a block, one behind the other from byte `at` on."""
+
+    def __init__(self, known: Container[int]) -> None:
+        self.at, self.known = 8 * _HEAD, known
+        self.arrays: list[tuple[int, Any]] = []
+        self.handles: list[int] = []
+        self.reals: list[int] = []
+        self.packed: list[int] = []
+        self.unused: list[tuple[int, int]] = []
+
+    def align(self) -> None:
+        if self.at & 7:
+            self.unused.append((self.at, self.at + 7 & -8))
+            self.at = self.at + 7 & -8
+
+    def take(self, arguments: tuple[Any, ...]) -> bool:
+        """False: nobody knows how they lie."""
+        for argument in arguments:
+            kind = type(argument)
+            if kind is numpy.ndarray:
+                self.align()
+                self.arrays.append((self.at >> 3, argument))
+                self.at += 40 + 16 * argument.ndim
+            elif kind is int:
+                self.align()
+                if argument in self.known:
+                    self.handles.append(self.at >> 3)
+                self.at += 8
+            elif kind is float:
+                self.align()
+                self.reals.append(self.at >> 3)
+                self.at += 8
+            elif kind is bool:
+                self._take_packed(1, 1)
+            elif isinstance(argument, tuple):
+                if not self.take(argument):
+                    return False
+            elif isinstance(argument, _COMPLEX):
+                size = numpy.asarray(argument).itemsize // 2
+                self._take_packed(size, 2 * size)
+            elif isinstance(argument, _NUMBERS):
+                self._take_packed(argument.itemsize, argument.itemsize)
+            else:
+                return False
+        return True
+
+    def _take_packed(self, alignment: int, size: int) -> None:
+        start = -(-self.at // alignment) * alignment
+        if start != self.at:
+            self.unused.append((self.at, start))
+        self.at = start + size
+        self.packed += range(start >> 3, (self.at + 7) >> 3)
 
 
 def _layout_of_words(launch: Launch) -> _Layout | None:
