@@ -13,7 +13,7 @@ from typing import Any
 from dynograd.autograd import engine
 from dynograd.autograd.modes import MODES
 from dynograd.ops import readers
-from dynograd.plans.families import Families
+from dynograd.plans.families import WRITTEN, Families
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import RECORDER, Recording
 from dynograd.plans.sharing import Shared
@@ -109,7 +109,10 @@ class Compiled:
                 return self.function(*args, **kwargs)
             self.shared.let_go()
             self.sizes = sizes_of((args, kwargs))
-            self.walk = self._walk_of(self.sizes)
+            walk = self._walk_of(self.sizes)
+            if walk is None:
+                return self.function(*args, **kwargs)
+            self.walk = walk
             if _stance[0] != "default" and self.walk.root.next is None:
                 self._may_record()
                 return self.function(*args, **kwargs)
@@ -143,8 +146,8 @@ class Compiled:
                 f"compile: {self.name} is not recorded yet with arguments of these sizes, and the stance is fail_on_recompile."
             )
 
-    def _walk_of(self, sizes: tuple) -> Walk:
-        """The walk for arguments of these sizes: their own, or one of several sizes; else a new one."""
+    def _walk_of(self, sizes: tuple) -> Walk | None:
+        """The walk for arguments of these sizes: their own, or one of several sizes; else a new one. None: this call is left as it is written."""
         walk = self.walks.get(sizes)
         if walk is not None and walk.paths:
             if walk is not self.walk:
@@ -155,6 +158,8 @@ class Compiled:
                 own: walk.paths[0] for own, walk in self.walks.items() if walk.paths and walk.paths[0].is_eligible()
             }
             common = self.families.walk_for(sizes, recorded)
+            if common is WRITTEN:
+                return None
             if common is not None:
                 return common  # type: ignore[no-any-return]
         return self._own_walk(sizes) if walk is None else walk

@@ -16,11 +16,13 @@ from dynograd.plans.sizes import FEWEST, NoFormula, Sizes, flat_sizes
 from dynograd.plans.steps import MOST, Path
 from dynograd.tensor.tensor import Tensor
 
-__all__ = ["Families", "Family"]
+__all__ = ["WRITTEN", "Families", "Family"]
 
 _MOST_SAMPLES = 6
 _MOST_FAILURES = 4
 _MOST_NEAR = 4
+_MOST_MET = 4096  # sizes
+WRITTEN = object()
 
 
 class Family:
@@ -89,11 +91,8 @@ class Family:
         path.parts = first.parts
         self._varying = {path.numbers[place] for place in self.program.varying}
 
-    def resize(self, sizes: tuple) -> bool:
-        """Makes the walk one of arguments of these sizes. False: they are none that it can have."""
-        numbers, form = flat_sizes(sizes)
-        if form != self.form or not self.program.sizes.fits(numbers):
-            return False
+    def resize(self, numbers: tuple[int, ...]) -> bool:
+        """Makes the walk one of arguments of these sizes, which fit. False: they are none that it can have."""
         if numbers == self.program.at:
             self.taken += 1
             return True
@@ -228,19 +227,23 @@ class Families:
     def __init__(self, make_walk: Callable[[], Any], note: Callable[[str], None]) -> None:
         self.make_walk, self.note = make_walk, note
         self.all: list[Family] = []
+        self.met: dict[tuple[int, ...], None] = {}  # sizes that came once
         self.tried: dict[Any, list[Any]] = {}  # programs that a family was looked for among, by their calls
         self.failures: dict[Any, int] = {}
 
     def walk_for(self, sizes: tuple, recorded: dict[tuple, Path]) -> Any:
-        """The walk of a family, at these sizes; None where none can have them.
+        """The walk of a family, at these sizes. None: none can have them; `WRITTEN`: this call is better left as it is written.
 
         Args:
             recorded: the ways that stand for others, by the sizes of their arguments.
         """
-        for family in self.all:
-            if family.resize(sizes):
-                return family.walk
         numbers, form = flat_sizes(sizes)
+        for family in self.all:
+            if family.form == form and family.program.sizes.fits(numbers):
+                if self._waits(family, numbers):
+                    return WRITTEN
+                if family.resize(numbers):
+                    return family.walk
         alike: dict[Any, dict[tuple[int, ...], Path]] = {}
         for own, path in recorded.items():
             flat, own_form = flat_sizes(own)
@@ -255,9 +258,18 @@ class Families:
             ):
                 continue
             found = self._found(names, paths, form, numbers)
-            if found is not None and found.resize(sizes):
-                return found.walk
+            if found is not None:
+                return WRITTEN if self._waits(found, numbers) else found.walk if found.resize(numbers) else None
         return None
+
+    def _waits(self, family: Family, numbers: tuple[int, ...]) -> bool:
+        """Whether a size waits until it comes again: what is made for it then pays only if it comes more often."""
+        if family.program.is_cheap() or numbers in family.program.states or numbers in self.met:
+            return False
+        while len(self.met) >= _MOST_MET:
+            del self.met[next(iter(self.met))]
+        self.met[numbers] = None
+        return True
 
     def _found(
         self, names: Any, paths: dict[tuple[int, ...], Path], form: tuple, numbers: tuple[int, ...]

@@ -22,7 +22,7 @@ from dynograd.plans.passes import is_constant, saved_of
 from dynograd.plans.python_forms import flat
 from dynograd.plans.recording import Recording
 
-__all__ = ["Program"]
+__all__ = ["Bound", "Program", "gives"]
 
 
 _SAVED, _LOST = 6.0, 10.0  # microseconds of a call's Python
@@ -233,8 +233,8 @@ class Program:
                 end += 1
             place = end
 
-    def _compute(self, call: Call) -> None:
-        """A call in its Python form."""
+    def _compute(self, call: Call) -> list[Any]:
+        """A call in its Python form. Gives what it has made, which stands in the plan's memory now."""
         plan, recorder, grad = MODES.plan, MODES.recorder, MODES.grad
         MODES.plan = MODES.recorder = None
         MODES.grad = 0
@@ -248,6 +248,7 @@ class Program:
                 others = [(output, numpy.copy(result, order="K")) for output, result in others]
             for output, result in others:
                 write(output, result)
+            return list(results)
         finally:
             MODES.plan, MODES.recorder, MODES.grad = plan, recorder, grad
 
@@ -297,7 +298,7 @@ class Program:
                     self._check_group(ends[number], exact)
                 if forms[number] is not None:
                     self.run(number, number + 1)
-                    if _gives(call.outputs, expected, exact) and _gives(call.saved, saved, exact):
+                    if gives(call.outputs, expected, exact) and gives(call.saved, saved, exact):
                         for output, array in zip((*call.outputs, *call.saved), call.copies):
                             if output is not None:
                                 write(output, array)  # each call is compared on the step's own numbers
@@ -305,7 +306,7 @@ class Program:
                     self.replaced.append(f"{call.kind} {call.name}")
                     forms[number], changed = None, True
                 self._compute(call)
-                if not _gives(call.outputs, expected, True):
+                if not gives(call.outputs, expected, True):
                     self.differing.append(f"{call.kind} {call.name} at {call.line}")
         finally:
             for number, values in latest.items():
@@ -331,14 +332,14 @@ class Program:
         for output in outputs:
             write(output, numpy.full(output.shape, numpy.nan if output.dtype.kind in "fc" else 1, output.dtype))
         Bound([group.form]).launch(0, 1)
-        if not _gives(outputs, expected, exact):
+        if not gives(outputs, expected, exact):
             self.replaced.append(f"group {group.fused.name}")
             group.form = None
         for output, array in zip(outputs, expected):
             write(output, array)
 
 
-def _gives(arrays: Any, expected: Any, exactly: bool) -> bool:
+def gives(arrays: Any, expected: Any, exactly: bool) -> bool:
     """Whether they hold the numbers expected of them; None: nothing is expected."""
     return all(
         [

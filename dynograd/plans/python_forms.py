@@ -62,6 +62,9 @@ class Forward:
         self.entry, self.grad, self.shadow = entry, grad, shadow
         self.args = [stand_in(value) for value in args]
         self.places: dict[str, Any] = {}  # where what the op saves lies; rules may drop it from the node
+        self.put: list[tuple[Any, Any]] | None = (
+            None  # (array that the op has saved, where it was put): noted if it is a list
+        )
 
     def relocated(self, at: Callable[[Any], Any]) -> None:
         for tensor in flat(self.args):
@@ -93,7 +96,10 @@ class Forward:
         """What the op has saved goes to the memory that the record's node has it in."""
         for name in node.saved_names:
             place = self.places.setdefault(name, getattr(self.shadow, name))
-            setattr(self.shadow, name, taken(getattr(node, name), place))
+            saved = getattr(node, name)
+            setattr(self.shadow, name, taken(saved, place))
+            if self.put is not None:
+                self.put += zip(flat([saved]), flat([getattr(self.shadow, name)]))
 
 
 def taken(new: Any, kept: Any) -> Any:

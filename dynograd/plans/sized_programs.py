@@ -11,10 +11,12 @@ import numpy
 
 from dynograd.arrays import ndarray
 from dynograd.autograd.nodes import Node, Partial
+from dynograd.kernels.build.launches import noting
 from dynograd.plans.calls import Call
-from dynograd.plans.lowering import lower
-from dynograd.plans.memory import Arena
-from dynograd.plans.programs import Bound, Program
+from dynograd.plans.lowering import layouts, lower, moved, noted_form
+from dynograd.plans.memory import Arena, bounds, write
+from dynograd.plans.programs import Bound, Program, gives
+from dynograd.plans.python_forms import Forward
 from dynograd.plans.sized_memory import Differs, Part, SizedMemory
 from dynograd.plans.sized_tables import OtherKernels, SizedBound, unexplained
 from dynograd.plans.sizes import NoFormula, Number, Real, Sizes
@@ -22,6 +24,11 @@ from dynograd.tensor.tensor import Tensor
 
 __all__ = ["Common", "SizedProgram"]
 
+_SAVED, _LOST, _LOST_AT_LEAST = (
+    6.0,
+    70.0,
+    100.0,
+)  # microseconds: of a call's Python; of a call that is made anew; of the rest
 _MOST_STATES = 64  # sizes that are kept
 _NOT_OURS = ("edges", "hooks", "seq", "__weakref__")  # of a node: its place in the graph
 
@@ -267,6 +274,8 @@ class SizedProgram(Program):
         for bound in self.tables:
             bound.place()
         self.kernels: dict[int, Any] = {}  # (bound launches, check) by the ids of the calls at these sizes
+        self.unbound: set[int] = set()  # calls whose kernels are those that run in their Python form
+        self.comes_again = False  # the sizes were there before
         self.states: dict[tuple[int, ...], _State] = {}
         self.at: tuple[int, ...] = ()
         self.varying = [place for place, array in enumerate(self._arrays) if type(array) is Part and _varies(array)]
@@ -325,6 +334,11 @@ class SizedProgram(Program):
         self.plain: Any = SizedBound(plain, memory, lone)
         self.mixed: Any = self.plain if mixed is plain else SizedBound(mixed, memory, lone - members[0])
 
+    def is_cheap(self) -> bool:
+        """Whether a step at new sizes is likely to be faster than as it is written, though calls are looked at anew for it."""
+        gained = _SAVED * (sum([form is not None for form in self.forms]) - len(self.apart))
+        return gained > _LOST * len(self.apart) + _LOST_AT_LEAST
+
     def resize(self, sizes: tuple[int, ...]) -> bool:
         """Sets the sizes. False: they are none that it can have."""
         if sizes == self.at:
@@ -352,7 +366,7 @@ class SizedProgram(Program):
             state.seeds,
             state.gradients,
         )
-        self.kernels, self.calls = state.kernels, state.calls
+        self.kernels, self.calls, self.unbound, self.comes_again = state.kernels, state.calls, state.unbound, True
         self.memory.extras.resize(self.numbers)  # type: ignore[attr-defined]
 
     def _resize(self, numbers: list[int]) -> bool:
@@ -370,23 +384,81 @@ class SizedProgram(Program):
         self.seeds = [(made(seed, numbers), None) for seed in self._seeds]
         self.gradients = [made(gradient, numbers) for gradient in self._gradients]
         nodes: dict[int, Any] = {}
-        self.kernels = {}
+        self.kernels, self.unbound, self.comes_again = {}, set(), False
         self.calls = list(self.calls)
         for apart in self.apart:
             call = self.calls[apart.number] = apart.made(numbers, nodes)
             form = lower(call) if apart.is_lowered else None
             if form is not None:
                 self.kernels[id(call)] = Bound([form]), getattr(form, "check", None)
+            elif apart.is_lowered:
+                self.unbound.add(id(call))
         return True
 
-    def _compute(self, call: Call) -> None:
+    def _compute(self, call: Call) -> list[Any]:
         bound, check = self.kernels.get(id(call), (None, None))
         if bound is None:
-            super()._compute(call)
-            return
+            if id(call) not in self.unbound or not self.comes_again:
+                return super()._compute(call)
+            self.unbound.discard(id(call))
+            return self._bind_noted(call)
         if check is not None:
             check()
         bound.launch(0, 1)
+        return []
+
+    def _bind_noted(self, call: Call) -> list[Any]:
+        """Computes a call in its Python form, and by the kernels that ran in it from then on, if these give the same."""
+        puts: list[tuple[Any, Any]] = []
+        if type(call.compute) is Forward:
+            call.compute.put = puts
+        with noting() as launches:
+            results = super()._compute(call)
+        if type(call.compute) is Forward:
+            call.compute.put = None
+        puts += zip(results, call.outputs)
+        puts = [
+            (new, kept)
+            for new, kept in puts
+            if type(new) is ndarray and type(kept) is ndarray and not numpy.may_share_memory(new, kept)
+        ]
+        call.launches = [moved(launch, _Moves(puts).at) for launch in launches]
+        form = noted_form(call)
+        if form is None:
+            return results
+        places = [output for output in call.outputs if output is not None] + [
+            kept for _, kept in puts if kept.flags.writeable
+        ]
+        expected = [place.copy(order="K") for place in places]
+        for place in places:
+            write(place, numpy.full(place.shape, numpy.nan if place.dtype.kind in "fc" else 1, place.dtype))
+        bound = Bound([form])
+        bound.launch(0, 1)
+        if gives(places, expected, form.exact):
+            self.kernels[id(call)] = bound, None
+        else:
+            for place, values in zip(places, expected):
+                write(place, values)
+        return results
+
+
+class _Moves:
+    """From memory that a Python form has made to where its contents were put."""
+
+    def __init__(self, puts: list[tuple[Any, Any]]) -> None:
+        self.puts = puts
+
+    def at(self, array: Any) -> Any:
+        if type(array) is not ndarray or not array.size:
+            return array
+        low, high = bounds(array)
+        for new, kept in self.puts:
+            start, stop = bounds(new)
+            if start <= low and high <= stop and new.shape == kept.shape and new.strides == kept.strides:
+                offset = array.__array_interface__["data"][0] - start
+                whole = layouts.memory_at(bounds(kept)[0], stop - start)
+                return ndarray(array.shape, array.dtype, whole, offset, array.strides)
+        return array
 
 
 class _State:
@@ -396,7 +468,7 @@ class _State:
         self.numbers, self.words = program.numbers, [bound.state() for bound in program.tables]
         self.arrays, self.outside = program.arrays, program.outside
         self.seeds, self.gradients = program.seeds, program.gradients
-        self.kernels, self.calls = program.kernels, program.calls
+        self.kernels, self.calls, self.unbound = program.kernels, program.calls, program.unbound
         self.steps: Any = None  # what a family has made of it
         self.kinds: Any = None
 

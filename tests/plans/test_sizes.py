@@ -10,14 +10,14 @@ from dynograd.plans.compiling import Compiled
 from tests.plans.sized_programs import PROGRAMS, WALKED
 from tests.plans.twins import difference, overwritten_between_steps, seen
 
-STEPS = 60
+STEPS = 110
 
 
 def lengths_of(kind, steps=STEPS):
     """(length, number of examples) of each step."""
     numbers = numpy.random.default_rng(3)
     counts = numpy.full(steps, 4) if kind == "lengths" else numbers.integers(3, 7, steps)
-    return list(zip(numbers.integers(5, 40, steps).tolist(), counts.tolist()))
+    return list(zip(numbers.integers(5, 24, steps).tolist(), counts.tolist()))
 
 
 def run(name, sizes, compiled_by):

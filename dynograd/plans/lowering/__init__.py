@@ -20,13 +20,13 @@ from dynograd.plans.lowering import (
     reductions,
     rows,
 )
-from dynograd.plans.lowering.bound import lower_bound
+from dynograd.plans.lowering.bound import lower_bound, moved, noted_form
 from dynograd.plans.lowering.elementwise import launches_of, lower_elementwise
 from dynograd.plans.lowering.forms import FORMS, Lowered, described
 from dynograd.plans.lowering.fusion import Fused, fuse
 from dynograd.plans.lowering.layouts import NoMemoryError
 
-__all__ = ["Lowered", "described", "fuse", "layouts", "lower"]
+__all__ = ["Lowered", "described", "fuse", "layouts", "lower", "moved", "noted_form"]
 
 
 def lower(call: Call) -> Lowered | None:

@@ -20,7 +20,7 @@ from dynograd.plans.calls import Call
 from dynograd.plans.lowering import layouts
 from dynograd.plans.lowering.forms import Lowered, arguments_of
 
-__all__ = ["ASSISTANCE", "assistance", "computes_apart", "lower_bound", "moved", "run_launches"]
+__all__ = ["ASSISTANCE", "assistance", "computes_apart", "lower_bound", "moved", "noted_form", "run_launches"]
 
 Assistance = Callable[[Call], "list[Launch] | None"]
 ASSISTANCE: dict[tuple[str, str], Assistance] = {}
@@ -40,24 +40,30 @@ def assistance(kind: str, *names: str) -> Callable[[Assistance], Assistance]:
 
 def lower_bound(call: Call) -> Lowered | None:
     """The launches that were noted; None where they are not all that there is to the call."""
-    op = call.op
+    form = noted_form(call)
+    if form is None:
+        return None
+    try:
+        proven = computes_apart(call, form, form.exact)
+    except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError):  # the op refuses such numbers
+        return None
+    return form if proven else None
+
+
+def noted_form(call: Call) -> Lowered | None:
+    """The noted launches, with what NumPy computes beside them; whether they are all that there is to the call is not proven."""
     if call.kind not in ("op", "rule") or not call.launches or getattr(call, "in_place", False):
         return None
     if any([launch.returns for launch in call.launches]) or _draws(call):
         return None
     reads = [value for value in call.inputs if isinstance(value, numpy.ndarray)]
-    if any([value.dtype.kind not in "fcb" for value in reads]) and not op.row["bound"]:
+    if any([value.dtype.kind not in "fcb" for value in reads]) and not call.op.row["bound"]:
         return None
     assist = ASSISTANCE.get((call.kind, call.name))
     launches = call.launches if assist is None else assist(call)
     if launches is None:
         return None
-    exact = [id(launch) for launch in launches] == [id(launch) for launch in call.launches]
-    try:
-        proven = computes_apart(call, launches, exact)
-    except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError):  # the op refuses such numbers
-        return None
-    return Lowered(launches, exact) if proven else None
+    return Lowered(launches, [id(launch) for launch in launches] == [id(launch) for launch in call.launches])
 
 
 def _draws(call: Call) -> bool:
