@@ -19,7 +19,7 @@ from dynograd.tensor.tensor import Tensor
 __all__ = ["WRITTEN", "Families", "Family"]
 
 _MOST_SAMPLES = 6
-_MOST_FAILURES = 4
+_MOST_FAILURES = 8
 _MOST_NEAR = 4
 _MOST_MET = 4096  # sizes
 WRITTEN = object()

@@ -348,8 +348,9 @@ class SizedProgram(Program):
             self._restore(state)
         else:
             numbers = self.sizes.numbers(sizes)
-            if numbers is None or not self._resize(numbers):
+            if numbers is None:
                 return False
+            self._resize(numbers)
             while len(self.states) >= _MOST_STATES:
                 del self.states[next(iter(self.states))]
             state = self.state = _State(self)
@@ -369,11 +370,11 @@ class SizedProgram(Program):
         self.kernels, self.calls, self.unbound, self.comes_again = state.kernels, state.calls, state.unbound, True
         self.memory.extras.resize(self.numbers)  # type: ignore[attr-defined]
 
-    def _resize(self, numbers: list[int]) -> bool:
+    def _resize(self, numbers: list[int]) -> None:
         self.at = ()
         words = numpy.array(numbers, numpy.int64)
-        if not all([bound.resize(words) for bound in self.tables]):
-            return False
+        for bound in self.tables:
+            bound.resize(words)
         self.numbers = numbers
         self.memory.extras.resize(numbers)  # type: ignore[attr-defined]
         made = self.common.made
@@ -393,7 +394,6 @@ class SizedProgram(Program):
                 self.kernels[id(call)] = Bound([form]), getattr(form, "check", None)
             elif apart.is_lowered:
                 self.unbound.add(id(call))
-        return True
 
     def _compute(self, call: Call) -> list[Any]:
         bound, check = self.kernels.get(id(call), (None, None))

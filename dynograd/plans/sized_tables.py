@@ -16,9 +16,6 @@ from dynograd.plans.sizes import NoFormula, Number, Real, at
 
 __all__ = ["SizedBound", "unexplained"]
 
-_HEAD = 3  # words before a kernel's own
-_MOST_IN_A_PIECE = 1 << 20
-
 
 class SizedBound:
     """The launches of a program's calls in one table, as in `programs.Bound`; `resize` makes it that of other sizes.
@@ -62,9 +59,7 @@ class SizedBound:
         self.table = first.copied()
         self.table.parts[:] = numpy.max([table.parts for table in tables], axis=0)
         self.table.words[self.table.first_words] = words[:, first.first_words].max(0)
-        self._counts: list[
-            tuple[int, list[tuple[int, int]]]
-        ] = []  # (place, [(place of a number, in pieces of so many)])
+        self._rows_of_loops = rows_of_loops(first)
         self._products = products_of(tables, words, self.memory)
         skipped = set(numpy.flatnonzero(numpy.isin(owner, list(apart))).tolist())
         skipped.update(first.first_words.tolist())
@@ -72,7 +67,7 @@ class SizedBound:
             if kind == "unexplained":
                 raise Differs(f"{found} of the kernels of call {owner[place]}")
             kinds: dict[str, list[Any]] = dict(word=self._words, data=self._data, number=self._numbers)
-            kinds |= dict(real=self._reals, count=self._counts)
+            kinds["real"] = self._reals
             kinds[kind].append(found)
             if kind == "data":
                 self._handles.append(place)
@@ -109,10 +104,10 @@ class SizedBound:
             numpy.array([base for _, _, base in moving], numpy.int64),
         )
 
-    def resize(self, numbers: Any) -> bool:
-        """The sizes are those with these numbers (int64). False: what is known does not say how they are shared out."""
+    def resize(self, numbers: Any) -> None:
+        """The sizes are those with these numbers (int64)."""
         if self.table is None:
-            return True
+            return
         words = self.table.words
         places, which = self._places
         words[places] = numbers[which] + self._added
@@ -121,17 +116,13 @@ class SizedBound:
         floats = words.view(numpy.float64)
         for place, real in self._reals:
             floats[place] = real.at(numbers)
-        for place, pieces in self._counts:
-            counts = {-(-int(words[total]) // size) for total, size in pieces}
-            if len(counts) > 1:
-                return False
-            words[place] = counts.pop()
+        for place, (total, columns) in self._rows_of_loops.items():
+            words[place] = -(-int(words[total]) // int(words[columns]))
         for row, first, last, batch in self._products:
             m, n, k = words[first + _M : first + _M + 3].tolist()
             block_m, block_n, count, parts = blocking(at(batch, numbers), m, n, k)
             words[first + _M + 3], words[first + _M + 4], words[last] = block_m, block_n, count
             words[first] = self.table.parts[row] = max(1, min(parts, count))
-        return True
 
     def state(self) -> tuple[Any, ...]:
         """What `resize` has written."""
@@ -180,11 +171,8 @@ def unexplained(bounds: Sequence[Any], memory: SizedMemory) -> set[int]:
     first = tables[0]
     words = numpy.stack([table.words for table in tables])
     owner = call_of_words(first, calls)
-    skipped = set(first.first_words.tolist())
     return {
-        int(owner[place])
-        for place, kind, _ in explained(tables, memory, words, owner, skipped)
-        if kind == "unexplained"
+        int(owner[place]) for place, kind, _ in explained(tables, memory, words, owner, set()) if kind == "unexplained"
     }
 
 
@@ -206,7 +194,7 @@ def products_of(tables: list[Any], words: Any, memory: SizedMemory) -> list[tupl
     begins = table.first_words.tolist()
     lasts = last_words(table)
     for row, kernel in enumerate(table.kernels):
-        if kernel not in matmuls_numba.products.values():
+        if not _is_product(kernel):
             continue
         first, last = begins[row], lasts[row]
         m, n, _, block_m, block_n = words[:, first + _M : first + _M + 5].T
@@ -218,12 +206,16 @@ def products_of(tables: list[Any], words: Any, memory: SizedMemory) -> list[tupl
     return found
 
 
+def _is_product(kernel: Any) -> bool:
+    return any([kernel is product for product in matmuls_numba.products.values()])
+
+
 def last_words(table: Any) -> list[int]:
     """The place of each row's number of items."""
     return [start + 1 for start in table.places()[2]]
 
 
-def explained(tables: list[Any], memory: SizedMemory, words: Any, owner: Any, skipped: set[int]) -> Any:
+def explained(tables: list[Any], memory: SizedMemory, words: Any, owner: Any, apart: set[int]) -> Any:
     """(place, kind, what it is) of each word that is not the same in all tables, or is an address."""
     places = [table.places() for table in tables]
     for data, handles, _starts in places[1:]:
@@ -231,8 +223,13 @@ def explained(tables: list[Any], memory: SizedMemory, words: Any, owner: Any, sk
             place for place, _ in places[0][1]
         ]:
             raise Differs("arrays at other places")
-    skipped = skipped | set(places[0][2])
-    lasts = dict.fromkeys(last_words(tables[0]))
+    skipped = apart | set(places[0][2]) | set(tables[0].first_words.tolist())
+    skipped |= set(rows_of_loops(tables[0]))
+    parts = numpy.stack([table.parts for table in tables])
+    for row in numpy.flatnonzero((parts != parts[0]).any(0)).tolist():
+        kernel, place = tables[0].kernels[row], int(tables[0].first_words[row])
+        if not _is_row_kernel(kernel) and not _is_product(kernel) and place not in apart:
+            yield place, "unexplained", f"{parts[:, row].tolist()} parts"
     for _, first, last, _ in products_of(tables, words, memory):
         skipped |= {first + _M + 3, first + _M + 4, last}
     for index, name in enumerate(("word", "data")):
@@ -261,25 +258,20 @@ def explained(tables: list[Any], memory: SizedMemory, words: Any, owner: Any, sk
             elif differs:
                 yield place, "number", (place, memory.sizes.number(values))
         except (Differs, NoFormula):
-            pieces = _pieces(tables[0], words, place) if place in lasts else []
-            yield place, *(("count", (place, pieces)) if pieces else ("unexplained", f"words {values}"))
+            yield place, "unexplained", f"words {values}"
 
 
-def _pieces(table: Any, words: Any, last: int) -> list[tuple[int, int]]:
-    """What a number of items counts: (place, size) of numbers of the same row, which are cut into pieces of that size."""
-    begins = table.first_words
-    first = int(begins[numpy.searchsorted(begins, last, side="right") - 1]) + _HEAD
-    row = words[:, first:last]
-    sizes = {int(size) for size in row[0][(row == row[0]).all(0) & (row[0] > 1)] if size < _MOST_IN_A_PIECE}
-    totals = [
-        place for place in range(last - first) if (row[:, place] > 0).all() and (row[:, place] != row[0, place]).any()
-    ]
-    return [
-        (first + place, size)
-        for size in sorted(sizes)
-        for place in totals
-        if (-(-row[:, place] // size) == words[:, last]).all()
-    ]
+def rows_of_loops(table: Any) -> dict[int, tuple[int, int]]:
+    """The numbers of items that are so many rows: place -> (place of the number of elements, place of those of a row)."""
+    return {
+        last: (last - 2, last - 4) for last, kernel in zip(last_words(table), table.kernels) if _is_row_kernel(kernel)
+    }
+
+
+def _is_row_kernel(kernel: Any) -> bool:
+    """Whether it is one of `generator_numba.row_kernel`."""
+    code = getattr(kernel, "serial", kernel).py_func.__code__
+    return code.co_varnames[: code.co_argcount][-5:] == ("columns", "inner", "total", "start", "stop")
 
 
 def _real(place: int, values: list[int], memory: SizedMemory) -> tuple[str, Any]:

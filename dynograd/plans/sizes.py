@@ -1,8 +1,9 @@
 """Numbers of a step as formulas of the sizes of its arguments: found from the steps recorded at some sizes, used at sizes between those.
 
 A formula is c m + d with whole numbers c and d, where m is a size or a product of sizes (n, b n, (n - 1) (n - 1)). It must give the number of every
-recorded step. It is used only where each size lies between recorded ones, at a distance from them that is a multiple of what their distances have in
-common: numbers that are cut off (the first 16 of n) or rounded up (n in eights) have no such formula at three sizes, or one that holds between them.
+recorded step. It is used only where each size, and each product of sizes, lies between recorded ones, a size at a distance from them that is a multiple
+of what their distances have in common: numbers that are cut off (the first 16 of n) or rounded up (n in eights) have no such formula at three sizes, or
+one that holds between them.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ class Sizes:
         ]
         self.factors = list(_products(len(self.places)))
         self._of_samples = [self._products_of([sample[place] for place in self.places]) for sample in samples]
+        self._between = [(min(column), max(column)) for column in zip(*self._of_samples)]
         self._known: dict[tuple[int, ...], Number] = {}
         self._formulas: list[list[tuple[int, int, int]]] = []  # (product, c, d), each of which fits
 
@@ -119,22 +121,20 @@ class Sizes:
         raise NoFormula(f"numbers {values} at sizes {self.samples}")
 
     def fits(self, sizes: tuple[int, ...]) -> bool:
-        """Whether these sizes lie between those of the samples."""
+        """Whether these sizes, and their products, lie between those of the samples."""
         if len(sizes) != len(self.samples[0]):
             return False
         if any([sizes[place] != size for place, size in self.fixed]) or any(
             [sizes[place] != sizes[other] for place, other in self.alike]
         ):
             return False
-        return all(
-            [
-                low <= sizes[place] <= high and not (sizes[place] - low) % step
-                for place, (low, high, step) in zip(self.places, self.ranges)
-            ]
-        )
+        own = [sizes[place] for place in self.places]
+        if any([(size - low) % step for size, (low, _, step) in zip(own, self.ranges)]):
+            return False
+        return all([low <= product <= high for product, (low, high) in zip(self._products_of(own), self._between)])
 
     def numbers(self, sizes: tuple[int, ...]) -> Any:
-        """All numbers at these sizes, in the order of their places; None where several formulas fit one and differ here."""
+        """All numbers at these sizes, which fit, in the order of their places; None where several formulas fit one and differ here."""
         products = self._products_of([sizes[place] for place in self.places])
         numbers = []
         for formulas in self._formulas:
