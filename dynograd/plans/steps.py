@@ -60,7 +60,8 @@ class Path:
 
     def __init__(self, recording: Recording, program: Program) -> None:
         self.events, self.program = recording.events, program
-        self.outside = recording.outside
+        self.outside, self.result = recording.outside, recording.result
+        self.walked, self.seconds = 0, 0.0  # calls along it, and how long they took together
         self.staying = [outside for outside in recording.outside if not outside.fresh]
         self.leaves = tuple([outside.tensor for outside in self.staying if outside.grad])
         self.steps: list[Step] = []
