@@ -30,6 +30,7 @@ __all__ = [
     "walks_of",
 ]
 
+_NAMES = {"detach": ("input",), "write": ("tensor", "value")}  # of the arguments of what is no op
 _MOST_SHOWN = 3  # tensors of a backward pass or an optimizer, in its line
 
 
@@ -54,6 +55,7 @@ class Value:
             "new" (no argument, but another tensor in each call: made by `randn` within the function, say), "result" (of an op) or "gradient".
         shape, dtype, requires_grad: of the tensor.
         tensor: the tensor itself, of a parameter or constant; else None.
+        example: of a new one, that of the recorded call: a causal mask, say, is the same numbers in each.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Value:
     dtype: dtypes.dtype
     requires_grad: bool
     tensor: Tensor | None = None
+    example: Tensor | None = None
 
     @property
     def stays(self) -> bool:
@@ -82,7 +85,8 @@ class Node:
     """One step of a graph: what the program did there.
 
     Args:
-        kind: "op", "detach", "backward" (a whole backward pass) or "step" (of an optimizer).
+        kind: "op", "detach", "write" (from here on the program's tensor `tensor` is `value`), "backward" (a whole backward pass) or "step" (of an
+            optimizer).
         name: of the op; "AdamW.step" of an optimizer.
         op: the row of the table of ops; None of what is no op.
         arguments: by name: a `Value` for a tensor, lists of them, and all else as it is. A place in the random stream is `DRAWN`.
@@ -229,7 +233,8 @@ def inputs_of(path: Path, names: dict[int, str]) -> list[Value]:
         else:
             name, kind = "", "new"
         name = _unique(name or f"{kind}_{outside.number}", taken)
-        values.append(Value(name, kind, *_looks(outside.array), outside.grad, tensor))
+        example = outside.tensor if kind == "new" else None
+        values.append(Value(name, kind, *_looks(outside.array), outside.grad, tensor, example))
     return values
 
 
@@ -266,7 +271,7 @@ class _Reader:
             return self.step(event, line)
         results = tuple([self.new_value(number, str(number), "result") for number in event.results])
         if event.entry is None:
-            arguments = {"input": self.actual(event.args[0])} if event.args else {}
+            arguments = dict(zip(_NAMES[event.kind], [self.actual(described) for described in event.args]))
             return Node(event.kind, event.kind, None, arguments, results, line)
         op, several = event.entry.op, event.shape is not None
         return Node("op", op.name, op, self.arguments(event), results, line, gives_several=several)
@@ -287,7 +292,7 @@ class _Reader:
                 arguments[name] = arguments[alias]
         return {name: arguments[name] for name in op.signature.parameters if name in arguments}
 
-    def actual(self, described: tuple[str, Any]) -> Any:
+    def actual(self, described: tuple[str, Any]) -> object:
         kind, content = described
         if kind == "value":
             return self.values[content]

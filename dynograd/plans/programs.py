@@ -327,6 +327,7 @@ class Program:
             self._bind(forms)
         for call in self.calls:
             call.copies = ()
+        self.pieces = []
         return not self.differing
 
     def _check_group(self, group: Group, exact: bool) -> None:

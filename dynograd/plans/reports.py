@@ -111,10 +111,13 @@ class Way:
         steps, calls = counted(self.steps, "step"), counted(self.calls, "call")
         yield f"  {steps} of the program, {calls}: {', '.join(parts)}; {counted(self.launches, 'launch')}, {_bytes(self.bytes)}"
         for group in self.groups[:_MOST_LISTED]:
-            yield f"  one loop: {', '.join(group.members)} ({_span(group.lines)})"
+            yield f"  one loop: {', '.join(group.members)}{_span(group.lines)}"
         yield from _more(self.groups, "group")
+        for name in self.replaced:
+            if name.startswith("group "):
+                yield f"  no loop for the {name}: it gave something else than its calls"
         for row in self.in_python[:_MOST_LISTED]:
-            yield f"  in Python: {row.times} x {row.name} ({shown_line(row.line)}): {row.why}"
+            yield f"  in Python: {row.times} x {row.name}{_at(row.line)}: {row.why}"
         yield from _more(self.in_python, "row")
         if len(self.segments) > 1:
             for segment in self.segments[:_MOST_LISTED]:
@@ -154,7 +157,7 @@ class Report:
 
     def __str__(self) -> str:
         lines = [self._first_line()]
-        lines += [f"  {row.times} x {row.reason} ({shown_line(row.line)})" for row in self.breaks]
+        lines += [f"  {row.times} x {row.reason}{_at(row.line)}" for row in self.breaks]
         lines += [f"  {told}" for told in self._states()]
         return "\n".join([*lines, *[str(way) for way in self.ways]])
 
@@ -253,16 +256,20 @@ def _segments(path: Path) -> Iterator[Segment]:
 def _end(path: Path, stop: int) -> str:
     for event in path.events:
         if event.kind == "step" and event.calls == stop:
-            return f"{type(event.subject).__name__}.step ({shown_line(line_text(event.line))})"
+            return f"{type(event.subject).__name__}.step{_at(line_text(event.line))}"
     if stop >= path.forward:
         return "the end" if stop == path.forward else "the end of the backward pass"
     last = path.program.calls[stop - 1]
-    return f"a value that was read or kept, behind {_shown_name(last)} ({shown_line(last.line)})"
+    return f"a value that was read or kept, behind {_shown_name(last)}{_at(last.line)}"
 
 
 def _span(lines: tuple[str, ...]) -> str:
     shown = list(dict.fromkeys([shown_line(line) for line in lines if line]))
-    return shown[0] if len(shown) == 1 else f"{shown[0]} to {shown[-1]}" if shown else "no line"
+    return f" ({shown[0]}{f' to {shown[-1]}' * (len(shown) > 1)})" if shown else ""
+
+
+def _at(line: str) -> str:
+    return f" ({shown_line(line)})" if line else ""
 
 
 def _more(rows: tuple[Any, ...], name: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from dynograd.overrides.fx.graph import Graph
 from dynograd.overrides.fx.graph_module import GraphModule
-from dynograd.overrides.fx.node import Node
+from dynograd.overrides.fx.node import Argument, Node
 from dynograd.plans.graphs import DRAWN, Value
 from dynograd.plans.graphs import Graph as Record
 from dynograd.plans.graphs import Node as Step
@@ -17,7 +17,7 @@ from dynograd.plans.graphs import Node as Step
 __all__ = ["from_record"]
 
 
-def from_record(graph: Record) -> GraphModule:
+def from_record(graph: Record, freeze: bool = False) -> GraphModule:
     """A module that runs the ops of a compiled function's record: those of a forward pass.
 
     Its placeholders are the tensors that are others in each call, in the order in which the program came to them. Parameters and constants are its
@@ -25,11 +25,12 @@ def from_record(graph: Record) -> GraphModule:
 
     Args:
         graph: `graph()` of a compiled function, or one of its `graphs()`.
+        freeze: tensors that the program makes within the function (zeros, masks, positions) become constants, as they were in the recorded call.
     Returns:
         A `GraphModule`; each node's `meta` has "line", "shape" and "dtype".
     Raises:
-        ValueError: the record has a backward pass, the step of an optimizer, an op that draws random numbers, or tensors that the program makes
-            within the function.
+        ValueError: the record has a backward pass, the step of an optimizer, an op that draws random numbers, or, without `freeze`, tensors that
+            the program makes within the function.
 
     >>> layer = dynograd.nn.Linear(2, 1)
     >>> model = dynograd.compile(lambda x: layer(x).relu())
@@ -40,27 +41,33 @@ def from_record(graph: Record) -> GraphModule:
     >>> bool((module(dynograd.ones(3, 2)) == results[0]).all())
     True
     """
-    _refuse(graph)
+    _refuse(graph, freeze)
+    attributes = {
+        value: value.tensor if value.stays else value.example for value in graph.inputs if value.kind != "argument"
+    }
     written, nodes = Graph(), dict[Value, Node]()
-    for value in sorted(graph.inputs, key=lambda value: value.stays):  # arguments first
+    for value in sorted(graph.inputs, key=attributes.__contains__):  # arguments first
         path = _path(value)
-        nodes[value] = written.get_attr(path) if value.stays else written.placeholder(path.replace(".", "_"))
+        nodes[value] = written.get_attr(path) if value in attributes else written.placeholder(path.replace(".", "_"))
     for step in graph.nodes:
+        if step.kind == "write":  # whoever reads the new value says so
+            continue
         node = _written(written, step, nodes)
         node.meta["line"] = step.line
         for place, value in enumerate(step.results):
             nodes[value] = written.call_function(operator.getitem, (node, place)) if step.gives_several else node
+            nodes[value].meta["line"] = step.line
     for value, node in nodes.items():
         node.meta.update(shape=value.shape, dtype=value.dtype)
     written.output(_in_nodes(graph.result, nodes))
-    attributes = {_path(value): value.tensor for value in graph.inputs if value.stays}
-    return GraphModule(attributes, written, re.sub(r"\W+", "_", graph.name))
+    tensors = {_path(value): tensor for value, tensor in attributes.items()}
+    return GraphModule(tensors, written, re.sub(r"\W+", "_", graph.name))
 
 
-def _refuse(graph: Record) -> None:
+def _refuse(graph: Record, freeze: bool) -> None:
     for node in graph.nodes:
         place = f"node {node.name} ({node.line})"
-        if node.kind not in ("op", "detach"):
+        if node.kind in ("backward", "step"):
             raise ValueError(
                 f"from_record: expected the record of a forward pass, got one with the {place}. Compile the model instead of the step."
             )
@@ -69,10 +76,10 @@ def _refuse(graph: Record) -> None:
                 f"from_record: expected a record without random numbers, got one with the {place}. Call eval() of the model before it is recorded."
             )
     for value in graph.inputs:
-        if value.kind == "new":
+        if value.kind == "new" and not freeze:
             raise ValueError(
                 f"from_record: {value!r}, {value.type}, is made within {graph.name}, or is no argument of it, and another tensor in each call. "
-                f"Make it once outside, or hand it in."
+                f"Make it once outside, hand it in, or say freeze=True: it becomes a constant."
             )
 
 
@@ -91,7 +98,7 @@ def _written(written: Graph, step: Step, nodes: dict[Value, Node]) -> Node:
     return written.call_function(step.op.function, args, kwargs)
 
 
-def _in_nodes(value: Any, nodes: dict[Value, Node]) -> Any:
+def _in_nodes(value: Any, nodes: dict[Value, Node]) -> Argument:
     if isinstance(value, Value):
         return nodes[value]
     if isinstance(value, dict):
