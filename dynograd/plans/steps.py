@@ -60,8 +60,7 @@ class Path:
 
     def __init__(self, recording: Recording, program: Program) -> None:
         self.events, self.program = recording.events, program
-        self.outside, self.result = recording.outside, recording.result
-        self.walked, self.seconds = 0, 0.0  # calls along it, and how long they took together
+        self.outside = recording.outside
         self.staying = [outside for outside in recording.outside if not outside.fresh]
         self.leaves = tuple([outside.tensor for outside in self.staying if outside.grad])
         self.steps: list[Step] = []
@@ -74,6 +73,8 @@ class Path:
         self.lease: Any = lambda: None  # gives what a backward pass from outside still needs the memory for
         self.forward = len(recording.calls)
         self.parts: tuple[int, ...] | None = None  # the values that the recorded backward pass from outside began at
+        self.result = recording.result
+        self.walked, self.seconds = 0, 0.0  # calls along it, and how long they took together
 
     def take(self, program: Program) -> None:
         """It is computed by `program` from now on."""
