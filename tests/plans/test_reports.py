@@ -49,10 +49,8 @@ def test_its_text():
 
 
 def test_in_a_notebook():
-    def leaves(x):
-        return x * (2 if x.shape[0] < 5 else 3)
-
-    html = report_of(leaves, *[(torch.randn(n),) for n in (4, 4, 4, 6, 4)], name="<step>")._repr_html_()
+    x = torch.randn(4)
+    html = report_of(lambda x, n: x * n, *[(x, n) for n in (2, 2, 2, 3, 2)], name="<step>")._repr_html_()
     assert "&lt;step&gt;: 5 calls" in html and "<td>1</td><td>mul came where the record has mul</td>" in html
     assert html.count("<details>") == 2
 
