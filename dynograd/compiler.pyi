@@ -5,7 +5,9 @@
 Written by `python -m tools.make_stubs` from the functions themselves; do not edit it. A test keeps it up to date.
 """
 
+from dynograd.compat.compiler import Graph as Graph
 from dynograd.compat.compiler import OptimizedModule as OptimizedModule
+from dynograd.compat.compiler import Report as Report
 from dynograd.compat.compiler import compile as compile
 from dynograd.compat.compiler import reset as reset
 from dynograd.compat.compiler import set_stance as set_stance

@@ -15,6 +15,7 @@ from dynograd.overrides.fx import Proxy as Proxy
 from dynograd.overrides.fx import ProxyableClassMeta as ProxyableClassMeta
 from dynograd.overrides.fx import Tracer as Tracer
 from dynograd.overrides.fx import Transformer as Transformer
+from dynograd.overrides.fx import from_record as from_record
 from dynograd.overrides.fx import has_side_effect as has_side_effect
 from dynograd.overrides.fx import map_arg as map_arg
 from dynograd.overrides.fx import replace_pattern as replace_pattern

@@ -15,6 +15,7 @@ from dynograd import ops  # noqa: E402
 from dynograd.kernels.build.through_host_cuda import FAMILIES as ON_THE_HOST  # noqa: E402
 from dynograd.kernels.build.through_host_cuda import FUNCTIONS  # noqa: E402
 from dynograd.ops.op import Op, registry  # noqa: E402
+from dynograd.plans.lowering.reasons import way_of, way_of_rule  # noqa: E402
 from dynograd.ragged.rules import kind_of  # noqa: E402
 from dynograd.transforms import batching  # noqa: E402
 from dynograd.transforms.batching.calls import RULES  # noqa: E402
@@ -43,13 +44,17 @@ values (gradient, second order, jvp), and for strided, empty and 0-d inputs.
   segments, rows of equal shape in `groups`, through its `parts`, or refused, with the reason.
 - **GPU**: a `kernel` of its own, or made of the op's formula; `parts` means views, or other ops' kernels; `host` means that the tensor
   is copied to the CPU and back, with a warning. GPU kernels are tested in emulation against the CPU's.
+- **compile** ([Compiled steps](compile.md)): what computes it in a compiled step, by the tables: `form`, launches written for the op; `formula`, one
+  loop of its formula, together with its neighbours; `bound`, the compiled kernels that eager calls, with what NumPy computes between them; `trial`,
+  those kernels where a trial proves that they are all of the call, else Python; `view`, nothing; `Python`, the op's own function; `parts`, what the
+  op is made of; –: it is not recorded, and runs as it is written. Its backward likewise, where that is another word. Unusual dtypes, layouts and
+  arguments may be left to Python: `report()` says so.
 - **method**, **in place**: the names on `Tensor`; –: PyTorch has none, or the op is a part of others.
 
 {absent}
 """
 # Readers of the table that ARCHITECTURE.md describes, and the module that each of them will live in.
 READERS = {
-    "compile": "transforms/compile.py",
     "ONNX export": "onnx",
 }
 
@@ -72,8 +77,8 @@ def _sections() -> Iterator[str]:
         yield ""
         yield f"## {family.rpartition('.')[2].replace('_', ' ').capitalize()}"
         yield ""
-        yield "| op | gradient | second order | jvp | vmap | autobatch | ragged | GPU | method | in place |"
-        yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+        yield "| op | gradient | second order | jvp | vmap | autobatch | ragged | GPU | compile | method | in place |"
+        yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
         for name in sorted(by_family[family]):
             yield _row(name)
 
@@ -94,6 +99,7 @@ def _row(name: str) -> str:
         autobatch(entry),
         ragged(name),
         on_gpu(entry),
+        compiled(entry),
         method,
         inplace,
     ]
@@ -168,6 +174,11 @@ def on_gpu(entry: Op) -> str:
     if families & ON_THE_HOST:
         return "host"
     return "kernel" if families else "parts"
+
+
+def compiled(entry: Op) -> str:
+    way, rule = way_of(entry), way_of_rule(entry)
+    return way if rule in ("", way) else f"{way}, backward {rule}"
 
 
 def main() -> None:

@@ -14,10 +14,12 @@ from dynograd.base import stubs
 from dynograd.base.signatures import show_plainly as _show_plainly
 from dynograd.nn.module import Module
 from dynograd.plans.compiling import STANCES, Compiled, forget_all, set_stance_to
+from dynograd.plans.graphs import Graph
+from dynograd.plans.reports import Report
 
 globals().update(stubs.names("compiler"))
 
-__all__ = ["OptimizedModule", "compile", "reset", "set_stance", *stubs.names("compiler")]
+__all__ = ["Graph", "OptimizedModule", "Report", "compile", "reset", "set_stance", *stubs.names("compiler")]
 
 MODES = ("default", "checked", "exact", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _BACKENDS = ("inductor", "dynograd", "cudagraphs")
@@ -140,7 +142,8 @@ class OptimizedModule(Module):
     def __init__(self, mod: Module, settings: dict[str, Any] | None = None) -> None:
         super().__init__()
         self.__dict__["_settings"] = dict(settings or {})
-        self.__dict__["_compiled"] = Compiled(mod.__call__, **self._settings)
+        named = {**self._settings, "name": self._settings.get("name") or type(mod).__name__}
+        self.__dict__["_compiled"] = Compiled(mod.__call__, **named)
         self._modules["_orig_mod"] = mod
 
     @property
@@ -159,13 +162,21 @@ class OptimizedModule(Module):
         """What the module gives, compiled."""
         return self.__dict__["_compiled"](*args, **kwargs)
 
-    def report(self) -> str:
+    def report(self) -> Report:
         """What became of the calls so far.
 
         Returns:
-            A text.
+            A `Report`.
         """
         return self.__dict__["_compiled"].report()
+
+    def graphs(self) -> tuple[Graph, ...]:
+        """The record of each way through the module.
+
+        Returns:
+            A `Graph` for each; none before the module is recorded.
+        """
+        return self.__dict__["_compiled"].graphs()
 
     def __getattr__(self, name: str) -> Any:
         if name == "_orig_mod":

@@ -2,4 +2,5 @@
 
 `recording` notes what a step computes, `lowering` says which compiled kernels compute each call of it, `plan` binds them and runs them,
 `checking` hands the recorded results to the user's program in the next step, and `compiling` is what `dynograd.compile` makes.
+`reports` and `graphs` say what was recorded, and what computes it.
 """

@@ -8,14 +8,19 @@ import threading
 import types
 import weakref
 from collections.abc import Iterator
+from time import perf_counter
 from typing import Any
 
 from dynograd.autograd import engine
 from dynograd.autograd.modes import MODES
+from dynograd.autograd.nodes import caller, line_text
 from dynograd.ops import readers
 from dynograd.plans.families import WRITTEN, Families
+from dynograd.plans.graphs import Graph, described_result, graph_of, graphs_of
+from dynograd.plans.naming import names_of_arguments
 from dynograd.plans.programs import Program
 from dynograd.plans.recording import RECORDER, Recording
+from dynograd.plans.reports import Report, report_of
 from dynograd.plans.sharing import Shared
 from dynograd.plans.walks import Walk
 from dynograd.tensor import inplace
@@ -88,7 +93,9 @@ class Compiled:
         self.walk = self._own_walk(self.sizes)
         self.known: dict[int, Any] = {}
         self.calls = self.walked = 0
-        self.reasons: dict[str, int] = {}
+        self.reasons: dict[
+            tuple[str, str], int
+        ] = {}  # (why a call was left or not recorded, the user's line) -> how often
         self.recording: Recording | None = None
         self.arguments: tuple = ()
         self.missed = self.pause = self.paused = 0
@@ -185,7 +192,9 @@ class Compiled:
     # --- recording --------------------------------------------------------------------------------------------------------------
 
     def begin_recording(self) -> Recording:
-        self.recording = recording = Recording(self.known, {id(tensor) for tensor in _tensors_in(self.arguments)})
+        self.recording = recording = Recording(
+            self.known, names_of_arguments(self.function, *self.arguments) if self.arguments else {}
+        )
         RECORDER.turn_on()
         recording.noting.__enter__()
         MODES.plan = recording
@@ -195,6 +204,7 @@ class Compiled:
         recording = self.begin_recording()
         try:
             result = self.function(*args, **kwargs)
+            recording.result = described_result(result, recording)
         except BaseException:
             recording.refuse("an exception")
             raise
@@ -210,7 +220,7 @@ class Compiled:
         for outside in recording.outside:
             self.known[id(outside.tensor)] = weakref.ref(outside.tensor)
         if recording.reason:
-            self.note_left(f"{recording.reason} ({recording.line})")
+            self.note_left(recording.reason, recording.line)
             if self.fullgraph and recording.reason != "an exception":
                 raise RuntimeError(
                     f"compile: {self.name} cannot be recorded whole, as fullgraph=True asks: {recording.reason}, at {recording.line}. Leave "
@@ -258,8 +268,9 @@ class Compiled:
                 f"compile: {self.name} goes a way that is not recorded ({reason}), and the stance is fail_on_recompile."
             )
 
-    def note_left(self, reason: str) -> None:
-        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+    def note_left(self, reason: str, line: str = "") -> None:
+        key = reason, line or line_text(caller(2))
+        self.reasons[key] = self.reasons.get(key, 0) + 1
 
     # --- walking ----------------------------------------------------------------------------------------------------------------
 
@@ -273,12 +284,19 @@ class Compiled:
         walk.running = True
         MODES.plan = walk
         walk.reader.turn_on()
+        start = perf_counter()
         try:
             result = self.function(*args, **kwargs)
             if walk.running:
                 walk.finish()
                 if walk.running:
                     self.walked += 1
+                    path = walk.path
+                    path.walked += 1
+                    path.seconds += perf_counter() - start
+                    return result
+            if self.recording is not None:
+                self.recording.result = described_result(result, self.recording)
             return result
         except BaseException:
             if walk.running:
@@ -303,13 +321,17 @@ class Compiled:
         if self.missed > _PATIENCE:
             self.paused = self.pause = min(2 * self.pause + 1, _LONGEST_PAUSE)
 
-    def report(self) -> str:
-        """What became of the calls so far."""
-        lines = [f"{self.calls} calls, {self.walked} along the record, {self.ways} ways"]
-        lines += [f"  {count} x {reason}" for reason, count in self.reasons.items()]
-        if self.pause:
-            lines.append("  runs mostly as it is written: each call goes another way")
-        return "\n".join(lines)
+    def report(self) -> Report:
+        """What became of the calls so far: see `Report`."""
+        return report_of(self)
+
+    def graph(self) -> Graph:
+        """The record of a function with one way: see `Graph`."""
+        return graph_of(self)
+
+    def graphs(self) -> tuple[Graph, ...]:
+        """The record of each way."""
+        return graphs_of(self)
 
 
 def sizes_of(values: Any) -> tuple:
@@ -326,13 +348,3 @@ def sizes_of(values: Any) -> tuple:
         elif isinstance(value, Tensor):
             sizes.append(tuple(value.shape))
     return tuple(sizes)
-
-
-def _tensors_in(value: Any) -> list[Any]:
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, (list, tuple, set)):
-        return []
-    return [tensor for element in value for tensor in _tensors_in(element)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -63,15 +64,8 @@ class Family:
         outside = []
         for _kind, given, array in zip(self._kinds, first.outside, self.program.outside):
             if given.fresh:
-                own = object.__new__(Outside)
-                own.number, own.tensor, own.array, own.fresh, own.first = (
-                    given.number,
-                    Tensor.wrap(array),
-                    array,
-                    True,
-                    given.first,
-                )
-                own.grad, own.meta, own.kind = given.grad, None, given.kind
+                own = copy.copy(given)
+                own.tensor, own.array, own.meta = Tensor.wrap(array), array, None
                 given = own
             outside.append(given)
         values = [
@@ -85,6 +79,7 @@ class Family:
             calls=range(first.forward),
             through=(),
             consumed=lambda: first.used,
+            result=first.result,
         )
         self.walk.add(recording, self.program)
         self.path = path = self.walk.paths[0]

@@ -129,6 +129,8 @@ class Program:
         self.seeds = [(memory.at(seed), seed.copy(order="K")) for seed in seeds or ()]
         self.gradients = [None if array is None else memory.at(array) for array in gradients or ()]
         self.replaced: list[str] = []  # calls whose launches gave something else
+        self.refused: dict[int, str] = {}  # calls, by number, that have launches and are computed in Python, and why
+        self.pieces: list[int] = []  # the calls at which the pieces that were computed last ended
 
     def _kin_of(self, recording: Recording) -> list[Any]:
         """Of each value what shares its memory: ("outside", number) of a tensor that is another one in each step, ("staying", None),
@@ -193,6 +195,10 @@ class Program:
         call.launches = [moved(launch, at) for launch in call.launches]
         call.compute.relocated(at)  # type: ignore[attr-defined]
 
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """The least and most of each size that it can have; it has one."""
+        return ()
+
     def set_key(self, event: Any, key: Any) -> None:
         """The place in the random stream where an op draws in this step."""
         self.calls[event.calls - 1].compute.set_key(key)  # type: ignore[attr-defined]
@@ -213,6 +219,10 @@ class Program:
     def run(self, start: int, stop: int, is_held: Callable[[int], bool] | None = None) -> None:
         """Computes the calls from `start` to `stop`. `is_held` says whether somebody may read a value (its number)."""
         bound = self.mixed
+        if start:
+            self.pieces.append(stop)
+        else:
+            self.pieces = [stop]
         for group in self.groups:
             if group.first < stop and group.last >= start:
                 cut = group.first < start or group.last >= stop
@@ -277,7 +287,11 @@ class Program:
             forms: list[list[Launch] | None] = [_form_of(call) for call in self.calls]
         self.scratches += taken
         if exact:
-            forms = [form if getattr(form, "exact", True) else None for form in forms]
+            self.refused = dict.fromkeys(
+                [number for number, form in enumerate(forms) if not getattr(form, "exact", True)],
+                "its kernels round otherwise than the call as it is written, and mode is exact",
+            )
+            forms = [None if number in self.refused else form for number, form in enumerate(forms)]
             self.groups = [group for group in self.groups if getattr(group.form, "exact", True)]
         self._bind(forms)
         for buffer in self.memory.buffers:
@@ -304,15 +318,16 @@ class Program:
                                 write(output, array)  # each call is compared on the step's own numbers
                         continue
                     self.replaced.append(f"{call.kind} {call.name}")
+                    self.refused[number] = "its kernels gave something else than the recorded step"
                     forms[number], changed = None, True
                 self._compute(call)
                 if not gives(call.outputs, expected, True):
                     self.differing.append(f"{call.kind} {call.name} at {call.line}")
+            if len(self.calls) in ends:
+                self._check_group(ends[len(self.calls)], exact)
         finally:
             for number, values in latest.items():
                 write(self.outside[number], values)
-        if len(self.calls) in ends:
-            self._check_group(ends[len(self.calls)], exact)
         sound = [
             group
             for group in self.groups
@@ -323,6 +338,7 @@ class Program:
             self._bind(forms)
         for call in self.calls:
             call.copies = ()
+        self.pieces = []
         return not self.differing
 
     def _check_group(self, group: Group, exact: bool) -> None:

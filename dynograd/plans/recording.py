@@ -38,11 +38,11 @@ __all__ = ["RECORDER", "Event", "Recording", "call_with", "depends_on_values", "
 class Outside:
     """A tensor that the record did not make: a parameter, an input, a constant."""
 
-    __slots__ = ("array", "first", "fresh", "grad", "kind", "meta", "number", "tensor")
+    __slots__ = ("array", "first", "fresh", "grad", "kind", "meta", "name", "number", "tensor")
 
-    def __init__(self, number: int, tensor: Any, fresh: bool, first: int) -> None:
+    def __init__(self, number: int, tensor: Any, fresh: bool, first: int, name: str) -> None:
         self.number, self.tensor, self.array, self.fresh, self.first = number, tensor, tensor.array, fresh, first
-        self.grad, self.meta = tensor._requires_grad, tensor._meta
+        self.grad, self.meta, self.name = tensor._requires_grad, tensor._meta, name
         self.kind = kind_of(tensor)
 
     def is_as(self, other: Outside) -> bool:
@@ -83,8 +83,8 @@ def _is_mask(value: Any) -> bool:
 class Recording:
     """One step while it runs. `reason` says why no plan can be made of it, if so."""
 
-    def __init__(self, known: dict[int, Any], arguments: set[int]) -> None:
-        self.arguments = arguments  # ids of the tensors that the function was called with
+    def __init__(self, known: dict[int, Any], arguments: dict[int, str]) -> None:
+        self.arguments = arguments  # names of the tensors that the function was called with, by id
         self.known = known  # tensors from outside that an earlier step has met, weakly, by id
         self.noting = noting()  # open throughout, so that those of single calls cost little
         self.events: list[Event] = []
@@ -103,6 +103,7 @@ class Recording:
         self.constants: list[Any] = []  # NumPy arrays among the arguments of ops
         self.through: set[str] = set()  # names of dynograd's functions that ops were called from
         self.reason = self.line = ""
+        self.result: Any = None  # what the function gave, described as operands are
         self.own_gradients: dict[int, tuple[int, Any]] = {}  # (number of the value, array), by the array's id
         self.from_outside = False  # the backward pass is not the step's own
         self.inside = 0  # calls of ops that are running
@@ -196,7 +197,8 @@ class Recording:
             fresh = known is None or known() is not tensor or id(tensor) in self.arguments or not _is_its_own(tensor)
             if tensor.node is not None:
                 self.refuse("a tensor from outside has a history")
-            self.outside.append(Outside(place, tensor, fresh, len(self.events)))
+            name = self.arguments.get(id(tensor), "")
+            self.outside.append(Outside(place, tensor, fresh, len(self.events), name))
         if place not in self.current:
             self.current.add(place)
             self.snapshots.append((len(self.calls), place, tensor.array.copy(order="K")))

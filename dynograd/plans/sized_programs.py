@@ -269,6 +269,7 @@ class SizedProgram(Program):
         if any([program.ends != first.ends or len(program.kin) != len(first.kin) for program in programs]):
             raise Differs("values that are there at other times")
         self.ends, self.kin, self.replaced, self.differing = first.ends, first.kin, first.replaced, []
+        self.refused, self.pieces = first.refused, []
         self.memory.place(arena)  # type: ignore[arg-type,call-arg]
         self.tables = [self.plain] if self.mixed is self.plain else [self.plain, self.mixed]
         for bound in self.tables:
@@ -333,6 +334,10 @@ class SizedProgram(Program):
         memory: Any = self.memory
         self.plain: Any = SizedBound(plain, memory, lone)
         self.mixed: Any = self.plain if mixed is plain else SizedBound(mixed, memory, lone - members[0])
+
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """The least and most of each size that it can have."""
+        return tuple([(least, most) for least, most, _ in self.sizes.ranges])
 
     def is_cheap(self) -> bool:
         """Whether a step at new sizes is likely to be faster than as it is written, though calls are looked at anew for it."""

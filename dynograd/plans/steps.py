@@ -74,6 +74,8 @@ class Path:
         self.needed: Any = lambda: None  # gives what a backward pass from outside still needs the steps for
         self.forward = len(recording.calls)
         self.parts: tuple[int, ...] | None = None  # the values that the recorded backward pass from outside began at
+        self.result = recording.result
+        self.walked, self.seconds = 0, 0.0  # calls along it, and how long they took together
 
     def take(self, program: Program) -> None:
         """It is computed by `program` from now on."""

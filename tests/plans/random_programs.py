@@ -580,7 +580,7 @@ def compare(text: str, tolerance: float = 0.0, exact: bool = False, steps: int =
                 found = f"step {n}: {found}"
                 break
     step = made[-1]
-    return Result(found, step.walked, step.calls, step.report())
+    return Result(found, step.walked, step.calls, str(step.report()))
 
 
 # --- shortening --------------------------------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ def test_rows(family: str) -> None:
         title = f"{title_of(row)}{' backward' if backward else ''}"
         if compiled is not None and compiled.reasons:
             assert bool(compiled.walked) == (title not in LEFT), f"{title}: {compiled.report()}"
-            assert LEFT.get(title, "") in compiled.report()
+            assert LEFT.get(title, "") in str(compiled.report())
 
     run_all(family, _cases(family, check))
 
@@ -167,7 +167,7 @@ def main() -> None:
                     continue
                 counts["walked" if compiled.walked else "left"] += 1
                 if not compiled.walked:
-                    print("LEFT", family, title, re.sub(r"\n", " | ", compiled.report()), flush=True)
+                    print("LEFT", family, title, re.sub(r"\n", " | ", str(compiled.report())), flush=True)
     print(counts)
 
 

@@ -80,7 +80,7 @@ def test_compiled_programs_give_what_they_give_as_they_are_written(name: str) ->
         check_same(*seen, f"{name}, step {n}")
     for result, numbers in kept:
         check_same(plain(result), numbers, f"{name}, kept")
-    report = made[0].report()
+    report = str(made[0].report())
     assert (made[0].walked == 0) == (name in LEFT), report
     if name in LEFT:
         assert LEFT[name] in report

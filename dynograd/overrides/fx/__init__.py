@@ -30,6 +30,7 @@ from dynograd.overrides.fx import (
     operator_schemas,
     passes,
     proxy,
+    records,
     subgraph_rewriter,
     traceback,
 )
@@ -39,6 +40,7 @@ from dynograd.overrides.fx.graph_module import GraphModule
 from dynograd.overrides.fx.interpreter import Interpreter, Transformer
 from dynograd.overrides.fx.node import Node, has_side_effect, map_arg
 from dynograd.overrides.fx.proxy import Proxy
+from dynograd.overrides.fx.records import from_record
 from dynograd.overrides.fx.subgraph_rewriter import replace_pattern
 
 __all__ = [
@@ -52,6 +54,7 @@ __all__ = [
     "ProxyableClassMeta",
     "Tracer",
     "Transformer",
+    "from_record",
     "has_side_effect",
     "map_arg",
     "replace_pattern",
